@@ -1,0 +1,264 @@
+package attestation
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A BootProof is what get_boot_proof answers. Only the document and what it
+// covers (live key, manifest) is attested; the other members are the host's word
+// and are refused where they contradict the manifest.
+type BootProof struct {
+	EphemeralPublicKeyHex  string    `json:"ephemeralPublicKeyHex"`        // 130 bytes, lower-case hex
+	AWSAttestationDocB64   string    `json:"awsAttestationDocB64"`         // standard base64, padded
+	QOSManifestB64         string    `json:"qosManifestB64"`               // the manifest's bytes
+	QOSManifestEnvelopeB64 string    `json:"qosManifestEnvelopeB64"`       // EncodeEnvelope of them
+	DeploymentLabel        string    `json:"deploymentLabel"`              // as in the manifest
+	EnclaveApp             string    `json:"enclaveApp"`                   // as the manifest's application
+	Owner                  string    `json:"owner"`                        // as in the manifest
+	CreatedAt              Timestamp `json:"createdAt"`                    // unattested
+	QOSManifestVersion     string    `json:"qosManifestVersion,omitempty"` // unattested
+}
+
+// Timestamp counts seconds since 1970 and nanoseconds, both decimal text.
+type Timestamp struct {
+	Seconds string `json:"seconds"`
+	Nanos   string `json:"nanos"`
+}
+
+// A Policy says what a verifier believes. The zero value believes in the AWS
+// root and accepts no boot proof, because it pins no measurement.
+type Policy struct {
+	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
+	SimulatorRootPEM string
+	// ExpectedPCRs are compared by index, each 48 bytes in lower-case hex. PCR
+	// 0, 1 and 2 together pin an image.
+	ExpectedPCRs map[int]string
+	// AllowedManifestSHA256, when not empty, lists the acceptable manifests, each
+	// 32 bytes in lower-case hex. A manifest of our format names its image, so
+	// pinning it pins the image.
+	AllowedManifestSHA256 []string
+	// AllowDebug accepts an image in debug mode, whose measurements are zero:
+	// nothing then shows which code runs, and its parent can read along.
+	AllowDebug bool
+	// AllowUnpinned accepts a boot proof although neither image nor manifest is
+	// pinned: it then shows that some enclave runs, not which.
+	AllowUnpinned bool
+	// ForeignManifest accepts a manifest that is not of our format. Its hash is
+	// checked as always; its content is not looked at.
+	ForeignManifest bool
+	// Now is the verifier's time; zero means that ages are not looked at.
+	Now time.Time
+	// MaxBootAge and MaxProofAge bound the age of the document and of an app
+	// proof at Now; zero means no bound.
+	MaxBootAge, MaxProofAge time.Duration
+}
+
+// A Boot is a verified boot proof.
+type Boot struct {
+	// Document is the attestation document behind it.
+	Document *Document
+	// Manifest is nil for a manifest of another format.
+	Manifest *Manifest
+	// ManifestHash is the SHA-256 of the manifest's bytes.
+	ManifestHash [32]byte
+	// PublicKeyHex is the live key, 130 bytes: encryption ‖ signing key.
+	PublicKeyHex string
+	// Pinned says that image or manifest were compared with the caller's.
+	Pinned bool
+
+	policy  Policy
+	root    trust
+	signing *ecdsa.PublicKey
+}
+
+// VerifyBootProof verifies a boot proof under the policy: the document, exactly
+// 32 registers with the commitment to live key and manifest in PCR17, no nonce,
+// user_data = SHA-256(manifest), one live key throughout, the image pinned, and
+// a manifest of our format that fits the image, the root and the host's words.
+func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
+	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("boot proof: %w", err)
+	}
+	manifest, err := parseBase64("qosManifestB64", b.QOSManifestB64, MaxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("boot proof: %w", err)
+	}
+	root, err := p.root()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := p.verifyDocument(raw, root)
+	if err != nil {
+		return nil, fmt.Errorf("boot proof: %w", err)
+	}
+	boot := &Boot{Document: doc, ManifestHash: Hash(manifest), PublicKeyHex: b.EphemeralPublicKeyHex, policy: p, root: root}
+	for _, step := range []func() error{
+		boot.checkKey,
+		boot.checkHash,
+		boot.checkCommitment,
+		func() error { return boot.checkManifest(manifest, b) },
+		boot.checkPinned,
+		b.checkHearsay,
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("boot proof: %w", err)
+		}
+	}
+	return boot, nil
+}
+
+func (b *Boot) checkKey() (err error) {
+	if hex.EncodeToString(b.Document.PublicKey) != b.PublicKeyHex {
+		return errors.New("live key differs from the attested one")
+	}
+	b.signing, err = parsePair("live key", b.PublicKeyHex)
+	return err
+}
+
+func (b *Boot) checkHash() error {
+	if !bytes.Equal(b.Document.UserData, b.ManifestHash[:]) {
+		return errors.New("user_data is not the hash of the manifest")
+	}
+	allowed := b.policy.AllowedManifestSHA256
+	for _, h := range allowed {
+		if _, err := parseHex("allowed manifest hash", h, 32); err != nil {
+			return err
+		}
+	}
+	if len(allowed) > 0 && !slices.Contains(allowed, hex.EncodeToString(b.ManifestHash[:])) {
+		return errors.New("manifest is not an allowed one")
+	}
+	return nil
+}
+
+func (b *Boot) checkCommitment() error {
+	if b.Document.Nonce != nil {
+		return errors.New("document holds a nonce, so it was made for something else")
+	}
+	if len(b.Document.PCRs) != pcrCount {
+		return errors.New("document does not hold exactly 32 PCRs")
+	}
+	if b.Document.PCRs[LivePCR] != LiveCommitment(b.PublicKeyHex, b.ManifestHash) {
+		return errors.New("PCR17 does not commit to live key and manifest")
+	}
+	return nil
+}
+
+func (b *Boot) checkManifest(raw []byte, said BootProof) error {
+	if b.policy.ForeignManifest {
+		return nil
+	}
+	m, err := ParseManifest(raw)
+	if err != nil {
+		return err
+	}
+	if (m.Kind == KindSimulator) != b.Document.Simulator {
+		return errors.New("manifest kind does not fit the root of the document")
+	}
+	for i, v := range m.PCRs.list() {
+		if got := b.Document.PCRs[i]; !b.Document.Debug && hex.EncodeToString(got[:]) != v {
+			return fmt.Errorf("PCR%d is not the manifest's", i)
+		}
+	}
+	if said.DeploymentLabel != m.DeploymentLabel || said.EnclaveApp != m.Application || said.Owner != m.Owner {
+		return errors.New("label, application or owner is not the manifest's")
+	}
+	envelope, err := parseBase64("qosManifestEnvelopeB64", said.QOSManifestEnvelopeB64, MaxEnvelope)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(envelope, EncodeEnvelope(raw)) {
+		return errors.New("envelope does not hold the manifest")
+	}
+	b.Manifest = m
+	return nil
+}
+
+// checkPinned demands that the caller knows which image to expect. In debug mode
+// there is nothing to compare.
+func (b *Boot) checkPinned() error {
+	p := b.policy
+	_, zero := p.ExpectedPCRs[0]
+	_, one := p.ExpectedPCRs[1]
+	_, two := p.ExpectedPCRs[2]
+	b.Pinned = !b.Document.Debug && (zero && one && two || b.Manifest != nil && len(p.AllowedManifestSHA256) > 0)
+	if !b.Pinned && !b.Document.Debug && !p.AllowUnpinned {
+		return errors.New("no measurements to compare with: pin PCR 0, 1 and 2, or the manifest")
+	}
+	return nil
+}
+
+func (b BootProof) checkHearsay() error {
+	if _, err := parseDecimal("createdAt.seconds", b.CreatedAt.Seconds, maxExactInt/1000); err != nil {
+		return err
+	}
+	if _, err := parseDecimal("createdAt.nanos", b.CreatedAt.Nanos, 999_999_999); err != nil {
+		return err
+	}
+	if len(b.QOSManifestEnvelopeB64) > 2*MaxEnvelope {
+		return errors.New("qosManifestEnvelopeB64 is too long")
+	}
+	for _, s := range []string{b.DeploymentLabel, b.EnclaveApp, b.Owner, b.QOSManifestVersion} {
+		if err := checkText("text", s, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMeasurements refuses debug images unless told otherwise, and compares
+// what is expected. Nitro zeroes PCR 0, 1 and 2 together; some only is no mode.
+func (p Policy) checkMeasurements(d *Document) error {
+	var zero [pcrSize]byte
+	zeros := 0
+	for i := range 3 {
+		v, present := d.PCRs[i]
+		if !present {
+			return fmt.Errorf("attestation document: PCR%d is missing", i)
+		}
+		if v == zero {
+			zeros++
+		}
+	}
+	if zeros > 0 && (zeros < 3 || !p.AllowDebug) {
+		return fmt.Errorf("attestation document: %w", errNoDebugImages)
+	}
+	d.Debug = zeros == 3
+	for i, text := range p.ExpectedPCRs {
+		want, err := parseHex("expected PCR", text, pcrSize)
+		if err != nil {
+			return err
+		}
+		got, present := d.PCRs[i]
+		if d.Debug && i < 3 {
+			continue
+		}
+		if !present || !bytes.Equal(got[:], want) {
+			return fmt.Errorf("attestation document: PCR%d is not the expected one", i)
+		}
+	}
+	return nil
+}
+
+func (p Policy) checkAge(what string, at time.Time, max time.Duration) error {
+	if p.Now.IsZero() {
+		if max != 0 {
+			return errors.New("policy bounds an age but names no time")
+		}
+		return nil
+	}
+	if at.After(p.Now.Add(Skew)) {
+		return fmt.Errorf("%s lies in the future", what)
+	}
+	if max > 0 && at.Before(p.Now.Add(-max)) {
+		return fmt.Errorf("%s is too old", what)
+	}
+	return nil
+}

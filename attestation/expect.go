@@ -1,0 +1,131 @@
+package attestation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// An Expectation is what a caller knows of its own request. A field left empty
+// is not compared; one that is set must be named by the proof and be equal. So a
+// true proof of another request, or an old one, is refused.
+//
+// Fingerprint binds best: the caller computes it from the body that it sent, and
+// it holds for one activity only.
+type Expectation struct {
+	Type           string // one of the Type constants
+	OrganizationID string
+	ActivityID     string
+	Fingerprint    string // see Fingerprint
+	NotBefore      time.Time
+	BootNumber     string // of the claim's freshness
+
+	// For TypeAddressDerivation.
+	Address, WalletID, DerivationPath string
+	// For TypePolicyOutcome.
+	Outcome string
+	// For TypeSignature.
+	PublicKey string
+	Digests   []string // all of them, in order
+}
+
+// Check refuses a verified proof that does not say what is expected.
+func (e Expectation) Check(p *Proof) error {
+	if p == nil || p.Claim == nil {
+		return errors.New("no proof")
+	}
+	org, activity, fingerprint := p.Claim.Names()
+	bootNumber := ""
+	if f := p.Claim.Fresh(); f != nil {
+		bootNumber = f.BootNumber
+	}
+	for _, f := range []struct{ name, want, got string }{
+		{"type", e.Type, p.Claim.Type()},
+		{"organization", e.OrganizationID, org},
+		{"activity", e.ActivityID, activity},
+		{"fingerprint", e.Fingerprint, fingerprint},
+		{"boot number", e.BootNumber, bootNumber},
+	} {
+		if err := same(f.name, f.want, f.got); err != nil {
+			return err
+		}
+	}
+	if p.Time.Before(e.NotBefore) {
+		return errors.New("older than expected")
+	}
+	return e.checkClaim(p.Claim)
+}
+
+// checkClaim compares the fields of each type with the claim; a claim of another
+// type has them all empty.
+func (e Expectation) checkClaim(c Claim) error {
+	a, _ := c.(*AddressDerivation)
+	o, _ := c.(*PolicyOutcome)
+	s, _ := c.(*SignatureMade)
+	if a == nil {
+		a = &AddressDerivation{}
+	}
+	if o == nil {
+		o = &PolicyOutcome{}
+	}
+	if s == nil {
+		s = &SignatureMade{}
+	}
+	for _, f := range []struct{ name, want, got string }{
+		{"address", e.Address, a.Address},
+		{"wallet", e.WalletID, a.WalletID},
+		{"derivation path", e.DerivationPath, a.DerivationPath},
+		{"outcome", e.Outcome, o.Outcome},
+		{"public key", e.PublicKey, s.PublicKey},
+	} {
+		if err := same(f.name, f.want, f.got); err != nil {
+			return err
+		}
+	}
+	if e.Digests != nil && !slices.Equal(e.Digests, s.Digests) {
+		return errors.New("digests are not the expected ones")
+	}
+	return nil
+}
+
+func same(name, want, got string) error {
+	if want != "" && want != got {
+		return fmt.Errorf("%s is not the expected one", name)
+	}
+	return nil
+}
+
+// VerifyAppProofs verifies all app proofs of a reply, each under the boot proof
+// of its key, and holds each against the expectation. No proof at all is an
+// error: a proof that was asked for and is missing was withheld.
+func VerifyAppProofs(proofs []AppProof, boots []BootProof, p Policy, e Expectation) ([]*Proof, error) {
+	if len(proofs) == 0 || len(proofs) > MaxProofs {
+		return nil, fmt.Errorf("%d app proofs, want 1 to %d", len(proofs), MaxProofs)
+	}
+	verified := make(map[string]*Boot)
+	out := make([]*Proof, 0, len(proofs))
+	for i, a := range proofs {
+		boot := verified[a.PublicKey]
+		if boot == nil {
+			at := slices.IndexFunc(boots, func(b BootProof) bool { return b.EphemeralPublicKeyHex == a.PublicKey })
+			if at < 0 {
+				return nil, fmt.Errorf("proof %d: no boot proof for its key", i+1)
+			}
+			var err error
+			if boot, err = VerifyBootProof(boots[at], p); err != nil {
+				return nil, err
+			}
+			verified[a.PublicKey] = boot
+		}
+		proof, err := boot.VerifyAppProof(a)
+		if err == nil {
+			err = e.Check(proof)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("proof %d: %w", i+1, err)
+		}
+		out = append(out, proof)
+	}
+	return out, nil
+}

@@ -1,0 +1,197 @@
+package attestation
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// Application is the only application name that our manifests carry.
+const Application = "cloister"
+
+// What a manifest's Kind may be.
+const (
+	KindNitro     = "nitro"     // an enclave under the AWS root
+	KindSimulator = "simulator" // a process under a simulator's own root
+)
+
+// Where the root secret of a deployment comes from at boot.
+const (
+	SeedDevelopmentFile = "development-file" // a file; simulator only
+	SeedOperatorShares  = "operator-shares"  // M of N operators
+	SeedCloudKMS        = "cloud-kms"        // a key service beside operators
+	SeedHandover        = "handover"         // the enclave that ran before
+)
+
+// FreshSinceBoot is the one freshness mode without witnesses: within a boot
+// nothing can be rolled back, across boots nothing is promised.
+const FreshSinceBoot = "since-boot"
+
+// A Manifest says what an enclave was started as. Its SHA-256 is the user_data
+// of the attestation document, so nothing in it can change during a boot.
+type Manifest struct {
+	Format            int          `json:"format"`            // 1
+	Kind              string       `json:"kind"`              // KindNitro or KindSimulator
+	Application       string       `json:"application"`       // Application
+	Version           string       `json:"version"`           // of the release
+	ApplicationDigest string       `json:"applicationDigest"` // SHA-256 of the enclave binary, hex
+	DeploymentLabel   string       `json:"deploymentLabel"`   // names the deployment
+	Owner             string       `json:"owner"`             // who runs it, may be empty
+	Nonce             uint64       `json:"nonce"`             // rises with every manifest of the deployment
+	PCRs              Measurements `json:"pcrs"`              // of the image
+	QuorumPublicKey   string       `json:"quorumPublicKey"`   // 130 bytes hex: encryption ‖ signing key
+	Operators         Operators    `json:"operators"`         // who may approve the next manifest
+	AdmissionKey      string       `json:"admissionKey"`      // compressed P-256, hex: who may make organizations
+	SeedSource        string       `json:"seedSource"`        // one of the Seed constants
+	Freshness         Freshness    `json:"freshness"`         // what is promised about rollback
+	MinKeyringEpoch   uint64       `json:"minKeyringEpoch"`   // older keyrings are refused
+}
+
+// Measurements are the image's PCR 0, 1 and 2, each 48 bytes in hex.
+type Measurements struct {
+	PCR0 string `json:"0"`
+	PCR1 string `json:"1"`
+	PCR2 string `json:"2"`
+}
+
+// Operators are compressed P-256 keys in hex, Threshold of which act together.
+// Both are zero where no operators are named (simulator only).
+type Operators struct {
+	Threshold  int      `json:"threshold"`
+	PublicKeys []string `json:"publicKeys"`
+}
+
+// Freshness is the manifest's part of the freshness promise.
+type Freshness struct {
+	Mode string `json:"mode"` // FreshSinceBoot
+}
+
+// ParseManifest reads a manifest. It accepts exactly the bytes that Encode
+// writes, so that one manifest has one hash.
+func ParseManifest(raw []byte) (*Manifest, error) {
+	var m Manifest
+	if err := decodeStrict(raw, MaxManifest, &m); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	again, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(raw, again) {
+		return nil, errors.New("manifest: not in canonical form")
+	}
+	return &m, nil
+}
+
+// Encode gives the canonical bytes: JSON in the order of the struct, without
+// blanks. It refuses what ParseManifest would refuse.
+func (m *Manifest) Encode() ([]byte, error) {
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	out := *m
+	if out.Operators.PublicKeys == nil {
+		out.Operators.PublicKeys = []string{}
+	}
+	raw, err := encodeJSON(out)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	if len(raw) > MaxManifest {
+		return nil, errors.New("manifest: too long")
+	}
+	return raw, nil
+}
+
+// Hash is the SHA-256 of a manifest's bytes, as user_data carries it.
+func Hash(manifest []byte) [32]byte {
+	return sha256.Sum256(manifest)
+}
+
+// EncodeEnvelope wraps a manifest with the operators' approvals of it. Format 1
+// of the manifest defines none, so the list is empty.
+func EncodeEnvelope(manifest []byte) []byte {
+	return fmt.Appendf(nil, `{"manifest":%s,"manifestSetApprovals":[]}`, manifest)
+}
+
+func (m *Manifest) check() error {
+	if m.Format != 1 {
+		return errors.New("format is not 1")
+	}
+	if m.Application != Application {
+		return errors.New("application is not " + Application)
+	}
+	if m.Nonce > maxExactInt || m.MinKeyringEpoch > maxExactInt {
+		return errors.New("nonce or minKeyringEpoch is out of range")
+	}
+	if m.Freshness.Mode != FreshSinceBoot {
+		return errors.New("unknown freshness mode")
+	}
+	if err := m.checkKind(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name, text string
+		min        int
+	}{{"version", m.Version, 1}, {"deploymentLabel", m.DeploymentLabel, 1}, {"owner", m.Owner, 0}} {
+		if err := checkText(f.name, f.text, f.min); err != nil {
+			return err
+		}
+	}
+	if _, err := parseHex("applicationDigest", m.ApplicationDigest, 32); err != nil {
+		return err
+	}
+	for i, v := range m.PCRs.list() {
+		if _, err := parseHex(fmt.Sprintf("PCR%d", i), v, pcrSize); err != nil {
+			return err
+		}
+	}
+	if _, err := parsePair("quorumPublicKey", m.QuorumPublicKey); err != nil {
+		return err
+	}
+	if err := checkCompressed("admissionKey", m.AdmissionKey); err != nil {
+		return err
+	}
+	return m.Operators.check(m.Kind)
+}
+
+// checkKind also keeps development secrets out of real enclaves.
+func (m *Manifest) checkKind() error {
+	if m.Kind != KindNitro && m.Kind != KindSimulator {
+		return errors.New("unknown kind")
+	}
+	switch m.SeedSource {
+	case SeedOperatorShares, SeedCloudKMS, SeedHandover:
+		return nil
+	case SeedDevelopmentFile:
+		if m.Kind == KindSimulator {
+			return nil
+		}
+		return errors.New("a development seed outside the simulator")
+	}
+	return errors.New("unknown seedSource")
+}
+
+func (o Operators) check(kind string) error {
+	n := len(o.PublicKeys)
+	if n == 0 && o.Threshold == 0 && kind == KindSimulator {
+		return nil
+	}
+	if n > MaxOperators || o.Threshold < 1 || o.Threshold > n {
+		return errors.New("operators: threshold or number is out of range")
+	}
+	seen := make(map[string]bool, n)
+	for _, k := range o.PublicKeys {
+		if err := checkCompressed("operator key", k); err != nil {
+			return err
+		}
+		if seen[k] {
+			return errors.New("operators: a key appears twice")
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+func (m Measurements) list() [3]string { return [3]string{m.PCR0, m.PCR1, m.PCR2} }

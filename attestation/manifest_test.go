@@ -1,0 +1,130 @@
+package attestation_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"cloister/attestation"
+)
+
+func TestManifestReadsBack(t *testing.T) {
+	for name, change := range map[string]func(*attestation.Manifest){
+		"with operators":    func(*attestation.Manifest) {},
+		"without operators": func(m *attestation.Manifest) { m.Operators = attestation.Operators{} },
+		"for nitro": func(m *attestation.Manifest) {
+			m.Kind, m.SeedSource = attestation.KindNitro, attestation.SeedOperatorShares
+		},
+		"with < & > and ü": func(m *attestation.Manifest) { m.Owner = `<ü & "co">` },
+	} {
+		m := testManifest(t)
+		change(m)
+		raw, err := m.Encode()
+		must(t, err)
+		back, err := attestation.ParseManifest(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again, err := back.Encode()
+		must(t, err)
+		if !bytes.Equal(raw, again) || back.Owner != m.Owner {
+			t.Errorf("%s: does not read back", name)
+		}
+	}
+}
+
+func TestManifestsRefused(t *testing.T) {
+	for name, change := range map[string]func(*attestation.Manifest){
+		"format 2":                    func(m *attestation.Manifest) { m.Format = 2 },
+		"unknown kind":                func(m *attestation.Manifest) { m.Kind = "other" },
+		"another application":         func(m *attestation.Manifest) { m.Application = "signer" },
+		"no version":                  func(m *attestation.Manifest) { m.Version = "" },
+		"no label":                    func(m *attestation.Manifest) { m.DeploymentLabel = "" },
+		"long label":                  func(m *attestation.Manifest) { m.DeploymentLabel = strings.Repeat("l", 256) },
+		"label with a line break":     func(m *attestation.Manifest) { m.DeploymentLabel = "a\nb" },
+		"owner not UTF-8":             func(m *attestation.Manifest) { m.Owner = "\xff" },
+		"digest too short":            func(m *attestation.Manifest) { m.ApplicationDigest = hexOf(1, 31) },
+		"digest in upper case":        func(m *attestation.Manifest) { m.ApplicationDigest = strings.Repeat("AB", 32) },
+		"nonce beyond 2^53":           func(m *attestation.Manifest) { m.Nonce = 1 << 53 },
+		"epoch beyond 2^53":           func(m *attestation.Manifest) { m.MinKeyringEpoch = 1 << 53 },
+		"no PCR 1":                    func(m *attestation.Manifest) { m.PCRs.PCR1 = "" },
+		"PCR of 32 bytes":             func(m *attestation.Manifest) { m.PCRs.PCR2 = hexOf(1, 32) },
+		"half a quorum key":           func(m *attestation.Manifest) { m.QuorumPublicKey = m.QuorumPublicKey[:130] },
+		"quorum key off the curve":    func(m *attestation.Manifest) { m.QuorumPublicKey = m.QuorumPublicKey[:258] + "00" },
+		"admission key uncompressed":  func(m *attestation.Manifest) { m.AdmissionKey = m.QuorumPublicKey[:130] },
+		"admission key off the curve": func(m *attestation.Manifest) { m.AdmissionKey = "02" + hexOf(0xff, 32) },
+		"unknown seed source":         func(m *attestation.Manifest) { m.SeedSource = "memory" },
+		"development seed on nitro":   func(m *attestation.Manifest) { m.Kind = attestation.KindNitro },
+		"no freshness":                func(m *attestation.Manifest) { m.Freshness.Mode = "" },
+		"threshold 0":                 func(m *attestation.Manifest) { m.Operators.Threshold = 0 },
+		"threshold above the number":  func(m *attestation.Manifest) { m.Operators.Threshold = 3 },
+		"threshold without operators": func(m *attestation.Manifest) { m.Operators.PublicKeys = nil },
+		"an operator twice":           func(m *attestation.Manifest) { m.Operators.PublicKeys[1] = m.Operators.PublicKeys[0] },
+		"an operator who is no key":   func(m *attestation.Manifest) { m.Operators.PublicKeys[1] = "02" },
+		"too many operators":          func(m *attestation.Manifest) { m.Operators.PublicKeys = make([]string, 65) },
+		"nitro without operators": func(m *attestation.Manifest) {
+			m.Kind, m.SeedSource, m.Operators = attestation.KindNitro, attestation.SeedOperatorShares, attestation.Operators{}
+		},
+	} {
+		m := testManifest(t)
+		change(m)
+		_, err := m.Encode()
+		refused(t, err, name)
+	}
+}
+
+func TestManifestBytesRefused(t *testing.T) {
+	good, err := testManifest(t).Encode()
+	must(t, err)
+	sub := func(old, new string) []byte { return bytes.Replace(good, []byte(old), []byte(new), 1) }
+	for name, raw := range map[string][]byte{
+		"empty":                nil,
+		"null":                 []byte("null"),
+		"another format":       []byte(`{"cloisterTestManifest":1,"set":"set-1"}`),
+		"too long":             append(bytes.Repeat([]byte(" "), attestation.MaxManifest), good...),
+		"trailing line":        append(append([]byte{}, good...), '\n'),
+		"a blank":              sub(`{"format"`, `{ "format"`),
+		"unknown member":       sub(`{"format"`, `{"x":1,"format"`),
+		"member twice":         sub(`{"format"`, `{"format":1,"format"`),
+		"member in other case": sub(`"format"`, `"Format"`),
+		"order changed":        sub(`"format":1,"kind":"simulator"`, `"kind":"simulator","format":1`),
+		"member missing":       sub(`"nonce":3,`, ""),
+		"number as text":       sub(`"nonce":3`, `"nonce":"3"`),
+		"number as a float":    sub(`"nonce":3`, `"nonce":3.0`),
+		"negative number":      sub(`"nonce":3`, `"nonce":-3`),
+		"escaped letter":       sub(`"simulator"`, `"\u0073imulator"`),
+		"null member":          sub(`"somebody"`, `null`),
+		"cut":                  good[:len(good)-1],
+	} {
+		if bytes.Equal(raw, good) {
+			t.Fatalf("%s: nothing was changed", name)
+		}
+		_, err := attestation.ParseManifest(raw)
+		refused(t, err, name)
+	}
+}
+
+func TestManifestHash(t *testing.T) {
+	h := attestation.Hash([]byte(`{"cloisterTestManifest":1,"set":"set-1"}`))
+	if got := hex.EncodeToString(h[:]); got != "4d6116652b5c7dfbdd6a7a0e73c52209d634b8e5e40f770663d75f4a7ff4207e" {
+		t.Error(got)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	good, err := testManifest(f).Encode()
+	must(f, err)
+	f.Add(good)
+	f.Add([]byte(`{"format":1,"pcrs":{"0":""}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := attestation.ParseManifest(raw)
+		if err != nil {
+			return
+		}
+		again, err := m.Encode()
+		if err != nil || !bytes.Equal(raw, again) {
+			t.Fatalf("an accepted manifest is not its own encoding: %v", err)
+		}
+	})
+}

@@ -1,0 +1,301 @@
+package attestation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Types of app proofs.
+const (
+	TypeAddressDerivation = "APP_PROOF_TYPE_ADDRESS_DERIVATION"
+	TypePolicyOutcome     = "APP_PROOF_TYPE_POLICY_OUTCOME"
+	TypeSignature         = "APP_PROOF_TYPE_SIGNATURE"
+)
+
+var outcomes = map[string]bool{
+	"OUTCOME_ALLOW": true, "OUTCOME_DENY_EXPLICIT": true, "OUTCOME_DENY_IMPLICIT": true,
+	"OUTCOME_REQUIRES_CONSENSUS": true, "OUTCOME_REJECTED": true, "OUTCOME_ERROR": true,
+	"OUTCOME_REQUIRES_AUTHENTICATORS": true, "OUTCOME_TIME_INACTIVE": true,
+}
+
+// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome or
+// *SignatureMade.
+type Claim interface {
+	// Type is the proof's type, one of the Type constants.
+	Type() string
+	// Names gives organization, activity and fingerprint; the last two are empty
+	// where the claim leaves them out.
+	Names() (organizationID, activityID, fingerprint string)
+	// Fresh is what the claim says about freshness; nil where it says nothing.
+	Fresh() *ClaimFreshness
+
+	check() error
+	into(*payload)
+}
+
+// ClaimFreshness says how far the state behind a claim can be trusted to be the
+// newest.
+type ClaimFreshness struct {
+	Mode       string `json:"mode"`       // FreshSinceBoot
+	BootNumber string `json:"bootNumber"` // decimal, as the enclave counts
+	SeedSource string `json:"seedSource"` // as in the manifest
+}
+
+// AddressDerivation states that the organization's key has this address. WalletID
+// and DerivationPath are empty for a private key that belongs to no wallet.
+type AddressDerivation struct {
+	OrganizationID string          `json:"organizationId"`
+	WalletID       string          `json:"walletId,omitempty"`
+	DerivationPath string          `json:"derivationPath,omitempty"`
+	Address        string          `json:"address"`
+	ActivityID     string          `json:"activityId,omitempty"`
+	Fingerprint    string          `json:"fingerprint,omitempty"`
+	Freshness      *ClaimFreshness `json:"freshness,omitempty"`
+}
+
+// PolicyOutcome states how the organization's policies judged a request. The
+// digests are 32 bytes in hex; what they cover is written in enclave/README.md.
+// UserRequestApprovals may be empty but not nil.
+type PolicyOutcome struct {
+	OrganizationID               string          `json:"organizationId"`
+	Outcome                      string          `json:"outcome"`
+	DecisionContextDigest        string          `json:"decisionContextDigest"`
+	OrganizationDataDigest       string          `json:"organizationDataDigest"`
+	ParentOrganizationDataDigest string          `json:"parentOrganizationDataDigest,omitempty"`
+	UserRequestApprovals         []Approval      `json:"userRequestApprovals"`
+	ActivityID                   string          `json:"activityId,omitempty"`
+	Fingerprint                  string          `json:"fingerprint,omitempty"`
+	Freshness                    *ClaimFreshness `json:"freshness,omitempty"`
+}
+
+// An Approval is one vote: the request body that a user signed, and its stamp.
+type Approval struct {
+	Scheme    string `json:"scheme"`
+	PublicKey string `json:"publicKey"`
+	Message   string `json:"message"`
+	Signature string `json:"signature"`
+}
+
+// SignatureMade states that the enclave signed these digests with this key, for
+// this activity. PublicKey is hex, compressed for ECDSA; each digest is 32 bytes
+// in hex: what ECDSA signed, or SHA-256 of the message that Ed25519 signed.
+type SignatureMade struct {
+	OrganizationID string          `json:"organizationId"`
+	ActivityID     string          `json:"activityId"`
+	Fingerprint    string          `json:"fingerprint"`
+	PublicKey      string          `json:"publicKey"`
+	Digests        []string        `json:"digests"`
+	Freshness      *ClaimFreshness `json:"freshness,omitempty"`
+}
+
+// payload is the JSON text that is signed. Exactly one claim is present.
+type payload struct {
+	Type          string             `json:"type"`
+	TimestampMs   string             `json:"timestampMs"`
+	Address       *AddressDerivation `json:"addressDerivationProof,omitempty"`
+	Policy        *PolicyOutcome     `json:"policyOutcomeProof,omitempty"`
+	SignatureMade *SignatureMade     `json:"signatureProof,omitempty"`
+}
+
+// EncodePayload gives the text to be signed, the same for the same arguments. It
+// refuses a claim that ParsePayload would refuse. The time is cut to
+// milliseconds.
+func EncodePayload(at time.Time, c Claim) (string, error) {
+	if err := c.check(); err != nil {
+		return "", fmt.Errorf("app proof payload: %w", err)
+	}
+	if ms := at.UnixMilli(); ms <= 0 || ms > maxExactInt {
+		return "", errors.New("app proof payload: time is out of range")
+	}
+	p := payload{Type: c.Type(), TimestampMs: strconv.FormatInt(at.UnixMilli(), 10)}
+	c.into(&p)
+	raw, err := encodeJSON(p)
+	if err != nil {
+		return "", fmt.Errorf("app proof payload: %w", err)
+	}
+	if len(raw) > MaxPayload {
+		return "", errors.New("app proof payload: too long")
+	}
+	return string(raw), nil
+}
+
+// ParsePayload reads a payload strictly: unknown types and members are refused.
+// It says nothing about who signed it.
+func ParsePayload(text string) (time.Time, Claim, error) {
+	at, c, err := parsePayload(text)
+	if err != nil {
+		return time.Time{}, nil, fmt.Errorf("app proof payload: %w", err)
+	}
+	return at, c, nil
+}
+
+func parsePayload(text string) (time.Time, Claim, error) {
+	var p payload
+	if err := decodeStrict([]byte(text), MaxPayload, &p); err != nil {
+		return time.Time{}, nil, err
+	}
+	c, err := p.claim()
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	ms, err := parseDecimal("timestampMs", p.TimestampMs, maxExactInt)
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	if err := c.check(); err != nil {
+		return time.Time{}, nil, err
+	}
+	return time.UnixMilli(int64(ms)).UTC(), c, nil
+}
+
+// claim gives the one claim present, which must be that of the type.
+func (p payload) claim() (Claim, error) {
+	var found []Claim
+	if p.Address != nil {
+		found = append(found, p.Address)
+	}
+	if p.Policy != nil {
+		found = append(found, p.Policy)
+	}
+	if p.SignatureMade != nil {
+		found = append(found, p.SignatureMade)
+	}
+	if len(found) != 1 || found[0].Type() != p.Type {
+		return nil, errors.New("unknown type, or its claim is not the only one")
+	}
+	return found[0], nil
+}
+
+// Fingerprint is the fingerprint of a request: of the exact body that was sent.
+func Fingerprint(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Type is TypeAddressDerivation.
+func (*AddressDerivation) Type() string { return TypeAddressDerivation }
+
+// Type is TypePolicyOutcome.
+func (*PolicyOutcome) Type() string { return TypePolicyOutcome }
+
+// Type is TypeSignature.
+func (*SignatureMade) Type() string { return TypeSignature }
+
+// Names gives organization, activity and fingerprint.
+func (c *AddressDerivation) Names() (string, string, string) {
+	return c.OrganizationID, c.ActivityID, c.Fingerprint
+}
+
+// Names gives organization, activity and fingerprint.
+func (c *PolicyOutcome) Names() (string, string, string) {
+	return c.OrganizationID, c.ActivityID, c.Fingerprint
+}
+
+// Names gives organization, activity and fingerprint.
+func (c *SignatureMade) Names() (string, string, string) {
+	return c.OrganizationID, c.ActivityID, c.Fingerprint
+}
+
+// Fresh is the claim's freshness, nil where it says nothing.
+func (c *AddressDerivation) Fresh() *ClaimFreshness { return c.Freshness }
+
+// Fresh is the claim's freshness, nil where it says nothing.
+func (c *PolicyOutcome) Fresh() *ClaimFreshness { return c.Freshness }
+
+// Fresh is the claim's freshness, nil where it says nothing.
+func (c *SignatureMade) Fresh() *ClaimFreshness { return c.Freshness }
+
+func (c *AddressDerivation) into(p *payload) { p.Address = c }
+func (c *PolicyOutcome) into(p *payload)     { p.Policy = c }
+func (c *SignatureMade) into(p *payload)     { p.SignatureMade = c }
+
+func (c *AddressDerivation) check() error {
+	if (c.WalletID == "") != (c.DerivationPath == "") {
+		return errors.New("walletId and derivationPath come together")
+	}
+	for _, f := range [][2]string{{"walletId", c.WalletID}, {"derivationPath", c.DerivationPath}} {
+		if err := checkText(f[0], f[1], 0); err != nil {
+			return err
+		}
+	}
+	if err := checkText("address", c.Address, 1); err != nil {
+		return err
+	}
+	return checkNames(c, false)
+}
+
+func (c *PolicyOutcome) check() error {
+	if !outcomes[c.Outcome] {
+		return errors.New("unknown outcome")
+	}
+	digests := []string{c.DecisionContextDigest, c.OrganizationDataDigest}
+	if c.ParentOrganizationDataDigest != "" {
+		digests = append(digests, c.ParentOrganizationDataDigest)
+	}
+	for _, d := range digests {
+		if _, err := parseHex("digest", d, 32); err != nil {
+			return err
+		}
+	}
+	if c.UserRequestApprovals == nil || len(c.UserRequestApprovals) > MaxApprovals {
+		return errors.New("userRequestApprovals is missing or too long")
+	}
+	for _, a := range c.UserRequestApprovals {
+		if a.Scheme == "" || a.PublicKey == "" || a.Message == "" || a.Signature == "" {
+			return errors.New("an approval is incomplete")
+		}
+	}
+	return checkNames(c, false)
+}
+
+func (c *SignatureMade) check() error {
+	if n := len(c.PublicKey) / 2; n < 32 || n > pointSize {
+		return errors.New("publicKey is not 32 to 65 bytes of hex")
+	}
+	if _, err := parseHex("publicKey", c.PublicKey, len(c.PublicKey)/2); err != nil {
+		return err
+	}
+	if len(c.Digests) == 0 || len(c.Digests) > MaxDigests {
+		return errors.New("digests is empty or too long")
+	}
+	for _, d := range c.Digests {
+		if _, err := parseHex("digest", d, 32); err != nil {
+			return err
+		}
+	}
+	return checkNames(c, true)
+}
+
+// checkNames wants an organization always, and activity and fingerprint both or,
+// unless they are a must, neither.
+func checkNames(c Claim, must bool) error {
+	org, activity, fingerprint := c.Names()
+	if err := checkText("organizationId", org, 1); err != nil {
+		return err
+	}
+	if must || activity != "" || fingerprint != "" {
+		if err := checkText("activityId", activity, 1); err != nil {
+			return err
+		}
+		digits, ok := strings.CutPrefix(fingerprint, "sha256:")
+		if _, err := parseHex("fingerprint", digits, 32); err != nil || !ok {
+			return errors.New("fingerprint is not sha256: and 32 bytes of hex")
+		}
+	}
+	f := c.Fresh()
+	if f == nil {
+		return nil
+	}
+	if f.Mode != FreshSinceBoot {
+		return errors.New("unknown freshness mode")
+	}
+	if _, err := parseDecimal("bootNumber", f.BootNumber, maxExactInt); err != nil {
+		return err
+	}
+	return checkText("seedSource", f.SeedSource, 1)
+}

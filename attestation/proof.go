@@ -1,0 +1,111 @@
+package attestation
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// Scheme is the only signature scheme of app proofs.
+const Scheme = "SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"
+
+// An AppProof is a statement signed by an enclave's live key.
+type AppProof struct {
+	Scheme       string `json:"scheme"`       // Scheme
+	PublicKey    string `json:"publicKey"`    // 130 bytes, lower-case hex
+	ProofPayload string `json:"proofPayload"` // JSON text; its exact bytes are signed
+	Signature    string `json:"signature"`    // r‖s, 64 bytes, lower-case hex
+}
+
+// A Proof is a verified app proof.
+type Proof struct {
+	// Time is the enclave's clock when it signed, in milliseconds.
+	Time time.Time
+	// Claim is what was stated.
+	Claim Claim
+	// Boot is who stated it.
+	Boot *Boot
+}
+
+// VerifyAppProofSignature checks scheme, key and signature of an app proof, and
+// neither its content nor whose key it is. A high s is accepted, since the twin
+// of a signature states nothing new.
+func VerifyAppProofSignature(a AppProof) error {
+	if a.Scheme != Scheme {
+		return errors.New("app proof: unknown scheme")
+	}
+	pub, err := parsePair("publicKey", a.PublicKey)
+	if err != nil {
+		return fmt.Errorf("app proof: %w", err)
+	}
+	return verifySignature(pub, a)
+}
+
+func verifySignature(pub *ecdsa.PublicKey, a AppProof) error {
+	if len(a.ProofPayload) > MaxPayload {
+		return errors.New("app proof: payload is too long")
+	}
+	sig, err := parseHex("signature", a.Signature, signatureSize)
+	if err != nil {
+		return fmt.Errorf("app proof: %w", err)
+	}
+	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
+	digest := sha256.Sum256([]byte(a.ProofPayload))
+	if !ecdsa.Verify(pub, digest[:], r, s) {
+		return errors.New("app proof: signature is wrong")
+	}
+	return nil
+}
+
+// VerifyAppProof verifies a boot proof and an app proof of that boot.
+func VerifyAppProof(a AppProof, b BootProof, p Policy) (*Proof, error) {
+	boot, err := VerifyBootProof(b, p)
+	if err != nil {
+		return nil, err
+	}
+	return boot.VerifyAppProof(a)
+}
+
+// VerifyAppProof verifies an app proof of this boot: the live key's signature
+// over the exact text, a known claim, a time that fits the boot and the policy,
+// and freshness that is not other than the manifest's.
+func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
+	if b.signing == nil {
+		return nil, errors.New("app proof: boot was not verified")
+	}
+	if a.Scheme != Scheme {
+		return nil, errors.New("app proof: unknown scheme")
+	}
+	if a.PublicKey != b.PublicKeyHex {
+		return nil, errors.New("app proof: not signed by the live key of this boot")
+	}
+	if err := verifySignature(b.signing, a); err != nil {
+		return nil, err
+	}
+	at, claim, err := ParsePayload(a.ProofPayload)
+	if err != nil {
+		return nil, err
+	}
+	if at.Before(b.Document.Time.Add(-Skew)) {
+		return nil, errors.New("app proof: older than its boot")
+	}
+	if at.Before(b.root.cert.NotBefore) || at.After(b.root.cert.NotAfter) {
+		return nil, errors.New("app proof: outside the validity of the root")
+	}
+	if err := b.policy.checkAge("app proof", at, b.policy.MaxProofAge); err != nil {
+		return nil, err
+	}
+	if f := claim.Fresh(); f != nil && b.Manifest != nil &&
+		(f.Mode != b.Manifest.Freshness.Mode || f.SeedSource != b.Manifest.SeedSource) {
+		return nil, errors.New("app proof: freshness is not the manifest's")
+	}
+	return &Proof{Time: at, Claim: claim, Boot: b}, nil
+}
+
+// EncryptionKey is the live key's encryption half, an uncompressed P-256 point.
+func (b *Boot) EncryptionKey() []byte {
+	return append([]byte(nil), b.Document.PublicKey[:pointSize]...)
+}

@@ -1,0 +1,165 @@
+package attestation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// decodeStrict reads one JSON value of at most max bytes into v. Refused are
+// duplicate, unknown and differently cased members, null, invalid UTF-8, lone
+// surrogates, trailing bytes and nesting deeper than maxJSONDepth.
+func decodeStrict(raw []byte, max int, v any) error {
+	if err := scanJSON(raw, max, maxJSONDepth, memberNames(reflect.TypeOf(v))); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return errors.New("JSON does not have the expected form")
+	}
+	return nil
+}
+
+// scanJSON looks at the form alone. With names nil any
+// member is allowed, and null.
+func scanJSON(raw []byte, max, depth int, names map[string]bool) error {
+	if len(raw) == 0 || len(raw) > max {
+		return fmt.Errorf("%d bytes of JSON, want 1 to %d", len(raw), max)
+	}
+	if !utf8.Valid(raw) || loneSurrogate(raw) {
+		return errors.New("JSON is not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := scanValue(dec, names, depth); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("bytes follow the JSON value")
+	}
+	return nil
+}
+
+func scanValue(dec *json.Decoder, names map[string]bool, depth int) error {
+	tok, err := dec.Token()
+	if err != nil {
+		return errors.New("malformed JSON")
+	}
+	if tok == nil && names != nil {
+		return errors.New("JSON null is not allowed here")
+	}
+	open, nested := tok.(json.Delim)
+	if !nested {
+		return nil
+	}
+	if depth == 0 {
+		return errors.New("JSON is nested too deeply")
+	}
+	seen := make(map[string]bool)
+	for dec.More() {
+		if open == '{' {
+			if err := scanName(dec, names, seen); err != nil {
+				return err
+			}
+		}
+		if err := scanValue(dec, names, depth-1); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return errors.New("malformed JSON")
+	}
+	return nil
+}
+
+func scanName(dec *json.Decoder, names, seen map[string]bool) error {
+	tok, err := dec.Token()
+	if err != nil {
+		return errors.New("malformed JSON")
+	}
+	name, _ := tok.(string)
+	if seen[name] {
+		return errors.New("a JSON member appears twice")
+	}
+	if names != nil && !names[name] {
+		return errors.New("unknown JSON member")
+	}
+	seen[name] = true
+	return nil
+}
+
+// memberNames collects the member names of a struct type and all within it. The
+// standard decoder matches names without regard to case; this set does not.
+func memberNames(t reflect.Type) map[string]bool {
+	names := make(map[string]bool)
+	collectNames(t, names)
+	return names
+}
+
+func collectNames(t reflect.Type, names map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		collectNames(t.Elem(), names)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			names[name] = true
+			collectNames(t.Field(i).Type, names)
+		}
+	}
+}
+
+// loneSurrogate finds \u escapes that name half a character; the standard
+// decoder would replace them silently.
+func loneSurrogate(raw []byte) bool {
+	for i := 0; i+1 < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++
+		if raw[i] != 'u' {
+			continue
+		}
+		switch half(raw, i+1) {
+		case 'h':
+			if i+6 >= len(raw) || raw[i+5] != '\\' || raw[i+6] != 'u' || half(raw, i+7) != 'l' {
+				return true
+			}
+			i += 10
+		case 'l':
+			return true
+		}
+	}
+	return false
+}
+
+// half says whether four hex digits at i are a high ('h') or low ('l') surrogate.
+func half(raw []byte, i int) byte {
+	if i+4 > len(raw) || raw[i]|0x20 != 'd' {
+		return 0
+	}
+	switch c := raw[i+1] | 0x20; {
+	case c == '8' || c == '9' || c == 'a' || c == 'b':
+		return 'h'
+	case c >= 'c' && c <= 'f':
+		return 'l'
+	}
+	return 0
+}
+
+// encodeJSON writes without escaping of HTML characters and without a newline.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/attestation"
+)
+
+const maxSettings = 1 << 20 // bytes of a root, measurements or credentials file
+
+var errUnreadable = errors.New("cannot read")
+
+// options is the command line.
+type options struct {
+	apps, boots                   []string
+	credentials, root, measured   string
+	pcrs                          map[int]string
+	manifests                     []string
+	allowDebug, unpinned, foreign bool
+	now                           string
+	maxAge, maxBootAge            time.Duration
+	body                          string
+	all                           attestation.Expectation // what every app proof must say
+	one                           attestation.Expectation // what one of them must say
+}
+
+func parseFlags(args []string, stderr io.Writer) (*options, error) {
+	o := &options{pcrs: make(map[int]string)}
+	f := flag.NewFlagSet("cloister-verify", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	list := func(to *[]string) func(string) error {
+		return func(s string) error { *to = append(*to, s); return nil }
+	}
+	f.Func("app-proof", "`file` with app proofs: a proof, a list_app_proofs reply or a submit reply; - for stdin (repeatable)", list(&o.apps))
+	f.Func("reply", "`file` with a submit reply; the same as -app-proof", list(&o.apps))
+	f.Func("boot-proof", "`file` with a boot proof or a get_boot_proof reply (repeatable)", list(&o.boots))
+	f.StringVar(&o.credentials, "credentials", "", "the simulator's credentials.json `file`: root, manifest and measurements")
+	f.StringVar(&o.root, "simulator-root", "", "PEM `file` of a simulator's root, believed instead of the AWS root")
+	f.StringVar(&o.measured, "measurements", "", "JSON `file` with the expected PCRs, as {\"0\": hex, …} or as nitro-cli prints them")
+	for _, i := range []int{0, 1, 2, 3, 4, 8} {
+		f.Func("pcr"+strconv.Itoa(i), "expected PCR, 48 bytes of `hex`", func(s string) error { return o.pin(i, s) })
+	}
+	f.Func("manifest-sha256", "`hex` of an allowed manifest (repeatable)", list(&o.manifests))
+	f.BoolVar(&o.allowDebug, "allow-debug", false, "accept an image in debug mode")
+	f.BoolVar(&o.unpinned, "unpinned", false, "accept any image")
+	f.BoolVar(&o.foreign, "foreign-manifest", false, "accept a manifest of another format")
+	f.StringVar(&o.now, "now", "", "`time` to take ages at (RFC 3339); default the clock")
+	f.DurationVar(&o.maxAge, "max-age", 0, "oldest app proof")
+	f.DurationVar(&o.maxBootAge, "max-boot-age", 0, "oldest boot proof")
+	f.StringVar(&o.all.OrganizationID, "organization", "", "`id` that every app proof must name")
+	f.StringVar(&o.all.ActivityID, "activity", "", "`id` that every app proof must name")
+	f.StringVar(&o.all.Fingerprint, "fingerprint", "", "sha256:`hex` that every app proof must name")
+	f.StringVar(&o.body, "body", "", "`file` with the exact request body, from which the fingerprint is taken")
+	f.StringVar(&o.one.Type, "type", "", "APP_PROOF_TYPE_… that one app proof must have")
+	f.StringVar(&o.one.Address, "address", "", "`address` that one app proof must state")
+	f.StringVar(&o.one.Outcome, "outcome", "", "OUTCOME_… that one app proof must state")
+	f.StringVar(&o.one.PublicKey, "public-key", "", "`hex` of the key that signed, in one app proof")
+	f.Func("digest", "`hex` of a digest signed, in one app proof (repeatable, all in order)", list(&o.one.Digests))
+	err := f.Parse(args)
+	if err == nil {
+		err = o.check(f.Args())
+		if err != nil {
+			fmt.Fprintln(stderr, "cloister-verify:", err)
+			f.Usage()
+		}
+	}
+	return o, err
+}
+
+func (o *options) check(rest []string) error {
+	stdins := 0
+	for _, name := range append(append([]string{o.credentials, o.root, o.measured, o.body}, o.apps...), o.boots...) {
+		if name == "-" {
+			stdins++
+		}
+	}
+	switch {
+	case len(rest) > 0:
+		return errors.New("arguments that belong to no flag")
+	case len(o.apps)+len(o.boots) == 0:
+		return errors.New("nothing to verify: give -boot-proof, and -app-proof or -reply")
+	case o.credentials != "" && o.root != "":
+		return errors.New("-credentials and -simulator-root both name a root")
+	case o.body != "" && o.all.Fingerprint != "":
+		return errors.New("-body and -fingerprint both name a request")
+	case stdins > 1:
+		return errors.New("only one file can be stdin")
+	}
+	return nil
+}
+
+func (o *options) expectsProof() bool {
+	return o.body != "" || o.all.OrganizationID+o.all.ActivityID+o.all.Fingerprint != "" ||
+		o.one.Type+o.one.Address+o.one.Outcome+o.one.PublicKey != "" || o.one.Digests != nil
+}
+
+// pin takes an expected register; two different values for one are a mistake.
+func (o *options) pin(index int, hex string) error {
+	if old, twice := o.pcrs[index]; twice && old != hex {
+		return fmt.Errorf("PCR%d is given twice, differently", index)
+	}
+	o.pcrs[index] = hex
+	return nil
+}
+
+// policy gathers what is believed, from flags and files.
+func (o *options) policy(in *input, now func() time.Time) (attestation.Policy, error) {
+	p := attestation.Policy{
+		AllowDebug: o.allowDebug, AllowUnpinned: o.unpinned, ForeignManifest: o.foreign,
+		MaxProofAge: o.maxAge, MaxBootAge: o.maxBootAge,
+	}
+	if err := o.readCredentials(in, &p); err != nil {
+		return p, err
+	}
+	if o.root != "" {
+		raw, err := in.read(o.root, maxSettings)
+		if err != nil {
+			return p, err
+		}
+		if p.SimulatorRootPEM = string(raw); strings.TrimSpace(p.SimulatorRootPEM) == "" {
+			return p, fmt.Errorf("%s: empty", o.root)
+		}
+	}
+	if o.measured != "" {
+		if err := o.readMeasurements(in); err != nil {
+			return p, err
+		}
+	}
+	p.ExpectedPCRs, p.AllowedManifestSHA256 = o.pcrs, o.manifests
+	if o.now != "" {
+		at, err := time.Parse(time.RFC3339, o.now)
+		if err != nil {
+			return p, errors.New("-now is not a time in RFC 3339")
+		}
+		p.Now = at
+	} else if o.maxAge != 0 || o.maxBootAge != 0 {
+		p.Now = now()
+	}
+	return p, nil
+}
+
+// readCredentials takes three of the members; the file also holds keys, which
+// are none of this command's business.
+func (o *options) readCredentials(in *input, p *attestation.Policy) error {
+	if o.credentials == "" {
+		return nil
+	}
+	raw, err := in.read(o.credentials, maxSettings)
+	if err != nil {
+		return err
+	}
+	var c struct {
+		Root     string            `json:"attestationRootPem"`
+		Manifest string            `json:"manifestSha256"`
+		PCRs     map[string]string `json:"pcrs"`
+	}
+	if err := json.Unmarshal(raw, &c); err != nil || c.Root == "" || c.Manifest == "" || len(c.PCRs) == 0 {
+		return fmt.Errorf("%s: no attestationRootPem, manifestSha256 and pcrs", o.credentials)
+	}
+	p.SimulatorRootPEM = c.Root
+	if len(o.manifests) == 0 {
+		o.manifests = []string{c.Manifest}
+	}
+	return o.pinAll(o.credentials, c.PCRs)
+}
+
+func (o *options) readMeasurements(in *input) error {
+	raw, err := in.read(o.measured, maxSettings)
+	if err != nil {
+		return err
+	}
+	var outer struct {
+		Measurements map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &outer); err == nil && outer.Measurements != nil {
+		flat := make(map[string]string)
+		for name, v := range outer.Measurements {
+			var text string
+			if digits, ok := strings.CutPrefix(name, "PCR"); ok && json.Unmarshal(v, &text) == nil {
+				flat[digits] = text
+			}
+		}
+		return o.pinAll(o.measured, flat)
+	}
+	var flat map[string]string
+	if err := json.Unmarshal(raw, &flat); err != nil {
+		return fmt.Errorf("%s: not measurements in JSON", o.measured)
+	}
+	return o.pinAll(o.measured, flat)
+}
+
+func (o *options) pinAll(file string, pcrs map[string]string) error {
+	if len(pcrs) == 0 {
+		return fmt.Errorf("%s: no measurements", file)
+	}
+	for name, hex := range pcrs {
+		i, err := strconv.Atoi(name)
+		if err != nil || strconv.Itoa(i) != name || i < 0 || i > 31 {
+			return fmt.Errorf("%s: a PCR is not numbered 0 to 31", file)
+		}
+		if err := o.pin(i, hex); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// input reads files, and stdin for the name -.
+type input struct {
+	stdin    io.Reader
+	readFile func(string) ([]byte, error)
+}
+
+func (in *input) read(name string, max int) ([]byte, error) {
+	var raw []byte
+	var err error
+	if name == "-" {
+		raw, err = io.ReadAll(io.LimitReader(in.stdin, int64(max)+1))
+	} else {
+		raw, err = in.readFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if len(raw) > max {
+		return nil, fmt.Errorf("%w: %s is longer than %d bytes", errUnreadable, name, max)
+	}
+	return raw, nil
+}

@@ -1,0 +1,15 @@
+// Command cloister-verify checks app proofs and boot proofs, offline.
+//
+// It reads replies of the interface from files, says in plain words what is
+// proven, and exits with 0; with 1 and the reason when anything is refused; with
+// 2 when it was called wrongly. See the README of the folder above.
+package main
+
+import (
+	"os"
+	"time"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.ReadFile, time.Now))
+}

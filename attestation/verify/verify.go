@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"cloister/attestation"
+)
+
+const (
+	exitVerified = 0
+	exitRefused  = 1
+	exitUsage    = 2
+)
+
+// run is the whole command. Only now is asked for the time, and only when an age
+// is bounded; only readFile touches the disk.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
+	o, err := parseFlags(args, stderr)
+	if err != nil {
+		return exitUsage
+	}
+	in := &input{stdin: stdin, readFile: readFile}
+	policy, err := o.policy(in, now)
+	if err != nil {
+		fmt.Fprintln(stderr, "cloister-verify:", err)
+		return exitUsage
+	}
+	found, err := o.read(in)
+	if err == nil {
+		err = o.verify(found, policy, stdout)
+	}
+	switch {
+	case errors.Is(err, errUnreadable):
+		fmt.Fprintln(stderr, "cloister-verify:", err)
+		return exitUsage
+	case err != nil:
+		fmt.Fprintln(stderr, "REFUSED:", err)
+		return exitRefused
+	}
+	return exitVerified
+}
+
+// proofs is what the files held: app proofs by the reply that they came in.
+type proofs struct {
+	replies []*attestation.Reply
+	boots   []attestation.BootProof
+	apps    int
+}
+
+func (o *options) read(in *input) (proofs, error) {
+	var p proofs
+	for _, name := range append(append([]string{}, o.apps...), o.boots...) {
+		raw, err := in.read(name, attestation.MaxReply)
+		if err != nil {
+			return p, err
+		}
+		r, err := attestation.ParseReply(raw)
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", name, err)
+		}
+		p.replies = append(p.replies, r)
+		p.boots = append(p.boots, r.BootProofs...)
+		p.apps += len(r.AppProofs)
+	}
+	if p.apps == 0 && (len(o.apps) > 0 || o.expectsProof()) {
+		return p, errors.New("no app proof found where one was expected")
+	}
+	if len(p.boots) == 0 {
+		return p, errors.New("no boot proof found")
+	}
+	if o.body != "" {
+		raw, err := in.read(o.body, attestation.MaxPayload)
+		if err != nil {
+			return p, err
+		}
+		o.all.Fingerprint = attestation.Fingerprint(raw)
+	}
+	return p, nil
+}
+
+// verify prints nothing before all is verified, so that a refusal is never
+// preceded by words of success.
+func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) error {
+	boots := make([]*attestation.Boot, 0, len(p.boots))
+	for _, b := range p.boots {
+		boot, err := attestation.VerifyBootProof(b, policy)
+		if err != nil {
+			return err
+		}
+		boots = append(boots, boot)
+	}
+	var all []*attestation.Proof
+	for _, r := range p.replies {
+		if len(r.AppProofs) == 0 {
+			continue
+		}
+		got, err := attestation.VerifyAppProofs(r.AppProofs, p.boots, policy, o.all)
+		if err != nil {
+			return err
+		}
+		for i, proof := range got {
+			if err := fromReply(r, proof).Check(proof); err != nil {
+				return fmt.Errorf("proof %d does not fit the activity beside it: %w", i+1, err)
+			}
+		}
+		all = append(all, got...)
+	}
+	if err := o.checkOne(all); err != nil {
+		return err
+	}
+	for _, b := range boots {
+		printBoot(out, b, policy)
+	}
+	for i, proof := range all {
+		printProof(out, i+1, proof)
+	}
+	fmt.Fprintf(out, "VERIFIED: %d boot proof(s), %d app proof(s)\n", len(boots), len(all))
+	return nil
+}
+
+// fromReply expects the activity that the proof came with. An address may belong
+// to an organization that the activity made, and a proof of another maker's may
+// name no activity at all.
+func fromReply(r *attestation.Reply, p *attestation.Proof) attestation.Expectation {
+	var e attestation.Expectation
+	if _, activity, _ := p.Claim.Names(); activity == "" {
+		return e
+	}
+	e.ActivityID, e.Fingerprint = r.ActivityID, r.Fingerprint
+	if p.Claim.Type() != attestation.TypeAddressDerivation {
+		e.OrganizationID = r.OrganizationID
+	}
+	return e
+}
+
+// checkOne wants one proof at least that says what the caller asked about. The
+// last refusal is the reason given, which with one proof is the reason.
+func (o *options) checkOne(all []*attestation.Proof) error {
+	if !o.expectsProof() {
+		return nil
+	}
+	var err error
+	for _, p := range all {
+		if err = o.one.Check(p); err == nil {
+			return nil
+		}
+	}
+	if err == nil {
+		err = errors.New("there is none")
+	}
+	return fmt.Errorf("no app proof says what was expected: %w", err)
+}
