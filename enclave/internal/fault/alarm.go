@@ -1,0 +1,70 @@
+package fault
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// An Alarm is one kind of misbehaviour of the host that the enclave has
+// refused. Each is counted; the counters are all the enclave says about it.
+type Alarm uint8
+
+// The alarms. Their texts are metric labels and never change.
+const (
+	AlarmFrame      Alarm = iota // a frame that is malformed, too large or out of place
+	AlarmOpen                    // a sealed record that does not open under its name
+	AlarmTip                     // an organization at another tip than the one remembered
+	AlarmInclusion               // an old entry without a valid inclusion proof
+	AlarmSnapshot                // a snapshot or piece that is not the one named
+	AlarmSequence                // entries out of order, repeated or missing
+	AlarmConflict                // the store holds another entry at our place
+	AlarmSuperseded              // another boot owns the store
+	AlarmRecord                  // a record of another organization, type or deployment
+	AlarmIndex                   // an answer to a search that does not fit the question
+	AlarmKey                     // a wrapped key that does not open under its name
+	AlarmLate                    // an answer that came after its deadline
+	alarms
+)
+
+var alarmTexts = [alarms]string{"frame", "open", "tip", "inclusion", "snapshot", "sequence", "conflict", "superseded", "record", "index", "key", "late"}
+
+// String is the alarm's metric label.
+func (a Alarm) String() string {
+	if a < alarms {
+		return alarmTexts[a]
+	}
+	return fmt.Sprintf("alarm-%d", uint8(a))
+}
+
+// A Breach is the host caught at something that only a faulty or hostile host
+// does. It is no *Error: the user sees UNAVAILABLE, the operator a counter.
+type Breach struct {
+	Alarm Alarm
+	Text  string
+}
+
+func (b *Breach) Error() string { return "host: " + b.Alarm.String() + ": " + b.Text }
+
+// Breached makes a Breach. The text never holds what the host sent.
+func Breached(a Alarm, format string, args ...any) *Breach {
+	return &Breach{a, fmt.Sprintf(format, args...)}
+}
+
+// Alarms counts breaches. The zero value is ready; it is safe for concurrent use.
+type Alarms struct{ n [alarms]atomic.Uint64 }
+
+// Raise counts one breach of kind a.
+func (s *Alarms) Raise(a Alarm) {
+	if a < alarms {
+		s.n[a].Add(1)
+	}
+}
+
+// Counts returns the counters by label, zeros included.
+func (s *Alarms) Counts() map[string]uint64 {
+	m := make(map[string]uint64, alarms)
+	for i := range s.n {
+		m[Alarm(i).String()] = s.n[i].Load()
+	}
+	return m
+}

@@ -1,0 +1,117 @@
+// Package fault holds the one error type that leaves the enclave and the
+// alarms that the enclave raises about its host.
+//
+// Inside the enclave plain errors are wrapped with %w. What a user may see is
+// an *Error: a stable gRPC code, an optional machine code of the published
+// interface, a message, and the fields at fault. Whatever is no *Error when it
+// reaches the door becomes INTERNAL with a reference number; its text stays
+// inside. The numbers of codes are those of google.rpc.Code and never change.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is a google.rpc.Code. The HTTP status follows from it alone.
+type Code uint8
+
+// The codes that the interface uses.
+const (
+	Cancelled          Code = 1
+	Unknown            Code = 2
+	InvalidArgument    Code = 3
+	DeadlineExceeded   Code = 4
+	NotFound           Code = 5
+	AlreadyExists      Code = 6
+	PermissionDenied   Code = 7
+	ResourceExhausted  Code = 8
+	FailedPrecondition Code = 9
+	Aborted            Code = 10
+	Unimplemented      Code = 12
+	Internal           Code = 13
+	Unavailable        Code = 14
+	Unauthenticated    Code = 16
+)
+
+// HTTPStatus is the status that the published gateway maps a code to.
+func (c Code) HTTPStatus() int {
+	switch c {
+	case InvalidArgument, FailedPrecondition, 11:
+		return 400
+	case Unauthenticated:
+		return 401
+	case PermissionDenied:
+		return 403
+	case NotFound:
+		return 404
+	case AlreadyExists, Aborted:
+		return 409
+	case ResourceExhausted:
+		return 429
+	case Cancelled:
+		return 499
+	case Unimplemented:
+		return 501
+	case Unavailable:
+		return 503
+	case DeadlineExceeded:
+		return 504
+	}
+	return 500
+}
+
+// Violation names a field at fault. Field is a path such as
+// `privateKeys.0.privateKeyName`, as the interface writes it.
+type Violation struct {
+	Field       string
+	Description string
+}
+
+// An Evaluation is one policy's part in a refusal.
+type Evaluation struct {
+	PolicyID string
+	Outcome  string
+}
+
+// Error is what a user may be told. It is immutable once returned.
+type Error struct {
+	Code Code
+	// Name is the machine code of the published interface
+	// (turnkeyErrorCode), or empty.
+	Name string
+	// Message is for people; it holds no secret and nothing internal.
+	Message string
+	// Violations are the fields at fault, if any.
+	Violations []Violation
+	// Denied is set for a refusal by policy; Evaluations then tell by which.
+	Denied      bool
+	Evaluations []Evaluation
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// New makes an Error with a formatted message and no machine code.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Named makes an Error with a machine code of the interface.
+func Named(code Code, name, format string, args ...any) *Error {
+	return &Error{Code: code, Name: name, Message: fmt.Sprintf(format, args...)}
+}
+
+// Field makes an InvalidArgument about one field.
+func Field(field, format string, args ...any) *Error {
+	d := fmt.Sprintf(format, args...)
+	return &Error{Code: InvalidArgument, Message: d, Violations: []Violation{{field, d}}}
+}
+
+// Of finds the Error in err, or nil when err holds none (an internal error).
+func Of(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package stamp
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"golang.org/x/crypto/sha3"
+
+	"cloister/enclave/internal/strictjson"
+)
+
+// A Scheme is how an API key signs. The zero value is none.
+type Scheme uint8
+
+// The schemes of X-Stamp.
+const (
+	P256 Scheme = iota + 1
+	Secp256k1
+	Secp256k1EIP191
+	Ed25519
+)
+
+// schemes are the published names: of the scheme itself, of the curve in an API
+// key's parameters, and of the credential.
+var schemes = [...]struct{ name, curve, credential string }{
+	{},
+	P256:            {"SIGNATURE_SCHEME_TK_API_P256", "API_KEY_CURVE_P256", "CREDENTIAL_TYPE_API_KEY_P256"},
+	Secp256k1:       {"SIGNATURE_SCHEME_TK_API_SECP256K1", "API_KEY_CURVE_SECP256K1", "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
+	Secp256k1EIP191: {"SIGNATURE_SCHEME_TK_API_SECP256K1_EIP191", "API_KEY_CURVE_SECP256K1", "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
+	Ed25519:         {"SIGNATURE_SCHEME_TK_API_ED25519", "API_KEY_CURVE_ED25519", "CREDENTIAL_TYPE_API_KEY_ED25519"},
+}
+
+// String is the name that votes and records show, SIGNATURE_SCHEME_TK_API_....
+func (s Scheme) String() string {
+	if int(s) < len(schemes) {
+		return schemes[s].name
+	}
+	return ""
+}
+
+func schemeOf(name string) Scheme {
+	for s := P256; int(s) < len(schemes); s++ {
+		if schemes[s].name == name {
+			return s
+		}
+	}
+	return 0
+}
+
+// apiKeyStamp is the JSON inside X-Stamp.
+type apiKeyStamp struct {
+	PublicKey string `json:"publicKey" rule:"required"`
+	Scheme    string `json:"scheme" rule:"required"`
+	Signature string `json:"signature" rule:"required"`
+}
+
+// stampLimits: an object of three strings.
+var stampLimits = strictjson.Limits{Depth: 1, Values: 4}
+
+// parseStamp reads a header value: base64url, with or without padding, of the
+// JSON of a stamp.
+func parseStamp(value string) (s apiKeyStamp, err error) {
+	encoding := rawURL
+	if strings.HasSuffix(value, "=") {
+		encoding = paddedURL
+	}
+	text, err := encoding.DecodeString(value)
+	// The library skips line breaks.
+	if err != nil || strings.ContainsAny(value, "\r\n") {
+		return s, unreadable("not base64url")
+	}
+	if strictjson.Decode(text, &s, strictjson.Within(stampLimits)) != nil {
+		return s, unreadable("not an object of publicKey, scheme and signature")
+	}
+	return s, nil
+}
+
+var (
+	rawURL    = base64.RawURLEncoding.Strict()
+	paddedURL = base64.URLEncoding.Strict()
+)
+
+// readAPIKey is the reader of X-Stamp.
+func readAPIKey(v *Verifier, c *Caller, value string) error {
+	s, err := parseStamp(value)
+	if err != nil {
+		return err
+	}
+	if c.scheme = schemeOf(s.Scheme); c.scheme == 0 {
+		return malformed("unknown scheme")
+	}
+	var keyBytes [pointSize]byte
+	size := pointSize
+	if c.scheme == Ed25519 {
+		size = ed25519.PublicKeySize
+	}
+	if len(s.PublicKey) != 2*size || !decodeHex(keyBytes[:size], s.PublicKey) {
+		return malformed("bad publicKey")
+	}
+	var sigBytes [maxDER]byte
+	if len(s.Signature) > maxSignature || len(s.Signature)%2 != 0 || !decodeHex(sigBytes[:len(s.Signature)/2], s.Signature) {
+		return malformed("bad signature")
+	}
+	c.publicKey, c.signature = strings.ToLower(s.PublicKey), s.Signature
+	sig := sigBytes[:len(s.Signature)/2]
+	if c.scheme == Ed25519 {
+		return verifyEd25519(keyBytes[:size], sig, c.body)
+	}
+	rs, ok := parseDER(sig)
+	switch {
+	case !ok:
+		return malformed("bad signature")
+	case c.scheme == P256:
+		return v.verifyP256(keyBytes, &rs, c.fingerprint[:])
+	case c.scheme == Secp256k1EIP191:
+		digest := eip191(c.body)
+		return v.verifySecp256k1(keyBytes, &rs, digest[:])
+	}
+	return v.verifySecp256k1(keyBytes, &rs, c.fingerprint[:])
+}
+
+// decodeHex fills dst from hex of just its length, in either case.
+func decodeHex(dst []byte, s string) bool {
+	for i := range dst {
+		hi, lo := nibble(s[2*i]), nibble(s[2*i+1])
+		if hi|lo > 15 {
+			return false
+		}
+		dst[i] = hi<<4 | lo
+	}
+	return true
+}
+
+func nibble(c byte) byte {
+	switch c = lower(c); {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 0xff
+}
+
+// eip191 is the digest that Ethereum wallets sign for a text.
+func eip191(body []byte) (digest [32]byte) {
+	h := sha3.NewLegacyKeccak256()
+	var head [64]byte
+	h.Write(strconv.AppendInt(append(head[:0], "\x19Ethereum Signed Message:\n"...), int64(len(body)), 10))
+	h.Write(body)
+	h.Sum(digest[:0])
+	return digest
+}
+
+func unverified() error { return invalid("could not verify api key signature") }
+
+func verifyEd25519(key, sig, body []byte) error {
+	if len(sig) != ed25519.SignatureSize {
+		return malformed("bad signature")
+	}
+	if !ed25519.Verify(key, body, sig) {
+		return unverified()
+	}
+	return nil
+}
+
+type (
+	p256Key = ecdsa.PublicKey
+	k256Key = secp256k1.PublicKey
+)
+
+// verifyP256 writes the signature as the standard library wants it, which
+// refuses r and s out of range.
+func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) error {
+	key := v.p256.get(name)
+	known := key != nil
+	if !known {
+		if key = parseP256(name); key == nil {
+			return malformed("bad publicKey")
+		}
+	}
+	var buf [maxDER]byte
+	if !ecdsa.VerifyASN1(key, digest, rs.appendDER(buf[:0])) {
+		return unverified()
+	}
+	if !known {
+		v.p256.put(name, key)
+	}
+	return nil
+}
+
+// parseP256 returns the point, or nil if there is none.
+func parseP256(name [pointSize]byte) *p256Key {
+	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), name[:])
+	if x == nil {
+		return nil
+	}
+	var point [1 + 2*scalarSize]byte
+	point[0] = 4
+	x.FillBytes(point[1 : 1+scalarSize])
+	y.FillBytes(point[1+scalarSize:])
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point[:])
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *scalars, digest []byte) error {
+	key := v.k256.get(name)
+	known := key != nil
+	if !known {
+		var err error
+		if key, err = secp256k1.ParsePubKey(name[:]); err != nil {
+			return malformed("bad publicKey")
+		}
+	}
+	var r, s secp256k1.ModNScalar
+	if r.SetBytes(&rs.r) != 0 || s.SetBytes(&rs.s) != 0 || r.IsZero() || s.IsZero() {
+		return unverified() // out of range; SetBytes would have reduced it
+	}
+	if !secp256k1ecdsa.NewSignature(&r, &s).Verify(digest, key) {
+		return unverified()
+	}
+	if !known {
+		v.k256.put(name, key)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package stamp
+
+// scalars are the two halves of an ECDSA signature, big-endian, not yet known
+// to be in range.
+type scalars struct{ r, s [scalarSize]byte }
+
+// parseDER reads SEQUENCE { INTEGER r, INTEGER s }. Lengths are in the short
+// form and exact; an integer has 1 to 33 bytes, may have needless leading zeros,
+// and is neither negative nor longer than 32 bytes in value.
+func parseDER(b []byte) (rs scalars, ok bool) {
+	if len(b) < 2 || len(b) > maxDER || b[0] != 0x30 || int(b[1]) != len(b)-2 {
+		return rs, false
+	}
+	rest, ok := parseInteger(b[2:], &rs.r)
+	if !ok {
+		return rs, false
+	}
+	rest, ok = parseInteger(rest, &rs.s)
+	return rs, ok && len(rest) == 0
+}
+
+// parseInteger takes one INTEGER off b.
+func parseInteger(b []byte, value *[scalarSize]byte) (rest []byte, ok bool) {
+	if len(b) < 3 || b[0] != 0x02 {
+		return nil, false
+	}
+	n := int(b[1])
+	if n < 1 || n > pointSize || n > len(b)-2 {
+		return nil, false
+	}
+	digits, rest := b[2:2+n], b[2+n:]
+	if digits[0]&0x80 != 0 {
+		return nil, false
+	}
+	if n > scalarSize {
+		if digits[0] != 0 {
+			return nil, false
+		}
+		digits = digits[1:]
+	}
+	copy(value[scalarSize-len(digits):], digits)
+	return rest, true
+}
+
+// appendDER writes the signature in the one minimal form.
+func (rs *scalars) appendDER(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0x30, 0)
+	dst = appendInteger(dst, &rs.r)
+	dst = appendInteger(dst, &rs.s)
+	dst[start+1] = byte(len(dst) - start - 2)
+	return dst
+}
+
+func appendInteger(dst []byte, value *[scalarSize]byte) []byte {
+	digits := value[:]
+	for len(digits) > 1 && digits[0] == 0 {
+		digits = digits[1:]
+	}
+	if digits[0]&0x80 != 0 {
+		dst = append(dst, 0x02, byte(len(digits)+1), 0)
+	} else {
+		dst = append(dst, 0x02, byte(len(digits)))
+	}
+	return append(dst, digits...)
+}

@@ -1,0 +1,181 @@
+// Package stamp verifies who signed a request.
+//
+// A request carries exactly one credential header. X-Stamp, the stamp of an API
+// key or a session key, is verified here: the signature over the body's exact
+// bytes under the public key that the header names. Whether that key belongs to
+// anybody is not known here; core looks it up by Curve and PublicKey in the
+// newest state of the organization.
+//
+// The outcome is a Caller. It is made by Verify only and holds the body, so that
+// no byte of a body is parsed before its signature held.
+//
+// What is signed: P256 and SECP256K1 sign SHA-256 of the body, both with s in
+// either half of the range (a stamp is malleable; never use it as an id);
+// SECP256K1_EIP191 signs Keccak-256 of the prefixed body; ED25519 signs the body.
+//
+// ECDSA signatures are DER with leading zeros tolerated, as some clients write
+// integers of a fixed width: short-form lengths, 1 to 33 bytes for each integer,
+// nothing left over, r and s in [1, order-1]. Ed25519 follows crypto/ed25519: the
+// equation without cofactor, S below the order, R compared as bytes and hence
+// canonical; the key may be a non-canonical or low-order point. Keys are compared
+// as bytes, so another encoding of a point is another key.
+//
+// A header value is at most MaxHeader bytes. Errors are *fault.Error with code
+// Unauthenticated, and Unimplemented for the headers whose turn has not come.
+package stamp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"cloister/enclave/internal/fault"
+)
+
+// A Header is one header of a request. Both parts are the sender's word.
+type Header struct{ Name, Value string }
+
+// A Fingerprint is SHA-256 of a request's exact body: the name of an activity.
+type Fingerprint [sha256.Size]byte
+
+// String is "sha256:" and 64 lower-case hex digits, as the interface writes it.
+func (f Fingerprint) String() string {
+	var b [fingerprintSz]byte
+	hex.Encode(b[copy(b[:], fingerprintHd):], f[:])
+	return string(b[:])
+}
+
+// ParseFingerprint reads what String writes, and no other spelling of it.
+func ParseFingerprint(s string) (f Fingerprint, ok bool) {
+	digits, ok := strings.CutPrefix(s, fingerprintHd)
+	if !ok || len(s) != fingerprintSz || strings.ToLower(digits) != digits {
+		return Fingerprint{}, false
+	}
+	if _, err := hex.Decode(f[:], []byte(digits)); err != nil {
+		return Fingerprint{}, false
+	}
+	return f, true
+}
+
+// A Caller is the holder of a key that signed a body. There is no other way to
+// make one than Verify, and none to a verified body but through it.
+type Caller struct {
+	body        []byte
+	fingerprint Fingerprint
+	scheme      Scheme
+	publicKey   string
+	signature   string
+}
+
+// Body is the signed text, the bytes as received. It must not be changed.
+func (c *Caller) Body() []byte { return c.body }
+
+// Fingerprint is SHA-256 of the body.
+func (c *Caller) Fingerprint() Fingerprint { return c.fingerprint }
+
+// PublicKey is the key that signed, in lower-case hex: 66 digits of a compressed
+// point, or 64 of an Ed25519 key.
+func (c *Caller) PublicKey() string { return c.publicKey }
+
+// Scheme says how the key signed.
+func (c *Caller) Scheme() Scheme { return c.scheme }
+
+// Signature is the hex text of the header, as received, for the vote's record.
+func (c *Caller) Signature() string { return c.signature }
+
+// Curve is the API_KEY_CURVE_ name under which the key was registered.
+func (c *Caller) Curve() string { return schemes[c.scheme].curve }
+
+// CredentialType is the CREDENTIAL_TYPE_API_KEY_ name of a long-lived key of
+// this curve. Session keys stamp like P-256 API keys but are of other types, so
+// the type that counts is the one in the organization's record.
+func (c *Caller) CredentialType() string { return schemes[c.scheme].credential }
+
+// A Verifier verifies stamps. It remembers parsed public keys, nothing else, and
+// is safe for concurrent use. Make it with NewVerifier.
+type Verifier struct {
+	p256 *keyCache[p256Key]
+	k256 *keyCache[k256Key]
+}
+
+// NewVerifier makes a Verifier with room for CachedKeys keys per curve.
+func NewVerifier() *Verifier {
+	return &Verifier{newKeyCache[p256Key](CachedKeys), newKeyCache[k256Key](CachedKeys)}
+}
+
+// A reader verifies the value of one credential header over c's body and
+// completes c.
+type reader func(v *Verifier, c *Caller, value string) error
+
+// credentials are the headers that say who is calling; a request has one of
+// them. A nil reader belongs to a header that is not served yet.
+var credentials = [...]struct {
+	name string
+	read reader
+}{
+	{"X-Stamp", readAPIKey},
+	{"X-Stamp-WebAuthn", nil},
+	{"X-Stamp-Attested", nil},
+	{"X-Session", nil},
+}
+
+// Verify finds the one credential header and verifies it over body. It is
+// stateless: the same arguments always give the same answer. The Caller keeps
+// body.
+func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
+	kind, value := -1, ""
+	for i := range headers {
+		for k := range credentials {
+			if !sameName(headers[i].Name, credentials[k].name) {
+				continue
+			}
+			if kind >= 0 {
+				return nil, malformed("more than one stamp header")
+			}
+			kind, value = k, headers[i].Value
+		}
+	}
+	switch {
+	case kind < 0:
+		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
+	case len(value) > MaxHeader:
+		return nil, malformed("header too large")
+	case credentials[kind].read == nil:
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind].name)
+	}
+	c := &Caller{body: body, fingerprint: sha256.Sum256(body)}
+	if err := credentials[kind].read(v, c, value); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// sameName compares header names without regard to the case of ASCII letters.
+func sameName(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+func invalid(message string) error {
+	return fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "%s", message)
+}
+
+// malformed is about a stamp whose parts were found but make no sense.
+func malformed(why string) error { return invalid("malformed activity stamp: " + why) }
+
+// unreadable is about a header in which the parts could not be found.
+func unreadable(why string) error { return invalid("could not extract api key stamp: " + why) }

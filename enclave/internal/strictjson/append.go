@@ -1,0 +1,139 @@
+package strictjson
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+func (p *plan) append(dst []byte, v reflect.Value) []byte {
+	switch p.kind {
+	case kindString:
+		return appendString(dst, v.String())
+	case kindBool:
+		return strconv.AppendBool(dst, v.Bool())
+	case kindInt:
+		if p.typ.Kind() == reflect.Int32 {
+			return strconv.AppendInt(dst, v.Int(), 10)
+		}
+		return append(strconv.AppendInt(append(dst, '"'), v.Int(), 10), '"')
+	case kindUint:
+		if p.typ.Kind() == reflect.Uint32 {
+			return strconv.AppendUint(dst, v.Uint(), 10)
+		}
+		return append(strconv.AppendUint(append(dst, '"'), v.Uint(), 10), '"')
+	case kindRaw:
+		if v.Len() == 0 {
+			return append(dst, "null"...)
+		}
+		return append(dst, v.Bytes()...)
+	case kindPtr:
+		if v.IsNil() {
+			return append(dst, "null"...)
+		}
+		return p.elem.append(dst, v.Elem())
+	case kindSlice:
+		return p.appendArray(dst, v)
+	case kindMap:
+		return p.appendMap(dst, v)
+	}
+	return p.appendStruct(dst, v)
+}
+
+func (p *plan) appendStruct(dst []byte, v reflect.Value) []byte {
+	dst = append(dst, '{')
+	first := true
+	for i := range p.fields {
+		f := &p.fields[i]
+		value := f.of(v)
+		if f.absent(value) {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = f.plan.append(append(dst, f.key...), value)
+	}
+	return append(dst, '}')
+}
+
+// absent says whether a field is left out.
+func (f *field) absent(v reflect.Value) bool {
+	switch {
+	case f.plan.kind == kindPtr:
+		return v.IsNil()
+	case f.plan.kind == kindRaw:
+		return v.Len() == 0
+	}
+	return f.omit && f.plan.empty(v)
+}
+
+func (p *plan) appendArray(dst []byte, v reflect.Value) []byte {
+	dst = append(dst, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = p.elem.append(dst, v.Index(i))
+	}
+	return append(dst, ']')
+}
+
+func (p *plan) appendMap(dst []byte, v reflect.Value) []byte {
+	names := make([]string, 0, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		names = append(names, it.Key().String())
+	}
+	slices.Sort(names)
+	dst = append(dst, '{')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, name), ':')
+		dst = p.elem.append(dst, v.MapIndex(reflect.ValueOf(name)))
+	}
+	return append(dst, '}')
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if plain[c] {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(append(dst, s[start:i]...), "\ufffd"...)
+				start = i + 1
+			}
+			i += n
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		default:
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(append(dst, s[start:]...), '"')
+}

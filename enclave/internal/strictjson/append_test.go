@@ -1,0 +1,71 @@
+package strictjson_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"cloister/enclave/internal/strictjson"
+)
+
+func TestAppend(t *testing.T) {
+	empty := ""
+	type v struct {
+		S    string                    `json:"s"`
+		O    string                    `json:"o,omitempty"`
+		L    []string                  `json:"l"`
+		E    []string                  `json:"e,omitempty"`
+		M    map[string]strictjson.Raw `json:"m"`
+		I    int64                     `json:"i"`
+		N    int32                     `json:"n"`
+		P    *string                   `json:"p"`
+		Q    *string                   `json:"q,omitempty"`
+		R    strictjson.Raw            `json:"r"`
+		A    []strictjson.Raw          `json:"a"`
+		Z    page                      `json:"z,omitempty"`
+		Y    page                      `json:"y"`
+		B    bool                      `json:"b"`
+		Gone string                    `json:"-"`
+		page
+	}
+	for want, value := range map[string]*v{
+		`{"s":"","l":[],"m":{},"i":"0","n":0,"a":[],"y":{},"b":false}`: {Gone: "x"},
+		`{"s":"<&>\"\\\n\r\t\u0000\u001f","l":["a",""],"m":{"j":1,"k":[]},"i":"-1","n":-2,"p":"","q":"","r":{},"a":[1,null],"z":{"limit":"1"},"y":{},"b":true,"limit":"9"}`: {
+			S: "<&>\"\\\n\r\t\x00\x1f", L: []string{"a", ""}, M: map[string]strictjson.Raw{"k": strictjson.Raw("[]"), "j": strictjson.Raw("1")},
+			I: -1, N: -2, P: &empty, Q: &empty, R: strictjson.Raw("{}"), A: []strictjson.Raw{strictjson.Raw("1"), nil}, E: []string{},
+			Z: page{Limit: "1"}, B: true, page: page{Limit: "9"}},
+	} {
+		if got := strictjson.Append(nil, value); string(got) != want || !json.Valid(got) {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if got := strictjson.Append(nil, *value); string(got) != want {
+			t.Errorf("by value: got %s", got)
+		}
+	}
+	if got := strictjson.Append([]byte("a"), (*v)(nil)); string(got) != "anull" {
+		t.Errorf("nil: %s", got)
+	}
+	if got := strictjson.Append(nil, []string{"a\xff"}); string(got) != "[\"a\ufffd\"]" {
+		t.Errorf("slice: %s", got)
+	}
+}
+
+// TestDifferentialOnMutations runs the fuzz target's comparison over every one-byte change
+// of a good text out of a set of telling bytes, so that it is made in every run.
+func TestDifferentialOnMutations(t *testing.T) {
+	taken, refused := 0, 0
+	for i := range len(good) {
+		for _, c := range []byte("\x00\"\\{}[],:0-9eEntf \xff_aA") {
+			text := []byte(good)
+			text[i] = c
+			if differ(t, text) {
+				taken++
+			} else {
+				refused++
+			}
+		}
+	}
+	if taken == 0 || refused == 0 {
+		t.Error("one side is empty")
+	}
+	t.Logf("%d taken with equal values, %d refused", taken, refused)
+}

@@ -1,0 +1,124 @@
+// Package strictjson reads and writes the JSON of requests: one way to read a
+// text, or an error.
+//
+// The standard encoding/json is too lax to stand between a signature and its
+// meaning: it lets the last of two equal members win, matches names without
+// regard to case, replaces invalid UTF-8 and lone surrogates, ignores unknown
+// members unless told, and has a fixed depth of 10,000. Two readers of the same
+// signed bytes could come to different meanings. Here all of that is refused.
+//
+// Decode fills a struct whose exported fields carry `json:"camelCase"` tags and,
+// if they are to be checked, `rule:"..."` tags in the validator syntax of the
+// published interface (listed in rules.go). A member may be written in
+// camelCase or in snake_case, not both, and in no other case. null equals
+// absent, except as an array's element, where it is refused. An array that is
+// absent, null or empty decodes to nil; a pointer to a slice tells absent (nil)
+// from empty. Integers may be numbers or decimal strings, without fraction,
+// exponent, plus, leading zero or minus zero.
+//
+// Errors are *fault.Error with code InvalidArgument and the path of the field.
+// They repeat names of members, shortened and quoted, never values.
+//
+// Types are analysed once and kept; a mistake in a tag is a programming error
+// and panics at the first use (Prepare makes that happen at start). The package
+// uses no unsafe and is safe for concurrent use.
+package strictjson
+
+import "reflect"
+
+// Raw is a JSON value of any kind, the bytes as found, checked for syntax,
+// equal names, depth and length. It shares memory with the input of Decode:
+// who keeps it for long must copy it. nil means absent.
+type Raw []byte
+
+// MarshalJSON returns the bytes, or null for an absent value.
+func (r Raw) MarshalJSON() ([]byte, error) {
+	if len(r) == 0 {
+		return []byte("null"), nil
+	}
+	return r, nil
+}
+
+// UnmarshalJSON keeps a copy of the bytes.
+func (r *Raw) UnmarshalJSON(b []byte) error {
+	*r = append((*r)[:0], b...)
+	return nil
+}
+
+// Enum is implemented by string types with a closed set of values. A value that
+// is present and not Valid is refused.
+type Enum interface{ Valid() bool }
+
+// An Option changes one Decode.
+type Option struct {
+	limits *Limits
+	name   string
+	into   any
+	prefix bool
+}
+
+// Within replaces DefaultLimits.
+func Within(l Limits) Option { return Option{limits: &l} }
+
+// At says that the text is the member called path of a larger one: paths in
+// errors start with it. Depth is counted from the start of the text.
+func At(path string) Option { return Option{name: path, prefix: true} }
+
+// Also accepts one more member of the outermost object, under name or its
+// snake_case form, and decodes it into the pointer into.
+func Also(name string, into any) Option { return Option{name: name, into: into} }
+
+// Decode reads raw, one JSON object and nothing else but white space, into the
+// struct that into points to. What into held before is forgotten. On an error
+// its content is undefined. Strings are copied, Raw values are not.
+func Decode(raw []byte, into any, opts ...Option) error {
+	target := reflect.ValueOf(into)
+	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
+		panic("strictjson: Decode needs a pointer to a struct, not " + target.Kind().String())
+	}
+	target = target.Elem()
+	target.SetZero()
+	d := decoder{src: raw, limits: DefaultLimits, opts: opts}
+	prefix := ""
+	for i := range opts {
+		switch {
+		case opts[i].limits != nil:
+			d.limits = *opts[i].limits
+		case opts[i].prefix:
+			prefix = opts[i].name
+		}
+	}
+	if f := d.document(planOf(target.Type()), target); f != nil {
+		return f.fault(prefix)
+	}
+	return nil
+}
+
+// Append appends v, a struct or a pointer to one, as JSON without white space.
+// Members follow the order of the fields. Fields tagged omitempty are left out
+// when zero or of length 0; nil pointers and absent Raw values always; other nil
+// slices become [] and nil maps {}. 64-bit integers are strings, 32-bit ones
+// numbers. Map members are sorted. Raw values are copied as they are. Invalid
+// UTF-8 in a string becomes U+FFFD; nothing is escaped for HTML.
+func Append(dst []byte, v any) []byte {
+	value := reflect.ValueOf(v)
+	for value.Kind() == reflect.Pointer {
+		if value.IsNil() {
+			return append(dst, "null"...)
+		}
+		value = value.Elem()
+	}
+	return planOf(value.Type()).append(dst, value)
+}
+
+// Prepare analyses the types of examples (structs or pointers to them) and
+// panics on a faulty tag. Decode and Append do it by themselves at first use.
+func Prepare(examples ...any) {
+	for _, e := range examples {
+		t := reflect.TypeOf(e)
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		planOf(t)
+	}
+}
