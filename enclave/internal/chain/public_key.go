@@ -1,0 +1,94 @@
+package chain
+
+import (
+	"crypto/ecdh"
+	"crypto/elliptic"
+	"errors"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+)
+
+// Sizes of public keys in bytes.
+const (
+	uncompressedSize = 65
+	compressedSize   = 33
+	ed25519Size      = 32
+)
+
+// ErrPublicKey is returned for bytes that are no public key on the curve.
+var ErrPublicKey = errors.New("no public key on this curve")
+
+// A PublicKey is a point on a curve: for secp256k1 and P-256 checked to be one,
+// for ed25519 any 32 bytes. It is comparable; the zero value is no key.
+type PublicKey struct {
+	curve Curve
+	raw   [uncompressedSize]byte // 04‖X‖Y, or 32 bytes and zeros
+}
+
+// NewPublicKey reads a public key: SEC 1 uncompressed (65 bytes, 04) or
+// compressed (33 bytes, 02 or 03) for secp256k1 and P-256, RFC 8032 (32 bytes)
+// for ed25519. Hybrid forms, the point at infinity and points off the curve
+// give ErrPublicKey.
+func NewPublicKey(c Curve, b []byte) (PublicKey, error) {
+	p := PublicKey{curve: c}
+	ok := false
+	switch {
+	case c == Ed25519 && len(b) == ed25519Size:
+		ok = copy(p.raw[:], b) == ed25519Size
+	case !sec1(b):
+	case c == Secp256k1:
+		if k, err := secp256k1.ParsePubKey(b); err == nil {
+			ok = copy(p.raw[:], k.SerializeUncompressed()) == uncompressedSize
+		}
+	case c == P256 && len(b) == uncompressedSize:
+		_, err := ecdh.P256().NewPublicKey(b)
+		ok = err == nil && copy(p.raw[:], b) == uncompressedSize
+	case c == P256:
+		if x, y := elliptic.UnmarshalCompressed(elliptic.P256(), b); x != nil {
+			p.raw[0] = 4
+			x.FillBytes(p.raw[1:33])
+			y.FillBytes(p.raw[33:])
+			ok = true
+		}
+	}
+	if !ok {
+		return PublicKey{}, ErrPublicKey
+	}
+	return p, nil
+}
+
+// sec1 reports whether b has length and prefix of a SEC 1 point.
+func sec1(b []byte) bool {
+	switch len(b) {
+	case uncompressedSize:
+		return b[0] == 4
+	case compressedSize:
+		return b[0] == 2 || b[0] == 3
+	}
+	return false
+}
+
+// Curve is the curve of the key, zero for the zero key.
+func (p PublicKey) Curve() Curve { return p.curve }
+
+// Bytes is the key as 65 bytes 04‖X‖Y, or 32 bytes for ed25519; nil for the
+// zero key. The slice is the caller's.
+func (p PublicKey) Bytes() []byte {
+	switch p.curve {
+	case Ed25519:
+		return p.raw[:ed25519Size]
+	case Secp256k1, P256:
+		return p.raw[:]
+	}
+	return nil
+}
+
+// Compressed is the key as 33 bytes, or 32 bytes for ed25519; nil for the zero
+// key. The slice is the caller's.
+func (p PublicKey) Compressed() []byte {
+	if p.curve == Secp256k1 || p.curve == P256 {
+		p.raw[0] = 2 | p.raw[uncompressedSize-1]&1
+		return p.raw[:compressedSize]
+	}
+	return p.Bytes()
+}

@@ -1,0 +1,155 @@
+package keys
+
+import (
+	"container/list"
+	"sync"
+
+	"cloister/enclave/internal/chain"
+)
+
+// footprint is what a cached key is reckoned to occupy in bytes, its entry and
+// what the libraries keep beside it included; measured, and rounded up.
+func footprint(c chain.Curve) int {
+	switch c {
+	case chain.P256:
+		return 1280
+	case chain.Ed25519:
+		return 896
+	}
+	return 512
+}
+
+// A Cache keeps derived keys for their next use, bounded in number and in
+// reckoned bytes; the key least recently used goes first. K names an account
+// and is chosen by the caller; it must not be secret. A key that leaves the
+// cache is wiped, by the last of those who are using it. It is safe for
+// concurrent use.
+type Cache[K comparable] struct {
+	count, bytes int
+
+	mu     sync.Mutex
+	by     map[K]*cached[K]
+	recent list.List // of *cached[K], the most recently used in front
+	stats  Declared
+}
+
+type cached[K comparable] struct {
+	id    K
+	key   *PrivateKey
+	place *list.Element
+	users int
+	gone  bool // out of the cache; the last user wipes
+}
+
+// Declared is what a Cache holds and has done. Leak scans allow Keys private
+// keys in memory, and those in use.
+type Declared struct {
+	Keys, Bytes             int
+	Hits, Misses, Evictions uint64
+}
+
+// NewCache makes a cache of at most count keys and bytes reckoned bytes. With
+// zero of either nothing is kept.
+func NewCache[K comparable](count, bytes int) *Cache[K] {
+	return &Cache[K]{count: count, bytes: bytes, by: make(map[K]*cached[K])}
+}
+
+// With calls use with the key of id, which stays intact meanwhile and must not
+// be kept or wiped. A key that is not here is made by derive, outside of the
+// cache's lock; the cache takes it over. Errors of either function are returned
+// as they are.
+func (c *Cache[K]) With(id K, derive func() (*PrivateKey, error), use func(*PrivateKey) error) error {
+	e := c.find(id)
+	if e == nil {
+		k, err := derive()
+		if err != nil {
+			return err
+		}
+		e = c.insert(id, k)
+	}
+	defer c.release(e)
+	return use(e.key)
+}
+
+// find takes the entry of id into use.
+func (c *Cache[K]) find(id K) *cached[K] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.by[id]
+	if e == nil {
+		c.stats.Misses++
+		return nil
+	}
+	c.stats.Hits++
+	c.recent.MoveToFront(e.place)
+	e.users++
+	return e
+}
+
+// insert puts a new key in and takes it into use. When another caller was first
+// its key is used and k wiped.
+func (c *Cache[K]) insert(id K, k *PrivateKey) *cached[K] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.by[id]; e != nil {
+		if e.key != k {
+			k.Wipe()
+		}
+		e.users++
+		return e
+	}
+	e := &cached[K]{id: id, key: k, users: 1}
+	e.place = c.recent.PushFront(e)
+	c.by[id] = e
+	c.stats.Keys++
+	c.stats.Bytes += footprint(k.Curve())
+	for c.stats.Keys > c.count || c.stats.Bytes > c.bytes {
+		c.stats.Evictions++
+		c.remove(c.recent.Back().Value.(*cached[K]))
+	}
+	return e
+}
+
+// remove takes an entry out; c.mu is held.
+func (c *Cache[K]) remove(e *cached[K]) {
+	c.recent.Remove(e.place)
+	delete(c.by, e.id)
+	c.stats.Keys--
+	c.stats.Bytes -= footprint(e.key.Curve())
+	e.gone = true
+	if e.users == 0 {
+		e.key.Wipe()
+	}
+}
+
+func (c *Cache[K]) release(e *cached[K]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.users--; e.users == 0 && e.gone {
+		e.key.Wipe()
+	}
+}
+
+// Drop removes the keys whose id matches and says how many there were: a
+// deleted wallet's, an evicted organization's.
+func (c *Cache[K]) Drop(match func(K) bool) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, e := range c.by {
+		if match(id) {
+			c.remove(e)
+			n++
+		}
+	}
+	return n
+}
+
+// Purge removes every key.
+func (c *Cache[K]) Purge() { c.Drop(func(K) bool { return true }) }
+
+// Declared says what the cache holds.
+func (c *Cache[K]) Declared() Declared {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}

@@ -1,0 +1,134 @@
+package keys
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+)
+
+// A node is an extended private key with room to compute its child. It is made
+// inside do.
+type node struct {
+	key, chain [32]byte
+	message    [37]byte
+	mac        [64]byte
+}
+
+// A scheme is how one curve derives. The functions run inside do.
+type scheme struct {
+	// master is the HMAC key from which the master node is made.
+	master string
+	// accept reports whether b can be a private key.
+	accept func(b *[32]byte) bool
+	// public writes the compressed public key; nil when every step is hardened.
+	public func(out *[33]byte, key *[32]byte)
+	// add sets key to key+tweak modulo the order, and refuses a tweak that is
+	// not below it or a sum of zero; nil when the tweak is the child itself.
+	add func(key, tweak *[32]byte) bool
+	// retry is set when a refused value is hashed again (SLIP-0010); without
+	// it (BIP-32) the step has no key.
+	retry bool
+}
+
+func schemeOf(c chain.Curve) *scheme {
+	switch c {
+	case chain.Secp256k1:
+		return &schemeSecp256k1
+	case chain.P256:
+		return &schemeP256
+	case chain.Ed25519:
+		return &schemeEd25519
+	}
+	return nil
+}
+
+var errWiped = errors.New("the key has been wiped")
+
+// Derive makes the private key at a path: BIP-32 for secp256k1, SLIP-0010 for
+// P-256 and ed25519. For ed25519, which knows hardened steps only, a step
+// without the apostrophe is derived as if it had one. The errors are
+// *fault.Error (InvalidArgument, `invalid path` or `invalid curve`) except that
+// of a wiped wallet. One secp256k1 path in about 2^127 has no key and is
+// refused as BIP-32 has it.
+func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
+	s := schemeOf(c)
+	if s == nil {
+		return nil, fault.New(fault.InvalidArgument, "invalid curve")
+	}
+	if p.text == "" {
+		return nil, fault.New(fault.InvalidArgument, "invalid path")
+	}
+	var key parsed
+	err := errWiped
+	w.seed.Use(func(seed []byte) {
+		if seed == nil {
+			return
+		}
+		var n node
+		if !s.derive(&n, seed, p.steps) {
+			err = fault.New(fault.InvalidArgument, "invalid path")
+		} else {
+			err = key.parse(c, &n.key)
+		}
+		n = node{}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return key.key(c)
+}
+
+// derive sets n to the node at the end of the steps. The seed is at most 64
+// bytes.
+func (s *scheme) derive(n *node, seed []byte, steps []uint32) bool {
+	mac512(&n.mac, []byte(s.master), seed)
+	for !s.accept((*[32]byte)(n.mac[:32])) {
+		if !s.retry {
+			return false
+		}
+		again := n.mac
+		mac512(&n.mac, []byte(s.master), again[:])
+	}
+	copy(n.key[:], n.mac[:32])
+	copy(n.chain[:], n.mac[32:])
+	for _, step := range steps {
+		if !s.child(n, step) {
+			return false
+		}
+	}
+	return true
+}
+
+// child moves n one step down.
+func (s *scheme) child(n *node, step uint32) bool {
+	if s.public == nil {
+		step |= hardened
+	}
+	if step >= hardened {
+		n.message[0] = 0
+		copy(n.message[1:], n.key[:])
+	} else {
+		s.public((*[33]byte)(n.message[:33]), &n.key)
+	}
+	binary.BigEndian.PutUint32(n.message[33:], step)
+	tweak := (*[32]byte)(n.mac[:32])
+	for {
+		mac512(&n.mac, n.chain[:], n.message[:])
+		if s.add == nil {
+			n.key = *tweak
+			break
+		}
+		if s.add(&n.key, tweak) {
+			break
+		}
+		if !s.retry {
+			return false
+		}
+		n.message[0] = 1
+		copy(n.message[1:33], n.mac[32:])
+	}
+	copy(n.chain[:], n.mac[32:])
+	return true
+}

@@ -1,0 +1,26 @@
+// Package keys makes, derives and uses wallet seeds and private keys.
+//
+// It promises:
+//
+//   - No exported function takes or returns private bytes, with two exceptions
+//     that can be searched for: SecretFrom takes opened plaintext and wipes it,
+//     SealedPlaintext gives the plaintext that the caller must seal and wipe.
+//   - Nothing is signed without a Grant that could be spent: Sign and SignAll
+//     spend it before they touch the key, a batch once.
+//   - Private bytes are handled inside do (runtime/secret.Do in builds with
+//     GOEXPERIMENT=runtimesecret): stack and registers are erased on return,
+//     heap when the collector frees it. Secrets of ours are wiped besides.
+//   - A wiped or zero Secret, PrivateKey or Wallet refuses; it is never used as
+//     the number zero, also when the wiping happens at the same time.
+//
+// Derivation is BIP-39, BIP-32 and SLIP-0010. ECDSA is RFC 6979 over SHA-256
+// with low s, so one payload has one signature; ed25519 is RFC 8032.
+//
+// Curve arithmetic is the libraries'. crypto/ecdsa, crypto/ecdh and
+// crypto/ed25519 run in constant time. decred's multiplication does not, and
+// its inversion goes through math/big: the nonce is therefore inverted under a
+// fresh blinding factor; the multiplication stays as the library has it.
+// Signatures are not verified after signing: a fault injected into a
+// deterministic scheme can give the key away, and the hardware below an
+// enclave is trusted (threat model, section 1).
+package keys

@@ -1,0 +1,30 @@
+package keys
+
+import "crypto/ed25519"
+
+var schemeEd25519 = scheme{
+	master: "ed25519 seed",
+	accept: func(*[32]byte) bool { return true },
+}
+
+// A keyEd25519 is the library's private key: seed and public key.
+type keyEd25519 struct{ key ed25519.PrivateKey }
+
+func newEd25519(point *[65]byte, raw *[32]byte) signer {
+	k := &keyEd25519{ed25519.NewKeyFromSeed(raw[:])}
+	copy(point[:], k.key[32:])
+	return k
+}
+
+func (k *keyEd25519) sign(out *Signature, message []byte) error {
+	do(func() {
+		sig := ed25519.Sign(k.key, message)
+		copy(out.R[:], sig[:32])
+		copy(out.S[:], sig[32:])
+	})
+	return nil
+}
+
+func (k *keyEd25519) bytes(out *[32]byte) { copy(out[:], k.key[:32]) }
+
+func (k *keyEd25519) wipe() { clear(k.key) }

@@ -1,0 +1,53 @@
+package keys
+
+import (
+	"encoding/hex"
+
+	"cloister/enclave/internal/chain"
+)
+
+// PrivateHex gives the private bytes to tests.
+func (k *PrivateKey) PrivateHex() string { return hex.EncodeToString(k.SealedPlaintext()) }
+
+// DeriveFromSeed derives from a seed of any length, as the official vectors do,
+// and gives key and chain code.
+func DeriveFromSeed(seed []byte, c chain.Curve, path string) (key, code []byte, ok bool) {
+	p, err := ParsePath(path)
+	if err != nil {
+		return nil, nil, false
+	}
+	var n node
+	ok = schemeOf(c).derive(&n, seed, p.steps)
+	return n.key[:], n.chain[:], ok
+}
+
+// Unexported functions under test.
+var (
+	MAC512   = func(key, m []byte) []byte { var o [64]byte; mac512(&o, key, m); return o[:] }
+	MAC256   = func(key, m []byte) []byte { var o [32]byte; mac256(&o, key, m); return o[:] }
+	Stretch  = stretch
+	AddP256  = addP256
+	Mnemonic = func(entropy []byte) string { return string(appendMnemonic(nil, entropy)) }
+	Nonce    = func(x, z [32]byte) (out [32]byte) { g := newNonces(&x, &z); g.next(&out); return out }
+)
+
+// SeedHex gives the seed to tests.
+func (w *Wallet) SeedHex() string { return hex.EncodeToString(w.seed.SealedPlaintext()) }
+
+// SignBare signs without a grant, for benchmarks.
+func SignBare(k *PrivateKey, message []byte) (Signature, error) { return k.sign(message) }
+
+// Masked gives the private bytes to the memory scan, xored with mask so that the
+// scan does not find what it looks for.
+func (k *PrivateKey) Masked(mask [32]byte) (out [32]byte) {
+	k.use(func(s signer) error {
+		do(func() {
+			s.bytes(&out)
+			for i := range out {
+				out[i] ^= mask[i]
+			}
+		})
+		return nil
+	})
+	return out
+}

@@ -1,0 +1,222 @@
+package keys
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+)
+
+// A Signature is what the interface calls r, s and v. For ed25519 R and S are
+// the two halves of the 64 bytes and V is 0; for ECDSA they are big-endian, S
+// is at most half of the order, and V is the recovery id, 0 or 1.
+type Signature struct {
+	R, S [32]byte
+	V    byte
+}
+
+// Texts are r, s and v as the interface writes them: 64, 64 and 2 hexadecimal
+// digits in lower case without 0x.
+func (s Signature) Texts() (r, ss, v string) {
+	return hex.EncodeToString(s.R[:]), hex.EncodeToString(s.S[:]), hex.EncodeToString([]byte{s.V})
+}
+
+// A PrivateKey is one key, parsed and ready to sign. It cannot be printed,
+// compared or encoded. It is safe for concurrent use; wiping waits for
+// signatures in the making, and a wiped key refuses.
+type PrivateKey struct {
+	_      [0]func()
+	curve  chain.Curve
+	public chain.PublicKey
+	open   func() *vault
+}
+
+type vault struct {
+	mu sync.RWMutex
+	s  signer // nil when wiped
+}
+
+// A signer is a parsed key of one curve.
+type signer interface {
+	// sign signs a message that digest has approved; on an error out is unset.
+	sign(out *Signature, message []byte) error
+	// bytes writes the private key: the scalar, or the seed for ed25519.
+	bytes(out *[32]byte)
+	// wipe overwrites the key.
+	wipe()
+}
+
+// Size of every private key in bytes, and how often a drawn one may lie outside
+// the curve's order before the source of randomness is taken to be broken (each
+// time has a chance of 2^-32 or less).
+const (
+	privateKeySize = 32
+	drawAttempts   = 4
+)
+
+var errPrivateKey = errors.New("no private key on this curve")
+
+// GeneratePrivateKey draws a private key.
+func GeneratePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
+	if schemeOf(c) == nil {
+		return nil, fault.New(fault.InvalidArgument, "invalid curve")
+	}
+	for range drawAttempts {
+		s, err := NewSecret(rand, privateKeySize)
+		if err != nil {
+			return nil, err
+		}
+		k, err := PrivateKeyFromSecret(c, s)
+		s.Wipe()
+		if err == nil {
+			return k, nil
+		}
+	}
+	return nil, errors.New("randomness gives no private key")
+}
+
+// PrivateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from
+// 1 to the order less 1, or an ed25519 seed. The secret is neither kept nor
+// wiped.
+func PrivateKeyFromSecret(c chain.Curve, s Secret) (*PrivateKey, error) {
+	if schemeOf(c) == nil {
+		return nil, fault.New(fault.InvalidArgument, "invalid curve")
+	}
+	var p parsed
+	var err error
+	s.Use(func(b []byte) {
+		if len(b) != privateKeySize {
+			err = errPrivateKey
+			return
+		}
+		err = p.parse(c, (*[32]byte)(b))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.key(c)
+}
+
+// parsed is a key between parse, which runs inside do, and key, which does not.
+type parsed struct {
+	s     signer
+	point [65]byte
+}
+
+// parse reads the private bytes. The signer is allocated inside do, so that it
+// is erased when it is freed, should the key be dropped without being wiped.
+func (p *parsed) parse(c chain.Curve, raw *[32]byte) (err error) {
+	switch {
+	case !schemeOf(c).accept(raw):
+		return errPrivateKey
+	case c == chain.Secp256k1:
+		p.s = newSecp256k1(&p.point, raw)
+	case c == chain.P256:
+		p.s, err = newP256(&p.point, raw)
+	case c == chain.Ed25519:
+		p.s = newEd25519(&p.point, raw)
+	}
+	return err
+}
+
+// key makes the key that callers see.
+func (p *parsed) key(c chain.Curve) (*PrivateKey, error) {
+	point := p.point[:]
+	if c == chain.Ed25519 {
+		point = point[:32]
+	}
+	public, err := chain.NewPublicKey(c, point)
+	if err != nil {
+		p.s.wipe()
+		return nil, err
+	}
+	v := &vault{s: p.s}
+	return &PrivateKey{curve: c, public: public, open: func() *vault { return v }}, nil
+}
+
+// Curve is the key's curve.
+func (k *PrivateKey) Curve() chain.Curve { return k.curve }
+
+// Public is the public key; it outlives wiping.
+func (k *PrivateKey) Public() chain.PublicKey { return k.public }
+
+// Wipe overwrites the key, waiting for signatures in the making. It may be
+// called again.
+func (k *PrivateKey) Wipe() {
+	if k.open == nil {
+		return
+	}
+	v := k.open()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.s != nil {
+		v.s.wipe()
+		v.s = nil
+	}
+}
+
+// SealedPlaintext gives the 32 PRIVATE BYTES for one purpose: to become the
+// plaintext of a sealed entry. Who calls it hands the slice to seal and clears
+// it. It is nil for a wiped key. PrivateKeyFromSecret reads it back.
+func (k *PrivateKey) SealedPlaintext() []byte {
+	var out []byte
+	k.use(func(s signer) error {
+		do(func() {
+			var b [32]byte
+			s.bytes(&b)
+			out = append(out, b[:]...)
+			clear(b[:])
+		})
+		return nil
+	})
+	return out
+}
+
+// use calls f with the parsed key, which is not wiped meanwhile.
+func (k *PrivateKey) use(f func(signer) error) error {
+	if k == nil || k.open == nil {
+		return errWiped
+	}
+	v := k.open()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.s == nil {
+		return errWiped
+	}
+	return f(v.s)
+}
+
+// sign signs one message that digest has made. Callers have spent a Grant.
+func (k *PrivateKey) sign(message []byte) (sig Signature, err error) {
+	err = k.use(func(s signer) error { return s.sign(&sig, message) })
+	if err != nil {
+		return Signature{}, fmt.Errorf("signing: %w", err)
+	}
+	return sig, nil
+}
+
+// Format writes the type's name under every verb.
+func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateKey") }
+
+// LogValue is the type's name.
+func (PrivateKey) LogValue() slog.Value { return slog.StringValue("keys.PrivateKey") }
+
+// MarshalJSON fails.
+func (PrivateKey) MarshalJSON() ([]byte, error) { return nil, errSecret }
+
+// MarshalText fails.
+func (PrivateKey) MarshalText() ([]byte, error) { return nil, errSecret }
+
+// MarshalBinary fails.
+func (PrivateKey) MarshalBinary() ([]byte, error) { return nil, errSecret }
+
+// MarshalCBOR fails.
+func (PrivateKey) MarshalCBOR() ([]byte, error) { return nil, errSecret }
+
+// GobEncode fails.
+func (PrivateKey) GobEncode() ([]byte, error) { return nil, errSecret }
