@@ -1,0 +1,94 @@
+package core
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
+	"cloister/shared/wire"
+)
+
+// admitted tells what an admission made.
+type admitted struct {
+	OrganizationID string `json:"organizationId"`
+	RootUserID     string `json:"rootUserId"`
+	RootAPIKeyID   string `json:"rootApiKeyId"`
+}
+
+// createOrganization makes a first organization, stamped by the admission key
+// of the manifest. The same body makes the same organization: sent again it is
+// answered from its record. The organization begins with entry 0 of its ledger,
+// which is no activity.
+func (c *Core) createOrganization(ctx context.Context, call *wire.Call) ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	who, err := c.verify(call)
+	if err != nil {
+		return nil, err
+	}
+	if who.Scheme() != stamp.P256 || who.PublicKey() != hex.EncodeToString(c.serve.admission) {
+		return nil, fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND", "not the admission key that the manifest names")
+	}
+	in, err := activity.ParseFirst(who.Body())
+	if err != nil {
+		return nil, err
+	}
+	id := org.ID(c.serve.organizationID(who.Fingerprint()))
+	out := admitted{OrganizationID: id.String()}
+	batch, err := c.admittedBefore(ctx, id, &out)
+	if errors.Is(err, ledger.ErrNoOrganization) {
+		if err := live(c.now(), in.TimestampMs); err != nil {
+			return nil, err
+		}
+		batch, err = c.admitNew(id, in, org.Hash(who.Fingerprint()), &out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.serve.ledger.Wait(ctx, batch); err != nil {
+		return nil, err
+	}
+	return json.Marshal(&out)
+}
+
+// admittedBefore fills in what an earlier admission by this body made.
+func (c *Core) admittedBefore(ctx context.Context, id org.ID, out *admitted) (batch uint64, err error) {
+	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+		batch = t.Batch()
+		tx := org.Begin(id, t.State, c.now())
+		rec, err := tx.Organization()
+		if err != nil || len(rec.RootUsers) == 0 {
+			return err
+		}
+		out.RootUserID = rec.RootUsers[0].String()
+		u, err := tx.User(rec.RootUsers[0])
+		if err != nil || u == nil || len(u.APIKeys) == 0 {
+			return err
+		}
+		out.RootAPIKeyID = u.APIKeys[0].ID.String()
+		return nil
+	})
+	return batch, err
+}
+
+func (c *Core) admitNew(id org.ID, in *activity.FirstOrganization, fp org.Hash, out *admitted) (uint64, error) {
+	now := c.now()
+	child, err := c.serve.ledger.NewChild(id, now)
+	if err != nil {
+		return 0, err
+	}
+	tx := child.Tx()
+	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
+	if err != nil {
+		return 0, err
+	}
+	out.RootUserID, out.RootAPIKeyID = root.String(), key.String()
+	return c.serve.ledger.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+}

@@ -1,0 +1,390 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
+)
+
+// Names of the deployment's objects in the store.
+const (
+	objectGenesis = "genesis"
+	objectKeyring = "keyring/"   // with the epoch behind it
+	objectProof   = "bootproof/" // with the SHA-256 of the live key behind it
+)
+
+// bootDoor answers calls at the door boot. None of them is authenticated by
+// where it comes from: genesis and manifest work once each, in that order,
+// admission needs the admission key's stamp, and the others tell public things.
+func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err error) {
+	switch call.Op {
+	case "status":
+		return c.status()
+	case "keys":
+		return c.publicKeys()
+	case "genesis":
+		return c.genesis(ctx)
+	case "manifest":
+		return c.manifest(ctx, call.Body)
+	case "create_organization":
+		return c.createOrganization(ctx, call)
+	}
+	return nil, fault.New(fault.NotFound, "no such boot operation")
+}
+
+func (c *Core) status() ([]byte, error) {
+	s := state(c.state.Load())
+	out := map[string]any{"state": stateTexts[s], "counters": c.counters()}
+	if s == stateServing {
+		out["attestationAgeMs"] = c.cfg.Clock.Now().Sub(c.serve.attestedAt).Milliseconds()
+		out["bootNumber"] = c.serve.bootNumber
+		out["deployment"] = hex.EncodeToString(c.serve.deployment[:])
+	}
+	return json.Marshal(out)
+}
+
+// counters are the alarms, caches and batches, by name.
+func (c *Core) counters() map[string]uint64 {
+	m := map[string]uint64{}
+	for k, n := range c.alarms.Counts() {
+		m["alarm_"+k] = n
+	}
+	d := c.keys.Declared()
+	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
+	if state(c.state.Load()) == stateServing {
+		for k, n := range c.serve.ledger.Stats() {
+			m[k] = n
+		}
+	}
+	return m
+}
+
+func (c *Core) publicKeys() ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	return json.Marshal(c.serve.public)
+}
+
+var errNotServing = fault.New(fault.Unavailable, "the enclave is not serving yet")
+
+// genesis makes a deployment: its root secret, its keyring, its record.
+func (c *Core) genesis(ctx context.Context) ([]byte, error) {
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if state(c.state.Load()) != stateHello {
+		return nil, fault.New(fault.FailedPrecondition, "genesis comes before the manifest")
+	}
+	rand := mixed{c}
+	q, err := c.cfg.Root.Recover()
+	if errors.Is(err, ErrNoRootSecret) {
+		q = make([]byte, boot.SecretSize)
+		if _, err = rand.Read(q); err == nil {
+			err = c.cfg.Root.Keep(q)
+		}
+	}
+	defer clear(q)
+	if err != nil {
+		return nil, err
+	}
+	// Each step is done once; a crash between them is made good by the next try.
+	record, err := c.object(ctx, objectGenesis)
+	if err != nil {
+		return nil, err
+	}
+	if record == nil {
+		if record, err = boot.NewGenesis(rand, q, c.now()); err != nil {
+			return nil, err
+		}
+		if err := c.host.PutObject(ctx, wire.PutObject{Name: objectGenesis, Bytes: record, Once: true}); err != nil {
+			return nil, err
+		}
+	}
+	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: objectKeyring, Newest: true})
+	if err != nil {
+		return nil, err
+	}
+	if !got.Found {
+		if err := c.newKeyring(ctx, rand, q, record); err != nil {
+			return nil, err
+		}
+	}
+	return genesisReply(q)
+}
+
+func (c *Core) newKeyring(ctx context.Context, rand mixed, q, record []byte) error {
+	ring, err := boot.NewKeyring(rand)
+	if err != nil {
+		return err
+	}
+	defer ring.Wipe()
+	sealed, err := ring.Wrap(c.cfg.Rand, q, boot.Deployment(record))
+	if err != nil {
+		return err
+	}
+	return c.host.PutObject(ctx, wire.PutObject{Name: keyringName(ring.Epoch), Bytes: sealed, Once: true})
+}
+
+func keyringName(epoch uint32) string { return objectKeyring + fmt.Sprintf("%010d", epoch) }
+
+func genesisReply(q []byte) ([]byte, error) {
+	pub, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"quorumPublicKey": hex.EncodeToString(pub)})
+}
+
+func (c *Core) object(ctx context.Context, name string) ([]byte, error) {
+	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: name})
+	if err != nil || !got.Found {
+		return nil, err
+	}
+	return got.Bytes, nil
+}
+
+// manifest takes the manifest, recovers the keyring and begins to serve.
+func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		Manifest string `json:"manifest" rule:"required"` // standard base64 of the exact bytes
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(in.Manifest)
+	if err != nil {
+		return nil, fault.Field("manifest", "manifest is not base64")
+	}
+	m, err := attestation.ParseManifest(raw)
+	if err != nil {
+		return nil, fault.Field("manifest", "manifest refused: %v", err)
+	}
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if !c.state.CompareAndSwap(uint32(stateHello), uint32(stateRecovering)) {
+		return nil, fault.New(fault.FailedPrecondition, "a manifest was given before")
+	}
+	s, err := c.recover(ctx, m, raw)
+	if err != nil {
+		c.fence(fmt.Errorf("boot: %w", err)) // no way back: the next try is another boot
+		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
+	}
+	c.serve = s
+	c.state.Store(uint32(stateServing))
+	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.bootNumber,
+		"deployment": hex.EncodeToString(s.deployment[:])})
+}
+
+// fits holds a manifest against this enclave.
+func (c *Core) fits(m *attestation.Manifest, quorum []byte) error {
+	kind := attestation.KindNitro
+	if c.cfg.Simulator {
+		kind = attestation.KindSimulator
+	}
+	switch {
+	case m.Kind != kind:
+		return errors.New("manifest of another kind of enclave")
+	case m.ApplicationDigest != c.cfg.ApplicationDigest:
+		return errors.New("manifest of another program")
+	case m.SeedSource != c.cfg.Root.Source():
+		return errors.New("manifest names another source of the root secret")
+	case m.QuorumPublicKey != hex.EncodeToString(quorum):
+		return errors.New("manifest of another deployment")
+	}
+	for i, want := range []string{m.PCRs.PCR0, m.PCRs.PCR1, m.PCRs.PCR2} {
+		got, _, err := c.cfg.Device.DescribePCR(i)
+		if err != nil {
+			return fmt.Errorf("reading PCR %d: %w", i, err)
+		}
+		if hex.EncodeToString(got) != want {
+			return fmt.Errorf("manifest names another PCR %d", i)
+		}
+	}
+	return nil
+}
+
+// recover goes from manifest to serving: root secret, keyring, ownership of the
+// store, live key, attestation.
+func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte) (*serving, error) {
+	q, err := c.cfg.Root.Recover()
+	if err != nil {
+		return nil, fmt.Errorf("root secret: %w", err)
+	}
+	defer clear(q)
+	quorum, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fits(m, quorum); err != nil {
+		return nil, err
+	}
+	s := &serving{manifest: m, manifestID: attestation.Hash(raw)}
+	ring, err := c.keyring(ctx, q, quorum, m, s)
+	if err != nil {
+		return nil, err
+	}
+	defer ring.Wipe()
+	storage, err := seal.NewKey(ring.Storage[:])
+	if err != nil {
+		return nil, err
+	}
+	if s.admission, err = hex.DecodeString(m.AdmissionKey); err != nil {
+		return nil, err
+	}
+	if s.public, err = ring.Public(); err != nil {
+		return nil, err
+	}
+	s.blind = ring.Blind
+	var id wire.ID
+	if _, err := (mixed{c}).Read(id[:]); err != nil {
+		return nil, err
+	}
+	s.ledger = ledger.New(ledger.Config{
+		Deployment: s.deployment, Boot: id, Storage: storage, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
+		Alarms: &c.alarms, Fence: c.fence, Limits: c.cfg.Limits,
+	})
+	if err := s.ledger.Take(ctx); err != nil {
+		return nil, fmt.Errorf("taking the store: %w", err)
+	}
+	s.bootNumber = s.ledger.BootNumber()
+	if s.live, err = newLiveKey(mixed{c}); err != nil {
+		return nil, err
+	}
+	if err := c.attest(s, raw); err != nil {
+		return nil, err
+	}
+	name := objectProof + hashHex([]byte(s.live.publicHex))
+	if err := c.host.PutObject(ctx, wire.PutObject{Name: name, Bytes: s.proof, Once: true}); err != nil {
+		return nil, fmt.Errorf("storing the boot proof: %w", err)
+	}
+	return s, nil
+}
+
+func hashHex(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// keyring opens the newest keyring of the deployment that Q belongs to.
+func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Manifest, s *serving) (*boot.Keyring, error) {
+	record, err := c.object(ctx, objectGenesis)
+	if err != nil {
+		return nil, fmt.Errorf("loading the genesis record: %w", err)
+	}
+	if record == nil {
+		return nil, errors.New("the store holds no deployment")
+	}
+	g, err := boot.ParseGenesis(record)
+	if err != nil || !bytes.Equal(g.Quorum, quorum) {
+		return nil, errors.New("the store holds another deployment")
+	}
+	s.deployment = boot.Deployment(record)
+	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: objectKeyring, Newest: true})
+	if err != nil || !got.Found {
+		return nil, errors.Join(errors.New("loading the keyring"), err)
+	}
+	ring, err := boot.Unwrap(q, s.deployment, got.Bytes)
+	if err != nil {
+		c.alarms.Raise(fault.AlarmKey)
+		return nil, err
+	}
+	if uint64(ring.Epoch) < m.MinKeyringEpoch {
+		c.alarms.Raise(fault.AlarmKey)
+		return nil, errors.New("keyring older than the manifest allows")
+	}
+	return ring, nil
+}
+
+// attest commits to live key and manifest, locks the registers and keeps the
+// boot proof.
+func (c *Core) attest(s *serving, raw []byte) error {
+	live := attestation.LiveExtension(s.live.publicHex, s.manifestID)
+	setup := attestation.SetupExtension(s.live.publicHex, s.manifestID)
+	for pcr, ext := range map[int][48]byte{attestation.SetupPCR: setup, attestation.LivePCR: live} {
+		if _, err := c.cfg.Device.ExtendPCR(pcr, ext[:]); err != nil {
+			return fmt.Errorf("extending PCR %d: %w", pcr, err)
+		}
+	}
+	if err := c.cfg.Device.LockPCRs(32); err != nil {
+		return fmt.Errorf("locking PCRs: %w", err)
+	}
+	doc, err := c.cfg.Device.Attest(s.live.public, s.manifestID[:], nil)
+	if err != nil {
+		return fmt.Errorf("attesting: %w", err)
+	}
+	now := c.cfg.Clock.Now()
+	s.attestedAt = now
+	s.proof, err = json.Marshal(attestation.BootProof{
+		EphemeralPublicKeyHex: s.live.publicHex, AWSAttestationDocB64: base64.StdEncoding.EncodeToString(doc),
+		QOSManifestB64:         base64.StdEncoding.EncodeToString(raw),
+		QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(raw)),
+		DeploymentLabel:        s.manifest.DeploymentLabel, EnclaveApp: s.manifest.Application, Owner: s.manifest.Owner,
+		CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(now.Unix(), 10), Nanos: strconv.Itoa(now.Nanosecond())},
+	})
+	return err
+}
+
+// freshness is what every claim of this boot says of the state behind it.
+func (s *serving) freshness() *attestation.ClaimFreshness {
+	return &attestation.ClaimFreshness{Mode: s.manifest.Freshness.Mode, BootNumber: strconv.FormatUint(s.bootNumber, 10), SeedSource: s.manifest.SeedSource}
+}
+
+// activityID is the id of the activity that a body makes in an organization: a
+// UUIDv7 whose time is the body's timestamp and whose other bits are a keyed
+// hash of organization and fingerprint. One body has one id for ever, so the
+// host's index by id finds an old activity for a repeated body, and the host
+// learns nothing from it.
+func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampedMs uint64) (id [16]byte) {
+	m := hmac.New(sha256.New, s.blind[:])
+	m.Write([]byte("cloister activity 1"))
+	m.Write(organization[:])
+	m.Write(fingerprint[:])
+	copy(id[:], m.Sum(nil))
+	for i := range 6 {
+		id[i] = byte(stampedMs >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// organizationID is the id of the organization that an admission makes: one
+// body, one organization.
+func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
+	m := hmac.New(sha256.New, s.blind[:])
+	m.Write([]byte("cloister organization 1"))
+	m.Write(fingerprint[:])
+	copy(id[:], m.Sum(nil))
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// maxAge and maxAhead are the liveness window of a stamped body.
+const (
+	maxAge   = time.Hour
+	maxAhead = 5 * time.Minute
+)
+
+func live(nowMs, stampedMs uint64) error {
+	if stampedMs+uint64(maxAge.Milliseconds()) <= nowMs || stampedMs > nowMs+uint64(maxAhead.Milliseconds()) {
+		return fault.Named(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
+	}
+	return nil
+}

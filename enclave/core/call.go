@@ -1,0 +1,123 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/stamp"
+	"cloister/shared/wire"
+)
+
+// phases measure a call: stamp, decide, execute, store; microseconds.
+type phases struct {
+	clock Clock
+	last  time.Time
+	us    [4]uint32
+}
+
+func (p *phases) end(i int) {
+	now := p.clock.Now()
+	p.us[i] += uint32(now.Sub(p.last).Microseconds())
+	p.last = now
+}
+
+// answer is what a door says and what must be stored before it may be said.
+type answer struct {
+	status int
+	body   []byte
+	batch  uint64 // 0: nothing was seen
+}
+
+// Call answers one call of the host. It never panics on what the call holds.
+func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
+	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
+	defer func() {
+		if r := recover(); r != nil { // the text of a panic may hold anything: it stays here
+			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
+		}
+	}()
+	wait := wire.DefaultWait
+	if call.WithinMs != 0 {
+		wait = min(time.Duration(call.WithinMs)*time.Millisecond, wire.MaxWait)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	p := &phases{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
+	a, err := c.door(ctx, call, p)
+	if err != nil {
+		a.status = 0
+	}
+	// No reply of any kind leaves before all that it could have seen is stored.
+	if a.batch > 0 {
+		if werr := c.serve.ledger.Wait(ctx, a.batch); werr != nil {
+			err = werr
+		}
+		p.end(3)
+	}
+	if err != nil {
+		reply.Status, reply.Body = c.refuse(err)
+	} else {
+		reply.Status, reply.Body = uint16(a.status), a.body
+	}
+	reply.Phases = p.us[:]
+	return reply
+}
+
+// door picks the door. An error may come with a batch that it has seen.
+func (c *Core) door(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
+	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
+		return answer{}, fault.New(fault.InvalidArgument, "request too large")
+	}
+	if call.Door == wire.DoorBoot {
+		body, err := c.bootDoor(ctx, call)
+		return answer{status: 200, body: body}, err
+	}
+	if state(c.state.Load()) != stateServing {
+		return answer{}, errNotServing
+	}
+	if err := c.serve.ledger.Serving(ctx); err != nil {
+		return answer{}, err
+	}
+	switch call.Door {
+	case wire.DoorSubmit:
+		return c.submit(ctx, call, p)
+	case wire.DoorQuery:
+		return c.query(ctx, call, p)
+	}
+	return answer{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
+}
+
+// verify checks the stamp over the body as it came.
+func (c *Core) verify(call *wire.Call) (*stamp.Caller, error) {
+	head := make([]stamp.Header, len(call.Head))
+	for i, h := range call.Head {
+		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
+	}
+	return c.stamps.Verify(head, call.Body)
+}
+
+// refuse turns an error into what the user may read.
+func (c *Core) refuse(err error) (status uint16, body []byte) {
+	f := fault.Of(err)
+	var breach *fault.Breach
+	switch {
+	case f != nil:
+	case errors.As(err, &breach):
+		f = fault.New(fault.Unavailable, "the store gave an answer that is not believed")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		f = ledger.ErrBusy
+	default:
+		ref := fmt.Sprintf("%x-%d", c.cfg.Clock.Now().Unix(), c.refs.Add(1))
+		if c.cfg.Fault != nil {
+			c.cfg.Fault(ref, err)
+		}
+		f = fault.Named(fault.Internal, "INTERNAL", "internal server error (%s)", ref)
+	}
+	return uint16(f.Code.HTTPStatus()), activity.AppendError(nil, f)
+}

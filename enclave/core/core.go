@@ -1,0 +1,207 @@
+// Package core is the enclave's one door: a Call comes in, a decision comes out.
+//
+// It knows its host only as bytes on connections. It verifies who asks, decides
+// in the organization's turn, lets the ledger make the decision durable, and
+// only then answers. What it needs from outside (device, clock, randomness, root
+// secret, connections, exit) is handed in; the simulator and the Nitro build
+// differ in nothing else.
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/stamp"
+)
+
+// Device is the security module.
+type Device interface {
+	// Attest returns an attestation document, an untagged COSE_Sign1.
+	Attest(publicKey, userData, nonce []byte) ([]byte, error)
+	ExtendPCR(index int, data []byte) ([]byte, error)
+	DescribePCR(index int) (value []byte, locked bool, err error)
+	LockPCRs(upTo int) error
+	Random(p []byte) error
+	Now() time.Time
+}
+
+// Clock is the enclave's time: the module's timestamp run forward.
+type Clock = ledger.Clock
+
+// RootSecret is where the deployment's root secret Q comes from at boot.
+type RootSecret interface {
+	// Source names the way, as the manifest and every proof name it.
+	Source() string
+	// Recover returns Q, which the caller wipes, or ErrNoRootSecret.
+	Recover() ([]byte, error)
+	// Keep takes a new deployment's Q into safekeeping.
+	Keep(q []byte) error
+}
+
+// ErrNoRootSecret says that there is no deployment yet.
+var ErrNoRootSecret = errors.New("no root secret yet")
+
+// Config is what an enclave is started with.
+type Config struct {
+	Device Device
+	Clock  Clock
+	// Rand is the kernel's randomness with the module's mixed in.
+	Rand io.Reader
+	Root RootSecret
+	// Simulator must be true exactly when Device is no real one; a manifest of
+	// the other kind is refused.
+	Simulator bool
+	// ApplicationDigest is the SHA-256 of this program, in hex.
+	ApplicationDigest string
+	// Limits bound memory; zero fields take the ledger's defaults.
+	Limits Limits
+	// Fence is called once this enclave may serve no longer. The process must end.
+	Fence func(reason error)
+	// Fault is told of errors that users see as internal, without their content.
+	Fault func(reference string, err error)
+}
+
+// Limits bound an enclave's memory; see ledger.Limits.
+type Limits = ledger.Limits
+
+// state is how far boot has come. There is no way back.
+type state uint32
+
+const (
+	stateHello state = iota
+	stateRecovering
+	stateServing
+	stateFenced
+)
+
+var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
+
+// Core is one enclave.
+type Core struct {
+	cfg    Config
+	state  atomic.Uint32
+	alarms fault.Alarms
+	host   *host
+	stamps *stamp.Verifier
+	keys   *keys.Cache[activity.KeyID]
+
+	bootMu sync.Mutex // one boot step at a time
+	serve  *serving   // set before state becomes serving
+	refs   atomic.Uint64
+}
+
+// serving is what an enclave has once it serves.
+type serving struct {
+	ledger     *ledger.Ledger
+	live       *liveKey
+	manifest   *attestation.Manifest
+	manifestID [32]byte
+	proof      []byte // the boot proof, JSON
+	attestedAt time.Time
+	bootNumber uint64
+	public     boot.PublicKeys
+	blind      [32]byte
+	deployment [32]byte
+	admission  []byte // compressed P-256 key that may make organizations
+}
+
+// keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
+const (
+	keyCacheKeys  = 16384
+	keyCacheBytes = 16 << 20
+)
+
+// New makes an enclave that waits for its manifest.
+func New(cfg Config) *Core {
+	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes)}
+	c.host = newHost(c)
+	return c
+}
+
+// Serve answers connections from l until ctx ends. Whoever connects is the host.
+func (c *Core) Serve(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("accepting: %w", err)
+		}
+		go c.host.admit(nc)
+	}
+}
+
+// Stop ends service in good order: nothing new is decided, what is decided is
+// stored, the store is given back.
+func (c *Core) Stop(ctx context.Context) error {
+	if state(c.state.Swap(uint32(stateFenced))) != stateServing {
+		return nil
+	}
+	return c.serve.ledger.Release(ctx)
+}
+
+// Close ends service at once and gives nothing back, as the loss of the process
+// would: what is not stored stays unknown.
+func (c *Core) Close() {
+	if state(c.state.Swap(uint32(stateFenced))) == stateServing {
+		c.serve.ledger.Close()
+	}
+	c.host.close()
+}
+
+// fence ends service at once.
+func (c *Core) fence(reason error) {
+	if state(c.state.Swap(uint32(stateFenced))) != stateFenced && c.cfg.Fence != nil {
+		c.cfg.Fence(reason)
+	}
+}
+
+// now is the enclave's time in milliseconds since the epoch.
+func (c *Core) now() uint64 { return uint64(c.cfg.Clock.Now().UnixMilli()) }
+
+// mixed draws randomness for secrets that live long: the kernel's and the
+// module's, so that neither alone decides. The device may be slow, so nonces
+// come from Config.Rand.
+type mixed struct{ c *Core }
+
+func (m mixed) Read(p []byte) (int, error) {
+	if _, err := io.ReadFull(m.c.cfg.Rand, p); err != nil {
+		return 0, err
+	}
+	own := make([]byte, len(p))
+	defer clear(own)
+	for b := own; len(b) > 0; {
+		n := min(len(b), 256)
+		if err := m.c.cfg.Device.Random(b[:n]); err != nil {
+			return 0, fmt.Errorf("drawing from the security module: %w", err)
+		}
+		b = b[n:]
+	}
+	for i := range p {
+		p[i] ^= own[i]
+	}
+	return len(p), nil
+}
+
+// vault seals the secrets of one organization's records under their owners' ids.
+type vault struct {
+	c    *Core
+	name seal.Name
+	key  *seal.Key
+}

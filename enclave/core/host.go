@@ -1,0 +1,201 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/shared/wire"
+)
+
+// Bounds on a host's connections. More are closed at once.
+const (
+	maxConnections = 256
+	helloTimeout   = 5 * time.Second
+	frameTimeout   = 30 * time.Second
+	writeTimeout   = 10 * time.Second
+)
+
+// host is the enclave's side of all connections: calls come in, questions of
+// the ledger go out over whichever connection of the right role stands.
+type host struct {
+	c *Core
+
+	mu    sync.Mutex
+	all   map[*wire.Conn]wire.Role
+	roles map[wire.Role][]*wire.Conn
+	next  map[wire.Role]int
+	more  chan struct{} // closed and replaced when a connection is added
+}
+
+func newHost(c *Core) *host {
+	return &host{c: c, all: map[*wire.Conn]wire.Role{}, roles: map[wire.Role][]*wire.Conn{}, next: map[wire.Role]int{}, more: make(chan struct{})}
+}
+
+// admit takes a connection in by its hello.
+func (h *host) admit(nc net.Conn) {
+	role, err := wire.ReadHello(nc, h.c.cfg.Clock.Now().Add(helloTimeout))
+	if err != nil {
+		h.c.alarms.Raise(fault.AlarmFrame)
+		_ = nc.Close()
+		return
+	}
+	o := wire.Options{Role: role, Side: wire.SideEnclave, Now: h.c.cfg.Clock.Now, FrameTimeout: frameTimeout, WriteTimeout: writeTimeout,
+		OnBreach: func(error) { h.c.alarms.Raise(fault.AlarmFrame) }}
+	if role == wire.RoleCalls {
+		o.Handler = h.call
+	}
+	h.mu.Lock()
+	if len(h.all) >= maxConnections {
+		h.mu.Unlock()
+		_ = nc.Close()
+		return
+	}
+	conn := wire.NewConn(nc, o)
+	h.all[conn] = role
+	h.roles[role] = append(h.roles[role], conn)
+	close(h.more)
+	h.more = make(chan struct{})
+	h.mu.Unlock()
+	<-conn.Done()
+	h.mu.Lock()
+	delete(h.all, conn)
+	var keep []*wire.Conn
+	for _, k := range h.roles[role] {
+		if k != conn {
+			keep = append(keep, k)
+		}
+	}
+	h.roles[role] = keep
+	h.mu.Unlock()
+}
+
+// close ends all connections.
+func (h *host) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.all {
+		_ = c.Close()
+	}
+}
+
+// call answers one frame of a calls connection.
+func (h *host) call(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
+	var call wire.Call
+	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
+		h.c.alarms.Raise(fault.AlarmFrame)
+		return wire.KindFailed, nil
+	}
+	reply := h.c.Call(ctx, &call)
+	b, err := wire.Marshal(reply)
+	if err != nil {
+		return wire.KindFailed, nil
+	}
+	return wire.KindReply, b
+}
+
+var errNoHost = errors.New("no connection to the host")
+
+// conn returns a standing connection of role, waiting for one until ctx ends.
+func (h *host) conn(ctx context.Context, role wire.Role) (*wire.Conn, error) {
+	for {
+		h.mu.Lock()
+		cs, more := h.roles[role], h.more
+		if len(cs) > 0 {
+			h.next[role]++
+			c := cs[h.next[role]%len(cs)]
+			h.mu.Unlock()
+			return c, nil
+		}
+		h.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil, errNoHost
+		}
+	}
+}
+
+var errHostFailed = errors.New("the host could not answer")
+
+// ask sends one question and decodes its one answer.
+func (h *host) ask(ctx context.Context, role wire.Role, kind, answer wire.Kind, payload []byte, into any) error {
+	conn, err := h.conn(ctx, role)
+	if err != nil {
+		return err
+	}
+	k, b, err := conn.Ask(ctx, kind, payload)
+	if err != nil {
+		return err
+	}
+	if k != answer {
+		return errHostFailed
+	}
+	if err := wire.Unmarshal(b, into); err != nil {
+		h.c.alarms.Raise(fault.AlarmFrame)
+		return err
+	}
+	return nil
+}
+
+func question[A, Q any](ctx context.Context, h *host, role wire.Role, kind, answer wire.Kind, q Q) (a A, err error) {
+	b, err := wire.Marshal(&q)
+	if err != nil {
+		return a, err
+	}
+	return a, h.ask(ctx, role, kind, answer, b, &a)
+}
+
+// What follows is ledger.Store.
+
+func (h *host) Own(ctx context.Context, q wire.Own) (wire.Owned, error) {
+	return question[wire.Owned](ctx, h, wire.RoleStores, wire.KindOwn, wire.KindOwned, q)
+}
+
+func (h *host) Append(ctx context.Context, batch []byte) (got wire.Stored, err error) {
+	return got, h.ask(ctx, wire.RoleStores, wire.KindBatch, wire.KindStored, batch, &got)
+}
+
+func (h *host) LoadOrganization(ctx context.Context, q wire.LoadOrganization) (wire.Organization, error) {
+	return question[wire.Organization](ctx, h, wire.RoleLoads, wire.KindLoadOrganization, wire.KindOrganization, q)
+}
+
+func (h *host) LoadEntries(ctx context.Context, q wire.LoadEntries) (wire.Entries, error) {
+	return question[wire.Entries](ctx, h, wire.RoleLoads, wire.KindLoadEntries, wire.KindEntries, q)
+}
+
+func (h *host) LoadPieces(ctx context.Context, q wire.LoadPieces) (wire.Pieces, error) {
+	return question[wire.Pieces](ctx, h, wire.RoleLoads, wire.KindLoadPieces, wire.KindPieces, q)
+}
+
+func (h *host) Find(ctx context.Context, q wire.Find) (wire.Proven, error) {
+	return question[wire.Proven](ctx, h, wire.RoleLoads, wire.KindFind, wire.KindProven, q)
+}
+
+func (h *host) Page(ctx context.Context, q wire.Page) (wire.Proven, error) {
+	return question[wire.Proven](ctx, h, wire.RoleLoads, wire.KindPage, wire.KindProven, q)
+}
+
+func (h *host) LoadObject(ctx context.Context, q wire.LoadObject) (wire.Object, error) {
+	return question[wire.Object](ctx, h, wire.RoleLoads, wire.KindLoadObject, wire.KindObject, q)
+}
+
+func (h *host) PutSnapshot(ctx context.Context, q wire.PutSnapshot) error {
+	return h.put(ctx, wire.KindPutSnapshot, q)
+}
+
+func (h *host) PutObject(ctx context.Context, q wire.PutObject) error {
+	return h.put(ctx, wire.KindPutObject, q)
+}
+
+func (h *host) put(ctx context.Context, kind wire.Kind, q any) error {
+	done, err := question[wire.Done](ctx, h, wire.RoleSnapshots, kind, wire.KindDone, q)
+	if err == nil && !done.OK {
+		err = errHostFailed
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// decisionContext is what the digest of that name in a policy outcome proof is
+// the SHA-256 of, in canonical CBOR: all that the decision was made from besides
+// the organization's records.
+type decisionContext struct {
+	Organization wire.ID   `cbor:"1,keyasint"`
+	Activity     wire.ID   `cbor:"2,keyasint"`
+	Fingerprint  wire.Hash `cbor:"3,keyasint"`
+	Kind         string    `cbor:"4,keyasint"`
+	Resource     string    `cbor:"5,keyasint"`
+	Action       string    `cbor:"6,keyasint"`
+	Approvals    []wire.ID `cbor:"7,keyasint"`
+	TimeMs       uint64    `cbor:"8,keyasint"`
+}
+
+// prove signs what app proofs can say of a completed activity. The digest of
+// the organization's data is the root of its ledger's tree before the activity:
+// it binds every record that the decision could read.
+func (c *Core) prove(t *ledger.Turn, rec *org.Organization, r *request, e *org.Entry, claims []claim) ([]org.Proof, error) {
+	k := r.version.Kind
+	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
+		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
+	var approvals []attestation.Approval
+	for i := range e.Votes {
+		v := &e.Votes[i]
+		dc.Approvals = append(dc.Approvals, wire.ID(v.User))
+		approvals = append(approvals, attestation.Approval{Scheme: v.Scheme, PublicKey: v.PublicKey, Message: string(e.Body), Signature: v.Signature})
+	}
+	b, err := wire.Marshal(&dc)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a decision: %w", err)
+	}
+	digest := sha256.Sum256(b)
+	tip := t.Tip()
+	fresh := c.serve.freshness()
+	id, act, fp := t.ID().String(), e.Activity.String(), r.caller.Fingerprint().String()
+	all := []attestation.Claim{&attestation.PolicyOutcome{
+		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
+		UserRequestApprovals: approvals, ActivityID: act, Fingerprint: fp, Freshness: fresh,
+	}}
+	for _, cl := range claims {
+		switch {
+		case cl.Address != nil:
+			all = append(all, &attestation.AddressDerivation{OrganizationID: cl.Address.Organization.String(), WalletID: cl.Address.WalletID,
+				DerivationPath: cl.Address.Path, Address: cl.Address.Address, ActivityID: act, Fingerprint: fp, Freshness: fresh})
+		case cl.Signature != nil:
+			all = append(all, &attestation.SignatureMade{OrganizationID: id, ActivityID: act, Fingerprint: fp,
+				PublicKey: cl.Signature.PublicKey, Digests: cl.Signature.Digests, Freshness: fresh})
+		}
+	}
+	out := make([]org.Proof, len(all))
+	now := c.cfg.Clock.Now()
+	for i, cl := range all {
+		if out[i], err = c.serve.live.prove(now, cl); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,40 @@
+package core
+
+import (
+	"context"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+)
+
+type claim = activity.Claim
+
+// activityReply writes {"activity":…} from an entry, as a member of the
+// organization or, with parent, a reader from above sees it.
+func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, parent bool, v *activity.Version, in *activity.Intent) []byte {
+	view := activity.ActivityView{Users: func(u org.ID) *org.User {
+		rec, err := tx.User(u)
+		if err != nil {
+			return nil
+		}
+		return rec
+	}}
+	if in != nil {
+		view.Intent = v.AppendIntent(make([]byte, 0, 512), in)
+	}
+	if rec, err := tx.Organization(); err == nil && !parent {
+		view.CanApprove, view.CanReject = activity.Votable(rec, e, who)
+	}
+	out := append(make([]byte, 0, 4096), `{"activity":`...)
+	return append(activity.AppendActivity(out, e, id, view), '}')
+}
+
+// render answers with an old entry. The users in it are shown as they are now.
+func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User, parent bool) (status int, body []byte, err error) {
+	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+		body = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, parent, nil, nil)
+		return nil
+	})
+	return 200, body, err
+}

@@ -1,0 +1,31 @@
+package core
+
+import (
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+)
+
+func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
+	return &vault{c, seal.Name{Kind: seal.KindSecret, KeyID: keyID, Deployment: c.serve.deployment, Organization: id}, key}
+}
+
+// Seal encrypts a secret under its owner's id. The result names the key.
+func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
+	plain := s.SealedPlaintext()
+	defer clear(plain)
+	n := v.name
+	n.Owner = owner
+	return v.key.Seal(v.c.cfg.Rand, n, plain)
+}
+
+// Open decrypts what Seal made for the same owner.
+func (v *vault) Open(owner org.ID, sealed []byte) (keys.Secret, error) {
+	n := v.name
+	n.Owner = owner
+	plain, err := v.key.Open(n, sealed)
+	if err != nil {
+		return keys.Secret{}, err
+	}
+	return keys.SecretFrom(plain)
+}

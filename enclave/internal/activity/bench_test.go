@@ -1,0 +1,119 @@
+package activity_test
+
+import (
+	"bytes"
+	"testing"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/org"
+)
+
+// BenchmarkSignRawPayload is what this package does for one signature: body and
+// intent read, the activity run on a hot organization, result and reply
+// written. Of it, the signature itself is BenchmarkSignatureAlone.
+func BenchmarkSignRawPayload(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		proofs bool
+	}{{"plain", false}, {"proofs", true}} {
+		b.Run(c.name, func(b *testing.B) { benchmarkSign(b, c.proofs) })
+	}
+}
+
+func benchmarkSign(b *testing.B, proofs bool) {
+	w := newWorld(b)
+	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
+	body := signBody(w, address)
+	v, err := activity.Lookup("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2")
+	w.must(err)
+	id := w.newID()
+	e := entry(w, v.Type, nil)
+	e.Body = body
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := activity.ParseSubmit(body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		v, err := activity.Lookup("sign_raw_payload", s.Type)
+		if err != nil {
+			b.Fatal(err)
+		}
+		in, err := v.Decode(s.Parameters)
+		if err != nil {
+			b.Fatal(err)
+		}
+		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, WantsProofs: proofs, Grant: w.grant("SIGN", id)}
+		if e.Result, err = v.Run(tx, in); err != nil {
+			b.Fatal(err)
+		}
+		vw := view(w)
+		vw.Intent = v.AppendIntent(nil, in)
+		activity.AppendActivity(make([]byte, 0, 2048), e, w.id, vw)
+	}
+}
+
+func signBody(w *world, address string) []byte {
+	p := signing(address, "69a8c6c42a121ce2042f3c69192ba2bf127def7c6d6094920db6fe74edd5abfc")
+	p["hashFunction"] = "HASH_FUNCTION_NO_OP"
+	return text(object{"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "timestampMs": "1700000000000", "organizationId": w.id.String(), "parameters": p, "generateAppProofs": true})
+}
+
+func BenchmarkParseSubmit(b *testing.B) {
+	w := newWorld(b)
+	body := signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := activity.ParseSubmit(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeAndRepeat(b *testing.B) {
+	w := newWorld(b)
+	s, err := activity.ParseSubmit(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25"))
+	w.must(err)
+	v, err := activity.Lookup("sign_raw_payload", s.Type)
+	w.must(err)
+	b.ReportAllocs()
+	for b.Loop() {
+		in, err := v.Decode(s.Parameters)
+		if err != nil {
+			b.Fatal(err)
+		}
+		v.AppendIntent(make([]byte, 0, 512), in)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	w := newWorld(b)
+	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
+	s, err := activity.ParseSubmit(signBody(w, address))
+	w.must(err)
+	v, err := activity.Lookup("sign_raw_payload", s.Type)
+	w.must(err)
+	in, err := v.Decode(s.Parameters)
+	w.must(err)
+	id := w.newID()
+	b.ReportAllocs()
+	for b.Loop() {
+		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, Grant: w.grant("SIGN", id)}
+		if _, err := v.Run(tx, in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppendActivity(b *testing.B) {
+	w := newWorld(b)
+	e := entry(w, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", nil)
+	e.Body = signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
+	e.Proofs = []org.Proof{{Key: make([]byte, 130), Payload: bytes.Repeat([]byte(`"member":"some value",`), 18), Signature: make([]byte, 64)}}
+	vw := view(w)
+	vw.Intent = []byte(`{"signRawPayloadIntentV2":{}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		activity.AppendActivity(make([]byte, 0, 4096), e, w.id, vw)
+	}
+}

@@ -1,0 +1,55 @@
+package activity
+
+import (
+	"fmt"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/plain"
+	"cloister/enclave/internal/chain/sol"
+	"cloister/enclave/internal/fault"
+)
+
+// chains are those whose addresses can be made today.
+var chains = chain.NewSet(plain.Chain{}, eth.Chain{}, sol.Chain{})
+
+// Curve is the interface's name of a curve.
+type Curve string
+
+// Valid tells whether c is a curve of the interface.
+func (c Curve) Valid() bool { return valid(chain.ParseCurve(string(c))) }
+
+// AddressFormat is the interface's name of an address format.
+type AddressFormat string
+
+// Valid tells whether f is a format of the interface, live or not.
+func (f AddressFormat) Valid() bool { return valid(chain.ParseFormat(string(f))) }
+
+// PathFormat is the interface's name of a form of paths.
+type PathFormat string
+
+const pathBIP32 PathFormat = "PATH_FORMAT_BIP32"
+
+// Valid tells whether f is one of the interface's.
+func (f PathFormat) Valid() bool { return f == pathBIP32 }
+
+func valid[T any](_ T, err error) bool { return err == nil }
+
+// formatFor finds curve and format by their names and refuses a pair that does
+// not go together or whose chain is not live.
+func formatFor(path string, curve Curve, format AddressFormat) (chain.Curve, chain.Format, error) {
+	c, _ := chain.ParseCurve(string(curve)) // both are Valid
+	f, _ := chain.ParseFormat(string(format))
+	if err := f.Accept(c); err != nil {
+		if e := fault.Of(err); e != nil {
+			return 0, 0, fault.Field(path, "%s", e.Message)
+		}
+		return 0, 0, err
+	}
+	if !chains.Has(f) {
+		return 0, 0, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %v", f)
+	}
+	return c, f, nil
+}
+
+func at(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }

@@ -1,0 +1,317 @@
+package activity
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+var credentials = []*Kind{
+	kind("CREATE_API_KEYS", "CREDENTIAL", "CREATE", createAPIKeys,
+		was(1, func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{carryKeys(v.APIKeys), v.UserID} })),
+	kind("DELETE_API_KEYS", "CREDENTIAL", "DELETE", deleteAPIKeys),
+}
+
+// APIKeyCurve is the curve of an API key.
+type APIKeyCurve string
+
+// apiKeyCurves tells of each what its keys are called and look like.
+var apiKeyCurves = map[APIKeyCurve]struct {
+	curve      chain.Curve
+	size       int // bytes of a public key
+	credential string
+}{
+	"API_KEY_CURVE_P256":      {chain.P256, 33, "CREDENTIAL_TYPE_API_KEY_P256"},
+	"API_KEY_CURVE_SECP256K1": {chain.Secp256k1, 33, "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
+	"API_KEY_CURVE_ED25519":   {chain.Ed25519, 32, "CREDENTIAL_TYPE_API_KEY_ED25519"},
+}
+
+const curveP256 APIKeyCurve = "API_KEY_CURVE_P256"
+
+// Valid tells whether c is a curve of the interface.
+func (c APIKeyCurve) Valid() bool { return apiKeyCurves[c].size != 0 }
+
+// CredentialCurve is the curve on which a credential of this type stamps, as
+// org.Tx.Credential takes it.
+func CredentialCurve(credentialType string) string {
+	for c, k := range apiKeyCurves {
+		if k.credential == credentialType {
+			return string(c)
+		}
+	}
+	return string(curveP256) // session keys of every kind
+}
+
+// APIKeyParamsV1 is an API key before there were curves.
+type APIKeyParamsV1 struct {
+	APIKeyName        string  `json:"apiKeyName" rule:"required,label_length,label"`
+	PublicKey         string  `json:"publicKey" rule:"required,hexadecimal,len=66"`
+	ExpirationSeconds *string `json:"expirationSeconds"`
+}
+
+// APIKeyParams is an API key to be made.
+type APIKeyParams struct {
+	APIKeyName        string      `json:"apiKeyName" rule:"required,label_length,label"`
+	PublicKey         string      `json:"publicKey" rule:"required,hexadecimal,api_key"`
+	CurveType         APIKeyCurve `json:"curveType" rule:"required"`
+	ExpirationSeconds *string     `json:"expirationSeconds"`
+}
+
+func carryKeys(olds []APIKeyParamsV1) []APIKeyParams {
+	keys := make([]APIKeyParams, len(olds))
+	for i, o := range olds {
+		keys[i] = APIKeyParams{o.APIKeyName, o.PublicKey, curveP256, o.ExpirationSeconds}
+	}
+	return keys
+}
+
+// maxExpirationSeconds keeps the sum with a time in milliseconds in range; it
+// is some 100,000 years.
+const maxExpirationSeconds = 1 << 42
+
+// seconds is the key's life, 0 for ever.
+func (p *APIKeyParams) seconds() (uint64, bool) {
+	if p.ExpirationSeconds == nil {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(*p.ExpirationSeconds, 10, 64)
+	return n, err == nil && n > 0 && n <= maxExpirationSeconds
+}
+
+func (p *APIKeyParams) check(path string) error {
+	c := apiKeyCurves[p.CurveType]
+	b, err := hex.DecodeString(p.PublicKey)
+	if err == nil && len(b) == c.size {
+		_, err = chain.NewPublicKey(c.curve, b)
+	}
+	if err != nil || len(b) != c.size {
+		return fault.Field(path+".publicKey", "invalid api key: no public key on this curve")
+	}
+	if _, ok := p.seconds(); !ok {
+		return fault.Field(path+".expirationSeconds", "invalid api key expiration")
+	}
+	return nil
+}
+
+func checkAPIKeys(path string, ps []APIKeyParams) error {
+	for i := range ps {
+		if err := ps[i].check(fmt.Sprintf("%sapiKeys.%d", path, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateAPIKeysV1 is the intent before there were curves.
+type CreateAPIKeysV1 struct {
+	APIKeys []APIKeyParamsV1 `json:"apiKeys" rule:"dive,required"`
+	UserID  string           `json:"userId" rule:"required,uuid"`
+}
+
+// CreateAPIKeys gives a user API keys.
+type CreateAPIKeys struct {
+	APIKeys []APIKeyParams `json:"apiKeys" rule:"dive,required"`
+	UserID  string         `json:"userId" rule:"required,uuid"`
+}
+
+func (in *CreateAPIKeys) check() error { return checkAPIKeys("", in.APIKeys) }
+
+// APIKeyIDs is the result of making and of deleting API keys.
+type APIKeyIDs struct {
+	APIKeyIDs []string `json:"apiKeyIds"`
+}
+
+func createAPIKeys(tx *Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
+	old, err := findUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.APIKeys = slices.Clone(old.APIKeys)
+	ids, err := addAPIKeys(tx, &u, "", in.APIKeys)
+	if err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &APIKeyIDs{ids}, tx.PutUser(&u)
+}
+
+// addAPIKeys gives u, which the caller stores, more API keys.
+func addAPIKeys(tx *Tx, u *org.User, path string, ps []APIKeyParams) ([]string, error) {
+	ids := make([]string, len(ps))
+	for i := range ps {
+		p := &ps[i]
+		public := strings.ToLower(p.PublicKey)
+		held, err := tx.Credential(string(p.CurveType), public)
+		if err != nil {
+			return nil, err
+		}
+		if held != nil {
+			return nil, fault.Field(fmt.Sprintf("%sapiKeys.%d.publicKey", path, i), "api key public key must be unique in the organization")
+		}
+		id, err := org.NewID(tx.Rand)
+		if err != nil {
+			return nil, err
+		}
+		seconds, _ := p.seconds()
+		u.APIKeys = append(u.APIKeys, org.APIKey{
+			ID: id, Name: p.APIKeyName, PublicKey: public, Type: apiKeyCurves[p.CurveType].credential,
+			CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, ExpirationSeconds: seconds,
+		})
+		if err := tx.PutCredential(string(p.CurveType), public, &org.Credential{User: u.ID, Key: id}); err != nil {
+			return nil, err
+		}
+		ids[i] = id.String()
+	}
+	return ids, limitAPIKeys(tx, u, len(ps))
+}
+
+// limitAPIKeys holds u to its numbers after the last added keys have been put
+// behind the others: keys without expiry are refused, of those with expiry the
+// expired and then the oldest make room.
+func limitAPIKeys(tx *Tx, u *org.User, added int) error {
+	var forever, expiring, fresh int
+	for i := range u.APIKeys {
+		switch {
+		case u.APIKeys[i].ExpirationSeconds == 0:
+			forever++
+		case i >= len(u.APIKeys)-added:
+			fresh++
+			expiring++
+		default:
+			expiring++
+		}
+	}
+	switch {
+	case forever > org.MaxLongLivedKeys:
+		return fault.New(fault.ResourceExhausted, "user has exceeded maximum long-lived api keys: %d", org.MaxLongLivedKeys)
+	case fresh > org.MaxExpiringAPIKeys:
+		return fault.New(fault.ResourceExhausted, "user has exceeded maximum short-lived api keys: %d", org.MaxExpiringAPIKeys)
+	}
+	for ; expiring > org.MaxExpiringAPIKeys; expiring-- {
+		i := evictable(u.APIKeys[:len(u.APIKeys)-added], tx.NowMs)
+		forget(tx, &u.APIKeys[i])
+		u.APIKeys = slices.Delete(u.APIKeys, i, i+1)
+	}
+	return nil
+}
+
+// evictable picks, of the expiring keys, an expired one or the oldest. Keys
+// stand in the order of creation; there is at least one.
+func evictable(ks []org.APIKey, nowMs uint64) int {
+	oldest := -1
+	for i := range ks {
+		if ks[i].Expired(nowMs) {
+			return i
+		}
+		if oldest < 0 && ks[i].ExpirationSeconds != 0 {
+			oldest = i
+		}
+	}
+	return oldest
+}
+
+func forget(tx *Tx, k *org.APIKey) { tx.DeleteCredential(CredentialCurve(k.Type), k.PublicKey) }
+
+// DeleteAPIKeys takes API keys away from a user.
+type DeleteAPIKeys struct {
+	UserID    string   `json:"userId" rule:"required,uuid"`
+	APIKeyIDs []string `json:"apiKeyIds" rule:"required,dive,required,uuid"`
+}
+
+func (in *DeleteAPIKeys) check() error { return checkDistinct("apiKeyIds", in.APIKeyIDs) }
+
+func deleteAPIKeys(tx *Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
+	old, err := findUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.APIKeys = slices.Clone(old.APIKeys)
+	for _, text := range in.APIKeyIDs {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == id })
+		if i < 0 {
+			return nil, notFound("api key", text)
+		}
+		forget(tx, &u.APIKeys[i])
+		u.APIKeys = slices.Delete(u.APIKeys, i, i+1)
+	}
+	if err := keepQuorum(tx, old, &u); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &APIKeyIDs{in.APIKeyIDs}, tx.PutUser(&u)
+}
+
+// keepQuorum refuses a change to a user's credentials after which fewer than
+// the threshold of the root quorum could still log in for good.
+func keepQuorum(tx *Tx, before, after *org.User) error {
+	o, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	sub := !o.Parent.Zero()
+	if !o.Root(after.ID) || means(after, sub, tx.NowMs) >= means(before, sub, tx.NowMs) {
+		return nil
+	}
+	var able uint32
+	for _, id := range o.RootUsers {
+		u := after
+		if id != after.ID {
+			if u, err = tx.Tx.User(id); err != nil {
+				return err
+			}
+		}
+		if u != nil && means(u, sub, tx.NowMs) == meansForGood {
+			able++
+		}
+	}
+	if able < o.Threshold {
+		return fault.New(fault.InvalidArgument, "cannot remove the last credential of a user whom the root quorum needs")
+	}
+	return nil
+}
+
+// How a user can log in: not at all, for a time, for good.
+const (
+	meansNone = iota
+	meansForATime
+	meansForGood
+)
+
+// means is how u can log in. In a sub-organization an address to which a
+// passcode can be sent is enough.
+func means(u *org.User, sub bool, nowMs uint64) int {
+	best := meansNone
+	if sub && (u.Email != "" || u.Phone != "") {
+		best = meansForGood
+	}
+	for i := range u.APIKeys {
+		switch k := &u.APIKeys[i]; {
+		case k.ExpirationSeconds == 0:
+			best = meansForGood
+		case !k.Expired(nowMs):
+			best = max(best, meansForATime)
+		}
+	}
+	return best
+}
+
+// checkDistinct refuses a list that names something twice.
+func checkDistinct(field string, ids []string) error {
+	seen := make(map[string]bool, len(ids))
+	for i, id := range ids {
+		if seen[id] {
+			return fault.Field(fmt.Sprintf("%s.%d", field, i), "named twice")
+		}
+		seen[id] = true
+	}
+	return nil
+}

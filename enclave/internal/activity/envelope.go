@@ -1,0 +1,47 @@
+package activity
+
+import (
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
+)
+
+// Submit is the body of a submit request, taken apart.
+type Submit struct {
+	Type         string
+	TimestampMs  uint64
+	Organization org.ID
+	Parameters   []byte // the JSON object; shares memory with the body
+	WantsProofs  bool
+}
+
+type submitBody struct {
+	Type              string         `json:"type" rule:"required"`
+	TimestampMs       uint64         `json:"timestampMs" rule:"required"`
+	OrganizationID    string         `json:"organizationId" rule:"required"`
+	Parameters        strictjson.Raw `json:"parameters" rule:"required"`
+	GenerateAppProofs bool           `json:"generateAppProofs"`
+}
+
+// ParseSubmit reads the body of a submit request, strictly. Parameters are
+// checked for syntax only. The errors are *fault.Error, InvalidArgument.
+func ParseSubmit(body []byte) (*Submit, error) {
+	var b submitBody
+	if err := strictjson.Decode(body, &b); err != nil {
+		return nil, err
+	}
+	id, err := ParseOrganization(b.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	return &Submit{b.Type, b.TimestampMs, id, b.Parameters, b.GenerateAppProofs}, nil
+}
+
+// ParseOrganization reads the organizationId of a request.
+func ParseOrganization(text string) (org.ID, error) {
+	id, err := org.ParseID(text)
+	if err != nil || id.Zero() {
+		return id, fault.Named(fault.InvalidArgument, "INVALID_ORGANIZATION_ID", "malformed organization ID provided")
+	}
+	return id, nil
+}

@@ -1,0 +1,196 @@
+package activity
+
+import (
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
+)
+
+const typePrefix = `{"@type":"type.googleapis.com/`
+
+// AppendError writes the body of an error answer.
+func AppendError(dst []byte, e *fault.Error) []byte { return appendError(dst, e, org.ID{}, "") }
+
+// AppendRefusal writes the body of an error answer to an activity that is kept,
+// naming it. The fingerprint is `sha256:` and hex.
+func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
+	return appendError(dst, e, activity, fingerprint)
+}
+
+func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = strconv.AppendUint(dst, uint64(e.Code), 10)
+	dst = appendText(dst, `,"message":`, e.Message)
+	dst = append(dst, `,"details":[`...)
+	open := len(dst)
+	next := func() {
+		if len(dst) > open {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, typePrefix...)
+	}
+	if e.Name != "" {
+		next()
+		dst = appendText(dst, `errors.v1.TurnkeyErrorDetail","turnkeyErrorCode":`, e.Name)
+		dst = append(dst, '}')
+	}
+	if len(e.Violations) > 0 {
+		next()
+		dst = appendViolations(append(dst, `google.rpc.BadRequest","fieldViolations":[`...), e.Violations)
+		dst = append(dst, `]}`...)
+	}
+	if e.Denied {
+		next()
+		dst = appendDenial(append(dst, `errors.v1.PolicyEnginePermissionError",`...), e.Evaluations)
+	}
+	if !activity.Zero() {
+		next()
+		dst = appendID(dst, `cloister.v1.RefusedActivity","activityId":`, activity)
+		dst = appendText(dst, `,"fingerprint":`, fingerprint)
+		dst = append(dst, '}')
+	}
+	dst = append(dst, ']')
+	if e.Name != "" {
+		dst = appendText(dst, `,"turnkeyErrorCode":`, e.Name)
+	}
+	return append(dst, '}')
+}
+
+func appendViolations(dst []byte, vs []fault.Violation) []byte {
+	for i, v := range vs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(dst, `{"field":`, v.Field)
+		dst = appendText(dst, `,"description":`, v.Description)
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+// appendDenial tells which policies denied, or that none allowed. Clients
+// compare the second text.
+func appendDenial(dst []byte, es []fault.Evaluation) []byte {
+	var deniers []string
+	for _, e := range es {
+		if strings.HasPrefix(e.Outcome, "OUTCOME_DENY_EXPLICIT") {
+			deniers = append(deniers, e.PolicyID)
+		}
+	}
+	text := "No policies evaluated to outcome: Allow"
+	if deniers != nil {
+		text = "Policies evaluated to outcome: Deny: " + strings.Join(deniers, ", ")
+	}
+	dst = appendText(dst, `"message":`, text)
+	dst = append(dst, `,"policyEvaluations":[`...)
+	for i, e := range es {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(dst, `{"policyId":`, e.PolicyID)
+		dst = appendText(dst, `,"outcome":`, e.Outcome)
+		dst = append(dst, '}')
+	}
+	return append(dst, `]}`...)
+}
+
+// appendFailure writes an activity's failure: an error body less its top-level
+// machine code, which a failure does not have.
+func appendFailure(dst, body []byte) []byte {
+	if len(body) == 0 {
+		return append(dst, "null"...)
+	}
+	var b struct {
+		Code    int32            `json:"code"`
+		Message string           `json:"message"`
+		Details []strictjson.Raw `json:"details"`
+		Name    *string          `json:"turnkeyErrorCode"`
+	}
+	if err := strictjson.Decode(body, &b); err != nil {
+		return append(dst, `{"code":13,"message":"internal server error","details":[]}`...)
+	}
+	b.Name = nil
+	return strictjson.Append(dst, &b)
+}
+
+// wordings are the documented messages for fields that did not have the form
+// that their rules demand: first when absent, then when present. An empty one
+// leaves the general message.
+var wordings = map[string][2]string{
+	"curve":             {"curve required", "invalid curve"},
+	"curveType":         {"curve required", "invalid curve"},
+	"pathFormat":        {"", "invalid path format"},
+	"path":              {"", "invalid path"},
+	"addressFormat":     {"", "invalid address format"},
+	"addressFormats":    {"", "invalid address format"},
+	"encoding":          {"", "invalid payload encoding"},
+	"hashFunction":      {"", "invalid hash function"},
+	"expirationSeconds": {"", "invalid api key expiration"},
+	"userEmail":         {"", "invalid email address"},
+	"walletName":        {"missing wallet params", ""},
+}
+
+// documented puts an error of strictjson into the words of the interface where
+// it has some.
+func documented(err error) error {
+	e := fault.Of(err)
+	if e == nil || len(e.Violations) != 1 {
+		return err
+	}
+	v := e.Violations[0]
+	steps := strings.Split(v.Field, ".")
+	leaf := steps[len(steps)-1]
+	if _, err := strconv.Atoi(leaf); err == nil && len(steps) > 1 {
+		leaf = steps[len(steps)-2]
+	}
+	words, ok := wordings[leaf]
+	if !ok || strings.HasPrefix(v.Description, "unknown field") || strings.HasPrefix(v.Description, "repeated field") {
+		return err
+	}
+	word := words[1]
+	if strings.HasPrefix(v.Description, "missing field") {
+		word = words[0]
+	}
+	if word == "" {
+		return err
+	}
+	named := *e
+	named.Message = word
+	if leaf == "userEmail" {
+		named.Name = "INVALID_EMAIL"
+	}
+	return &named
+}
+
+// notFound refuses the name of something that is not there. What is named is
+// shown only as far as it is short and printable.
+func notFound(what, name string) *fault.Error {
+	return fault.New(fault.NotFound, "%s not found: %s", what, shown(name))
+}
+
+const maxShown = 128
+
+// shown makes text from outside fit for a message.
+func shown(text string) string {
+	if len(text) > maxShown {
+		text = text[:maxShown]
+	}
+	q := strconv.QuoteToASCII(text)
+	return q[1 : len(q)-1]
+}
+
+// taken refuses a name that something else of its kind bears.
+func taken(what, field string) *fault.Error {
+	return fault.Field(field, "%s label must be unique", what)
+}
+
+func unimplemented(op, what string) *fault.Error {
+	return fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s with %s", op, what)
+}
+
+func overQuota(limit int, what string) *fault.Error {
+	return fault.New(fault.ResourceExhausted, "organization over quota: at most %d %s", limit, what)
+}

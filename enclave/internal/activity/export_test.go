@@ -1,0 +1,12 @@
+package activity
+
+import "reflect"
+
+// Live lists the live versions by type.
+func Live() map[string]*Version { return live }
+
+// Shapes are the Go types of a version's intent and result.
+func (v *Version) Shapes() (intent, result reflect.Type) { return v.intent, v.result }
+
+// Newest tells whether v is its kind's newest version.
+func (v *Version) Newest() bool { return v.number == len(v.Kind.versions) }

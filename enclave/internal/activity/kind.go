@@ -1,0 +1,280 @@
+// Package activity is everything that can be asked of an organization.
+//
+// A kind is a thing that can be asked for, in all its versions; a version is one
+// activity type on the wire. Each kind is declared in one line of its family's
+// file: its name, what policies call it, the function that runs it against the
+// newest intent, and how older versions are carried up to that. What follows
+// from the name (types, members, path) is not written down. kinds.go lists the
+// families.
+//
+// It promises that an intent reaches a kind's function only decoded strictly
+// and checked, that a function which answers an error has no effect (the caller
+// drops its Tx), that secrets are stored only sealed by the Vault, and that
+// nothing is signed without the Tx's Grant. Nothing here reads a clock, draws
+// randomness or talks to anybody except through what the Tx holds.
+package activity
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/strictjson"
+)
+
+// Vault seals and opens the secrets of one organization under the id of what
+// owns them. A sealed secret opens under that id only.
+type Vault interface {
+	Seal(owner org.ID, s keys.Secret) ([]byte, error)
+	Open(owner org.ID, sealed []byte) (keys.Secret, error)
+}
+
+// KeyID names a key in the cache: account No of a wallet, or with No 0 a
+// private key.
+type KeyID struct {
+	Organization, Owner org.ID
+	No                  uint64
+}
+
+// Tx is what an activity may touch while it runs.
+type Tx struct {
+	*org.Tx           // records of the organization; ID, NowMs
+	Vault   Vault     // of the organization
+	Rand    io.Reader // the enclave's randomness
+	// Keys holds derived account keys.
+	Keys     *keys.Cache[KeyID]
+	User     org.ID // who submitted
+	Activity org.ID
+	Grant    *policy.Grant // spent by signing
+	// WantsProofs asks that Claims be gathered.
+	WantsProofs bool
+	Claims      []Claim
+	// NewOrganization starts a sub-organization in the same step: a Tx of its
+	// own, on an empty state, with a Vault of its own and an id not used before.
+	// Nil where a step may not span organizations.
+	NewOrganization func() (*Tx, error)
+}
+
+// A Claim is what an app proof can say of an activity: one of its members is set.
+type Claim struct {
+	Address   *AddressClaim
+	Signature *SignatureClaim
+}
+
+// AddressClaim says that an address was derived in the enclave. WalletID and
+// Path are empty for a private key's. Organization is not that of the activity
+// when that made a sub-organization.
+type AddressClaim struct {
+	Organization            org.ID
+	WalletID, Path, Address string
+}
+
+// SignatureClaim says that a key signed. The digests are lower-case hex, in the
+// order of the signatures: what ECDSA signed, or the SHA-256 of what ed25519
+// signed. PublicKey is lower-case hex, compressed.
+type SignatureClaim struct {
+	PublicKey string
+	Digests   []string
+}
+
+// Kind is a thing that can be asked for, in all its versions.
+type Kind struct {
+	Name     string // as in ACTIVITY_TYPE_<Name>, without a version
+	Op       string // the last segment of its path
+	Resource string // policy resource, such as WALLET
+	Action   string // policy action, such as CREATE
+
+	versions []*Version
+	run      func(*Tx, any) (any, error)
+}
+
+// Version is one activity type of a kind.
+type Version struct {
+	Type      string // ACTIVITY_TYPE_…
+	IntentKey string // member of an activity's intent, such as createWalletIntent
+	ResultKey string // member of its result
+	Kind      *Kind
+
+	number int
+	decode func(params []byte) (*Intent, error)
+	narrow func(any) any // from the newest result to this version's; nil: the same
+	intent reflect.Type
+	result reflect.Type
+}
+
+// Intent is a decoded and checked `parameters` object.
+type Intent struct {
+	// WantsProofs is generateAppProofs inside of `parameters`.
+	WantsProofs bool
+
+	sent   any // the version's own shape
+	newest any // what the kind's function takes
+}
+
+// Decode reads `parameters`, strictly. The errors are *fault.Error.
+func (v *Version) Decode(params []byte) (*Intent, error) { return v.decode(params) }
+
+// AppendIntent writes an activity's intent object as it was sent, without the
+// options that were not set.
+func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
+	dst = append(append(append(dst, `{"`...), v.IntentKey...), `":`...)
+	return append(appendShape(dst, in.sent), '}')
+}
+
+// Run executes the activity and returns its result object. An error means that
+// nothing happened and the Tx must be dropped: a *fault.Error is the activity's
+// failure, an *org.Missing wants a piece loaded and the activity run again with
+// another Grant, any other is internal.
+func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
+	r, err := v.Kind.run(tx, in.newest)
+	if err != nil {
+		return nil, err
+	}
+	if v.narrow != nil {
+		r = v.narrow(r)
+	}
+	dst := make([]byte, 0, 256)
+	dst = append(append(append(dst, `{"`...), v.ResultKey...), `":`...)
+	return append(appendShape(dst, r), '}'), nil
+}
+
+// appender is a shape that writes itself, where the general way is too slow.
+type appender interface{ appendJSON([]byte) []byte }
+
+func appendShape(dst []byte, shape any) []byte {
+	if a, ok := shape.(appender); ok {
+		return a.appendJSON(dst)
+	}
+	return strictjson.Append(dst, shape)
+}
+
+// checker is an intent with demands that its rules cannot express. What it
+// refuses is refused before there is an activity.
+type checker interface{ check() error }
+
+// kind declares a kind: I is its newest intent, R its newest result.
+func kind[I, R any](name, resource, action string, run func(*Tx, *I) (*R, error), olders ...older) *Kind {
+	k := &Kind{Name: name, Op: operationName(name), Resource: resource, Action: action}
+	k.run = func(tx *Tx, in any) (any, error) {
+		r, err := run(tx, in.(*I))
+		if err != nil {
+			return nil, err // never a typed nil
+		}
+		return r, nil
+	}
+	newest := was(len(olders)+1, func(in *I) I { return *in })
+	newest.decode = decoder(func(in *I) *I { return in })
+	for i, o := range append(olders, newest) {
+		if o.number != i+1 || o.carries != reflect.TypeFor[I]() {
+			panic("activity: version " + strconv.Itoa(i+1) + " of " + name + " is missing or not carried up")
+		}
+		if o.result == nil {
+			o.result = reflect.TypeFor[R]()
+		}
+		suffix := versionSuffix(o.number)
+		typ := "ACTIVITY_TYPE_" + name
+		if o.number > 1 {
+			typ += "_" + suffix
+		}
+		k.versions = append(k.versions, &Version{
+			Type: typ, IntentKey: camel(name) + "Intent" + suffix, ResultKey: camel(name) + "Result", Kind: k,
+			number: o.number, decode: o.decode, narrow: o.narrow, intent: o.intent, result: o.result,
+		})
+		strictjson.Prepare(reflect.New(o.intent).Interface(), reflect.New(o.result).Interface())
+	}
+	return k
+}
+
+// results names the versions of the result object, if there are more than the
+// first: a type answers with the highest that is not above its own.
+func (k *Kind) results(numbers ...int) *Kind {
+	for _, v := range k.versions {
+		for _, n := range numbers {
+			if n <= v.number {
+				v.ResultKey = camel(k.Name) + "Result" + versionSuffix(n)
+			}
+		}
+	}
+	return k
+}
+
+// older is a version that is carried up to the newest.
+type older struct {
+	number                  int
+	intent, carries, result reflect.Type
+	decode                  func([]byte) (*Intent, error)
+	narrow                  func(any) any
+}
+
+// was declares version number of a kind: its shape, and how it is carried up.
+func was[O, I any](number int, carry func(*O) I) older {
+	return older{
+		number: number, intent: reflect.TypeFor[O](), carries: reflect.TypeFor[I](),
+		decode: decoder(func(o *O) *I {
+			in := carry(o)
+			return &in
+		}),
+	}
+}
+
+// answering declares that the version's result has another shape.
+func answering[R, S any](o older, narrow func(*R) *S) older {
+	o.result = reflect.TypeFor[S]()
+	o.narrow = func(r any) any { return narrow(r.(*R)) }
+	return o
+}
+
+func decoder[O, I any](carry func(*O) *I) func([]byte) (*Intent, error) {
+	return func(params []byte) (*Intent, error) {
+		sent, in := new(O), new(Intent)
+		if err := strictjson.Decode(params, sent, strictjson.Also("generateAppProofs", &in.WantsProofs)); err != nil {
+			return nil, documented(err)
+		}
+		newest := carry(sent)
+		in.sent, in.newest = sent, newest
+		if c, ok := any(newest).(checker); ok {
+			if err := c.check(); err != nil {
+				return nil, err
+			}
+		}
+		return in, nil
+	}
+}
+
+func versionSuffix(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "V" + strconv.Itoa(n)
+}
+
+// camel turns CREATE_WALLET into createWallet.
+func camel(name string) string {
+	words := strings.Split(strings.ToLower(name), "_")
+	for i, w := range words[1:] {
+		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// index finds versions by their type. A type listed twice is an error of the
+// program.
+func index(families ...[]*Kind) map[string]*Version {
+	m := map[string]*Version{}
+	for _, f := range families {
+		for _, k := range f {
+			for _, v := range k.versions {
+				if m[v.Type] != nil || operationOf[v.Type] != k.Op {
+					panic(fmt.Sprintf("activity: %s listed twice or unknown", v.Type))
+				}
+				m[v.Type] = v
+			}
+		}
+	}
+	return m
+}

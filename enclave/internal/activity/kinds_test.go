@@ -1,0 +1,412 @@
+package activity_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/apitest"
+	"cloister/enclave/internal/fault"
+)
+
+var api = apitest.Load()
+
+// liveTypes are what this release answers; every other type of the interface is
+// UNIMPLEMENTED.
+var liveTypes = strings.Fields(`
+	CREATE_USERS CREATE_USERS_V2 CREATE_USERS_V3 CREATE_USERS_V4
+	CREATE_SUB_ORGANIZATION CREATE_SUB_ORGANIZATION_V2 CREATE_SUB_ORGANIZATION_V3 CREATE_SUB_ORGANIZATION_V4
+	CREATE_SUB_ORGANIZATION_V5 CREATE_SUB_ORGANIZATION_V6 CREATE_SUB_ORGANIZATION_V7 CREATE_SUB_ORGANIZATION_V8
+	CREATE_WALLET CREATE_WALLET_ACCOUNTS UPDATE_WALLET DELETE_WALLETS
+	CREATE_PRIVATE_KEYS CREATE_PRIVATE_KEYS_V2
+	CREATE_API_KEYS CREATE_API_KEYS_V2 DELETE_API_KEYS UPDATE_USER_NAME
+	SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOAD_V2 SIGN_RAW_PAYLOADS`)
+
+func code(err error) fault.Code {
+	if e := fault.Of(err); e != nil {
+		return e.Code
+	}
+	return 0
+}
+
+func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
+	n := 0
+	for _, o := range api.Operations {
+		if o.Kind != "submit" {
+			if activity.KnownOp(o.Name) {
+				t.Errorf("%s is a submit operation", o.Name)
+			}
+			continue
+		}
+		n++
+		if !activity.KnownOp(o.Name) || !activity.KnownType(o.Type) || activity.OpOf(o.Type) != o.Name {
+			t.Errorf("%s %s is unknown", o.Name, o.Type)
+		}
+		v, err := activity.Lookup(o.Name, o.Type)
+		if slices.Contains(liveTypes, strings.TrimPrefix(o.Type, "ACTIVITY_TYPE_")) {
+			if err != nil || v.Type != o.Type || v.Kind.Op != o.Name {
+				t.Errorf("%s: %v", o.Type, err)
+			}
+		} else if code(err) != fault.Unimplemented || err.Error() != "UNIMPLEMENTED: "+o.Name {
+			t.Errorf("%s: %v", o.Type, err)
+		}
+		if _, err := activity.Lookup("create_wallets", o.Type); code(err) != fault.NotFound {
+			t.Errorf("unknown path: %v", err)
+		}
+		for _, other := range []string{"update_wallet", "sign_transaction"} {
+			if _, err := activity.Lookup(other, o.Type); o.Name != other && code(err) != fault.InvalidArgument {
+				t.Errorf("%s at %s: %v", o.Type, other, err)
+			}
+		}
+	}
+	if n != len(api.Activities) || n != 162 {
+		t.Errorf("%d types in the list, %d in the description", n, len(api.Activities))
+	}
+	for typ := range activity.Live() {
+		if !slices.Contains(liveTypes, strings.TrimPrefix(typ, "ACTIVITY_TYPE_")) {
+			t.Errorf("%s is live unlisted", typ)
+		}
+	}
+}
+
+func TestUnknownTypesAreRefused(t *testing.T) {
+	for _, typ := range []string{"", "CREATE_WALLET", "ACTIVITY_TYPE_CREATE_WALLET_V2", "ACTIVITY_TYPE_CREATE_WALLET_V1", "activity_type_create_wallet", "ACTIVITY_TYPE_CREATE_USERS_V5", "ACTIVITY_TYPE_CREATE_USERS_V1"} {
+		if _, err := activity.Lookup("create_wallet", typ); code(err) != fault.InvalidArgument {
+			t.Errorf("%q: %v", typ, err)
+		}
+		if activity.KnownType(typ) {
+			t.Errorf("%q is known", typ)
+		}
+	}
+}
+
+func TestNamesFollowTheDescription(t *testing.T) {
+	for typ, v := range activity.Live() {
+		a := api.Activities[typ]
+		if v.IntentKey != a.Intent || v.ResultKey != a.Result {
+			t.Errorf("%s: %s and %s, want %s and %s", typ, v.IntentKey, v.ResultKey, a.Intent, a.Result)
+		}
+		if path := "/public/v1/submit/" + v.Kind.Op; a.Path != path {
+			t.Errorf("%s: %s, want %s", typ, path, a.Path)
+		}
+		if _, ok := api.Endpoints[a.Path].ActivityTypes[typ]; !ok {
+			t.Errorf("%s does not belong to %s", typ, a.Path)
+		}
+	}
+}
+
+// excused are rules that cannot be meant as they stand: keys are no UUIDs.
+var excused = map[string]string{"UserParams.apiKeys": "dive"}
+
+func TestShapesFollowTheDescription(t *testing.T) {
+	left := maps.Clone(excused)
+	for typ, v := range activity.Live() {
+		intent, result := v.Shapes()
+		for _, wrong := range api.Request(api.Activities[typ].IntentType, intent, left) {
+			t.Errorf("%s: %s", typ, wrong)
+		}
+		for _, wrong := range api.Response(api.Activities[typ].ResultType, result) {
+			t.Errorf("%s: %s", typ, wrong)
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("excuses that nothing needs: %v", left)
+	}
+}
+
+func TestTheComparisonFindsMistakes(t *testing.T) {
+	type none struct{}
+	type extra struct {
+		UserID   string `json:"userId" rule:"required,uuid"`
+		UserName string `json:"userName" rule:"required,label,label_length"`
+		More     string `json:"more"`
+	}
+	type other struct {
+		UserID   string `json:"userId" rule:"uuid"`
+		UserName *int32 `json:"userName" rule:"required,label,label_length"`
+	}
+	for _, c := range []struct {
+		shape any
+		n     int
+	}{{none{}, 2}, {extra{}, 1}, {other{}, 3}} {
+		if got := api.Request("UpdateUserNameIntent", reflect.TypeOf(c.shape), nil); len(got) != c.n {
+			t.Errorf("%T: %q", c.shape, got)
+		}
+	}
+}
+
+// policyNames are resource and action of the kinds, as policies know them.
+var policyNames = map[string]string{
+	"CREATE_USERS": "USER CREATE", "UPDATE_USER_NAME": "USER UPDATE", "CREATE_SUB_ORGANIZATION": "ORGANIZATION CREATE",
+	"CREATE_WALLET": "WALLET CREATE", "CREATE_WALLET_ACCOUNTS": "WALLET CREATE", "UPDATE_WALLET": "WALLET UPDATE", "DELETE_WALLETS": "WALLET DELETE",
+	"CREATE_PRIVATE_KEYS": "PRIVATE_KEY CREATE", "CREATE_API_KEYS": "CREDENTIAL CREATE", "DELETE_API_KEYS": "CREDENTIAL DELETE",
+	"SIGN_RAW_PAYLOAD": "PRIVATE_KEY SIGN", "SIGN_RAW_PAYLOADS": "PRIVATE_KEY SIGN",
+}
+
+func TestPolicyNames(t *testing.T) {
+	for typ, v := range activity.Live() {
+		if got := v.Kind.Resource + " " + v.Kind.Action; policyNames[v.Kind.Name] != got {
+			t.Errorf("%s: %s", typ, got)
+		}
+	}
+}
+
+// sample makes a value of a described type with every member set, those that
+// are not live left empty.
+func sample(typ string) map[string]any {
+	m := map[string]any{}
+	for name, notation := range api.Types[typ] {
+		f := apitest.Parse(notation)
+		switch name {
+		case "authenticators", "oauthProviders", "userTags", "privateKeyTags":
+			m[name] = []any{}
+			continue
+		case "verificationToken", "clientSignature":
+			continue
+		}
+		var v any
+		switch {
+		case samples[name] != nil:
+			v = samples[name]
+		case f.Base == "bool":
+			v = true
+		case f.Base == "string":
+			v = "Some text"
+		case strings.HasPrefix(f.Base, "@"):
+			v = sample(f.Base[1:])
+		case strings.HasPrefix(f.Base, "="):
+			v = f.Base[1:]
+		case strings.HasPrefix(f.Base, "#"):
+			v = api.Enums[f.Base[1:]][0]
+		default:
+			panic(typ + "." + name)
+		}
+		if _, isList := v.([]any); f.List && !isList {
+			v = []any{v}
+		}
+		m[name] = v
+	}
+	return m
+}
+
+const someKey = "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5"  // 2·G of secp256k1
+const someP256 = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" // G of P-256
+
+var samples = map[string]any{
+	"apiKeyName": "A key", "publicKey": someP256, "curveType": "API_KEY_CURVE_P256", "expirationSeconds": "3600",
+	"userEmail": "someone@example.org", "userPhoneNumber": "+15551234567",
+	"path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM", "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM", "ADDRESS_FORMAT_COMPRESSED"},
+	"curve": "CURVE_SECP256K1", "mnemonicLength": json.Number("12"), "rootQuorumThreshold": json.Number("1"),
+	"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "privateKeyId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8",
+	"walletIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}, "apiKeyIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
+	"payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
+}
+
+func text(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// only the oldest sub-organization cannot be made without a passkey.
+const passkeyOnly = "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION"
+
+func TestSamplesAreTakenAndRepeated(t *testing.T) {
+	for typ, v := range activity.Live() {
+		want := sample(api.Activities[typ].IntentType)
+		in, err := v.Decode(text(want))
+		if typ == passkeyOnly {
+			if code(err) != fault.Unimplemented {
+				t.Errorf("%s: %v", typ, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", typ, err)
+			continue
+		}
+		var got map[string]any
+		if err := json.Unmarshal(v.AppendIntent(nil, in), &got); err != nil {
+			t.Fatal(err)
+		}
+		var plain map[string]any
+		json.Unmarshal(text(want), &plain)
+		if !reflect.DeepEqual(got, map[string]any{v.IntentKey: plain}) {
+			t.Errorf("%s repeats %s for %s", typ, text(got), text(want))
+		}
+		// snake_case is read, camelCase is repeated.
+		snaked, err := v.Decode([]byte(snakeKeys(string(text(want)))))
+		if err != nil || string(v.AppendIntent(nil, snaked)) != string(v.AppendIntent(nil, in)) {
+			t.Errorf("%s in snake_case: %v", typ, err)
+		}
+	}
+}
+
+func snakeKeys(s string) string {
+	var b strings.Builder
+	parts := strings.Split(s, `"`)
+	for i, p := range parts {
+		if i > 0 {
+			b.WriteByte('"')
+		}
+		if i%2 == 1 && i+1 < len(parts) && strings.HasPrefix(parts[i+1], ":") {
+			for _, r := range p {
+				if r >= 'A' && r <= 'Z' {
+					b.WriteByte('_')
+					r += 'a' - 'A'
+				}
+				b.WriteRune(r)
+			}
+			continue
+		}
+		b.WriteString(p)
+	}
+	return b.String()
+}
+
+// mutate calls visit with every change that must be refused of one member of m
+// in place, at any depth, and undoes it.
+func mutate(typ string, m map[string]any, path string, visit func(what string)) {
+	m["unheardOf"] = true
+	visit(path + ": unknown member")
+	delete(m, "unheardOf")
+	for name, notation := range api.Types[typ] {
+		old, ok := m[name]
+		if !ok {
+			continue
+		}
+		f := apitest.Parse(notation)
+		at := path + "." + name
+		if f.Required && !f.List && !strings.HasPrefix(api.Rules[typ][name], "omitempty") {
+			delete(m, name)
+			visit(at + ": missing")
+			m[name] = nil
+			visit(at + ": null")
+		}
+		m[name] = []any{map[string]any{}}
+		if f.List {
+			m[name] = map[string]any{}
+		}
+		visit(at + ": another type")
+		m[name] = old
+		values := []any{old}
+		if f.List {
+			values = old.([]any)
+			if len(values) == 0 {
+				continue
+			}
+			if strings.HasPrefix(api.Rules[typ][name], "required") {
+				m[name] = []any{}
+				visit(at + ": empty")
+				m[name] = old
+			}
+		}
+		for i, value := range values {
+			inner, isObject := value.(map[string]any)
+			if isObject {
+				mutate(f.Base[1:], inner, at, visit)
+				continue
+			}
+			bad := map[string]any{"bool": "yes", "int32": "one", "string": 7}[f.Base]
+			if f.Base[0] == '#' {
+				bad = api.Enums[f.Base[1:]][0] + "X"
+			}
+			put := func(x any) {
+				m[name] = x
+				if f.List {
+					l := slices.Clone(values)
+					l[i] = x
+					m[name] = l
+				}
+			}
+			put(bad)
+			visit(fmt.Sprintf("%s: %v", at, bad))
+			if strings.Contains(api.Rules[typ][name], "uuid") {
+				for _, bad := range []string{"x", "6ba7b8109dad41d180b400c04fd430c8", "6BA7B810-9DAD-41D1-80B4-00C04FD430C8", " 6ba7b810-9dad-41d1-80b4-00c04fd430c8"} {
+					put(bad)
+					visit(fmt.Sprintf("%s: %q", at, bad))
+				}
+			}
+			if strings.Contains(api.Rules[typ][name], "label") {
+				for _, bad := range []string{" x", "x ", "a\nb", "a\x00b", strings.Repeat("ä", 256)} {
+					put(bad)
+					visit(fmt.Sprintf("%s: %q", at, bad))
+				}
+				put(strings.Repeat("ä", 255))
+			}
+			m[name] = old
+		}
+	}
+}
+
+func TestMutatedSamplesAreRefused(t *testing.T) {
+	n := 0
+	for typ, v := range activity.Live() {
+		if typ == passkeyOnly {
+			continue
+		}
+		intent := api.Activities[typ].IntentType
+		m := sample(intent)
+		mutate(intent, m, intent, func(what string) {
+			n++
+			_, err := v.Decode(text(m))
+			if code(err) != fault.InvalidArgument {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+		if _, err := v.Decode(text(m)); err != nil {
+			t.Errorf("%s: the sample was not put back: %v", typ, err)
+		}
+	}
+	if n < 500 {
+		t.Errorf("%d mutations", n)
+	}
+	t.Logf("%d mutated intents refused", n)
+}
+
+func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
+	for typ, v := range activity.Live() {
+		if typ == passkeyOnly {
+			continue
+		}
+		for _, c := range []struct {
+			value any
+			want  bool
+		}{{true, true}, {false, false}, {nil, false}} {
+			m := sample(api.Activities[typ].IntentType)
+			m["generateAppProofs"] = c.value
+			in, err := v.Decode(text(m))
+			if err != nil {
+				t.Errorf("%s: %v", typ, err)
+				continue
+			}
+			if in.WantsProofs != c.want || strings.Contains(string(v.AppendIntent(nil, in)), "generateAppProofs") {
+				t.Errorf("%s: %v", typ, c.value)
+			}
+		}
+		m := sample(api.Activities[typ].IntentType)
+		m["generateAppProofs"] = "yes"
+		if _, err := v.Decode(text(m)); code(err) != fault.InvalidArgument {
+			t.Errorf("%s: %v", typ, err)
+		}
+	}
+}
+
+func TestErrorsHaveOneType(t *testing.T) {
+	for _, v := range activity.Live() {
+		for _, bad := range []string{"", "null", "[]", "{", `{"a":1,"a":1}`, "{}x", `"x"`} {
+			_, err := v.Decode([]byte(bad))
+			if e := new(fault.Error); !errors.As(err, &e) || e.Code != fault.InvalidArgument {
+				t.Errorf("%s %q: %v", v.Type, bad, err)
+			}
+		}
+	}
+}

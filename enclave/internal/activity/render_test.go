@@ -1,0 +1,218 @@
+package activity_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// entry is an activity of one user who submitted it.
+func entry(w *world, typ string, params any) *org.Entry {
+	body := text(object{"type": typ, "timestampMs": "1700000000000", "organizationId": w.id.String(), "parameters": params})
+	return &org.Entry{
+		Activity: w.newID(), Type: typ, Status: org.StatusCompleted, Body: body, Fingerprint: org.Hash{1, 2}, CreatedMs: 1_700_000_000_999, TimeMs: 1_700_000_002_001,
+		Votes:  []org.Vote{{ID: w.newID(), User: w.user, UserName: "Root", PublicKey: someP256, Signature: "3045", Scheme: "SIGNATURE_SCHEME_TK_API_P256", CreatedMs: 1_700_000_000_999}},
+		Result: []byte(`{"updateWalletResult":{"walletId":"` + w.root + `"}}`),
+	}
+}
+
+func view(w *world) activity.ActivityView {
+	return activity.ActivityView{CanReject: true, Users: func(id org.ID) *org.User {
+		u, err := w.tx().User(id)
+		w.must(err)
+		return u
+	}}
+}
+
+func parsed(t *testing.T, b []byte) object {
+	t.Helper()
+	var m object
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+	return m
+}
+
+func TestAppendActivity(t *testing.T) {
+	w := newWorld(t)
+	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root, "walletName": nil, "generateAppProofs": true})
+	b := activity.AppendActivity(nil, e, w.id, view(w))
+	for _, wrong := range api.Check("Activity", b) {
+		t.Error(wrong)
+	}
+	m := parsed(t, b)
+	vote := m["votes"].([]any)[0].(object)
+	for _, c := range []struct{ got, want any }{
+		{m["id"], e.Activity.String()}, {m["organizationId"], w.id.String()}, {m["status"], "ACTIVITY_STATUS_COMPLETED"},
+		{m["intent"], object{"updateWalletIntent": object{"walletId": w.root}}},
+		{m["result"], object{"updateWalletResult": object{"walletId": w.root}}},
+		{m["fingerprint"], "sha256:0102" + strings.Repeat("0", 60)},
+		{m["canApprove"], false}, {m["canReject"], true}, {m["failure"], nil},
+		{m["createdAt"], object{"seconds": "1700000000", "nanos": "0"}}, {m["updatedAt"], object{"seconds": "1700000002", "nanos": "0"}},
+		{vote["message"], string(e.Body)}, {vote["selection"], "VOTE_SELECTION_APPROVED"}, {vote["activityId"], e.Activity.String()},
+		{vote["user"].(object)["userName"], "Root"}, {len(vote["user"].(object)["apiKeys"].([]any)), 1},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%v, want %v", c.got, c.want)
+		}
+	}
+	if _, ok := m["failure"]; !ok {
+		t.Error("failure is left out")
+	}
+	if _, ok := m["appProofs"]; ok {
+		t.Error("appProofs without proofs")
+	}
+}
+
+func TestAppendActivityInOtherStates(t *testing.T) {
+	w := newWorld(t)
+	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
+	gone := w.newID()
+	e.Votes = append(e.Votes, org.Vote{ID: w.newID(), User: gone, UserName: "Gone", Rejected: true, Message: []byte("{\"other\":\"\u2028\\\"\x01\"}"), Scheme: "S", CreatedMs: 1})
+	e.Status, e.Result = org.StatusConsensusNeeded, nil
+	e.Proofs = []org.Proof{{Key: []byte{4, 0xAB}, Payload: []byte(`{"type":"x"}`), Signature: []byte{1}}}
+	b := activity.AppendActivity(nil, e, w.id, view(w))
+	for _, wrong := range api.Check("Activity", b) {
+		t.Error(wrong)
+	}
+	m := parsed(t, b)
+	if !reflect.DeepEqual(m["result"], object{}) {
+		t.Error(m["result"])
+	}
+	vote := m["votes"].([]any)[1].(object)
+	if vote["message"] != string(e.Votes[1].Message) || vote["selection"] != "VOTE_SELECTION_REJECTED" || vote["user"].(object)["userName"] != "Gone" || vote["user"].(object)["userId"] != gone.String() {
+		t.Error(vote)
+	}
+	proof := m["appProofs"].([]any)[0].(object)
+	if proof["publicKey"] != "04ab" || proof["proofPayload"] != `{"type":"x"}` || proof["signature"] != "01" {
+		t.Error(proof)
+	}
+	// Without anybody to ask, votes have the name that was kept.
+	if m := parsed(t, activity.AppendActivity(nil, e, w.id, activity.ActivityView{})); m["votes"].([]any)[0].(object)["user"].(object)["userName"] != "Root" {
+		t.Error(m["votes"])
+	}
+	// The caller's own text of the intent is taken as it is.
+	v := view(w)
+	v.Intent = []byte(`{"updateWalletIntent":{"walletId":"given"}}`)
+	if m := parsed(t, activity.AppendActivity(nil, e, w.id, v)); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "given"}}) {
+		t.Error(m["intent"])
+	}
+	// An intent that today's rules refuse is shown as it was sent.
+	e = entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": "of old", "form": 1})
+	if m := parsed(t, activity.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "of old", "form": 1.0}}) {
+		t.Error(m["intent"])
+	}
+	e.Body = []byte("{")
+	if m := parsed(t, activity.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{}) {
+		t.Error(m["intent"])
+	}
+}
+
+func TestFailuresAreShown(t *testing.T) {
+	w := newWorld(t)
+	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
+	e.Status, e.Result = org.StatusFailed, nil
+	e.Failure = activity.AppendRefusal(nil, fault.Named(fault.InvalidArgument, "REQUEST_INVALID", "no \"x\""), e.Activity, "sha256:00")
+	b := activity.AppendActivity(nil, e, w.id, view(w))
+	for _, wrong := range api.Check("Activity", b) {
+		t.Error(wrong)
+	}
+	f := parsed(t, b)["failure"].(object)
+	if f["code"] != 3.0 || f["message"] != `no "x"` || len(f["details"].([]any)) != 2 || f["turnkeyErrorCode"] != nil {
+		t.Error(f)
+	}
+	e.Failure = []byte("not JSON")
+	if f := parsed(t, activity.AppendActivity(nil, e, w.id, view(w)))["failure"].(object); f["code"] != 13.0 {
+		t.Error(f)
+	}
+}
+
+func TestVotable(t *testing.T) {
+	w := newWorld(t)
+	o := mustOrganization(w)
+	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
+	other := w.newID()
+	two := *o
+	two.RootUsers = append([]org.ID{other}, o.RootUsers...)
+	e2 := *e
+	e2.Votes = append([]org.Vote{}, e.Votes[0], org.Vote{User: w.user, Rejected: true})
+	for _, c := range []struct {
+		o               *org.Organization
+		e               *org.Entry
+		who             org.ID
+		approve, reject bool
+	}{
+		{o, e, w.user, false, true}, // who submitted has approved
+		{&two, e, other, true, true},
+		{&two, &e2, w.user, true, false}, // changed to a no
+		{o, e, other, false, false},
+		{nil, e, w.user, false, false},
+	} {
+		if a, r := activity.Votable(c.o, c.e, c.who); a != c.approve || r != c.reject {
+			t.Errorf("%v %v, want %v %v", a, r, c.approve, c.reject)
+		}
+	}
+}
+
+func TestAppendError(t *testing.T) {
+	w := newWorld(t)
+	id := w.newID()
+	detail := func(typ string, more object) object {
+		more["@type"] = "type.googleapis.com/" + typ
+		return more
+	}
+	coded := func(c string) object { return detail("errors.v1.TurnkeyErrorDetail", object{"turnkeyErrorCode": c}) }
+	refusedDetail := detail("cloister.v1.RefusedActivity", object{"activityId": id.String(), "fingerprint": "sha256:ab"})
+	permission := func(message string, es ...any) object {
+		if es == nil {
+			es = []any{}
+		}
+		return detail("errors.v1.PolicyEnginePermissionError", object{"message": message, "policyEvaluations": es})
+	}
+	field := detail("google.rpc.BadRequest", object{"fieldViolations": []any{object{"field": "a.0.b", "description": "bad \t\x7f é"}}})
+	for _, c := range []struct {
+		body []byte
+		want object
+	}{
+		{activity.AppendError(nil, fault.New(fault.NotFound, "wallet not found: %s", "x")), object{"code": 5.0, "message": "wallet not found: x", "details": []any{}}},
+		{activity.AppendError(nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "m")), object{"code": 16.0, "message": "m", "details": []any{coded("SIGNATURE_MISSING")}, "turnkeyErrorCode": "SIGNATURE_MISSING"}},
+		{activity.AppendError(nil, fault.Field("a.0.b", "bad \t\x7f é")), object{"code": 3.0, "message": "bad \t\x7f é", "details": []any{field}}},
+		{activity.AppendRefusal(nil, &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}, id, "sha256:ab"),
+			object{"code": 7.0, "message": "request not authorized", "turnkeyErrorCode": "REQUEST_NOT_AUTHORIZED",
+				"details": []any{coded("REQUEST_NOT_AUTHORIZED"), permission("No policies evaluated to outcome: Allow"), refusedDetail}}},
+		{activity.AppendError(nil, &fault.Error{Code: 7, Message: "m", Denied: true, Evaluations: []fault.Evaluation{{PolicyID: "p", Outcome: "OUTCOME_DENY_EXPLICIT"}, {PolicyID: "q", Outcome: "OUTCOME_ALLOW"}}}),
+			object{"code": 7.0, "message": "m", "details": []any{permission("Policies evaluated to outcome: Deny: p", object{"policyId": "p", "outcome": "OUTCOME_DENY_EXPLICIT"}, object{"policyId": "q", "outcome": "OUTCOME_ALLOW"})}}},
+	} {
+		if got := parsed(t, c.body); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s\nwant %s", text(got), text(c.want))
+		}
+	}
+}
+
+// The names of errors that this package gives are the interface's.
+func TestErrorNames(t *testing.T) {
+	known := map[string]bool{}
+	for _, n := range api.Enums["TurnkeyErrorCode"] {
+		known[n] = true
+	}
+	for _, n := range []string{"REQUEST_INVALID", "INVALID_ORGANIZATION_ID", "INVALID_ACTIVITY_CALLER", "WALLET_ACCOUNT_NOT_EXPORTED", "INVALID_EMAIL"} {
+		if !known[n] {
+			t.Errorf("%s is no code of the interface", n)
+		}
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	for _, s := range []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"} {
+		b := activity.AppendString(nil, s)
+		var got string
+		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(s, "\xed") {
+			t.Errorf("%q: %s %q %v", s, b, got, err)
+		}
+	}
+}

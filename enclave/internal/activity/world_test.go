@@ -1,0 +1,270 @@
+package activity_test
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// vault seals with AES-GCM under a key of its own, bound to the owner.
+type vault struct {
+	aead cipher.AEAD
+	rand io.Reader
+}
+
+func newVault(rand io.Reader) *vault {
+	var key [32]byte
+	io.ReadFull(rand, key[:])
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err)
+	}
+	return &vault{aead, rand}
+}
+
+func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
+	nonce := make([]byte, v.aead.NonceSize())
+	if _, err := io.ReadFull(v.rand, nonce); err != nil {
+		return nil, err
+	}
+	plain := s.SealedPlaintext()
+	if plain == nil {
+		return nil, errors.New("nothing to seal")
+	}
+	defer clear(plain)
+	return v.aead.Seal(nonce, nonce, plain, owner[:]), nil
+}
+
+func (v *vault) Open(owner org.ID, sealed []byte) (keys.Secret, error) {
+	n := v.aead.NonceSize()
+	plain, err := v.aead.Open(nil, sealed[:n], sealed[n:], owner[:])
+	if err != nil {
+		return keys.Secret{}, err
+	}
+	return keys.SecretFrom(plain)
+}
+
+// world is an organization with one root user, and what is made under it.
+type world struct {
+	t     testing.TB
+	rand  io.Reader
+	keys  *keys.Cache[activity.KeyID]
+	id    org.ID
+	state *org.State
+	vault *vault
+	now   uint64
+	user  org.ID
+	root  string // the root user's id
+	subs  map[org.ID]*world
+	last  *activity.Tx // of the last run
+}
+
+const start = 1_700_000_000_000
+
+func newWorld(t testing.TB) *world {
+	var seed [32]byte
+	copy(seed[:], t.Name())
+	w := &world{t: t, rand: rand.NewChaCha8(seed), keys: keys.NewCache[activity.KeyID](100, 1<<20), now: start, subs: map[org.ID]*world{}}
+	w.empty()
+	tx := org.Begin(w.id, w.state, w.now)
+	w.user = w.newID()
+	w.root = w.user.String()
+	w.must(tx.PutUser(&org.User{ID: w.user, Name: "Root", CreatedMs: w.now, UpdatedMs: w.now,
+		APIKeys: []org.APIKey{{ID: w.newID(), Name: "first", PublicKey: someP256, Type: "CREDENTIAL_TYPE_API_KEY_P256", CreatedMs: w.now, UpdatedMs: w.now}}}))
+	w.must(tx.TakeName(org.NameUser, "Root", w.user))
+	w.must(tx.PutCredential("API_KEY_CURVE_P256", someP256, &org.Credential{User: w.user, Key: w.rootKey(tx)}))
+	w.must(tx.PutOrganization(&org.Organization{ID: w.id, Name: "Top", RootUsers: []org.ID{w.user}, Threshold: 1, Users: 1, CreatedMs: w.now, UpdatedMs: w.now}))
+	tx.Keep()
+	return w
+}
+
+func (w *world) rootKey(tx *org.Tx) org.ID {
+	u, err := tx.User(w.user)
+	w.must(err)
+	return u.APIKeys[0].ID
+}
+
+// empty gives w an organization without records.
+func (w *world) empty() {
+	w.id, w.state, w.vault = w.newID(), org.NewState(), newVault(w.rand)
+}
+
+func (w *world) newID() org.ID {
+	id, err := org.NewID(w.rand)
+	w.must(err)
+	return id
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) tx() *org.Tx { return org.Begin(w.id, w.state, w.now) }
+
+// grant is a decision of the policies for one activity's action.
+func (w *world) grant(action string, activityID org.ID) *policy.Grant {
+	d := policy.Decide(policy.State{RootUsers: [][16]byte{w.user}, Threshold: 1}, policy.Request{Organization: w.id, Activity: activityID, Action: action, Approvals: [][16]byte{w.user}})
+	return d.Grant
+}
+
+// try runs an activity and keeps its effect if it has one. Like the ledger it
+// stores encoded writes, so that records come back decoded.
+func (w *world) try(typ string, params any) (map[string]any, error) {
+	w.t.Helper()
+	typ = "ACTIVITY_TYPE_" + typ
+	v, err := activity.Lookup(activity.OpOf(typ), typ)
+	w.must(err)
+	b, ok := params.(string)
+	if !ok {
+		b = string(text(params))
+	}
+	in, err := v.Decode([]byte(b))
+	if err != nil {
+		return nil, fmt.Errorf("shape: %w", err)
+	}
+	var sub *world
+	var subTx *activity.Tx
+	tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: w.newID(), WantsProofs: true}
+	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
+	tx.NewOrganization = func() (*activity.Tx, error) {
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}}
+		sub.empty()
+		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
+		return subTx, nil
+	}
+	w.last = tx
+	result, err := v.Run(tx, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, wrong := range api.Check("Result", result) {
+		w.t.Errorf("%s: %s", typ, wrong)
+	}
+	ws, err := tx.Writes()
+	w.must(err)
+	w.state.Apply(ws)
+	if subTx != nil {
+		ws, err := subTx.Writes()
+		w.must(err)
+		sub.state.Apply(ws)
+		o, err := sub.tx().Organization()
+		w.must(err)
+		sub.user, sub.root = o.RootUsers[0], o.RootUsers[0].String()
+		w.subs[sub.id] = sub
+	}
+	var m map[string]map[string]any
+	w.must(json.Unmarshal(result, &m))
+	if len(m) != 1 || m[v.ResultKey] == nil {
+		w.t.Fatalf("%s answers %s", typ, result)
+	}
+	return m[v.ResultKey], nil
+}
+
+func (w *world) run(typ string, params any) map[string]any {
+	w.t.Helper()
+	r, err := w.try(typ, params)
+	if err != nil {
+		w.t.Fatalf("%s: %v", typ, err)
+	}
+	return r
+}
+
+// refused runs an activity that must be refused with this code and a message
+// that holds text, and without effect.
+func (w *world) refused(typ string, params any, want fault.Code, says string) {
+	w.t.Helper()
+	before := w.state.Unsaved()
+	r, err := w.try(typ, params)
+	e := fault.Of(err)
+	switch {
+	case err == nil:
+		w.t.Errorf("%s answers %v instead of %q", typ, r, says)
+	case e == nil:
+		w.t.Errorf("%s: internal error %v", typ, err)
+	case e.Code != want || !strings.Contains(e.Message, says):
+		w.t.Errorf("%s: %d %q, want %d %q", typ, e.Code, e.Message, want, says)
+	}
+	if w.state.Unsaved() != before {
+		w.t.Errorf("%s: a refusal changed the state", typ)
+	}
+}
+
+func (w *world) sub(id any) *world {
+	w.t.Helper()
+	i, err := org.ParseID(id.(string))
+	w.must(err)
+	if w.subs[i] == nil {
+		w.t.Fatalf("no sub-organization %v", id)
+	}
+	return w.subs[i]
+}
+
+// freshKey is the public key of another API key each time.
+func (w *world) freshKey() string {
+	k, err := secp256k1.GeneratePrivateKeyFromRand(w.rand)
+	w.must(err)
+	return hex.EncodeToString(k.PubKey().SerializeCompressed())
+}
+
+type object = map[string]any
+
+func apiKey(name, public string) object {
+	return object{"apiKeyName": name, "publicKey": public, "curveType": "API_KEY_CURVE_SECP256K1"}
+}
+
+func expiring(name, public, seconds string) object {
+	k := apiKey(name, public)
+	k["expirationSeconds"] = seconds
+	return k
+}
+
+func user(name string, keys ...object) object {
+	if keys == nil {
+		keys = []object{}
+	}
+	return object{"userName": name, "apiKeys": keys, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}
+}
+
+func rootUser(name string, keys ...object) object {
+	u := user(name, keys...)
+	delete(u, "userTags")
+	return u
+}
+
+func account(curve, path, format string) object {
+	return object{"curve": "CURVE_" + curve, "pathFormat": "PATH_FORMAT_BIP32", "path": path, "addressFormat": "ADDRESS_FORMAT_" + format}
+}
+
+func ethAccount(i int) object {
+	return account("SECP256K1", fmt.Sprintf("m/44'/60'/%d'/0/0", i), "ETHEREUM")
+}
+
+func list(r object, key string) []string {
+	var out []string
+	for _, v := range r[key].([]any) {
+		out = append(out, v.(string))
+	}
+	return out
+}

@@ -1,0 +1,231 @@
+// Package boot is how a deployment's root secret comes to be and what it wraps.
+//
+// The root secret Q is made once, in the enclave, and wraps a keyring of
+// independent random keys, one for each role that clients pin or that protects
+// something of its own; so operators, Q and storage keys can change without
+// touching each other. The genesis record names the deployment: its hash is in
+// the name of every sealed object.
+package boot
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"cloister/enclave/internal/seal"
+)
+
+// decoding is strict: no key twice, none unknown, nothing of indefinite length.
+var decoding = func() cbor.DecMode {
+	m, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 4, MaxArrayElements: 16, MaxMapPairs: 32}.DecMode()
+	if err != nil {
+		panic(err) // options are right or wrong for good
+	}
+	return m
+}()
+
+// SecretSize is the size of Q and of every key of the keyring.
+const SecretSize = 32
+
+// Keyring is the deployment's independent keys. Signing and decryption keys are
+// P-256 scalars except Webhook and Log, which are Ed25519 seeds.
+type Keyring struct {
+	Epoch         uint32           `cbor:"1,keyasint"` // rises with every rotation
+	Storage       [SecretSize]byte `cbor:"2,keyasint"` // wraps each organization's data key
+	Blind         [SecretSize]byte `cbor:"3,keyasint"` // keyed hashes that the host may search by
+	Signer        [SecretSize]byte `cbor:"4,keyasint"` // signs import and export bundles
+	SignerEncrypt [SecretSize]byte `cbor:"5,keyasint"` // the other half of the signer pair
+	Session       [SecretSize]byte `cbor:"6,keyasint"` // signs sessions
+	Token         [SecretSize]byte `cbor:"7,keyasint"` // signs verification tokens and passcode targets
+	TokenLegacy   [SecretSize]byte `cbor:"8,keyasint"` // signs verification tokens of the first form
+	FetcherSecret [SecretSize]byte `cbor:"9,keyasint"` // decrypts OAuth client secrets
+	OnRamp        [SecretSize]byte `cbor:"10,keyasint"`
+	Webhook       [SecretSize]byte `cbor:"11,keyasint"`
+	Log           [SecretSize]byte `cbor:"12,keyasint"`
+}
+
+func (k *Keyring) scalars() []*[SecretSize]byte {
+	return []*[SecretSize]byte{&k.Signer, &k.SignerEncrypt, &k.Session, &k.Token, &k.TokenLegacy, &k.FetcherSecret, &k.OnRamp}
+}
+
+// NewKeyring draws a keyring.
+func NewKeyring(rand io.Reader) (*Keyring, error) {
+	k := &Keyring{Epoch: 1}
+	for _, s := range k.scalars() {
+		if err := scalar(rand, s); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range []*[SecretSize]byte{&k.Storage, &k.Blind, &k.Webhook, &k.Log} {
+		if _, err := io.ReadFull(rand, s[:]); err != nil {
+			return nil, fmt.Errorf("drawing a key: %w", err)
+		}
+	}
+	return k, nil
+}
+
+// scalar draws until the bytes are a P-256 private key; the first try fails
+// once in 2^32.
+func scalar(rand io.Reader, s *[SecretSize]byte) error {
+	for range 8 {
+		if _, err := io.ReadFull(rand, s[:]); err != nil {
+			return fmt.Errorf("drawing a key: %w", err)
+		}
+		if _, err := ecdh.P256().NewPrivateKey(s[:]); err == nil {
+			return nil
+		}
+	}
+	return errors.New("randomness gives no key")
+}
+
+// Wipe overwrites the keyring.
+func (k *Keyring) Wipe() { *k = Keyring{} }
+
+func wrapName(kind seal.Kind, deployment [32]byte) seal.Name {
+	return seal.Name{Kind: kind, Deployment: deployment}
+}
+
+// Wrap seals the keyring under Q for one deployment.
+func (k *Keyring) Wrap(rand io.Reader, q []byte, deployment [32]byte) ([]byte, error) {
+	key, err := seal.Derive(q, "keyring")
+	if err != nil {
+		return nil, err
+	}
+	plain, err := cbor.Marshal(k)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the keyring: %w", err)
+	}
+	defer clear(plain)
+	return key.Seal(rand, wrapName(seal.KindKeyring, deployment), plain)
+}
+
+// Unwrap opens what Wrap sealed under the same Q and deployment.
+func Unwrap(q []byte, deployment [32]byte, sealed []byte) (*Keyring, error) {
+	key, err := seal.Derive(q, "keyring")
+	if err != nil {
+		return nil, err
+	}
+	plain, err := key.Open(wrapName(seal.KindKeyring, deployment), sealed)
+	if err != nil {
+		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	defer clear(plain)
+	k := new(Keyring)
+	if err := decoding.Unmarshal(plain, k); err != nil || k.Epoch == 0 {
+		return nil, errors.New("keyring does not decode")
+	}
+	return k, nil
+}
+
+const quorumSize = 130
+
+// Genesis is the record whose hash is the deployment.
+type Genesis struct {
+	Format    uint8    `cbor:"1,keyasint"`
+	CreatedMs uint64   `cbor:"2,keyasint"`
+	Quorum    []byte   `cbor:"3,keyasint"` // quorum public key, 130 bytes
+	Random    [32]byte `cbor:"4,keyasint"`
+}
+
+// NewGenesis makes the record of a new deployment with root secret q.
+func NewGenesis(rand io.Reader, q []byte, nowMs uint64) ([]byte, error) {
+	pub, err := QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
+	}
+	g := Genesis{Format: 1, CreatedMs: nowMs, Quorum: pub}
+	if _, err := io.ReadFull(rand, g.Random[:]); err != nil {
+		return nil, fmt.Errorf("drawing a deployment: %w", err)
+	}
+	return cbor.Marshal(&g)
+}
+
+// Deployment is the name of the deployment that a genesis record starts.
+func Deployment(genesis []byte) [32]byte { return sha256.Sum256(genesis) }
+
+// QuorumPublicKey is the public half of what Q can decrypt and sign: an
+// encryption and a signing key, uncompressed P-256 points one behind the other.
+func QuorumPublicKey(q []byte) ([]byte, error) {
+	var out []byte
+	for _, use := range []string{"encrypt", "sign"} {
+		for n := 0; ; n++ {
+			s, err := hkdf.Key(sha256.New, q, nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
+			if err != nil {
+				return nil, fmt.Errorf("deriving the quorum key: %w", err)
+			}
+			k, err := ecdh.P256().NewPrivateKey(s)
+			clear(s)
+			if err != nil {
+				if n < 8 {
+					continue
+				}
+				return nil, errors.New("root secret gives no quorum key")
+			}
+			out = append(out, k.PublicKey().Bytes()...)
+			break
+		}
+	}
+	return out, nil
+}
+
+// PublicKeys are the texts that clients pin, as the interface writes them.
+type PublicKeys struct {
+	Signer         string `json:"signer"`
+	Session        string `json:"session"`
+	OTP            string `json:"otp"`
+	FetcherEncrypt string `json:"fetcherEncrypt"`
+	OnRamp         string `json:"onRamp"`
+	OTPLegacy      string `json:"otpLegacy"`
+	SignerPair     string `json:"signerPair"`
+}
+
+// Public tells the keyring's public halves.
+func (k *Keyring) Public() (PublicKeys, error) {
+	var texts [7]string
+	for i, s := range k.scalars() {
+		p, err := ecdh.P256().NewPrivateKey(s[:])
+		if err != nil {
+			return PublicKeys{}, errors.New("keyring holds no key")
+		}
+		texts[i] = hex.EncodeToString(p.PublicKey().Bytes())
+	}
+	return PublicKeys{
+		Signer: texts[0], SignerPair: texts[1] + texts[0], Session: texts[2], OTP: texts[3],
+		OTPLegacy: compress(texts[4]), FetcherEncrypt: texts[5], OnRamp: compress(texts[6]),
+	}, nil
+}
+
+func compress(text string) string {
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return ""
+	}
+	p, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), b)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), p.X, p.Y))
+}
+
+// ParseGenesis reads a genesis record, of which there is one encoding. Whose it
+// is, its hash and its quorum key tell.
+func ParseGenesis(record []byte) (*Genesis, error) {
+	g := new(Genesis)
+	if err := decoding.Unmarshal(record, g); err != nil || g.Format != 1 || len(g.Quorum) != quorumSize {
+		return nil, errors.New("genesis record does not decode")
+	}
+	if again, err := cbor.Marshal(g); err != nil || !bytes.Equal(again, record) {
+		return nil, errors.New("genesis record does not decode")
+	}
+	return g, nil
+}

@@ -1,0 +1,321 @@
+package boot_test
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/boot"
+)
+
+var (
+	q          = bytes.Repeat([]byte{7}, boot.SecretSize)
+	deployment = sha256.Sum256([]byte("a deployment"))
+)
+
+func newKeyring(tb testing.TB) *boot.Keyring {
+	tb.Helper()
+	k, err := boot.NewKeyring(rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return k
+}
+
+// stream is randomness that is the same every time.
+type stream struct{ n byte }
+
+func (s *stream) Read(b []byte) (int, error) {
+	for i := range b {
+		s.n++
+		b[i] = s.n
+	}
+	return len(b), nil
+}
+
+func TestKeysAreIndependent(t *testing.T) {
+	k, l := newKeyring(t), newKeyring(t)
+	seen := map[[32]byte]string{{}: "nothing"}
+	for _, ring := range []*boot.Keyring{k, l} {
+		v := reflect.ValueOf(*ring)
+		for i := range v.NumField() {
+			key, ok := v.Field(i).Interface().([32]byte)
+			if !ok {
+				continue
+			}
+			if other, twice := seen[key]; twice {
+				t.Errorf("%s is %s", v.Type().Field(i).Name, other)
+			}
+			seen[key] = v.Type().Field(i).Name
+		}
+	}
+	if len(seen) != 1+2*11 || k.Epoch != 1 {
+		t.Fatalf("%d keys, epoch %d", len(seen)-1, k.Epoch)
+	}
+}
+
+func TestNewKeyringNeedsRandomness(t *testing.T) {
+	for n := range 11 * boot.SecretSize {
+		if _, err := boot.NewKeyring(io.LimitReader(rand.Reader, int64(n))); err == nil {
+			t.Fatalf("a keyring of %d bytes of randomness", n)
+		}
+	}
+	for _, fill := range []byte{0, 0xff} { // no scalar of the curve
+		if _, err := boot.NewKeyring(constant(fill)); err == nil {
+			t.Fatalf("a keyring of bytes %x", fill)
+		}
+	}
+}
+
+type constant byte
+
+func (c constant) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(c)
+	}
+	return len(b), nil
+}
+
+func TestWrapAndUnwrap(t *testing.T) {
+	k := newKeyring(t)
+	sealed, err := k.Wrap(rand.Reader, q, deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := boot.Unwrap(q, deployment, sealed)
+	if err != nil || *got != *k {
+		t.Fatalf("another keyring comes back: %v", err)
+	}
+	for _, secret := range [][32]byte{k.Storage, k.Signer, k.Log} {
+		if bytes.Contains(sealed, secret[:]) {
+			t.Fatal("a key stands readable")
+		}
+	}
+	again, err := k.Wrap(rand.Reader, q, deployment)
+	if err != nil || bytes.Equal(again, sealed) {
+		t.Fatal("wrapped twice alike")
+	}
+}
+
+func TestUnwrapRefuses(t *testing.T) {
+	k := newKeyring(t)
+	sealed, err := k.Wrap(rand.Reader, q, deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(what string, q []byte, d [32]byte, sealed []byte) {
+		t.Helper()
+		if got, err := boot.Unwrap(q, d, sealed); err == nil || got != nil {
+			t.Errorf("%s: opens", what)
+		}
+	}
+	for i := range q {
+		other := bytes.Clone(q)
+		other[i] ^= 1
+		refuse("another root secret", other, deployment, sealed)
+	}
+	refuse("no root secret", nil, deployment, sealed)
+	refuse("half of the root secret", q[:16], deployment, sealed)
+	for i := range deployment {
+		other := deployment
+		other[i] ^= 1
+		refuse("another deployment", q, other, sealed)
+	}
+	for i := range sealed {
+		bad := bytes.Clone(sealed)
+		bad[i] ^= 1
+		refuse("a flipped bit", q, deployment, bad)
+		refuse("cut short", q, deployment, sealed[:i])
+	}
+	refuse("bytes behind", q, deployment, append(bytes.Clone(sealed), 0))
+	empty := new(boot.Keyring)
+	if sealed, err = empty.Wrap(rand.Reader, q, deployment); err != nil {
+		t.Fatal(err)
+	}
+	refuse("a keyring without an epoch", q, deployment, sealed)
+}
+
+func TestWipe(t *testing.T) {
+	k := newKeyring(t)
+	if k.Wipe(); *k != (boot.Keyring{}) {
+		t.Fatal("something is left")
+	}
+	if _, err := k.Public(); err == nil {
+		t.Fatal("a wiped keyring has public keys")
+	}
+}
+
+func TestPublicTexts(t *testing.T) {
+	k := newKeyring(t)
+	p, err := k.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := func(secret [32]byte) (plain, short string) {
+		s, err := ecdh.P256().NewPrivateKey(secret[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := s.PublicKey().Bytes()
+		return hex.EncodeToString(b), hex.EncodeToString(append([]byte{2 + b[64]&1}, b[1:33]...))
+	}
+	signer, _ := point(k.Signer)
+	encrypt, _ := point(k.SignerEncrypt)
+	session, _ := point(k.Session)
+	otp, _ := point(k.Token)
+	fetcher, _ := point(k.FetcherSecret)
+	_, legacy := point(k.TokenLegacy)
+	_, onRamp := point(k.OnRamp)
+	want := boot.PublicKeys{Signer: signer, SignerPair: encrypt + signer, Session: session, OTP: otp, OTPLegacy: legacy, FetcherEncrypt: fetcher, OnRamp: onRamp}
+	if p != want {
+		t.Fatalf("got  %+v\nwant %+v", p, want)
+	}
+	sizes := map[string]int{"Signer": 65, "Session": 65, "OTP": 65, "FetcherEncrypt": 65, "OnRamp": 33, "OTPLegacy": 33, "SignerPair": 130}
+	v := reflect.ValueOf(p)
+	for i := range v.NumField() {
+		field, text := v.Type().Field(i).Name, v.Field(i).String()
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != sizes[field] || text != strings.ToLower(text) {
+			t.Errorf("%s is %q", field, text)
+			continue
+		}
+		if len(b) == 33 {
+			if x, _ := elliptic.UnmarshalCompressed(elliptic.P256(), b); x == nil {
+				t.Errorf("%s is not on the curve", field)
+			}
+		} else if _, err := ecdh.P256().NewPublicKey(b[:65]); err != nil {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestGenesis(t *testing.T) {
+	record, err := boot.NewGenesis(rand.Reader, q, 1234567890123)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := boot.ParseGenesis(record)
+	if err != nil || g.Format != 1 || g.CreatedMs != 1234567890123 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	if pub, err := boot.QuorumPublicKey(q); err != nil || !bytes.Equal(pub, g.Quorum) || len(pub) != 130 {
+		t.Fatalf("quorum key of %d bytes, %v", len(pub), err)
+	}
+	if boot.Deployment(record) != sha256.Sum256(record) {
+		t.Fatal("the deployment is not the record's hash")
+	}
+	again, err := boot.NewGenesis(rand.Reader, q, 1234567890123)
+	if err != nil || boot.Deployment(again) == boot.Deployment(record) {
+		t.Fatal("two deployments of one root secret have one name")
+	}
+	if _, err := boot.NewGenesis(io.LimitReader(rand.Reader, 31), q, 1); err == nil {
+		t.Fatal("a genesis without randomness")
+	}
+}
+
+// The genesis encoding and the quorum key's derivation name every deployment
+// that there is.
+func TestGenesisIsFixed(t *testing.T) {
+	record, err := boot.NewGenesis(&stream{}, q, 1700000000000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "44b6786375cc4780835323a211045ce832a81ea0a83998627ea01f047f1063e9"
+	if d := boot.Deployment(record); hex.EncodeToString(d[:]) != want {
+		t.Fatalf("deployment %x of record %x", d, record)
+	}
+}
+
+func TestQuorumPublicKey(t *testing.T) {
+	one, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(one[:65], one[65:]) {
+		t.Fatal("one key for two uses")
+	}
+	for _, half := range [][]byte{one[:65], one[65:]} {
+		if _, err := ecdh.P256().NewPublicKey(half); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := bytes.Clone(q)
+	other[31] ^= 1
+	if two, err := boot.QuorumPublicKey(other); err != nil || bytes.Equal(one, two) {
+		t.Fatal("two root secrets with one public key")
+	}
+}
+
+func TestParseGenesisRefuses(t *testing.T) {
+	record, err := boot.NewGenesis(&stream{}, q, 1700000000000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(what string, b []byte) {
+		t.Helper()
+		if g, err := boot.ParseGenesis(b); err == nil || g != nil {
+			t.Errorf("%s: parses", what)
+		}
+	}
+	for n := range record {
+		refuse("cut short", record[:n])
+	}
+	refuse("bytes behind", append(bytes.Clone(record), 0))
+	edit := func(what string, f func([]byte) []byte) { t.Helper(); refuse(what, f(bytes.Clone(record))) }
+	edit("another format", func(b []byte) []byte { b[2] = 2; return b })
+	edit("five fields", func(b []byte) []byte { b[0]++; return append(b, 5, 0) })
+	edit("a key twice", func(b []byte) []byte { b[0]++; return append(b, 1, 1) })
+	edit("three fields", func(b []byte) []byte { b[0]--; return b[:len(b)-35] })
+	edit("keys out of order", func(b []byte) []byte { return append([]byte{b[0]}, append(bytes.Clone(b[3:]), 1, 1)...) })
+	edit("a long form of a number", func(b []byte) []byte { return append([]byte{b[0], 1, 0x18, 1}, b[3:]...) })
+	edit("a short random", func(b []byte) []byte { b[len(b)-33]--; return b[:len(b)-1] })
+	edit("a long random", func(b []byte) []byte { b[len(b)-33]++; return append(b, 1) })
+	edit("an indefinite map", func(b []byte) []byte { b[0] = 0xbf; return append(b, 0xff) })
+	edit("a tag", func(b []byte) []byte { return append([]byte{0xd9, 0xd9, 0xf7}, b...) })
+	refuse("an array", []byte{0x84, 1, 1, 0x40, 0x40})
+	refuse("no quorum key", []byte{0xa4, 1, 1, 2, 1, 3, 0x40, 4, 0x40})
+	refuse("nothing", nil)
+}
+
+func FuzzParseGenesis(f *testing.F) {
+	record, err := boot.NewGenesis(&stream{}, q, 1700000000000)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(record)
+	f.Add(record[:40])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g, err := boot.ParseGenesis(b)
+		if (err == nil) != (g != nil) {
+			t.Fatal("neither a record nor a refusal")
+		}
+		if g != nil && (g.Format != 1 || len(g.Quorum) != 130) {
+			t.Fatalf("accepted %+v", g)
+		}
+	})
+}
+
+func FuzzUnwrap(f *testing.F) {
+	k, err := boot.NewKeyring(&stream{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := k.Wrap(&stream{}, q, deployment)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := boot.Unwrap(q, deployment, b); (err == nil) != bytes.Equal(b, good) {
+			t.Fatalf("%x: %v", b, err)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+// Package insecure names the checks that a test may switch off in order to show
+// that the attack which they stop would otherwise succeed. Only builds with the
+// tag cloister_insecure can switch anything off; in every other build Skip is
+// the constant false.
+package insecure
+
+// A Check is one thing that the enclave does against its host.
+type Check uint8
+
+// The checks.
+const (
+	Release   Check = iota // replies wait for their batch
+	Inclusion              // old entries need an inclusion proof
+	Tip                    // a reopened organization must be at the remembered tip
+	Tag                    // sealed bytes must be authentic
+	Name                   // sealed bytes open only under their own name
+	Root                   // entries join only the history that they were made in
+	Piece                  // pieces must have the hash that the snapshot names
+	Owner                  // a batch answered with conflict or superseded fences
+	Stamp                  // the signature must be over these bytes
+	Path                   // the activity type must be of the path
+	Target                 // the organization in the body decides, not the host
+	Answer                 // what a search brings must be what was asked for
+	Frame                  // frames are bounded and strict
+	Cache                  // unstored organizations are never evicted
+	Unstored               // unstored bytes are bounded
+	checks
+)
+
+var names = [checks]string{"release", "inclusion", "tip", "tag", "name", "root", "piece", "owner", "stamp", "path", "target", "answer", "frame", "cache", "unstored"}
+
+// String is the name under which a check is switched off.
+func (c Check) String() string { return names[c] }

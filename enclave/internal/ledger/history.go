@@ -1,0 +1,159 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/shared/wire"
+)
+
+// A View is an organization's history as it stood in one turn. It is used
+// outside of the turn, since reading it asks the host.
+type View struct {
+	l     *Ledger
+	id    org.ID
+	tip   Tip
+	batch uint64
+	keys  map[uint32]*seal.Key
+}
+
+// View fixes the history up to this turn.
+func (t *Turn) View() *View {
+	return &View{l: t.o.l, id: t.o.id, tip: Tip{t.o.count, t.o.root}, batch: t.o.lastBatch, keys: map[uint32]*seal.Key{t.o.keyID: t.o.key}}
+}
+
+// Batch is what a reply that tells of this history waits for.
+func (v *View) Batch() uint64 { return v.batch }
+
+// Entry returns the entry at seq.
+func (v *View) Entry(ctx context.Context, seq uint64) (*org.Entry, error) {
+	got, err := v.find(ctx, wire.Find{Seqs: []uint64{seq}})
+	if err != nil {
+		return nil, err
+	}
+	if len(got.Entries) != 1 || (got.Entries[0].Seq != seq && !insecure.Skip(insecure.Answer)) {
+		return nil, v.l.breach(fault.AlarmIndex, "entry withheld")
+	}
+	return v.prove(&got.Entries[0])
+}
+
+// Activity returns the last entry of a finished activity, or nil when the host
+// shows none: that there is none is not proven. An entry with which the activity
+// did not end is refused, since the host may have hidden the one behind it.
+func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
+	got, err := v.find(ctx, wire.Find{Activities: []wire.ID{wire.ID(id)}})
+	if err != nil || len(got.Entries) == 0 {
+		return nil, err
+	}
+	e, err := v.prove(&got.Entries[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(got.Entries) != 1 || (e.Activity != id && !insecure.Skip(insecure.Answer)) {
+		return nil, v.l.breach(fault.AlarmIndex, "another activity than asked for")
+	}
+	if !e.Status.Terminal() && !insecure.Skip(insecure.Answer) {
+		return nil, v.l.breach(fault.AlarmIndex, "an activity's end withheld")
+	}
+	return e, nil
+}
+
+// A Page asks for newest entries of activities, newest first.
+type Page struct {
+	Types         []string
+	Statuses      []org.Status
+	Before, After *org.ID
+	Limit         int
+}
+
+// ErrCursor says that a cursor names nothing.
+var ErrCursor = fault.New(fault.InvalidArgument, "unknown cursor in paginationOptions")
+
+// Page returns entries as asked; the host may have left some out.
+func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
+	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
+		return nil, err
+	}
+	ask := wire.Page{Organization: wire.ID(v.id), TreeSize: v.tip.Count, Types: p.Types, Before: (*wire.ID)(p.Before), After: (*wire.ID)(p.After), Limit: uint16(p.Limit)}
+	for _, s := range p.Statuses {
+		ask.Statuses = append(ask.Statuses, uint8(s))
+	}
+	got, err := v.l.cfg.Store.Page(ctx, ask)
+	if err != nil {
+		return nil, ErrBusy
+	}
+	if got.Unknown {
+		if p.Before == nil && p.After == nil {
+			return nil, v.l.breach(fault.AlarmIndex, "no cursor was given")
+		}
+		return nil, ErrCursor
+	}
+	if len(got.Entries) > p.Limit {
+		return nil, v.l.breach(fault.AlarmIndex, "more than asked for")
+	}
+	var out []*org.Entry
+	for i := range got.Entries {
+		e, err := v.prove(&got.Entries[i])
+		if err != nil {
+			return nil, err
+		}
+		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && !e.Activity.Zero() && among(p.Types, e.Type) && among(p.Statuses, e.Status)
+		if !fits && !insecure.Skip(insecure.Answer) {
+			return nil, v.l.breach(fault.AlarmIndex, "something else than asked for")
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func among[T comparable](want []T, x T) bool {
+	for _, w := range want {
+		if w == x {
+			return true
+		}
+	}
+	return len(want) == 0
+}
+
+// find asks only when all of the view is stored: the host cannot have more.
+func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
+	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
+		return wire.Proven{}, err
+	}
+	f.Organization, f.TreeSize = wire.ID(v.id), v.tip.Count
+	got, err := v.l.cfg.Store.Find(ctx, f)
+	if err != nil {
+		return wire.Proven{}, ErrBusy
+	}
+	return got, nil
+}
+
+// prove believes an old entry only with its inclusion proof under the tip.
+func (v *View) prove(p *wire.ProvenEntry) (*org.Entry, error) {
+	path := make([][]byte, len(p.Proof))
+	for i := range p.Proof {
+		path[i] = p.Proof[i][:]
+	}
+	leaf := rfc6962.DefaultHasher.HashLeaf(p.Sealed)
+	if len(p.Proof) > wire.MaxProof || p.Seq >= v.tip.Count {
+		return nil, v.l.breach(fault.AlarmInclusion, "entry outside of the tree")
+	}
+	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, p.Seq, v.tip.Count, leaf, path, v.tip.Root[:]); err != nil && !insecure.Skip(insecure.Inclusion) {
+		return nil, v.l.breach(fault.AlarmInclusion, "entry not in the tree")
+	}
+	return openEntry(v.l, v.keys, v.id, p.Seq, p.Sealed, nil)
+}
+
+// Wait returns when batch n is stored and this enclave may answer.
+func (l *Ledger) Wait(ctx context.Context, n uint64) error {
+	if err := l.pipe.wait(ctx, n); err != nil {
+		return err
+	}
+	return l.Serving(ctx)
+}

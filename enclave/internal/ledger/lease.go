@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cloister/enclave/internal/fault"
+	"cloister/shared/wire"
+)
+
+// lease is the time for which this enclave may answer, on its own clock: from
+// when a superseded enclave's lease has run out, and until its own has.
+type lease struct {
+	mu    sync.Mutex
+	from  time.Time
+	until time.Time
+	over  bool
+}
+
+// extend counts from when the question was sent, not from when the host said yes.
+func (l *lease) extend(asked time.Time, d time.Duration) {
+	l.mu.Lock()
+	if u := asked.Add(d); u.After(l.until) {
+		l.until = u
+	}
+	l.mu.Unlock()
+}
+
+// finish ends the lease for good: the store is about to be given back.
+func (l *lease) finish() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+}
+
+func (l *lease) valid(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.over && !now.Before(l.from) && now.Before(l.until)
+}
+
+// Take takes the store for this boot. Replies wait until the lease of a boot
+// that did not give it back has run out; loading need not.
+func (l *Ledger) Take(ctx context.Context) error {
+	asked := l.cfg.Clock.Now()
+	row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnLook, Boot: l.cfg.Boot})
+	if err != nil {
+		return err
+	}
+	free := row.Epoch == 0 || row.Released
+	got, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnTake, Boot: l.cfg.Boot, Expect: row.Epoch})
+	if err != nil {
+		return err
+	}
+	if !got.OK || got.Epoch != row.Epoch+1 {
+		l.cfg.Alarms.Raise(fault.AlarmSuperseded)
+		return errors.New("the store went to another boot")
+	}
+	l.pipe.epoch = got.Epoch
+	l.cfg.BootNumber = got.Epoch
+	l.lease.mu.Lock()
+	if !free {
+		l.lease.from = l.cfg.Clock.Now().Add(l.cfg.Limits.Lease)
+	}
+	l.lease.mu.Unlock()
+	l.lease.extend(asked, l.cfg.Limits.Lease)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.spawnLocked(l.pipe.run) || !l.spawnLocked(l.renew) {
+		return ErrFenced
+	}
+	return nil
+}
+
+// BootNumber counts the boots that have owned the store, this one included. It
+// is the host's count: without witnesses nobody else keeps one.
+func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
+
+// renew keeps the lease while nothing is written.
+func (l *Ledger) renew() {
+	for {
+		select {
+		case <-l.done:
+			return
+		case <-l.cfg.Clock.After(l.cfg.Limits.Lease / 4):
+		}
+		asked := l.cfg.Clock.Now()
+		ctx, cancel := context.WithTimeout(l.life, l.cfg.Limits.Lease)
+		row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRenew, Boot: l.cfg.Boot, Expect: l.pipe.epoch})
+		cancel()
+		switch {
+		case err != nil: // unknown; the lease runs on until it ends
+		case row.OK && row.Epoch == l.pipe.epoch && row.Boot == l.cfg.Boot:
+			l.lease.extend(asked, l.cfg.Limits.Lease)
+		default:
+			l.cfg.Alarms.Raise(fault.AlarmSuperseded)
+			l.fence(errors.New("another boot owns the store"))
+			return
+		}
+	}
+}
+
+// Release gives the store back at an orderly end, after everything decided is
+// stored, so that the next boot need not wait. From when it is given back this
+// one answers nothing, since the next may write at once.
+func (l *Ledger) Release(ctx context.Context) error {
+	if err := l.drain(ctx); err != nil {
+		return err
+	}
+	l.stop()
+	l.wg.Wait()
+	l.lease.finish()
+	_, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch})
+	return err
+}
+
+func (l *Ledger) drain(ctx context.Context) error {
+	l.pipe.mu.Lock()
+	last := l.pipe.queue[len(l.pipe.queue)-1]
+	n := last.number
+	if len(last.entries) == 0 {
+		n--
+	}
+	l.pipe.mu.Unlock()
+	return l.pipe.wait(ctx, n)
+}
+
+// Serving waits until this enclave may answer. Without a lease it answers
+// nothing, queries included.
+func (l *Ledger) Serving(ctx context.Context) error {
+	for {
+		now := l.cfg.Clock.Now()
+		if l.fenced.Load() {
+			return ErrFenced
+		}
+		if l.lease.valid(now) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ErrBusy
+		case <-l.done:
+			return ErrFenced
+		case <-l.cfg.Clock.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,253 @@
+// Package ledger turns decisions into durable history and proves what is newest.
+//
+// Each organization is one append-only sequence of sealed entries, the leaves of
+// an RFC 6962 tree of its own. The ledger keeps hot organizations opened in
+// memory, gives each its turn, numbers and seals what a turn decided, gathers
+// entries of many organizations into batches, and holds every reply back until
+// the host has said that all which the reply could have seen is stored.
+//
+// What it promises to the rooms above:
+//   - a turn sees exactly the state after the last entry decided;
+//   - an entry decided is stored in its order or the enclave is fenced: there is
+//     no "failed";
+//   - an organization that was open in this boot is opened again only at the tip
+//     remembered, and an old entry is believed only with its inclusion proof;
+//   - memory is bounded: organizations are evicted, least recently used first,
+//     never one with an unstored entry, and unstored bytes have a bound.
+//
+// Lock order: parent before child, an organization's turn before the ledger's
+// own mutex, and that before the pipe's. No lock is held while the host is asked.
+package ledger
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/shared/wire"
+)
+
+// Store is what the ledger asks of the host. Every answer is attacker-chosen.
+// An error means that nothing is known.
+type Store interface {
+	Own(context.Context, wire.Own) (wire.Owned, error)
+	// Append sends an encoded batch.
+	Append(ctx context.Context, batch []byte) (wire.Stored, error)
+	LoadOrganization(context.Context, wire.LoadOrganization) (wire.Organization, error)
+	LoadEntries(context.Context, wire.LoadEntries) (wire.Entries, error)
+	LoadPieces(context.Context, wire.LoadPieces) (wire.Pieces, error)
+	Find(context.Context, wire.Find) (wire.Proven, error)
+	Page(context.Context, wire.Page) (wire.Proven, error)
+	PutSnapshot(context.Context, wire.PutSnapshot) error
+}
+
+// Clock is the enclave's own time. Now carries a monotonic reading.
+type Clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+}
+
+// Config is what a ledger is started with.
+type Config struct {
+	Deployment [32]byte
+	Boot       wire.ID   // drawn for this boot
+	BootNumber uint64    // set by Take
+	Storage    *seal.Key // wraps each organization's data key
+	Store      Store
+	Clock      Clock
+	Rand       io.Reader
+	Alarms     *fault.Alarms
+	// Fence is called once, when another enclave has written or may write. The
+	// process must end.
+	Fence  func(reason error)
+	Limits Limits
+}
+
+// Limits bound memory. Zero fields take the defaults.
+type Limits struct {
+	StateBytes    int64 // opened organizations, windows included
+	UnstoredBytes int64 // sealed and not yet confirmed
+	WindowMarks   int   // fingerprints of one organization
+	SnapshotEvery int   // entries between snapshots of an organization
+	Lease         time.Duration
+}
+
+// Defaults of Limits. MaxReplay is how long a tail one request waits for.
+const (
+	DefaultStateBytes    = 1 << 30
+	DefaultUnstoredBytes = 32 << 20
+	DefaultWindowMarks   = 8 << 20
+	DefaultSnapshotEvery = 1024
+	DefaultLease         = 2 * time.Second
+	MaxReplay            = 10_000
+
+	snapshotBytes = 4 << 20
+	loadBytes     = 4 << 20
+	maxLoads      = 32               // organizations brought in at a time; each may hold a frame
+	askTimeout    = 30 * time.Second // one question to the host that no request's deadline bounds
+
+	// maxAddition bounds what goes into one batch together, so that a batch
+	// fits into a frame with its header.
+	maxAddition = wire.MaxFrame - 1<<20
+)
+
+// FloorAge is how far behind now the floor is kept: bodies are live for an hour.
+const FloorAge = time.Hour
+
+// floorStep is how far the floor must lag before an entry raises it.
+const floorStep = 5 * time.Minute
+
+// Errors that the door turns into a bare 503 or a refusal.
+var (
+	ErrNoOrganization = errors.New("no such organization")
+	ErrBusy           = fault.New(fault.Unavailable, "busy: try again")
+	ErrFenced         = fault.New(fault.Unavailable, "this enclave no longer serves")
+	ErrWindowFull     = fault.New(fault.ResourceExhausted, "too many requests: organization or its parent over quota or rate limited")
+	ErrRebuilding     = fault.New(fault.Unavailable, "organization is being rebuilt: try again")
+	errUnknown        = fault.New(fault.Unavailable, "not known to be stored: send the same request again")
+)
+
+// Ledger keeps the organizations of one deployment for one boot.
+type Ledger struct {
+	cfg   Config
+	pipe  *pipe
+	lease lease
+
+	mu    sync.Mutex
+	orgs  map[org.ID]*organization
+	tips  map[org.ID]Tip
+	used  *list.List // of *organization, least recently used in front
+	bytes int64      // of opened organizations
+
+	fenced  atomic.Bool
+	done    chan struct{}   // closed when fenced or closed
+	life    context.Context // ends with done
+	end     context.CancelFunc
+	once    sync.Once
+	stopped bool // under mu: nothing more is spawned
+	wg      sync.WaitGroup
+	slots   chan struct{} // one for each load under way
+	loads   atomic.Uint64
+	evicted atomic.Uint64
+	shots   atomic.Uint64
+}
+
+// A Tip is where an organization's ledger stands: how many entries, and their
+// tree's root.
+type Tip struct {
+	Count uint64
+	Root  wire.Hash
+}
+
+// New starts a ledger. Take must succeed before anything is opened.
+func New(cfg Config) *Ledger {
+	l := &cfg.Limits
+	if l.StateBytes == 0 {
+		l.StateBytes = DefaultStateBytes
+	}
+	if l.UnstoredBytes == 0 {
+		l.UnstoredBytes = DefaultUnstoredBytes
+	}
+	if l.WindowMarks == 0 {
+		l.WindowMarks = DefaultWindowMarks
+	}
+	if l.SnapshotEvery == 0 {
+		l.SnapshotEvery = DefaultSnapshotEvery
+	}
+	if l.Lease == 0 {
+		l.Lease = DefaultLease
+	}
+	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: map[org.ID]Tip{}, used: list.New(), done: make(chan struct{}), slots: make(chan struct{}, maxLoads)}
+	led.life, led.end = context.WithCancel(context.Background())
+	led.pipe = newPipe(led)
+	return led
+}
+
+// Close stops the ledger's goroutines without fencing. Unstored entries stay
+// unknown, as after a crash.
+func (l *Ledger) Close() {
+	l.stop()
+	l.wg.Wait()
+}
+
+// stop ends the ledger's goroutines and the questions that they wait for.
+func (l *Ledger) stop() {
+	l.once.Do(func() {
+		l.mu.Lock()
+		l.stopped = true
+		l.mu.Unlock()
+		close(l.done)
+		l.end()
+	})
+}
+
+// spawnLocked runs f on a goroutine that Close waits for, unless it is too late.
+// The ledger's mutex is held.
+func (l *Ledger) spawnLocked(f func()) bool {
+	if l.stopped {
+		return false
+	}
+	l.wg.Go(f)
+	return true
+}
+
+// fence ends this enclave's service for good.
+func (l *Ledger) fence(reason error) {
+	if l.fenced.CompareAndSwap(false, true) {
+		l.stop()
+		if l.cfg.Fence != nil {
+			go l.cfg.Fence(reason)
+		}
+	}
+}
+
+// Stats are counters for the operator.
+func (l *Ledger) Stats() map[string]uint64 {
+	l.mu.Lock()
+	n, b, t := len(l.orgs), l.bytes, len(l.tips)
+	l.mu.Unlock()
+	l.pipe.mu.Lock()
+	stored, unstored := l.pipe.stored, l.pipe.unstored
+	l.pipe.mu.Unlock()
+	return map[string]uint64{
+		"organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
+		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(),
+		"batches_stored": stored, "unstored_bytes": uint64(unstored),
+	}
+}
+
+// breach counts what the host was caught at and returns it.
+func (l *Ledger) breach(a fault.Alarm, format string, args ...any) error {
+	l.cfg.Alarms.Raise(a)
+	return fault.Breached(a, format, args...)
+}
+
+func (l *Ledger) name(k seal.Kind, id org.ID, keyID uint32) seal.Name {
+	return seal.Name{Kind: k, KeyID: keyID, Deployment: l.cfg.Deployment, Organization: id}
+}
+
+// newDataKey draws an organization's data key and wraps it.
+func (l *Ledger) newDataKey(id org.ID, keyID uint32) (*seal.Key, wire.WrappedKey, error) {
+	var secret [seal.KeySize]byte
+	defer clear(secret[:])
+	if _, err := io.ReadFull(l.cfg.Rand, secret[:]); err != nil {
+		return nil, wire.WrappedKey{}, fmt.Errorf("drawing a data key: %w", err)
+	}
+	k, err := seal.NewKey(secret[:])
+	if err != nil {
+		return nil, wire.WrappedKey{}, err
+	}
+	sealed, err := l.cfg.Storage.Seal(l.cfg.Rand, l.name(seal.KindDataKey, id, keyID), secret[:])
+	if err != nil {
+		return nil, wire.WrappedKey{}, err
+	}
+	return k, wire.WrappedKey{Organization: wire.ID(id), KeyID: keyID, Sealed: sealed}, nil
+}

@@ -1,0 +1,415 @@
+package ledger
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/shared/wire"
+)
+
+// A stored entry is key id (4 bytes, big-endian) ‖ tree root before it (32) ‖
+// sealed record. Key id and root are read from there and proven by opening,
+// since both are part of the record's name.
+const entryPrefix = 4 + 32
+
+func sealEntry(l *Ledger, k *seal.Key, keyID uint32, id org.ID, seq uint64, root wire.Hash, plain []byte) ([]byte, error) {
+	n := l.name(seal.KindEntry, id, keyID)
+	n.Place, n.Root = seq, root
+	sealed, err := k.Seal(l.cfg.Rand, n, plain)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, entryPrefix+len(sealed))
+	out = binary.BigEndian.AppendUint32(out, keyID)
+	out = append(out, root[:]...)
+	return append(out, sealed...), nil
+}
+
+// openEntry opens a stored entry of organization id at seq. With root it must
+// stand behind that very root.
+func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (*org.Entry, error) {
+	if len(stored) < entryPrefix {
+		return nil, l.breach(fault.AlarmOpen, "short entry")
+	}
+	keyID := binary.BigEndian.Uint32(stored)
+	k := keys[keyID]
+	if k == nil {
+		return nil, l.breach(fault.AlarmKey, "entry under an unknown key")
+	}
+	n := l.name(seal.KindEntry, id, keyID)
+	n.Place, n.Root = seq, [32]byte(stored[4:entryPrefix])
+	if root != nil && n.Root != [32]byte(*root) && !insecure.Skip(insecure.Root) {
+		return nil, l.breach(fault.AlarmSequence, "entry behind another root")
+	}
+	plain, err := k.Open(n, stored[entryPrefix:])
+	if err != nil {
+		return nil, l.breach(fault.AlarmOpen, "entry does not open")
+	}
+	e, err := org.DecodeEntry(plain)
+	if err != nil {
+		return nil, fmt.Errorf("decoding an entry: %w", err)
+	}
+	return e, nil
+}
+
+// open returns the organization in memory, loading it if need be, and counts a
+// use of it; leave gives the use back.
+func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
+	l.mu.Lock()
+	o := l.orgs[id]
+	if l.stopped {
+		l.mu.Unlock()
+		return nil, ErrFenced
+	}
+	if o == nil {
+		if l.bytes > l.cfg.Limits.StateBytes && !l.evictLocked() {
+			l.mu.Unlock()
+			return nil, ErrBusy
+		}
+		o = l.fresh(id)
+		l.orgs[id] = o
+		l.spawnLocked(func() { l.load(o) })
+	}
+	o.uses++
+	l.mu.Unlock()
+	select {
+	case <-o.ready:
+	default:
+		select {
+		case <-o.ready:
+		case <-o.slow:
+			l.leave(o)
+			return nil, ErrRebuilding
+		case <-ctx.Done():
+			l.leave(o)
+			return nil, ErrBusy
+		case <-l.done:
+			l.leave(o)
+			return nil, ErrFenced
+		}
+	}
+	if o.err != nil {
+		l.leave(o)
+		return nil, o.err
+	}
+	return o, nil
+}
+
+func (l *Ledger) leave(o *organization) {
+	l.mu.Lock()
+	o.uses--
+	l.mu.Unlock()
+}
+
+// Renew keeps an organization in the cache for another while. Only
+// authenticated use calls it.
+func (t *Turn) Renew() {
+	l := t.o.l
+	l.mu.Lock()
+	if e, ok := t.o.place.(*list.Element); ok {
+		l.used.MoveToBack(e)
+	}
+	l.mu.Unlock()
+}
+
+// adopt puts a child that was just decided among the opened organizations.
+func (l *Ledger) adopt(o *organization) {
+	close(o.ready)
+	o.turn.Lock()
+	o.account()
+	o.turn.Unlock()
+	l.mu.Lock()
+	l.orgs[o.id] = o
+	o.place = l.used.PushBack(o)
+	l.mu.Unlock()
+}
+
+// account counts the organization's bytes anew and tells whether all together
+// are too many and nobody can go. The turn is held.
+func (o *organization) account() (full bool) {
+	size := int64(o.state.Bytes() + o.window.Bytes() + 1024)
+	if size == o.size {
+		return false
+	}
+	l := o.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes += size - o.size
+	o.size = size
+	for l.bytes > l.cfg.Limits.StateBytes {
+		if !l.evictLocked() {
+			return true
+		}
+	}
+	return false
+}
+
+// evictLocked closes the organization least recently used that nobody uses and
+// all of whose entries are stored. Its tip stays remembered.
+func (l *Ledger) evictLocked() bool {
+	l.pipe.mu.Lock()
+	stored := l.pipe.stored
+	l.pipe.mu.Unlock()
+	for e := l.used.Front(); e != nil; e = e.Next() {
+		o := e.Value.(*organization)
+		if o.uses > 0 || o.busy(stored) {
+			continue
+		}
+		l.used.Remove(e)
+		delete(l.orgs, o.id)
+		l.bytes -= o.size
+		l.evicted.Add(1)
+		return true
+	}
+	return false
+}
+
+// busy tells that the organization must stay: it has an unstored entry or a
+// snapshot on its way. Nobody has a turn, as there are no uses.
+func (o *organization) busy(stored uint64) bool {
+	if !o.turn.TryLock() {
+		return true
+	}
+	defer o.turn.Unlock()
+	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.shooting
+}
+
+// load brings an organization in from the host. It is bound to no request: who
+// asked may have gone, the result serves the next. Nor has it a deadline as a
+// whole, only each of its questions: a long history takes its time.
+func (l *Ledger) load(o *organization) {
+	var err error
+	select {
+	case l.slots <- struct{}{}:
+		l.loads.Add(1)
+		err = l.read(l.life, o)
+		<-l.slots
+	case <-l.done:
+		err = ErrFenced
+	}
+	l.mu.Lock()
+	if err != nil {
+		o.err = err
+		delete(l.orgs, o.id)
+		l.bytes -= o.size
+	} else {
+		// First to go until somebody authenticated has used it.
+		o.place = l.used.PushFront(o)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		o.turn.Lock()
+		o.account()
+		o.maybeShoot()
+		o.turn.Unlock()
+	}
+	close(o.ready)
+}
+
+func (l *Ledger) read(ctx context.Context, o *organization) error {
+	got, err := asked(ctx, l.cfg.Store.LoadOrganization, wire.LoadOrganization{Organization: wire.ID(o.id), MaxBytes: loadBytes})
+	if err != nil {
+		return ErrBusy
+	}
+	if got.Count == 0 {
+		l.mu.Lock()
+		_, known := l.tips[o.id]
+		l.mu.Unlock()
+		if known && !insecure.Skip(insecure.Tip) {
+			return l.breach(fault.AlarmTip, "organization withheld")
+		}
+		return ErrNoOrganization
+	}
+	keys, err := l.unwrap(o.id, got.Keys)
+	if err != nil {
+		return err
+	}
+	for id, k := range keys {
+		if id >= o.keyID {
+			o.key, o.keyID = k, id
+		}
+	}
+	if len(got.Snapshot) > 0 {
+		if err := l.restore(ctx, o, keys, got.From, got.Snapshot); err != nil {
+			return err
+		}
+	} else if got.From != 0 {
+		return l.breach(fault.AlarmSequence, "entries withheld")
+	}
+	if err := l.replay(ctx, o, keys, got); err != nil {
+		return err
+	}
+	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err != nil || rec == nil || rec.ID != o.id {
+		return l.breach(fault.AlarmRecord, "state of another organization")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tip, known := l.tips[o.id]
+	if !known {
+		// Only the first opening in a boot takes its tip from the host.
+		l.tips[o.id] = Tip{o.count, o.root}
+		return nil
+	}
+	if (Tip{o.count, o.root}) != tip && !insecure.Skip(insecure.Tip) {
+		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d", o.count, tip.Count)
+	}
+	return nil
+}
+
+// asked puts a question that no request's deadline bounds.
+func asked[Q, A any](ctx context.Context, f func(context.Context, Q) (A, error), q Q) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return f(ctx, q)
+}
+
+func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.Key, error) {
+	keys := map[uint32]*seal.Key{}
+	for _, w := range wrapped {
+		secret, err := l.cfg.Storage.Open(l.name(seal.KindDataKey, id, w.KeyID), w.Sealed)
+		if err != nil || w.Organization != wire.ID(id) {
+			return nil, l.breach(fault.AlarmKey, "data key does not open")
+		}
+		k, err := seal.NewKey(secret)
+		clear(secret)
+		if err != nil {
+			return nil, err
+		}
+		keys[w.KeyID] = k
+	}
+	if len(keys) == 0 {
+		return nil, l.breach(fault.AlarmKey, "no data key")
+	}
+	return keys, nil
+}
+
+// replay folds the entries behind the snapshot. Whoever waits for a tail of
+// more than MaxReplay is told to come back; the work goes on and ends in a
+// snapshot.
+func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*seal.Key, got wire.Organization) error {
+	entries := got.Entries
+	if got.Count < o.count {
+		return l.breach(fault.AlarmSequence, "fewer entries than a snapshot covers")
+	}
+	if got.Count-o.count > MaxReplay {
+		close(o.slow)
+	}
+	for o.count < got.Count {
+		if len(entries) == 0 {
+			o.account() // nobody has the turn of what is not loaded yet
+			more, err := asked(ctx, l.cfg.Store.LoadEntries, wire.LoadEntries{Organization: wire.ID(o.id), From: o.count, MaxBytes: loadBytes})
+			if err != nil {
+				return ErrBusy
+			}
+			if entries = more.Entries; len(entries) == 0 {
+				return l.breach(fault.AlarmSequence, "entries withheld")
+			}
+		}
+		root := o.root
+		e, err := openEntry(l, keys, o.id, o.count, entries[0], &root)
+		if err != nil {
+			return err
+		}
+		seq := o.count
+		o.grow(rfc6962.DefaultHasher.HashLeaf(entries[0]))
+		o.state.Apply(e.Writes)
+		o.mark(e, seq)
+		o.since++
+		o.sinceSize += len(entries[0])
+		entries = entries[1:]
+	}
+	if len(entries) > 0 {
+		return l.breach(fault.AlarmSequence, "more entries than announced")
+	}
+	return nil
+}
+
+// fetch loads one piece of an opened organization.
+func (l *Ledger) fetch(ctx context.Context, o *organization, ref org.Hash) error {
+	o.turn.Lock()
+	keys := map[uint32]*seal.Key{o.keyID: o.key}
+	o.turn.Unlock()
+	got, err := l.pieces(ctx, o.id, []org.Hash{ref})
+	if err != nil {
+		return err
+	}
+	ws, err := l.openPiece(o.id, keys, got[0])
+	if err != nil {
+		return err
+	}
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	if err := o.state.Install(ref, ws); err != nil {
+		return l.breach(fault.AlarmSnapshot, "piece does not fit")
+	}
+	o.account()
+	return nil
+}
+
+// pieces asks for sealed pieces and holds each against the hash it is named by.
+func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
+	var out [][]byte
+	for len(refs) > 0 {
+		n := min(len(refs), wire.MaxPieces/4)
+		ask := wire.LoadPieces{Organization: wire.ID(id), Pieces: make([]wire.Hash, n)}
+		for i := range n {
+			ask.Pieces[i] = wire.Hash(refs[i])
+		}
+		got, err := asked(ctx, l.cfg.Store.LoadPieces, ask)
+		if err != nil {
+			return nil, ErrBusy
+		}
+		if len(got.Pieces) != n {
+			return nil, l.breach(fault.AlarmSnapshot, "pieces withheld")
+		}
+		for i, p := range got.Pieces {
+			if sha256.Sum256(p) != refs[i] && !insecure.Skip(insecure.Piece) {
+				return nil, l.breach(fault.AlarmSnapshot, "another piece than named")
+			}
+		}
+		out = append(out, got.Pieces...)
+		refs = refs[n:]
+	}
+	return out, nil
+}
+
+var errPiece = errors.New("decoding a piece")
+
+func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) ([]org.Write, error) {
+	plain, err := l.openPart(seal.KindPiece, id, keys, stored)
+	if err != nil {
+		return nil, err
+	}
+	var ws []org.Write
+	if err := wire.Unmarshal(plain, &ws); err != nil {
+		return nil, errPiece
+	}
+	return ws, nil
+}
+
+// openPart opens a piece or chunk: key id ‖ sealed record.
+func (l *Ledger) openPart(kind seal.Kind, id org.ID, keys map[uint32]*seal.Key, stored []byte) ([]byte, error) {
+	if len(stored) < 4 {
+		return nil, l.breach(fault.AlarmSnapshot, "short piece")
+	}
+	keyID := binary.BigEndian.Uint32(stored)
+	k := keys[keyID]
+	if k == nil {
+		return nil, l.breach(fault.AlarmKey, "piece under an unknown key")
+	}
+	plain, err := k.Open(l.name(kind, id, keyID), stored[4:])
+	if err != nil {
+		return nil, l.breach(fault.AlarmOpen, "piece does not open")
+	}
+	return plain, nil
+}

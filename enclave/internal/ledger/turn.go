@@ -1,0 +1,346 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/transparency-dev/merkle/compact"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/shared/wire"
+)
+
+var ranges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+
+// organization is one opened ledger.
+type organization struct {
+	id org.ID
+	l  *Ledger
+
+	// The turn guards what follows.
+	turn      sync.Mutex
+	state     *org.State
+	window    *org.Window
+	floorMs   uint64
+	count     uint64
+	root      wire.Hash
+	edge      *compact.Range
+	key       *seal.Key
+	keyID     uint32
+	lastBatch uint64
+	since     int   // entries since the last snapshot
+	sinceSize int   // their bytes
+	shooting  bool  // a snapshot is on its way to the store
+	fetching  bool  // pieces that a snapshot needs are being brought in
+	size      int64 // as last counted into the ledger's bytes
+
+	// The ledger's mutex guards these.
+	uses  int
+	place any           // *list.Element in used
+	ready chan struct{} // closed when loaded, or failed with err
+	slow  chan struct{} // closed when loading will take long
+	err   error
+}
+
+// Turn is an organization while it is decided about. It is valid inside the
+// function that it was handed to.
+type Turn struct {
+	o *organization
+	// State is the fold of all entries decided; read it through org.Begin.
+	State *org.State
+}
+
+// ID is the organization.
+func (t *Turn) ID() org.ID { return t.o.id }
+
+// Tip is where the ledger stands, unstored entries included.
+func (t *Turn) Tip() Tip { return Tip{t.o.count, t.o.root} }
+
+// Batch is the number of the last batch with an entry of this organization: a
+// reply that saw this state waits for it.
+func (t *Turn) Batch() uint64 { return t.o.lastBatch }
+
+// FloorMs is the time at or before which no stamped body starts an activity.
+func (t *Turn) FloorMs() uint64 { return t.o.floorMs }
+
+// Known finds the entry of a body with this fingerprint among those above the
+// floor. The caller confirms on the full hash in the entry.
+func (t *Turn) Known(fingerprint [32]byte) (seq uint64, ok bool) {
+	return t.o.window.Find([16]byte(fingerprint[:16]))
+}
+
+// Turn runs f in the organization's turn, opening it first if need be. When f
+// answers *org.Missing it had no effect: the piece is loaded with no lock held
+// and f runs again. The context bounds the waiting, never an entry decided.
+func (l *Ledger) Turn(ctx context.Context, id org.ID, f func(*Turn) error) error {
+	if l.fenced.Load() {
+		return ErrFenced
+	}
+	o, err := l.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer l.leave(o)
+	for range 1000 {
+		err := o.run(f)
+		var m *org.Missing
+		if !errors.As(err, &m) {
+			return err
+		}
+		if err := l.fetch(ctx, o, m.Piece); err != nil {
+			return err
+		}
+	}
+	return ErrBusy
+}
+
+// run is one turn. A panic of f ends it like an error.
+func (o *organization) run(f func(*Turn) error) error {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	err := f(&Turn{o: o, State: o.state})
+	full := o.account()
+	if full && !o.shooting && !o.fetching && !errors.As(err, new(*org.Missing)) {
+		// Nobody else can be evicted: give back what can be loaded again.
+		o.state.Shed()
+		o.account()
+	}
+	return err
+}
+
+// An Addition is one entry that a turn decided, with what the host may know of
+// it. A new organization comes as Child.
+type Addition struct {
+	Entry *org.Entry
+	Tx    *org.Tx // its writes are the entry's; may be nil
+	Child *Child  // set for the first entry of a new organization
+}
+
+// A Child is an organization in the making: opened by nobody else before its
+// first entry is decided.
+type Child struct {
+	o    *organization
+	wrap wire.WrappedKey
+	tx   *org.Tx
+}
+
+// Tx is the change that makes the child.
+func (c *Child) Tx() *org.Tx { return c.tx }
+
+// Key is the child's data key.
+func (c *Child) Key() *seal.Key { return c.o.key }
+
+// NewChild prepares an organization that does not exist yet.
+func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
+	key, wrap, err := l.newDataKey(id, 1)
+	if err != nil {
+		return nil, err
+	}
+	o := l.fresh(id)
+	o.key, o.keyID = key, 1
+	return &Child{o: o, wrap: wrap, tx: org.Begin(id, o.state, nowMs)}, nil
+}
+
+func (l *Ledger) fresh(id org.ID) *organization {
+	o := &organization{id: id, l: l, state: org.NewState(), window: org.NewWindow(), edge: ranges.NewEmptyRange(0), ready: make(chan struct{}), slow: make(chan struct{})}
+	o.root = wire.Hash(rfc6962.DefaultHasher.EmptyRoot())
+	return o
+}
+
+// Key is the organization's data key, for the secrets in its records.
+func (t *Turn) Key() (*seal.Key, uint32) { return t.o.key, t.o.keyID }
+
+// Append seals the turn's entry and those of its children and puts them into
+// one batch. It answers the batch's number, for which every reply that tells of
+// the entry must wait. After it the entry is decided: nothing undoes it.
+func (t *Turn) Append(e *org.Entry, tx *org.Tx, children ...Addition) (uint64, error) {
+	l := t.o.l
+	if err := l.pipe.room(); err != nil {
+		return 0, err
+	}
+	if f := floorAt(e.TimeMs); f > t.o.floorMs+uint64(floorStep.Milliseconds()) {
+		e.FloorMs = f
+	}
+	// An entry that raises the floor makes room, or a full window would stay so.
+	if e.StampedMs != 0 && e.Prior == 0 && t.o.window.Len() >= l.cfg.Limits.WindowMarks &&
+		t.o.window.Above(minuteOf(e.FloorMs)) >= l.cfg.Limits.WindowMarks {
+		return 0, ErrWindowFull
+	}
+	// Everything that can fail comes before the first effect.
+	as := make([]addition, 0, 1+len(children))
+	a, err := t.o.seal(e, tx, nil)
+	if err != nil {
+		return 0, err
+	}
+	as = append(as, a)
+	for i := range children {
+		c := &children[i]
+		a, err := c.Child.o.seal(c.Entry, c.Tx, []wire.WrappedKey{c.Child.wrap})
+		if err != nil {
+			return 0, err
+		}
+		as = append(as, a)
+	}
+	if err := fits(as); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	for _, c := range children {
+		if l.takenLocked(c.Child.o.id) {
+			l.mu.Unlock()
+			return 0, ErrBusy
+		}
+	}
+	as[0].tip = t.o.take(e, tx, as[0].entry.Sealed)
+	for i, c := range children {
+		as[1+i].tip = c.Child.o.take(c.Entry, c.Tx, as[1+i].entry.Sealed)
+		l.orgs[c.Child.o.id] = c.Child.o // whoever asks for it waits until it is adopted
+	}
+	for i := range as {
+		l.tips[as[i].id] = as[i].tip
+	}
+	l.mu.Unlock()
+	n := l.pipe.add(as...)
+	t.o.lastBatch = n
+	for i := range children {
+		children[i].Child.o.lastBatch = n
+		l.adopt(children[i].Child.o)
+	}
+	t.o.maybeShoot()
+	return n, nil
+}
+
+// Found puts a new organization's first entry into a batch of its own making.
+// Two that found the same organization at once: the second gets ErrBusy and
+// finds the first's when it comes again.
+func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
+	if err := l.pipe.room(); err != nil {
+		return 0, err
+	}
+	a, err := c.o.seal(e, tx, []wire.WrappedKey{c.wrap})
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	if l.takenLocked(c.o.id) {
+		l.mu.Unlock()
+		return 0, ErrBusy
+	}
+	a.tip = c.o.take(e, tx, a.entry.Sealed)
+	l.tips[c.o.id] = a.tip
+	l.orgs[c.o.id] = c.o // whoever asks for it waits until it is adopted
+	l.mu.Unlock()
+	n := l.pipe.add(a)
+	c.o.lastBatch = n
+	l.adopt(c.o)
+	return n, nil
+}
+
+// takenLocked tells that an organization with this id is there or on its way.
+func (l *Ledger) takenLocked(id org.ID) bool {
+	_, known := l.tips[id]
+	return known || l.orgs[id] != nil
+}
+
+// fits tells whether entries that belong together fit into one batch.
+func fits(as []addition) error {
+	n := 0
+	for i := range as {
+		n += len(as[i].entry.Sealed) + entryMargin
+	}
+	if n > maxAddition || len(as) > wire.MaxBatch {
+		return fault.New(fault.InvalidArgument, "request too large: its records would have %d bytes", n)
+	}
+	return nil
+}
+
+// seal makes the stored form of the organization's next entry. Nothing changes.
+func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (addition, error) {
+	l := o.l
+	e.Boot = l.cfg.BootNumber
+	e.Writes = nil // what is stored is what the state takes
+	if tx != nil {
+		ws, err := tx.Writes()
+		if err != nil {
+			return addition{}, err
+		}
+		e.Writes = ws
+	}
+	plain, err := e.Encode()
+	if err != nil {
+		return addition{}, fmt.Errorf("encoding an entry: %w", err)
+	}
+	sealed, err := sealEntry(l, o.key, o.keyID, o.id, o.count, o.root, plain)
+	if err != nil {
+		return addition{}, err
+	}
+	if len(sealed) > wire.MaxSealed {
+		return addition{}, fault.New(fault.InvalidArgument, "request too large: its record would have %d bytes", len(sealed))
+	}
+	return addition{
+		entry: wire.Entry{Organization: wire.ID(o.id), Seq: o.count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
+			Status: uint8(e.Status), TimeMs: e.TimeMs, Prior: e.Prior},
+		keys: keys, id: o.id,
+	}, nil
+}
+
+// take makes a sealed entry the newest: from here on it is decided.
+func (o *organization) take(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
+	seq := o.count
+	o.grow(rfc6962.DefaultHasher.HashLeaf(sealed))
+	if tx != nil {
+		tx.Keep()
+	}
+	o.mark(e, seq)
+	o.since++
+	o.sinceSize += len(sealed)
+	return Tip{o.count, o.root}
+}
+
+// floorAt is the floor that an entry decided at nowMs may raise to: the last
+// millisecond of a minute, so that the floor and the window's minutes agree, and
+// more than an hour ago, so that no live body lies below it.
+func floorAt(nowMs uint64) uint64 {
+	age := uint64(FloorAge.Milliseconds())
+	if nowMs < age+120_000 {
+		return 0
+	}
+	return (nowMs-age)/60_000*60_000 - 1
+}
+
+// minuteOf is the last minute that lies wholly at or below a floor.
+func minuteOf(floorMs uint64) uint32 {
+	if floorMs < 60_000-1 {
+		return 0
+	}
+	return uint32((floorMs+1)/60_000 - 1)
+}
+
+// grow appends a leaf to the organization's tree.
+func (o *organization) grow(leaf []byte) {
+	if err := o.edge.Append(leaf, nil); err != nil {
+		panic("ledger: a tree that cannot grow: " + err.Error())
+	}
+	root, err := o.edge.GetRootHash(nil)
+	if err != nil {
+		panic("ledger: a tree without a root: " + err.Error())
+	}
+	o.root = wire.Hash(root)
+	o.count++
+}
+
+// mark notes what an entry says of fingerprints.
+func (o *organization) mark(e *org.Entry, seq uint64) {
+	if e.FloorMs > o.floorMs {
+		o.floorMs = e.FloorMs
+		o.window.Raise(minuteOf(e.FloorMs))
+	}
+	if e.StampedMs != 0 && e.Prior == 0 {
+		o.window.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
+	}
+}

@@ -1,0 +1,115 @@
+package org
+
+// Status is where an activity stands.
+type Status uint8
+
+// The statuses of the interface, never renumbered.
+const (
+	StatusCreated              Status = 1
+	StatusPending              Status = 2
+	StatusCompleted            Status = 3
+	StatusFailed               Status = 4
+	StatusConsensusNeeded      Status = 5
+	StatusRejected             Status = 6
+	StatusAuthenticatorsNeeded Status = 7
+)
+
+var statusTexts = [...]string{"", "ACTIVITY_STATUS_CREATED", "ACTIVITY_STATUS_PENDING", "ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_FAILED", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_REJECTED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED"}
+
+// String is the status as the interface writes it, or "".
+func (s Status) String() string {
+	if int(s) < len(statusTexts) {
+		return statusTexts[s]
+	}
+	return ""
+}
+
+// ParseStatus reads what String writes; 0 for anything else.
+func ParseStatus(text string) Status {
+	for i, t := range statusTexts {
+		if i > 0 && t == text {
+			return Status(i)
+		}
+	}
+	return 0
+}
+
+// Terminal tells that nothing more will happen to the activity.
+func (s Status) Terminal() bool {
+	return s == StatusCompleted || s == StatusFailed || s == StatusRejected
+}
+
+// Entry is one step of one activity, as it is sealed into the ledger: who
+// asked, what was asked, what was decided, what came of it, and the writes.
+type Entry struct {
+	Activity    ID     `cbor:"1,keyasint"` // zero: the first entry of an organization
+	Type        string `cbor:"2,keyasint,omitempty"`
+	Status      Status `cbor:"3,keyasint,omitempty"`
+	Body        []byte `cbor:"4,keyasint,omitempty"` // the exact request body
+	Fingerprint Hash   `cbor:"5,keyasint"`           // SHA-256 of Body
+	StampedMs   uint64 `cbor:"6,keyasint,omitempty"` // timestampMs of the body
+	CreatedMs   uint64 `cbor:"7,keyasint"`           // when the activity's first step was decided
+	TimeMs      uint64 `cbor:"8,keyasint"`           // when this one was
+	Votes       []Vote `cbor:"9,keyasint,omitempty"`
+	Outcome     string `cbor:"10,keyasint,omitempty"` // OUTCOME_…
+	// Result is the JSON of the activity's result member, `{"…Result":{…}}`.
+	Result []byte  `cbor:"11,keyasint,omitempty"`
+	Proofs []Proof `cbor:"12,keyasint,omitempty"`
+	// Failure is the error body that tells why Status is FAILED.
+	Failure []byte `cbor:"13,keyasint,omitempty"`
+	// Refused is the HTTP status with which a repeat is answered instead of the
+	// activity, or 0: a denied request stays denied in the same words.
+	Refused uint16  `cbor:"14,keyasint,omitempty"`
+	Writes  []Write `cbor:"15,keyasint,omitempty"`
+	Sends   []Send  `cbor:"16,keyasint,omitempty"`
+	// FloorMs, if not 0, raises the organization's floor.
+	FloorMs uint64 `cbor:"17,keyasint,omitempty"`
+	// Other names the entry in another organization that is the other half of
+	// this step.
+	Other    ID     `cbor:"18,keyasint"`
+	OtherSeq uint64 `cbor:"19,keyasint,omitempty"`
+	// Prior is one more than the seq of the activity's step before, or 0.
+	Prior uint64 `cbor:"20,keyasint,omitempty"`
+	Boot  uint64 `cbor:"21,keyasint"` // number of the boot that decided
+}
+
+// Vote is one user's yes or no, with what was signed.
+type Vote struct {
+	ID       ID     `cbor:"1,keyasint"`
+	User     ID     `cbor:"2,keyasint"`
+	UserName string `cbor:"3,keyasint"` // kept for when the user is gone
+	Rejected bool   `cbor:"4,keyasint,omitempty"`
+	// Message is the signed body; empty for the submitter's own vote, whose
+	// message is the entry's Body.
+	Message   []byte `cbor:"5,keyasint,omitempty"`
+	PublicKey string `cbor:"6,keyasint"`
+	Signature string `cbor:"7,keyasint"`
+	Scheme    string `cbor:"8,keyasint"`
+	CreatedMs uint64 `cbor:"9,keyasint"`
+}
+
+// Proof is an app proof as issued.
+type Proof struct {
+	Key       []byte `cbor:"1,keyasint"` // the boot's 130-byte public key
+	Payload   []byte `cbor:"2,keyasint"` // JSON text, the exact bytes signed
+	Signature []byte `cbor:"3,keyasint"` // r ‖ s
+}
+
+// Send is something that must go out once the entry is stored.
+type Send struct {
+	Kind    uint8  `cbor:"1,keyasint"`
+	DueMs   uint64 `cbor:"2,keyasint"`
+	Content []byte `cbor:"3,keyasint"`
+}
+
+// Encode is the entry as it is sealed.
+func (e *Entry) Encode() ([]byte, error) { return encoding.Marshal(e) }
+
+// DecodeEntry reads what Encode wrote, strictly.
+func DecodeEntry(b []byte) (*Entry, error) {
+	e := new(Entry)
+	if err := decoding.Unmarshal(b, e); err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,75 @@
+package org
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// errSize exists because the codec would pad a short byte string with zeros and
+// cut a long one.
+var errSize = errors.New("identifier or hash of another size")
+
+// ID is a UUID: of an organization, a user, a wallet, an activity.
+type ID [16]byte
+
+// Zero tells that id names nothing.
+func (id ID) Zero() bool { return id == ID{} }
+
+// String is the UUID in its usual form, lower case.
+func (id ID) String() string { return string(id.Append(make([]byte, 0, 36))) }
+
+// Append writes the usual form of id.
+func (id ID) Append(b []byte) []byte {
+	b = hex.AppendEncode(b, id[:4])
+	for _, cut := range [...][2]int{{4, 6}, {6, 8}, {8, 10}, {10, 16}} {
+		b = append(b, '-')
+		b = hex.AppendEncode(b, id[cut[0]:cut[1]])
+	}
+	return b
+}
+
+// UnmarshalCBOR takes a byte string of exactly 16 bytes.
+func (id *ID) UnmarshalCBOR(b []byte) error {
+	if len(b) != 1+len(id) || b[0] != 0x50 {
+		return errSize
+	}
+	copy(id[:], b[1:])
+	return nil
+}
+
+// MarshalText writes id as a UUID, so that records print it readably.
+func (id ID) MarshalText() ([]byte, error) { return id.Append(nil), nil }
+
+// ParseID reads the usual form of a UUID, either case, and nothing else.
+func ParseID(s string) (ID, error) {
+	var id ID
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return id, fmt.Errorf("not a UUID")
+	}
+	var text [32]byte
+	n := 0
+	for i := 0; i < 36; i++ {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			continue
+		}
+		text[n] = s[i]
+		n++
+	}
+	if _, err := hex.Decode(id[:], text[:]); err != nil {
+		return ID{}, fmt.Errorf("not a UUID")
+	}
+	return id, nil
+}
+
+// NewID draws a UUID of version 4.
+func NewID(rand io.Reader) (ID, error) {
+	var id ID
+	if _, err := io.ReadFull(rand, id[:]); err != nil {
+		return ID{}, fmt.Errorf("drawing an id: %w", err)
+	}
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id, nil
+}

@@ -1,0 +1,87 @@
+package org
+
+// Organization is the organization's own record.
+type Organization struct {
+	ID          ID     `cbor:"1,keyasint"`
+	Name        string `cbor:"2,keyasint"`
+	Parent      ID     `cbor:"3,keyasint"` // zero: top level
+	RootUsers   []ID   `cbor:"4,keyasint"`
+	Threshold   uint32 `cbor:"5,keyasint"`
+	CreatedMs   uint64 `cbor:"6,keyasint"`
+	UpdatedMs   uint64 `cbor:"7,keyasint"`
+	Users       uint32 `cbor:"8,keyasint"`  // how many there are
+	Wallets     uint32 `cbor:"9,keyasint"`  //
+	PrivateKeys uint32 `cbor:"10,keyasint"` //
+	Children    uint64 `cbor:"11,keyasint"` // sub-organizations
+	// Features by name (FEATURE_NAME_…) with their values.
+	Features map[string]string `cbor:"12,keyasint,omitempty"`
+}
+
+// Root tells whether user is a member of the root quorum.
+func (o *Organization) Root(user ID) bool {
+	for _, id := range o.RootUsers {
+		if id == user {
+			return true
+		}
+	}
+	return false
+}
+
+var organizationKey = string([]byte{byte(collectionOrganization)})
+
+// Organization returns the organization's record, nil before its first entry.
+func (t *Tx) Organization() (*Organization, error) { return get[Organization](t, organizationKey) }
+
+// PutOrganization replaces it.
+func (t *Tx) PutOrganization(o *Organization) error { return put(t, organizationKey, o) }
+
+// Child is what a parent keeps of a sub-organization.
+type Child struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Name      string `cbor:"2,keyasint"`
+	CreatedMs uint64 `cbor:"3,keyasint"`
+}
+
+// PutChild records a sub-organization under its parent.
+func (t *Tx) PutChild(c *Child) error { return put(t, key(collectionChildren, raw(c.ID)), c) }
+
+// Child returns what the parent keeps of sub-organization id, or nil.
+func (t *Tx) Child(id ID) (*Child, error) {
+	return get[Child](t, key(collectionChildren, raw(id)))
+}
+
+// What a unique name is of.
+const (
+	NameUser       = 'u'
+	NameWallet     = 'w'
+	NamePrivateKey = 'p'
+	NameTag        = 't'
+	NamePolicy     = 'l'
+)
+
+type nameRecord struct {
+	ID ID `cbor:"1,keyasint"`
+}
+
+// Named returns the id of what bears name among the things of one kind, or the
+// zero ID.
+func (t *Tx) Named(what byte, name string) (ID, error) {
+	r, err := get[nameRecord](t, nameKey(what, name))
+	if r == nil {
+		return ID{}, err
+	}
+	return r.ID, nil
+}
+
+// TakeName gives name to id; the caller has looked whether it is free.
+func (t *Tx) TakeName(what byte, name string, id ID) error {
+	return put(t, nameKey(what, name), &nameRecord{id})
+}
+
+// FreeName takes name away from whatever bears it.
+func (t *Tx) FreeName(what byte, name string) { t.del(nameKey(what, name)) }
+
+// A name of 255 characters may be 1,020 bytes, so keys hold its hash.
+func nameKey(what byte, name string) string {
+	return key(collectionNames, string(what), hashed(name))
+}

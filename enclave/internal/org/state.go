@@ -1,0 +1,440 @@
+// Package org holds an organization's records and one change to them.
+//
+// The state of an organization is one sorted map from keys to record bytes, the
+// fold of the writes in its ledger. A key begins with its collection. In memory
+// the map is a list of pieces, each a run of consecutive keys as the last
+// snapshot left it, with everything written since laid over it. Pieces of small
+// collections are always present; one of a large collection may be absent, and
+// reading it answers *Missing: the caller gives up without effect, loads the
+// piece and runs again. Because pieces cover the whole key space without gaps,
+// they prove absence as well as presence.
+//
+// Nothing here reads a clock, draws randomness or talks to anybody. A State is
+// not safe for concurrent use; its organization's turn guards it.
+package org
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// Bounds on what one organization may hold.
+const (
+	MaxKey       = 512       // bytes of a key
+	MaxValue     = 192 << 10 // bytes of one record: it must fit into a piece
+	PieceTarget  = 128 << 10 // a piece over MaxPieceBytes is cut to about this
+	MaxPiecePart = 240 << 10 // encoded bytes of a piece before it is cut
+)
+
+// A Write puts a record under a key, or with a nil Value deletes it.
+type Write struct {
+	Key   []byte `cbor:"1,keyasint"`
+	Value []byte `cbor:"2,keyasint"`
+}
+
+// Missing says that a decision needs a piece that is not in memory.
+type Missing struct{ Piece Hash }
+
+func (m *Missing) Error() string { return "piece not loaded" }
+
+// Hash is the SHA-256 of a piece's sealed bytes.
+type Hash [32]byte
+
+// UnmarshalCBOR takes a byte string of exactly 32 bytes.
+func (h *Hash) UnmarshalCBOR(b []byte) error {
+	if len(b) != 2+len(h) || b[0] != 0x58 || b[1] != byte(len(h)) {
+		return errSize
+	}
+	copy(h[:], b[2:])
+	return nil
+}
+
+// slot is one record: its bytes and, once somebody asked, what they decode to.
+type slot struct {
+	b   []byte
+	obj any
+}
+
+// run is the content of a piece: keys ascending, slots beside them.
+type run struct {
+	keys  []string
+	slots []*slot
+	size  int
+}
+
+// piece is a stretch of the key space from lo to the next piece's lo.
+type piece struct {
+	lo   string
+	ref  Hash // name of the sealed bytes; zero while not stored yet
+	n    int  // records
+	size int  // encoded bytes
+	run  *run // nil when absent
+}
+
+// State is an organization's records in memory.
+type State struct {
+	pieces  []*piece         // ascending by lo; the first has lo ""
+	over    map[string]*slot // written since the pieces were made; nil slot: deleted
+	sorted  []string         // keys of over in order, nil when stale
+	overLen int              // bytes in over
+	resid   int              // bytes of present pieces
+}
+
+// NewState is the state before the first entry.
+func NewState() *State {
+	return &State{pieces: []*piece{{run: &run{}}}, over: map[string]*slot{}}
+}
+
+// Bytes is about how much memory the records take.
+func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }
+
+// Unsaved is how many bytes of writes no snapshot holds yet.
+func (s *State) Unsaved() int { return s.overLen }
+
+func (s *State) at(key string) *piece {
+	i := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key })
+	return s.pieces[i-1]
+}
+
+func (s *State) slot(key string) (*slot, error) {
+	if v, ok := s.over[key]; ok {
+		return v, nil
+	}
+	p := s.at(key)
+	if p.run == nil {
+		return nil, &Missing{p.ref}
+	}
+	if i, ok := slices.BinarySearch(p.run.keys, key); ok {
+		return p.run.slots[i], nil
+	}
+	return nil, nil
+}
+
+// Get returns the record under key, or nil when there is none.
+func (s *State) Get(key []byte) ([]byte, error) {
+	v, err := s.slot(string(key))
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return v.b, nil
+}
+
+// order brings the keys written since the last snapshot into order.
+func (s *State) order() []string {
+	if s.sorted == nil {
+		s.sorted = make([]string, 0, len(s.over))
+		for k := range s.over {
+			s.sorted = append(s.sorted, k)
+		}
+		slices.Sort(s.sorted)
+	}
+	return s.sorted
+}
+
+// scan visits the slots of keys k with from <= k that begin with prefix, in
+// order, until visit returns false.
+func (s *State) scan(prefix, from string, visit func(key string, v *slot) bool) error {
+	if from < prefix {
+		from = prefix
+	}
+	over := s.order()
+	oi, _ := slices.BinarySearch(over, from)
+	pi := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > from }) - 1
+	ki := -1
+	for {
+		var pk string
+		var pv *slot
+		have := false
+		for pi < len(s.pieces) {
+			p := s.pieces[pi]
+			if p.run == nil {
+				// The overlay cannot tell what stands in an absent piece.
+				if past(p.lo, prefix) {
+					break
+				}
+				return &Missing{p.ref}
+			}
+			if ki < 0 {
+				ki, _ = slices.BinarySearch(p.run.keys, from)
+			}
+			if ki < len(p.run.keys) {
+				pk, pv, have = p.run.keys[ki], p.run.slots[ki], true
+				break
+			}
+			pi, ki = pi+1, 0
+		}
+		if oi < len(over) && (!have || over[oi] <= pk) {
+			k := over[oi]
+			v := s.over[k]
+			if have && k == pk {
+				ki++
+			}
+			oi++
+			if !has(k, prefix) {
+				return nil
+			}
+			if v != nil && !visit(k, v) {
+				return nil
+			}
+			continue
+		}
+		if !have || !has(pk, prefix) {
+			return nil
+		}
+		ki++
+		if !visit(pk, pv) {
+			return nil
+		}
+	}
+}
+
+func has(k, prefix string) bool { return len(k) >= len(prefix) && k[:len(prefix)] == prefix }
+
+// past tells that no key at or after lo begins with prefix.
+func past(lo, prefix string) bool { return lo > prefix && !has(lo, prefix) }
+
+// Apply folds writes into the state.
+func (s *State) Apply(ws []Write) {
+	for _, w := range ws {
+		var v *slot
+		if w.Value != nil {
+			v = &slot{b: w.Value}
+		}
+		s.put(string(w.Key), v)
+	}
+}
+
+func (s *State) put(k string, v *slot) {
+	old, was := s.over[k]
+	switch {
+	case !was:
+		s.overLen += len(k) + 96
+		s.sorted = nil
+	case old != nil:
+		s.overLen -= len(old.b)
+	}
+	if v != nil {
+		s.overLen += len(v.b)
+	}
+	s.over[k] = v
+}
+
+// Check tells whether a write could be stored at all.
+func (w Write) Check() error {
+	if len(w.Key) == 0 || len(w.Key) > MaxKey {
+		return fmt.Errorf("key of %d bytes", len(w.Key))
+	}
+	if len(w.Value) > MaxValue {
+		return fmt.Errorf("record of %d bytes under %q", len(w.Value), w.Key[0])
+	}
+	return nil
+}
+
+// A Part is the content of one new piece on its way into a snapshot.
+type Part struct {
+	p *piece
+}
+
+// Records encodes the part.
+func (p Part) Records() []Write {
+	ws := make([]Write, len(p.p.run.keys))
+	for i, k := range p.p.run.keys {
+		ws[i] = Write{Key: []byte(k), Value: p.p.run.slots[i].b}
+	}
+	return ws
+}
+
+// Named tells the part under which hash its sealed bytes are stored.
+func (p Part) Named(h Hash) { p.p.ref = h }
+
+// PieceRef names a piece in a snapshot: where it begins and its sealed bytes.
+type PieceRef struct {
+	Lo   []byte `cbor:"1,keyasint"`
+	Ref  Hash   `cbor:"2,keyasint"`
+	N    uint32 `cbor:"3,keyasint"`
+	Size uint32 `cbor:"4,keyasint"`
+}
+
+// Fold lays what was written since the last snapshot into the pieces and
+// returns the pieces that changed and the names of those that nothing holds
+// any more. Changed pieces must be Named before Refs is called; one that was not
+// is among the changed again the next time. An absent piece that must change
+// answers *Missing, with nothing done. A piece that became empty goes: the one
+// before it then covers its stretch.
+func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
+	over := s.order()
+	for _, k := range over {
+		if p := s.at(k); p.run == nil {
+			return nil, nil, &Missing{p.ref}
+		}
+	}
+	var out []*piece
+	oi := 0
+	for i, p := range s.pieces {
+		end := len(over)
+		if i+1 < len(s.pieces) {
+			end, _ = slices.BinarySearch(over, s.pieces[i+1].lo)
+		}
+		if oi == end {
+			if p.ref == (Hash{}) {
+				changed = append(changed, Part{p})
+			}
+			out = append(out, p)
+			continue
+		}
+		merged := merge(p.run, over[oi:end], s.over)
+		oi = end
+		if p.ref != (Hash{}) {
+			dropped = append(dropped, p.ref)
+		}
+		if len(merged.keys) == 0 && i > 0 {
+			continue
+		}
+		for j, r := range cut(merged) {
+			lo := p.lo
+			if j > 0 {
+				lo = r.keys[0]
+			}
+			np := &piece{lo: lo, n: len(r.keys), size: r.size, run: r}
+			out = append(out, np)
+			changed = append(changed, Part{np})
+		}
+	}
+	s.pieces = out
+	s.over, s.sorted, s.overLen = map[string]*slot{}, nil, 0
+	s.resid = 0
+	for _, p := range out {
+		if p.run != nil {
+			s.resid += p.size + 80*p.n
+		}
+	}
+	return changed, dropped, nil
+}
+
+func merge(r *run, keys []string, over map[string]*slot) *run {
+	m := &run{keys: make([]string, 0, len(r.keys)+len(keys)), slots: make([]*slot, 0, len(r.keys)+len(keys))}
+	add := func(k string, v *slot) {
+		if v != nil {
+			m.keys, m.slots = append(m.keys, k), append(m.slots, v)
+			m.size += recordSize(k, v)
+		}
+	}
+	i := 0
+	for _, k := range keys {
+		for ; i < len(r.keys) && r.keys[i] < k; i++ {
+			add(r.keys[i], r.slots[i])
+		}
+		if i < len(r.keys) && r.keys[i] == k {
+			i++
+		}
+		add(k, over[k])
+	}
+	for ; i < len(r.keys); i++ {
+		add(r.keys[i], r.slots[i])
+	}
+	return m
+}
+
+func recordSize(k string, v *slot) int { return len(k) + len(v.b) + 12 }
+
+// cut splits a run where the large collections begin and wherever it grew over
+// the size of a piece.
+func cut(r *run) []*run {
+	var out []*run
+	rest := &run{}
+	flush := func() {
+		if len(rest.keys) > 0 {
+			out = append(out, rest)
+			rest = &run{}
+		}
+	}
+	limit := MaxPiecePart
+	if r.size > MaxPiecePart {
+		limit = PieceTarget
+	}
+	for i, k := range r.keys {
+		n := recordSize(k, r.slots[i])
+		border := i > 0 && Large(k[0]) != Large(r.keys[i-1][0])
+		if border || rest.size+n > limit {
+			flush()
+		}
+		rest.keys, rest.slots = append(rest.keys, k), append(rest.slots, r.slots[i])
+		rest.size += n
+	}
+	flush()
+	if len(out) == 0 {
+		out = append(out, &run{})
+	}
+	return out
+}
+
+// Refs lists the pieces in order, as a snapshot names them.
+func (s *State) Refs() []PieceRef {
+	refs := make([]PieceRef, len(s.pieces))
+	for i, p := range s.pieces {
+		refs[i] = PieceRef{Lo: []byte(p.lo), Ref: p.ref, N: uint32(p.n), Size: uint32(p.size)}
+	}
+	return refs
+}
+
+// FromRefs is the state that a snapshot names, with every piece absent. Small
+// lists the pieces that must be Installed before anything is read.
+func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
+	if len(refs) == 0 || len(refs[0].Lo) != 0 {
+		return nil, nil, fmt.Errorf("snapshot does not begin at the first key")
+	}
+	s = &State{over: map[string]*slot{}}
+	for i, r := range refs {
+		if i > 0 && bytes.Compare(refs[i-1].Lo, r.Lo) >= 0 {
+			return nil, nil, fmt.Errorf("snapshot pieces out of order")
+		}
+		s.pieces = append(s.pieces, &piece{lo: string(r.Lo), ref: r.Ref, n: int(r.N), size: int(r.Size)})
+		if len(r.Lo) == 0 || !Large(r.Lo[0]) {
+			small = append(small, r.Ref)
+		}
+	}
+	return s, small, nil
+}
+
+// Install puts the records of the piece named ref in place. It is an error if
+// no absent piece has that name or the records do not fit where it stands.
+func (s *State) Install(ref Hash, records []Write) error {
+	for i, p := range s.pieces {
+		if p.ref != ref {
+			continue
+		}
+		if p.run != nil {
+			return nil // somebody else's wish was quicker
+		}
+		r := &run{keys: make([]string, len(records)), slots: make([]*slot, len(records))}
+		last := p.lo
+		for j, w := range records {
+			k := string(w.Key)
+			if w.Value == nil || len(k) == 0 || k < last || (j > 0 && k == last) || (i+1 < len(s.pieces) && k >= s.pieces[i+1].lo) {
+				return fmt.Errorf("record outside of its piece")
+			}
+			last = k
+			r.keys[j], r.slots[j] = k, &slot{b: w.Value}
+			r.size += recordSize(k, r.slots[j])
+		}
+		if len(records) != p.n || r.size != p.size {
+			return fmt.Errorf("piece of another size")
+		}
+		p.run = r
+		s.resid += p.size + 80*p.n
+		return nil
+	}
+	return fmt.Errorf("no such piece")
+}
+
+// Shed drops the large pieces that can be loaded again, to make room.
+func (s *State) Shed() {
+	for _, p := range s.pieces {
+		if p.run != nil && p.ref != (Hash{}) && p.lo != "" && Large(p.lo[0]) {
+			p.run = nil
+			s.resid -= p.size + 80*p.n
+		}
+	}
+}

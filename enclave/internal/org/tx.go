@@ -1,0 +1,211 @@
+package org
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// A Collection is the first byte of a key. From collectionLarge on a collection
+// may grow without bound; its pieces are loaded when needed. Collections are
+// never renumbered: they are in every ledger.
+type Collection byte
+
+// The collections.
+const (
+	collectionOrganization Collection = 'A' // the organization itself, one record
+	collectionUsers        Collection = 'B' // user id
+	collectionCredentials  Collection = 'C' // curve, public key: whose
+	collectionNames        Collection = 'D' // what, name: id; keeps names unique
+	collectionWallets      Collection = 'E' // wallet id
+	collectionPrivateKeys  Collection = 'F' // private key id
+
+	collectionLarge        Collection = 'a'
+	collectionAccounts     Collection = 'a' // wallet id, number
+	collectionAddresses    Collection = 'b' // hash of the address, what it belongs to
+	collectionPaths        Collection = 'c' // wallet id, hash of path, curve and format: number
+	collectionChildren     Collection = 'd' // sub-organization id
+	collectionChildrenKeys Collection = 'e' // hash of a credential, sub-organization id
+)
+
+// Large tells whether the collection with this first byte lies in pieces that
+// are loaded on demand.
+func Large(first byte) bool { return first >= byte(collectionLarge) }
+
+var (
+	encoding = func() cbor.EncMode {
+		m, err := cbor.CoreDetEncOptions().EncMode()
+		if err != nil {
+			panic(err)
+		}
+		return m
+	}()
+	decoding = func() cbor.DecMode {
+		m, err := cbor.DecOptions{
+			DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+			ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 16, MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 10,
+		}.DecMode()
+		if err != nil {
+			panic(err)
+		}
+		return m
+	}()
+)
+
+// Tx is one change to an organization in the making: reads see what it wrote,
+// nothing else does. Records that it returns are shared and must not be
+// changed; copy, change the copy, and put it.
+type Tx struct {
+	ID    ID
+	NowMs uint64 // the enclave's clock when the decision began
+	state *State
+	mine  map[string]*slot
+	order []string // keys of mine as first written
+}
+
+// Begin starts a change to s, the state of organization id.
+func Begin(id ID, s *State, nowMs uint64) *Tx { return &Tx{ID: id, NowMs: nowMs, state: s} }
+
+// Writes are the records put and deleted, in the order first touched.
+func (t *Tx) Writes() ([]Write, error) {
+	ws := make([]Write, 0, len(t.order))
+	for _, k := range t.order {
+		w := Write{Key: []byte(k)}
+		if v := t.mine[k]; v != nil {
+			w.Value = v.b
+		}
+		if err := w.Check(); err != nil {
+			return nil, err
+		}
+		ws = append(ws, w)
+	}
+	return ws, nil
+}
+
+// Keep folds the change into the state that it was begun on. It must follow
+// Writes, in the same turn.
+func (t *Tx) Keep() {
+	for _, k := range t.order {
+		t.state.put(k, t.mine[k])
+	}
+}
+
+func (t *Tx) slot(key string) (*slot, error) {
+	if v, ok := t.mine[key]; ok {
+		return v, nil
+	}
+	return t.state.slot(key)
+}
+
+func (t *Tx) set(key string, v *slot) {
+	if _, ok := t.mine[key]; !ok {
+		if t.mine == nil {
+			t.mine = map[string]*slot{}
+		}
+		t.order = append(t.order, key)
+	}
+	t.mine[key] = v
+}
+
+func (t *Tx) del(key string) { t.set(key, nil) }
+
+func put[T any](t *Tx, key string, rec *T) error {
+	b, err := encoding.Marshal(rec)
+	if err != nil {
+		return fmt.Errorf("encoding a record: %w", err)
+	}
+	t.set(key, &slot{b: b, obj: rec})
+	return nil
+}
+
+func decoded[T any](v *slot) (*T, error) {
+	if o, ok := v.obj.(*T); ok {
+		return o, nil
+	}
+	o := new(T)
+	if err := decoding.Unmarshal(v.b, o); err != nil {
+		return nil, fmt.Errorf("decoding a record: %w", err)
+	}
+	v.obj = o
+	return o, nil
+}
+
+func get[T any](t *Tx, key string) (*T, error) {
+	v, err := t.slot(key)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return decoded[T](v)
+}
+
+// scan visits the change's view of the keys that begin with prefix, from from
+// on, in order.
+func (t *Tx) scan(prefix, from string, visit func(key string, v *slot) bool) error {
+	var mine []string
+	for k, v := range t.mine {
+		if has(k, prefix) && k >= from && v != nil {
+			mine = append(mine, k)
+		}
+	}
+	slices.Sort(mine)
+	going := true
+	err := t.state.scan(prefix, from, func(k string, v *slot) bool {
+		for len(mine) > 0 && mine[0] < k && going {
+			going = visit(mine[0], t.mine[mine[0]])
+			mine = mine[1:]
+		}
+		if !going {
+			return false
+		}
+		if w, ok := t.mine[k]; ok {
+			if w == nil {
+				return true
+			}
+			v = w
+			if len(mine) > 0 && mine[0] == k {
+				mine = mine[1:]
+			}
+		}
+		going = visit(k, v)
+		return going
+	})
+	if err != nil {
+		return err
+	}
+	for ; going && len(mine) > 0; mine = mine[1:] {
+		going = visit(mine[0], t.mine[mine[0]])
+	}
+	return nil
+}
+
+func list[T any](t *Tx, prefix, from string, visit func(key string, rec *T) bool) error {
+	var bad error
+	err := t.scan(prefix, from, func(k string, v *slot) bool {
+		rec, err := decoded[T](v)
+		if err != nil {
+			bad = err
+			return false
+		}
+		return visit(k, rec)
+	})
+	if err == nil {
+		err = bad
+	}
+	return err
+}
+
+func key(c Collection, parts ...string) string {
+	n := 1
+	for _, p := range parts {
+		n += len(p)
+	}
+	b := make([]byte, 1, n)
+	b[0] = byte(c)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return string(b)
+}
+
+func raw(id ID) string { return string(id[:]) }

@@ -1,0 +1,206 @@
+package org
+
+import (
+	"encoding/binary"
+)
+
+// Bounds of the interface.
+const (
+	MaxWallets     = 100
+	MaxPrivateKeys = 1000
+)
+
+// Wallet is a seed with a name. Its accounts are records of their own.
+type Wallet struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Name      string `cbor:"2,keyasint"`
+	Entropy   []byte `cbor:"3,keyasint"` // BIP-39 entropy, sealed once more under the wallet's id
+	Words     uint8  `cbor:"4,keyasint"` // of the mnemonic
+	Accounts  uint64 `cbor:"5,keyasint"` // how many there are
+	LastNo    uint64 `cbor:"6,keyasint"` // number of the newest account ever made
+	Exported  bool   `cbor:"7,keyasint,omitempty"`
+	Imported  bool   `cbor:"8,keyasint,omitempty"`
+	CreatedMs uint64 `cbor:"9,keyasint"`
+	UpdatedMs uint64 `cbor:"10,keyasint"`
+}
+
+// Account is one address of a wallet.
+type Account struct {
+	Wallet    ID     `cbor:"1,keyasint"`
+	No        uint64 `cbor:"2,keyasint"` // from 1, in order of creation
+	Curve     string `cbor:"3,keyasint"` // CURVE_…
+	Path      string `cbor:"4,keyasint"` // as the client wrote it
+	Format    string `cbor:"5,keyasint"` // ADDRESS_FORMAT_…
+	Address   string `cbor:"6,keyasint"`
+	PublicKey string `cbor:"7,keyasint"` // lower-case hex, compressed
+	Name      string `cbor:"8,keyasint,omitempty"`
+	CreatedMs uint64 `cbor:"9,keyasint"`
+	UpdatedMs uint64 `cbor:"10,keyasint"`
+}
+
+// ID is the account's UUID: the first ten bytes of the wallet's with the
+// account's number behind them, so that no index is needed to find it.
+func (a *Account) ID() ID {
+	id := a.Wallet
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], a.No)
+	copy(id[10:], n[2:])
+	return id
+}
+
+// AccountNo takes an account's id apart: its wallet begins with the first ten
+// bytes of id, and no is its number there.
+func AccountNo(id ID) (wallet [10]byte, no uint64) {
+	copy(wallet[:], id[:10])
+	var n [8]byte
+	copy(n[2:], id[10:])
+	return wallet, binary.BigEndian.Uint64(n[:])
+}
+
+// Wallet returns the wallet with this id, or nil.
+func (t *Tx) Wallet(id ID) (*Wallet, error) { return get[Wallet](t, key(collectionWallets, raw(id))) }
+
+// PutWallet stores w.
+func (t *Tx) PutWallet(w *Wallet) error { return put(t, key(collectionWallets, raw(w.ID)), w) }
+
+// DeleteWallet removes the wallet's record, not its accounts.
+func (t *Tx) DeleteWallet(id ID) { t.del(key(collectionWallets, raw(id))) }
+
+// EachWallet visits the wallets in the order of their ids.
+func (t *Tx) EachWallet(visit func(*Wallet) bool) error {
+	return list(t, string([]byte{byte(collectionWallets)}), "", func(_ string, w *Wallet) bool { return visit(w) })
+}
+
+// WalletOfAccount returns the wallet that an account id points into, or nil.
+func (t *Tx) WalletOfAccount(id ID) (*Wallet, uint64, error) {
+	prefix, no := AccountNo(id)
+	var w *Wallet
+	err := list(t, key(collectionWallets, string(prefix[:])), "", func(_ string, rec *Wallet) bool {
+		w = rec
+		return false
+	})
+	return w, no, err
+}
+
+// Account returns account number no of a wallet, or nil.
+func (t *Tx) Account(wallet ID, no uint64) (*Account, error) {
+	return get[Account](t, key(collectionAccounts, raw(wallet), be(no)))
+}
+
+// PutAccount stores a, findable by its address and its path.
+func (t *Tx) PutAccount(a *Account, match string) error {
+	if err := put(t, key(collectionAccounts, raw(a.Wallet), be(a.No)), a); err != nil {
+		return err
+	}
+	if err := put(t, pathKey(a.Wallet, a.Path, a.Curve, a.Format), &numberRecord{a.No}); err != nil {
+		return err
+	}
+	return put(t, key(collectionAddresses, hashed(match), raw(a.Wallet), be(a.No)), &numberRecord{a.No})
+}
+
+// DeleteAccount removes a and what finds it.
+func (t *Tx) DeleteAccount(a *Account, match string) {
+	t.del(key(collectionAccounts, raw(a.Wallet), be(a.No)))
+	t.del(pathKey(a.Wallet, a.Path, a.Curve, a.Format))
+	t.del(key(collectionAddresses, hashed(match), raw(a.Wallet), be(a.No)))
+}
+
+// EachAccount visits a wallet's accounts from number from on, in order.
+func (t *Tx) EachAccount(wallet ID, from uint64, visit func(*Account) bool) error {
+	prefix := key(collectionAccounts, raw(wallet))
+	return list(t, prefix, prefix+be(from), func(_ string, a *Account) bool { return visit(a) })
+}
+
+// AccountAt returns the number of the account at this path, or 0.
+func (t *Tx) AccountAt(wallet ID, path, curve, format string) (uint64, error) {
+	r, err := get[numberRecord](t, pathKey(wallet, path, curve, format))
+	if r == nil {
+		return 0, err
+	}
+	return r.No, nil
+}
+
+// Owner says what an address belongs to: account No of a wallet, or with No 0 a
+// private key.
+type Owner struct {
+	ID ID
+	No uint64
+}
+
+// ByAddress finds what the address with this match key belongs to.
+func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
+	prefix := key(collectionAddresses, hashed(match))
+	err = t.scan(prefix, "", func(k string, _ *slot) bool {
+		rest := k[len(prefix):]
+		if len(rest) == 24 {
+			copy(o.ID[:], rest)
+			o.No = binary.BigEndian.Uint64([]byte(rest[16:]))
+			ok = true
+		}
+		return false
+	})
+	return o, ok, err
+}
+
+// PrivateKey is a key that belongs to no wallet.
+type PrivateKey struct {
+	ID        ID        `cbor:"1,keyasint"`
+	Name      string    `cbor:"2,keyasint"`
+	Curve     string    `cbor:"3,keyasint"`
+	Key       []byte    `cbor:"4,keyasint"` // sealed once more under the key's id
+	PublicKey string    `cbor:"5,keyasint"` // lower-case hex: uncompressed, or 32 bytes for ed25519
+	Addresses []Address `cbor:"6,keyasint,omitempty"`
+	Tags      []ID      `cbor:"7,keyasint,omitempty"`
+	Exported  bool      `cbor:"8,keyasint,omitempty"`
+	Imported  bool      `cbor:"9,keyasint,omitempty"`
+	CreatedMs uint64    `cbor:"10,keyasint"`
+	UpdatedMs uint64    `cbor:"11,keyasint"`
+}
+
+// Address is an address in one format.
+type Address struct {
+	Format  string `cbor:"1,keyasint"`
+	Address string `cbor:"2,keyasint"`
+}
+
+// PrivateKey returns the private key with this id, or nil.
+func (t *Tx) PrivateKey(id ID) (*PrivateKey, error) {
+	return get[PrivateKey](t, key(collectionPrivateKeys, raw(id)))
+}
+
+// PutPrivateKey stores k, findable by the match keys of its addresses.
+func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
+	for _, m := range matches {
+		if err := put(t, key(collectionAddresses, hashed(m), raw(k.ID), be(0)), &numberRecord{0}); err != nil {
+			return err
+		}
+	}
+	return put(t, key(collectionPrivateKeys, raw(k.ID)), k)
+}
+
+// DeletePrivateKey removes k and what finds it.
+func (t *Tx) DeletePrivateKey(k *PrivateKey, matches []string) {
+	t.del(key(collectionPrivateKeys, raw(k.ID)))
+	for _, m := range matches {
+		t.del(key(collectionAddresses, hashed(m), raw(k.ID), be(0)))
+	}
+}
+
+// EachPrivateKey visits the private keys in the order of their ids.
+func (t *Tx) EachPrivateKey(visit func(*PrivateKey) bool) error {
+	return list(t, string([]byte{byte(collectionPrivateKeys)}), "", func(_ string, k *PrivateKey) bool { return visit(k) })
+}
+
+type numberRecord struct {
+	No uint64 `cbor:"1,keyasint"`
+}
+
+func pathKey(wallet ID, path, curve, format string) string {
+	return key(collectionPaths, raw(wallet), hashed(path+"|"+curve+"|"+format))
+}
+
+func be(n uint64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	return string(b[:])
+}

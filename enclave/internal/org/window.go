@@ -1,0 +1,181 @@
+package org
+
+import "fmt"
+
+// A Mark is one activity's fingerprint in the window: the first 16 bytes of the
+// body's SHA-256, the minute it was stamped in, and the entry that holds it.
+type Mark struct {
+	Print  [16]byte
+	Minute uint32 // timestampMs / 60000
+	Seq    uint64
+}
+
+// MarkSize is the encoded size of a mark.
+const MarkSize = 28
+
+// ChunkMarks is how many marks make a full chunk of the window in a snapshot.
+const ChunkMarks = 8192
+
+const (
+	minuteBits = 26
+	minuteMask = 1<<minuteBits - 1
+)
+
+// Window is the set of fingerprints above the floor. Marks are added in the
+// order of entries and dropped only by raising the floor.
+type Window struct {
+	marks map[[16]byte]uint64 // seq << minuteBits | minute
+	full  []Chunk             // full chunks, as the last snapshot holds them
+	tail  []Mark              // behind the full chunks, in order of seq
+	saved Chunk               // what the last snapshot holds of tail
+	floor uint32              // no mark at or below this minute is kept
+	each  map[uint32]int      // how many of marks are of each minute
+}
+
+// A Chunk names a stored run of marks and the newest minute in it.
+type Chunk struct {
+	Ref    Hash   `cbor:"1,keyasint"`
+	Newest uint32 `cbor:"2,keyasint"`
+	N      uint32 `cbor:"3,keyasint"`
+}
+
+// NewWindow is an empty window.
+func NewWindow() *Window { return &Window{marks: map[[16]byte]uint64{}, each: map[uint32]int{}} }
+
+// Len is how many fingerprints are kept.
+func (w *Window) Len() int { return len(w.marks) }
+
+// Above is how many fingerprints raising the floor to this minute would leave.
+func (w *Window) Above(floor uint32) int {
+	n := 0
+	for m, k := range w.each {
+		if m > floor {
+			n += k
+		}
+	}
+	return n
+}
+
+// Bytes is about how much memory the window takes.
+func (w *Window) Bytes() int { return 40*len(w.marks) + 40*cap(w.tail) }
+
+// Find returns the entry that an activity with this fingerprint stands in.
+func (w *Window) Find(print [16]byte) (seq uint64, ok bool) {
+	v, ok := w.marks[print]
+	return v >> minuteBits, ok
+}
+
+// Add puts a mark in. Marks at or below the floor are not kept.
+func (w *Window) Add(m Mark) {
+	w.tail = append(w.tail, m)
+	w.keep(m)
+}
+
+func (w *Window) keep(m Mark) {
+	m.Minute &= minuteMask
+	if m.Minute <= w.floor {
+		return
+	}
+	if old, ok := w.marks[m.Print]; ok {
+		w.each[uint32(old&minuteMask)]--
+	}
+	w.marks[m.Print] = m.Seq<<minuteBits | uint64(m.Minute)
+	w.each[m.Minute]++
+}
+
+// Raise drops the marks of minutes at or below floor. It never goes back.
+func (w *Window) Raise(floor uint32) {
+	if floor <= w.floor {
+		return
+	}
+	w.floor = floor
+	for m := range w.each {
+		if m <= floor {
+			delete(w.each, m)
+		}
+	}
+	for k, v := range w.marks {
+		if uint32(v&minuteMask) <= floor {
+			delete(w.marks, k)
+		}
+	}
+}
+
+// Fold returns what a new snapshot must write: the chunks that are full now
+// and the rest; Chunks tells the names of all once they are Named.
+func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
+	keep := w.full[:0:0]
+	for _, c := range w.full {
+		if c.Newest <= w.floor {
+			dropped = append(dropped, c.Ref)
+			continue
+		}
+		keep = append(keep, c)
+	}
+	w.full = keep
+	if w.saved != (Chunk{}) {
+		dropped = append(dropped, w.saved.Ref)
+		w.saved = Chunk{}
+	}
+	live := w.tail[:0]
+	for _, m := range w.tail {
+		if m.Minute > w.floor {
+			live = append(live, m)
+		}
+	}
+	w.tail = live
+	for rest := w.tail; len(rest) > 0; {
+		n := min(len(rest), ChunkMarks)
+		parts = append(parts, rest[:n])
+		rest = rest[n:]
+	}
+	return parts, dropped
+}
+
+// Named tells under which names the parts of Fold are stored, in order.
+func (w *Window) Named(refs []Hash) {
+	for _, ref := range refs {
+		n := min(len(w.tail), ChunkMarks)
+		if n < ChunkMarks {
+			w.saved = chunkOf(ref, w.tail)
+			return
+		}
+		w.full = append(w.full, chunkOf(ref, w.tail[:n]))
+		w.tail = append([]Mark(nil), w.tail[n:]...)
+	}
+}
+
+func chunkOf(ref Hash, ms []Mark) Chunk {
+	c := Chunk{Ref: ref, N: uint32(len(ms))}
+	for _, m := range ms {
+		c.Newest = max(c.Newest, m.Minute)
+	}
+	return c
+}
+
+// Chunks lists the stored chunks in order; the last one may be short.
+func (w *Window) Chunks() []Chunk {
+	cs := append([]Chunk(nil), w.full...)
+	if w.saved != (Chunk{}) {
+		cs = append(cs, w.saved)
+	}
+	return cs
+}
+
+// Restore puts back the marks of a stored chunk, in the order of Chunks. Call
+// it for every chunk before the first Add.
+func (w *Window) Restore(c Chunk, ms []Mark) error {
+	if int(c.N) != len(ms) || len(w.tail) > 0 {
+		return fmt.Errorf("window chunk of another size")
+	}
+	for _, m := range ms {
+		w.keep(m)
+	}
+	if len(ms) == ChunkMarks {
+		w.full = append(w.full, c)
+		return nil
+	}
+	w.tail = append(w.tail, ms...)
+	w.saved = c
+	return nil
+}

@@ -1,0 +1,104 @@
+package query
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/org"
+)
+
+var activities = []*Query{
+	fetching("get_activity", fetchActivity, answerActivity),
+	fetching("list_activities", fetchActivities, answerActivities),
+}
+
+// ActivityRequest names an activity.
+type ActivityRequest struct {
+	Head
+	ActivityID string `json:"activityId" rule:"required"`
+}
+
+// ActivityStatus is the interface's name of a status.
+type ActivityStatus string
+
+// Valid tells whether s is a status of the interface.
+func (s ActivityStatus) Valid() bool { return org.ParseStatus(string(s)) != 0 }
+
+// ActivityType is the interface's name of a version of a kind.
+type ActivityType string
+
+// Valid tells whether t is a type of the interface, live or not.
+func (t ActivityType) Valid() bool { return activity.KnownType(string(t)) }
+
+// ActivitiesRequest asks for a page of activities.
+type ActivitiesRequest struct {
+	Head
+	FilterByStatus    []ActivityStatus `json:"filterByStatus,omitempty"`
+	PaginationOptions *Pagination      `json:"paginationOptions"`
+	FilterByType      []ActivityType   `json:"filterByType,omitempty"`
+}
+
+func fetchActivity(in *ActivityRequest, r *Request, h History, _ BootProofs) error {
+	e, err := named("activity", "activityId", in.ActivityID, h.Activity)
+	r.entries = []*org.Entry{e}
+	return err
+}
+
+func answerActivity(v *View, r *Request) ([]byte, error) {
+	write, err := writer(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(write([]byte(`{"activity":`), r.entries[0]), '}'), nil
+}
+
+func fetchActivities(in *ActivitiesRequest, r *Request, h History, _ BootProofs) (err error) {
+	var p Page
+	if p.Limit, err = in.PaginationOptions.limit(); err != nil {
+		return err
+	}
+	if p.Before, p.After, err = in.PaginationOptions.cursors(); err != nil {
+		return err
+	}
+	for _, s := range in.FilterByStatus {
+		p.Statuses = append(p.Statuses, org.ParseStatus(string(s)))
+	}
+	for _, t := range in.FilterByType {
+		p.Types = append(p.Types, string(t))
+	}
+	r.entries, err = h.Page(p)
+	return err
+}
+
+func answerActivities(v *View, r *Request) ([]byte, error) {
+	write, err := writer(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(array(nil, `{"activities":`, r.entries, write), '}'), nil
+}
+
+// writer writes activities as the caller sees them.
+func writer(v *View) (func([]byte, *org.Entry) []byte, error) {
+	o, err := v.Organization()
+	if err != nil {
+		return nil, err
+	}
+	us, err := usersInOrder(v)
+	if err != nil {
+		return nil, err
+	}
+	find := func(id org.ID) *org.User {
+		if i := slices.IndexFunc(us, func(u *org.User) bool { return u.ID == id }); i >= 0 {
+			return us[i]
+		}
+		return nil
+	}
+	return func(dst []byte, e *org.Entry) []byte {
+		view := activity.ActivityView{Users: find}
+		if v.Home == nil {
+			view.CanApprove, view.CanReject = activity.Votable(o, e, v.Caller.ID)
+		}
+		return activity.AppendActivity(dst, e, v.ID, view)
+	}, nil
+}

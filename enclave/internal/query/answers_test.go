@@ -1,0 +1,336 @@
+package query_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/org"
+)
+
+func TestWhoami(t *testing.T) {
+	w := newWorld(t)
+	want := object{"organizationId": w.id.String(), "organizationName": "Org", "userId": w.user.ID.String(), "username": "User 1"}
+	if got := w.get("whoami", nil); !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+	// A parent's user is told of home, not of the organization asked about.
+	home := &org.Organization{ID: id('O', 9), Name: "Home"}
+	got, err := w.askAs("whoami", nil, &org.User{ID: id('U', 9), Name: "Parent"}, home)
+	w.must(err)
+	if !reflect.DeepEqual(got, object{"organizationId": home.ID.String(), "organizationName": "Home", "userId": id('U', 9).String(), "username": "Parent"}) {
+		t.Error(got)
+	}
+}
+
+func TestGetOrganizationConfigs(t *testing.T) {
+	w := newWorld(t)
+	want := object{"configs": object{
+		"features": []any{object{"name": "FEATURE_NAME_EMAIL_AUTH"}, object{"name": "FEATURE_NAME_WEBHOOK", "value": "https://example.org"}},
+		"quorum":   object{"threshold": 1.0, "userIds": []any{id('U', 1).String(), id('U', 2).String()}},
+	}}
+	if got := w.get("get_organization_configs", nil); !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	w := newWorld(t)
+	if got := pick(w.get("list_users", nil)["users"], "userName"); !reflect.DeepEqual(got, []string{"User 3", "User 2", "User 1"}) {
+		t.Errorf("not in order of creation: %v", got)
+	}
+	u := w.get("get_user", object{"userId": id('U', 1).String()})["user"].(object)
+	if u["userEmail"] != "u@example.org" || u["userPhoneNumber"] != "+15551234567" || len(u["apiKeys"].([]any)) != 2 || u["userTags"].([]any)[0] != id('T', 1).String() || u["createdAt"].(object)["seconds"] != "9" {
+		t.Error(u)
+	}
+	u = w.get("get_user", object{"userId": strings.ToUpper(id('U', 2).String())})["user"].(object)
+	if _, ok := u["userEmail"]; ok || u["userName"] != "User 2" {
+		t.Error(u)
+	}
+	w.refused("get_user", object{"userId": id('U', 9).String()}, 5, "user not found: "+id('U', 9).String())
+	w.refused("get_user", object{"userId": "User 1"}, 3, "UUID")
+}
+
+func TestAPIKeys(t *testing.T) {
+	w := newWorld(t)
+	k := w.get("get_api_key", object{"apiKeyId": id('L', 2).String()})["apiKey"].(object)
+	if k["apiKeyName"] != "session" || k["expirationSeconds"] != "900" || k["credential"].(object)["publicKey"] != "02cd" {
+		t.Error(k)
+	}
+	k = w.get("get_api_key", object{"apiKeyId": id('K', 2).String()})["apiKey"].(object)
+	if _, ok := k["expirationSeconds"]; ok {
+		t.Error(k)
+	}
+	order := func(l ...org.ID) (ids []string) {
+		for _, i := range l {
+			ids = append(ids, i.String())
+		}
+		return ids
+	}
+	if got := pick(w.get("get_api_keys", nil)["apiKeys"], "apiKeyId"); !reflect.DeepEqual(got, order(id('K', 3), id('K', 2), id('K', 1), id('L', 3), id('L', 2), id('L', 1))) {
+		t.Error(got)
+	}
+	if got := pick(w.get("get_api_keys", object{"userId": id('U', 2).String()})["apiKeys"], "apiKeyId"); !reflect.DeepEqual(got, order(id('K', 2), id('L', 2))) {
+		t.Error(got)
+	}
+	w.refused("get_api_key", object{"apiKeyId": id('K', 9).String()}, 5, "api key not found: "+id('K', 9).String())
+	w.refused("get_api_key", object{"apiKeyId": "x"}, 3, "UUID")
+	w.refused("get_api_keys", object{"userId": id('U', 9).String()}, 5, "user not found")
+	w.refused("get_api_keys", object{"userId": "x"}, 3, "UUID")
+}
+
+func TestPrivateKeys(t *testing.T) {
+	w := newWorld(t)
+	if got := pick(w.get("list_private_keys", nil)["privateKeys"], "privateKeyName"); !reflect.DeepEqual(got, []string{"Key 3", "Key 2", "Key 1"}) {
+		t.Error(got)
+	}
+	k := w.get("get_private_key", object{"privateKeyId": id('P', 2).String()})["privateKey"].(object)
+	if k["exported"] != true || k["imported"] != false || k["curve"] != "CURVE_SECP256K1" || k["privateKeyTags"].([]any)[0] != id('T', 2).String() ||
+		!reflect.DeepEqual(k["addresses"], []any{object{"format": "ADDRESS_FORMAT_ETHEREUM", "address": "0xAb"}}) {
+		t.Error(k)
+	}
+	w.refused("get_private_key", object{"privateKeyId": id('P', 9).String()}, 5, "private key not found")
+}
+
+func TestWallets(t *testing.T) {
+	w := newWorld(t)
+	if got := w.get("list_wallets", nil)["wallets"].([]any); len(got) != 0 {
+		t.Error(got)
+	}
+	w.wallet(1, 5000, 0)
+	w.wallet(2, 4000, 0)
+	w.wallet(3, 5000, 0)
+	if got := pick(w.get("list_wallets", nil)["wallets"], "walletName"); !reflect.DeepEqual(got, []string{"Wallet 2", "Wallet 1", "Wallet 3"}) {
+		t.Error(got)
+	}
+	if got := w.get("get_wallet", object{"walletId": id('W', 1).String()})["wallet"].(object); got["walletName"] != "Wallet 1" || got["exported"] != false {
+		t.Error(got)
+	}
+	w.refused("get_wallet", object{"walletId": id('W', 9).String()}, 5, "wallet not found: "+id('W', 9).String())
+}
+
+func TestGetWalletAccount(t *testing.T) {
+	w := newWorld(t)
+	one := w.wallet(1, 1000, 3)
+	two := w.wallet(2, 2000, 3) // has the same addresses
+	w.change(func(tx *org.Tx) {
+		a := *w.account(one, 4)
+		a.Path, a.Format, a.Address, a.Name = "m/2", "ADDRESS_FORMAT_COMPRESSED", "02aa", "Named"
+		w.must(tx.PutAccount(&a, a.Address))
+	})
+	for _, rec := range []*org.Wallet{one, two} {
+		for _, q := range []object{{"address": address(0xab)}, {"address": "0xabc"}, {"path": "m/9"}, {"path": "m/1", "address": address(2)}, {"address": address(2), "path": "m/2'"}} {
+			q["walletId"] = rec.ID.String()
+			w.refused("get_wallet_account", q, 5, "wallet account not found")
+		}
+		for _, q := range []object{{"address": address(2)}, {"address": strings.Replace(strings.ToLower(address(2)), "0X", "0x", 1)}, {"path": "m/2"}, {"path": "m/2", "address": address(2)}, {"path": "m/2", "address": ""}} {
+			q["walletId"] = rec.ID.String()
+			a := w.get("get_wallet_account", q)["account"].(object)
+			if a["walletId"] != rec.ID.String() || a["address"] != address(2) || a["path"] != "m/2" || a["organizationId"] != w.id.String() || a["publicKey"] != "02aa" || a["walletDetails"] != nil || a["name"] != nil {
+				t.Errorf("%v: %v", q, a)
+			}
+		}
+		w.refused("get_wallet_account", object{"walletId": rec.ID.String()}, 3, "address or path")
+		w.refused("get_wallet_account", object{"walletId": rec.ID.String(), "address": "", "path": nil}, 3, "address or path")
+	}
+	a := w.get("get_wallet_account", object{"walletId": one.ID.String(), "address": "02aa"})["account"].(object)
+	if a["name"] != "Named" {
+		t.Error(a)
+	}
+	w.refused("get_wallet_account", object{"walletId": two.ID.String(), "address": "02aa"}, 5, "wallet account not found")
+	w.refused("get_wallet_account", object{"walletId": id('W', 9).String(), "path": "m/1"}, 5, "wallet not found")
+}
+
+func TestListWalletAccounts(t *testing.T) {
+	w := newWorld(t)
+	late, early, none := w.wallet(1, 9000, 120), w.wallet(2, 1000, 15), w.wallet(3, 5000, 0)
+	w.change(func(tx *org.Tx) { // a gap
+		for no := uint64(20); no < 90; no++ {
+			tx.DeleteAccount(w.account(late, no), "0x"+strings.ToLower(address(int(no))[2:]))
+		}
+	})
+	var all []string
+	for i := uint64(1); i <= 15; i++ {
+		all = append(all, w.account(early, i).ID().String())
+	}
+	for i := uint64(1); i <= 120; i++ {
+		if i < 20 || i >= 90 {
+			all = append(all, w.account(late, i).ID().String())
+		}
+	}
+	ids := func(request object) []string {
+		t.Helper()
+		return pick(w.get("list_wallet_accounts", request)["accounts"], "walletAccountId")
+	}
+	page := func(limit any, more ...string) object {
+		p := object{"limit": limit}
+		for i := 0; i+1 < len(more); i += 2 {
+			p[more[i]] = more[i+1]
+		}
+		return object{"paginationOptions": p}
+	}
+	if got := ids(nil); !reflect.DeepEqual(got, all[:10]) {
+		t.Error(got)
+	}
+	for _, limit := range []int{1, 7, 10, 64, 65, 66, 100} {
+		var got []string
+		request := page(fmt.Sprint(limit))
+		for {
+			l := ids(request)
+			got = append(got, l...)
+			if len(l) < limit {
+				break
+			}
+			request = page(fmt.Sprint(limit), "after", l[len(l)-1])
+		}
+		if !reflect.DeepEqual(got, all) {
+			t.Errorf("by %d: %d rows instead of %d", limit, len(got), len(all))
+		}
+		for _, at := range []int{0, 1, 14, 15, 16, 34, 40, len(all) - 1} {
+			if got := ids(page(fmt.Sprint(limit), "before", all[at])); strings.Join(got, " ") != strings.Join(all[max(0, at-limit):at], " ") {
+				t.Errorf("%d before %d: %d rows", limit, at, len(got))
+			}
+		}
+	}
+	one := page("100")
+	one["walletId"], one["includeWalletDetails"] = early.ID.String(), true
+	l := w.get("list_wallet_accounts", one)["accounts"].([]any)
+	if len(l) != 15 || l[0].(object)["walletDetails"].(object)["walletName"] != "Wallet 2" {
+		t.Error(l)
+	}
+	if got := ids(object{"walletId": none.ID.String(), "includeWalletDetails": false}); len(got) != 0 {
+		t.Error(got)
+	}
+	one["paginationOptions"] = object{"after": all[20]}
+	w.refused("list_wallet_accounts", one, 3, "unknown cursor") // a row of the other wallet
+	for _, limit := range []any{"0", "101", "-1", "x", "1.0", "99999999999999999999", "+5"} {
+		w.refused("list_wallet_accounts", page(limit), 3, "limit must be 1 to 100")
+	}
+	gone := w.account(late, 50).ID().String()
+	for _, c := range []string{"x", id('W', 9).String(), gone, late.ID.String()} {
+		w.refused("list_wallet_accounts", page("5", "after", c), 3, "unknown cursor")
+		w.refused("list_wallet_accounts", page("5", "before", c), 3, "unknown cursor")
+	}
+	w.refused("list_wallet_accounts", page("5", "before", all[3], "after", all[1]), 3, "before and after")
+	w.refused("list_wallet_accounts", object{"walletId": id('W', 9).String()}, 5, "wallet not found")
+}
+
+func TestActivities(t *testing.T) {
+	w := newWorld(t)
+	body := fmt.Sprintf(`{"type":"ACTIVITY_TYPE_UPDATE_WALLET","timestampMs":"1","organizationId":"%s","parameters":{"walletId":"%s"}}`, w.id, id('W', 1))
+	for n := byte(1); n <= 3; n++ {
+		w.entries = append(w.entries, &org.Entry{
+			Activity: id('A', n), Type: "ACTIVITY_TYPE_UPDATE_WALLET", Status: org.StatusCompleted, Body: []byte(body), CreatedMs: 1000, TimeMs: 2000,
+			Votes:  []org.Vote{{ID: id('V', n), User: w.user.ID, UserName: "User 1", PublicKey: "02", Signature: "30", Scheme: "S", CreatedMs: 1000}},
+			Result: []byte(`{"updateWalletResult":{"walletId":"x"}}`),
+			Proofs: []org.Proof{{Key: []byte{4}, Payload: []byte("{}"), Signature: []byte{5}}},
+		})
+	}
+	get := object{"activityId": id('A', 2).String()}
+	a := w.get("get_activity", get)["activity"].(object)
+	if a["id"] != id('A', 2).String() || a["canApprove"] != false || a["canReject"] != true || a["organizationId"] != w.id.String() || len(a["appProofs"].([]any)) != 1 {
+		t.Error(a)
+	}
+	if u := a["votes"].([]any)[0].(object)["user"].(object); len(u["apiKeys"].([]any)) != 2 {
+		t.Error(u)
+	}
+	// Another root member may vote, another user may not, a parent never.
+	for _, c := range []struct {
+		who         byte
+		home        *org.Organization
+		approve, no bool
+	}{{2, nil, true, true}, {3, nil, false, false}, {1, &org.Organization{ID: id('O', 9)}, false, false}} {
+		u, err := w.tx().User(id('U', c.who))
+		w.must(err)
+		m, err := w.askAs("get_activity", get, u, c.home)
+		w.must(err)
+		if a := m["activity"].(object); a["canApprove"] != c.approve || a["canReject"] != c.no {
+			t.Errorf("user %d: %v %v", c.who, a["canApprove"], a["canReject"])
+		}
+	}
+	if p := w.get("list_app_proofs", get)["appProofs"]; !reflect.DeepEqual(p, []any{object{"scheme": "SIGNATURE_SCHEME_EPHEMERAL_KEY_P256", "publicKey": "04", "proofPayload": "{}", "signature": "05"}}) {
+		t.Error(p)
+	}
+	w.entries[0].Proofs = nil
+	if p := w.get("list_app_proofs", object{"activityId": id('A', 1).String()})["appProofs"].([]any); len(p) != 0 {
+		t.Error(p)
+	}
+	for _, op := range []string{"get_activity", "list_app_proofs"} {
+		w.refused(op, object{"activityId": id('A', 9).String()}, 5, "activity not found: "+id('A', 9).String())
+		w.refused(op, object{"activityId": "x"}, 3, "UUID")
+	}
+
+	if got := pick(w.get("list_activities", nil)["activities"], "id"); len(got) != 3 || w.paged.Limit != 10 || w.paged.After != nil || w.paged.Before != nil {
+		t.Errorf("%v %+v", got, w.paged)
+	}
+	w.get("list_activities", object{
+		"filterByStatus": []any{"ACTIVITY_STATUS_COMPLETED", "ACTIVITY_STATUS_FAILED"}, "filterByType": []any{"ACTIVITY_TYPE_CREATE_POLICY_V3"},
+		"paginationOptions": object{"limit": "2", "after": id('A', 1).String()},
+	})
+	if p := w.paged; p.Limit != 2 || *p.After != id('A', 1) || len(p.Statuses) != 2 || p.Statuses[1] != org.StatusFailed || len(p.Types) != 1 || p.Types[0] != "ACTIVITY_TYPE_CREATE_POLICY_V3" {
+		t.Errorf("%+v", p)
+	}
+	w.get("list_activities", object{"paginationOptions": object{"before": id('A', 1).String()}})
+	if p := w.paged; p.Limit != 10 || *p.Before != id('A', 1) {
+		t.Errorf("%+v", p)
+	}
+	for _, bad := range []object{
+		{"filterByStatus": []any{"COMPLETED"}}, {"filterByType": []any{"ACTIVITY_TYPE_X"}}, {"filterByType": "x"},
+		{"paginationOptions": object{"limit": "0"}}, {"paginationOptions": object{"limit": 5}}, {"paginationOptions": object{"after": "x"}},
+		{"paginationOptions": object{"page": "1"}},
+	} {
+		w.refused("list_activities", bad, 3, "")
+	}
+	w.refused("list_activities", object{"paginationOptions": object{"after": id('A', 1).String(), "before": id('A', 2).String()}}, 3, "before and after")
+}
+
+func TestBootProofs(t *testing.T) {
+	w := newWorld(t)
+	w.refused("get_latest_boot_proof", object{"appName": "cloister"}, 5, "boot proof not found")
+	w.proof = []byte(`{"ephemeralPublicKeyHex":"04ab","awsAttestationDocB64":"","qosManifestB64":"","qosManifestEnvelopeB64":"","deploymentLabel":"","enclaveApp":"cloister","owner":"","createdAt":{"seconds":"1","nanos":"0"}}`)
+	for op, q := range map[string]object{"get_latest_boot_proof": {"appName": "cloister"}, "get_boot_proof": {"ephemeralKey": "04AB"}} {
+		if got := w.get(op, q)["bootProof"].(object); got["enclaveApp"] != "cloister" {
+			t.Error(got)
+		}
+	}
+	w.refused("get_latest_boot_proof", object{"appName": "signer"}, 5, "boot proof not found: signer")
+	w.refused("get_latest_boot_proof", object{"appName": "Cloister\n"}, 5, `boot proof not found: Cloister\n`)
+	w.refused("get_boot_proof", object{"ephemeralKey": "04cd" + strings.Repeat("0", 1000)}, 5, "boot proof not found: 04cd")
+}
+
+// Every piece may be missing; answers come once all are there.
+func TestMissingPiecesPassThrough(t *testing.T) {
+	w := newWorld(t)
+	w.wallet(1, 1000, 3)
+	parts, _, err := w.state.Fold()
+	w.must(err)
+	stored := map[org.Hash][]org.Write{}
+	for i, p := range parts {
+		h := org.Hash{byte(i + 1)}
+		p.Named(h)
+		stored[h] = p.Records()
+	}
+	for _, c := range []struct {
+		op string
+		q  object
+	}{{"list_wallet_accounts", nil}, {"get_wallet_account", object{"walletId": id('W', 1).String(), "path": "m/1"}}} {
+		w.state.Shed()
+		n := 0
+		for {
+			_, err := w.ask(c.op, c.q)
+			if err == nil {
+				break
+			}
+			m, ok := err.(*org.Missing)
+			if !ok || n > len(stored) {
+				t.Fatal(err)
+			}
+			w.must(w.state.Install(m.Piece, stored[m.Piece]))
+			n++
+		}
+		if n == 0 {
+			t.Errorf("%s missed nothing", c.op)
+		}
+	}
+}

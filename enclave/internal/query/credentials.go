@@ -1,0 +1,71 @@
+package query
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+var credentials = []*Query{
+	query("get_api_key", getAPIKey),
+	query("get_api_keys", getAPIKeys),
+}
+
+// APIKeyRequest names an API key.
+type APIKeyRequest struct {
+	Head
+	APIKeyID string `json:"apiKeyId" rule:"required"`
+}
+
+// APIKeysRequest asks for the API keys of all users or of one.
+type APIKeysRequest struct {
+	Head
+	UserID *string `json:"userId"`
+}
+
+func getAPIKey(v *View, in *APIKeyRequest) ([]byte, error) {
+	want, err := id("apiKeyId", in.APIKeyID)
+	if err != nil {
+		return nil, err
+	}
+	var found *org.APIKey
+	err = v.EachUser(func(u *org.User) bool {
+		if i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == want }); i >= 0 {
+			found = &u.APIKeys[i]
+		}
+		return found == nil
+	})
+	if err == nil && found == nil {
+		err = fault.New(fault.NotFound, "api key not found: %s", want)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(activity.AppendAPIKey([]byte(`{"apiKey":`), found), '}'), nil
+}
+
+func getAPIKeys(v *View, in *APIKeysRequest) ([]byte, error) {
+	var of []*org.User
+	if in.UserID != nil && *in.UserID != "" {
+		u, err := named("user", "userId", *in.UserID, v.User)
+		if err != nil {
+			return nil, err
+		}
+		of = append(of, u)
+	} else {
+		var err error
+		if of, err = usersInOrder(v); err != nil {
+			return nil, err
+		}
+	}
+	var ks []*org.APIKey
+	for _, u := range of {
+		for i := range u.APIKeys {
+			ks = append(ks, &u.APIKeys[i])
+		}
+	}
+	slices.SortStableFunc(ks, func(a, b *org.APIKey) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	return append(array(nil, `{"apiKeys":`, ks, activity.AppendAPIKey), '}'), nil
+}

@@ -1,0 +1,334 @@
+package query_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/activity/apitest"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/query"
+)
+
+var api = apitest.Load()
+
+// liveOps are what this release answers; every other query of the interface is
+// UNIMPLEMENTED.
+var liveOps = strings.Fields(`whoami get_organization_configs get_user list_users get_api_key get_api_keys get_wallet list_wallets
+	get_wallet_account list_wallet_accounts get_private_key list_private_keys get_activity list_activities list_app_proofs
+	get_boot_proof get_latest_boot_proof`)
+
+func code(err error) fault.Code {
+	if e := fault.Of(err); e != nil {
+		return e.Code
+	}
+	return 0
+}
+
+func TestEveryQueryIsLiveOrUnimplemented(t *testing.T) {
+	n := 0
+	for _, o := range api.Operations {
+		q, err := query.Lookup(o.Name)
+		switch {
+		case o.Kind != "query":
+			if code(err) != fault.NotFound || query.KnownOp(o.Name) {
+				t.Errorf("%s: %v", o.Name, err)
+			}
+		case slices.Contains(liveOps, o.Name):
+			n++
+			if err != nil || q.Op != o.Name {
+				t.Errorf("%s: %v", o.Name, err)
+			}
+		case code(err) != fault.Unimplemented || err.Error() != "UNIMPLEMENTED: "+o.Name || !query.KnownOp(o.Name):
+			t.Errorf("%s: %v", o.Name, err)
+		}
+	}
+	if n != len(liveOps) || len(query.Live()) != n {
+		t.Errorf("%d of %d live", n, len(query.Live()))
+	}
+	for _, op := range []string{"", "Whoami", "get_users", "create_wallet"} {
+		if _, err := query.Lookup(op); code(err) != fault.NotFound {
+			t.Errorf("%q: %v", op, err)
+		}
+	}
+}
+
+func endpoint(op string) apitest.Endpoint { return api.Endpoints["/public/v1/query/"+op] }
+
+func TestRequestsFollowTheDescription(t *testing.T) {
+	for op, q := range query.Live() {
+		for _, wrong := range api.Request(endpoint(op).Request, q.Shape(), nil) {
+			t.Errorf("%s: %s", op, wrong)
+		}
+	}
+}
+
+// world is an organization with something of everything.
+type world struct {
+	t       *testing.T
+	id      org.ID
+	state   *org.State
+	user    *org.User
+	entries []*org.Entry // newest first
+	proof   []byte
+	paged   query.Page // what was asked last
+}
+
+func id(kind, n byte) org.ID { return org.ID{kind, 0, 0, n, 0, 0, 0x40, 0, 0x80, 0, kind, n} }
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, id: id('O', 1), state: org.NewState()}
+	w.change(func(tx *org.Tx) {
+		for n := byte(1); n <= 3; n++ { // ids and times run against each other
+			u := &org.User{ID: id('U', n), Name: fmt.Sprint("User ", n), CreatedMs: 10_000 - uint64(n)*1000, UpdatedMs: 20_000, APIKeys: []org.APIKey{
+				{ID: id('K', n), Name: "key", PublicKey: "02ab", Type: "CREDENTIAL_TYPE_API_KEY_P256", CreatedMs: 30_000 - uint64(n)*1000, UpdatedMs: 30_000},
+				{ID: id('L', n), Name: "session", PublicKey: "02cd", Type: "CREDENTIAL_TYPE_API_KEY_P256", CreatedMs: 40_000 - uint64(n)*1000, UpdatedMs: 40_000, ExpirationSeconds: 900},
+			}}
+			if n == 1 {
+				u.Email, u.Phone, u.Tags = "u@example.org", "+15551234567", []org.ID{id('T', 1)}
+			}
+			w.must(tx.PutUser(u))
+			k := &org.PrivateKey{ID: id('P', n), Name: fmt.Sprint("Key ", n), Curve: "CURVE_SECP256K1", PublicKey: "04aa", CreatedMs: 9_000 - uint64(n)*1000, UpdatedMs: 9_000}
+			if n == 2 {
+				k.Addresses, k.Tags, k.Exported = []org.Address{{Format: "ADDRESS_FORMAT_ETHEREUM", Address: "0xAb"}}, []org.ID{id('T', 2)}, true
+			}
+			w.must(tx.PutPrivateKey(k, nil))
+		}
+		w.must(tx.PutOrganization(&org.Organization{ID: w.id, Name: "Org", RootUsers: []org.ID{id('U', 1), id('U', 2)}, Threshold: 1, Users: 3, CreatedMs: 1, UpdatedMs: 1,
+			Features: map[string]string{"FEATURE_NAME_WEBHOOK": "https://example.org", "FEATURE_NAME_EMAIL_AUTH": ""}}))
+	})
+	w.user, _ = w.tx().User(id('U', 1))
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) tx() *org.Tx { return org.Begin(w.id, w.state, 1_000_000) }
+
+// change applies encoded writes, as the ledger does.
+func (w *world) change(f func(*org.Tx)) {
+	tx := w.tx()
+	f(tx)
+	ws, err := tx.Writes()
+	w.must(err)
+	w.state.Apply(ws)
+}
+
+// wallet stores a wallet of n accounts, all at the paths m/1 to m/n.
+func (w *world) wallet(n byte, createdMs uint64, accounts int) *org.Wallet {
+	rec := &org.Wallet{ID: id('W', n), Name: fmt.Sprint("Wallet ", n), Accounts: uint64(accounts), LastNo: uint64(accounts), CreatedMs: createdMs, UpdatedMs: createdMs}
+	w.change(func(tx *org.Tx) {
+		w.must(tx.PutWallet(rec))
+		for i := 1; i <= accounts; i++ {
+			w.must(tx.PutAccount(w.account(rec, uint64(i)), chain.MatchKey(address(i))))
+		}
+	})
+	return rec
+}
+
+func address(i int) string { return fmt.Sprintf("0x%040X", i) }
+
+func (w *world) account(rec *org.Wallet, no uint64) *org.Account {
+	return &org.Account{Wallet: rec.ID, No: no, Curve: "CURVE_SECP256K1", Path: fmt.Sprintf("m/%d", no), Format: "ADDRESS_FORMAT_ETHEREUM",
+		Address: address(int(no)), PublicKey: "02aa", CreatedMs: 1000 * no, UpdatedMs: 1000 * no}
+}
+
+// Activity and Page are a history in memory.
+func (w *world) Activity(id org.ID) (*org.Entry, error) {
+	for _, e := range w.entries {
+		if e.Activity == id {
+			return e, nil
+		}
+	}
+	return nil, nil
+}
+
+func (w *world) Page(p query.Page) ([]*org.Entry, error) {
+	w.paged = p
+	return w.entries[:min(p.Limit, len(w.entries))], nil
+}
+
+func (w *world) Latest() ([]byte, error) { return w.proof, nil }
+
+func (w *world) ByKey(key string) ([]byte, error) {
+	if key == "04ab" {
+		return w.proof, nil
+	}
+	return nil, nil
+}
+
+type object = map[string]any
+
+// ask answers a query as the user and checks the form of the answer.
+func (w *world) ask(op string, request object) (object, error) {
+	w.t.Helper()
+	return w.askAs(op, request, w.user, nil)
+}
+
+func (w *world) askAs(op string, request object, caller *org.User, home *org.Organization) (object, error) {
+	w.t.Helper()
+	q, err := query.Lookup(op)
+	w.must(err)
+	full := object{"organizationId": w.id.String()}
+	for k, v := range request {
+		full[k] = v
+	}
+	body, _ := json.Marshal(full)
+	r, err := q.Decode(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Fetch(w, w); err != nil {
+		return nil, err
+	}
+	b, err := r.Answer(&query.View{Tx: w.tx(), Caller: caller, Home: home})
+	if err != nil {
+		return nil, err
+	}
+	for _, wrong := range api.Check(endpoint(op).Response, b) {
+		w.t.Errorf("%s: %s", op, wrong)
+	}
+	var m object
+	w.must(json.Unmarshal(b, &m))
+	return m, nil
+}
+
+func (w *world) get(op string, request object) object {
+	w.t.Helper()
+	m, err := w.ask(op, request)
+	if err != nil {
+		w.t.Fatalf("%s: %v", op, err)
+	}
+	return m
+}
+
+func (w *world) refused(op string, request object, want fault.Code, says string) {
+	w.t.Helper()
+	_, err := w.ask(op, request)
+	if code(err) != want || !strings.Contains(err.Error(), says) {
+		w.t.Errorf("%s %v: %v, want %d %q", op, request, err, want, says)
+	}
+}
+
+// pick lists one member of every element.
+func pick(l any, member string) []string {
+	var out []string
+	for _, e := range l.([]any) {
+		out = append(out, e.(object)[member].(string))
+	}
+	return out
+}
+
+func TestParseHead(t *testing.T) {
+	want := id('O', 1)
+	for _, body := range []string{
+		`{"organizationId":"%s"}`, ` {"x":{"organizationId":"y"},"organization_id":"%s","z":[1]} `, `{"unknown":null,"organizationId":"%s","a":1e5}`,
+	} {
+		got, err := query.ParseHead([]byte(fmt.Sprintf(body, want)))
+		if err != nil || got != want {
+			t.Errorf("%s: %v %v", body, got, err)
+		}
+	}
+	for _, body := range []string{"", "{}", "[]", "null", `"x"`, `{"organizationId":7}`, `{"organizationId":"x"}`, `{"organizationId":null}`, `{"organizationId":"%s"`,
+		`{"organizationId":"%s","organizationId":"%s"}`, `{"organizationId":["%s"]}`, `{}}{"organizationId":"%s"`, `{"organizationId":"%s"},"body":{}`, strings.Repeat("[", 1000)} {
+		body = strings.ReplaceAll(body, "%s", want.String())
+		if _, err := query.ParseHead([]byte(body)); code(err) != fault.InvalidArgument {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestRequestsAreStrict(t *testing.T) {
+	n := 0
+	for op := range query.Live() {
+		w := newWorld(t)
+		full := object{}
+		for name, notation := range api.Types[endpoint(op).Request] {
+			if name == "organizationId" {
+				continue
+			}
+			f := apitest.Parse(notation)
+			if f.Required {
+				full[name] = id('U', 1).String()
+			}
+		}
+		for name := range full {
+			without := object{}
+			for k, v := range full {
+				if k != name {
+					without[k] = v
+				}
+			}
+			w.refused(op, without, 3, "missing field `"+name+"`")
+			without[name] = 7
+			w.refused(op, without, 3, name)
+			without[name] = ""
+			w.refused(op, without, 3, name)
+			n++
+		}
+		full["unheardOf"] = nil
+		w.refused(op, full, 3, "unheardOf")
+		delete(full, "unheardOf")
+		full["organizationId"] = nil
+		w.refused(op, full, 3, "missing field `organizationId`")
+	}
+	if n < 8 {
+		t.Errorf("%d required members", n)
+	}
+}
+
+func FuzzHead(f *testing.F) {
+	f.Add([]byte(`{"organizationId":"6ba7b810-9dad-41d1-80b4-00c04fd430c8","a":[{}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := query.ParseHead(body)
+		if err != nil {
+			if code(err) != fault.InvalidArgument {
+				t.Fatal(err)
+			}
+			return
+		}
+		var m map[string]json.RawMessage
+		if json.Unmarshal(body, &m) != nil || got.Zero() {
+			t.Fatalf("%q has a head", body)
+		}
+	})
+}
+
+func FuzzRequest(f *testing.F) {
+	ops := slices.Sorted(slices.Values(liveOps))
+	for i := range ops {
+		f.Add(uint8(i), []byte(`{"organizationId":"x","userId":"y","paginationOptions":{"limit":"5"},"filterByType":["ACTIVITY_TYPE_CREATE_WALLET"]}`))
+	}
+	f.Fuzz(func(t *testing.T, i uint8, body []byte) {
+		w := newWorld(t)
+		w.wallet(1, 1, 3)
+		q, err := query.Lookup(ops[int(i)%len(ops)])
+		w.must(err)
+		r, err := q.Decode(body)
+		if err == nil {
+			err = r.Fetch(w, w)
+		}
+		var b []byte
+		if err == nil {
+			b, err = r.Answer(&query.View{Tx: w.tx(), Caller: w.user})
+		}
+		if err != nil {
+			if fault.Of(err) == nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if wrong := api.Check(endpoint(q.Op).Response, b); len(wrong) > 0 && q.Op != "get_latest_boot_proof" {
+			t.Fatalf("%s: %q", b, wrong)
+		}
+	})
+}

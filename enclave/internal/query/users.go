@@ -1,0 +1,46 @@
+package query
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/org"
+)
+
+var users = []*Query{
+	query("get_user", getUser),
+	query("list_users", listUsers),
+}
+
+// UserRequest names a user.
+type UserRequest struct {
+	Head
+	UserID string `json:"userId" rule:"required"`
+}
+
+func getUser(v *View, in *UserRequest) ([]byte, error) {
+	u, err := named("user", "userId", in.UserID, v.User)
+	if err != nil {
+		return nil, err
+	}
+	return append(activity.AppendUser([]byte(`{"user":`), u), '}'), nil
+}
+
+func listUsers(v *View, _ *OrganizationRequest) ([]byte, error) {
+	us, err := usersInOrder(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(array(nil, `{"users":`, us, activity.AppendUser), '}'), nil
+}
+
+// usersInOrder are all users, in order of creation.
+func usersInOrder(v *View) ([]*org.User, error) {
+	var us []*org.User
+	err := v.EachUser(func(u *org.User) bool {
+		us = append(us, u)
+		return true
+	})
+	slices.SortFunc(us, func(a, b *org.User) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	return us, err
+}

@@ -1,0 +1,301 @@
+package query
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+var wallets = []*Query{
+	query("get_wallet", getWallet),
+	query("list_wallets", listWallets),
+	query("get_wallet_account", getWalletAccount),
+	query("list_wallet_accounts", listWalletAccounts),
+}
+
+// WalletRequest names a wallet.
+type WalletRequest struct {
+	Head
+	WalletID string `json:"walletId" rule:"required"`
+}
+
+// WalletAccountRequest names an account of a wallet by its address, its path or
+// both.
+type WalletAccountRequest struct {
+	Head
+	WalletID string  `json:"walletId" rule:"required"`
+	Address  *string `json:"address"`
+	Path     *string `json:"path"`
+}
+
+// WalletAccountsRequest asks for a page of the accounts of one wallet or of all.
+type WalletAccountsRequest struct {
+	Head
+	WalletID             *string     `json:"walletId"`
+	IncludeWalletDetails *bool       `json:"includeWalletDetails"`
+	PaginationOptions    *Pagination `json:"paginationOptions"`
+}
+
+func getWallet(v *View, in *WalletRequest) ([]byte, error) {
+	w, err := named("wallet", "walletId", in.WalletID, v.Wallet)
+	if err != nil {
+		return nil, err
+	}
+	return append(appendWallet([]byte(`{"wallet":`), w), '}'), nil
+}
+
+func listWallets(v *View, _ *OrganizationRequest) ([]byte, error) {
+	ws, err := walletsInOrder(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(array(nil, `{"wallets":`, ws, appendWallet), '}'), nil
+}
+
+// walletsInOrder are all wallets, in order of creation.
+func walletsInOrder(v *View) ([]*org.Wallet, error) {
+	var ws []*org.Wallet
+	err := v.EachWallet(func(w *org.Wallet) bool {
+		ws = append(ws, w)
+		return true
+	})
+	slices.SortFunc(ws, func(a, b *org.Wallet) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	return ws, err
+}
+
+func appendWallet(dst []byte, w *org.Wallet) []byte {
+	dst = ident(dst, `{"walletId":`, w.ID)
+	dst = text(dst, `,"walletName":`, w.Name)
+	dst = times(dst, w.CreatedMs, w.UpdatedMs)
+	dst = flag(dst, `,"exported":`, w.Exported)
+	return append(flag(dst, `,"imported":`, w.Imported), '}')
+}
+
+func getWalletAccount(v *View, in *WalletAccountRequest) ([]byte, error) {
+	w, err := named("wallet", "walletId", in.WalletID, v.Wallet)
+	if err != nil {
+		return nil, err
+	}
+	byAddress := in.Address != nil && *in.Address != ""
+	byPath := in.Path != nil && *in.Path != ""
+	var a *org.Account
+	switch {
+	case byAddress:
+		if a, err = accountWith(v, w, *in.Address); a != nil && byPath && a.Path != *in.Path {
+			a = nil
+		}
+	case byPath:
+		a, err = accountAt(v, w, *in.Path)
+	default:
+		return nil, fault.New(fault.InvalidArgument, "invalid request body: address or path must be set")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		return nil, fault.New(fault.NotFound, "wallet account not found: in wallet %s", w.ID)
+	}
+	return append(appendAccount([]byte(`{"account":`), v.ID, a, nil), '}'), nil
+}
+
+// accountWith finds the account of w that has an address, nil if none has.
+func accountWith(v *View, w *org.Wallet, address string) (a *org.Account, err error) {
+	match := chain.MatchKey(address)
+	owner, ok, err := v.ByAddress(match)
+	switch {
+	case err != nil || !ok:
+		return nil, err
+	case owner.ID == w.ID:
+		return v.Account(w.ID, owner.No)
+	}
+	// The address belongs to another wallet as well.
+	err = v.EachAccount(w.ID, 0, func(b *org.Account) bool {
+		if chain.MatchKey(b.Address) == match {
+			a = b
+		}
+		return a == nil
+	})
+	return a, err
+}
+
+// accountAt finds the first account of w at a path, nil if there is none.
+func accountAt(v *View, w *org.Wallet, path string) (*org.Account, error) {
+	var first uint64
+	for f := chain.Uncompressed; len(chain.CurvesFor(f)) > 0; f++ {
+		for _, c := range chain.CurvesFor(f) {
+			no, err := v.AccountAt(w.ID, path, c.String(), f.String())
+			if err != nil {
+				return nil, err
+			}
+			if no != 0 && (first == 0 || no < first) {
+				first = no
+			}
+		}
+	}
+	if first == 0 {
+		return nil, nil
+	}
+	return v.Account(w.ID, first)
+}
+
+// appendAccount writes a WalletAccount object, with its wallet unless that is nil.
+func appendAccount(dst []byte, organization org.ID, a *org.Account, w *org.Wallet) []byte {
+	dst = ident(dst, `{"walletAccountId":`, a.ID())
+	dst = ident(dst, `,"organizationId":`, organization)
+	dst = ident(dst, `,"walletId":`, a.Wallet)
+	dst = text(dst, `,"curve":`, a.Curve)
+	dst = append(dst, `,"pathFormat":"PATH_FORMAT_BIP32"`...)
+	dst = text(dst, `,"path":`, a.Path)
+	dst = text(dst, `,"addressFormat":`, a.Format)
+	dst = text(dst, `,"address":`, a.Address)
+	dst = times(dst, a.CreatedMs, a.UpdatedMs)
+	dst = text(dst, `,"publicKey":`, a.PublicKey)
+	if w != nil {
+		dst = appendWallet(append(dst, `,"walletDetails":`...), w)
+	}
+	if a.Name != "" {
+		dst = text(dst, `,"name":`, a.Name)
+	}
+	return append(dst, '}')
+}
+
+// row is an account with its wallet.
+type row struct {
+	w *org.Wallet
+	a *org.Account
+}
+
+func listWalletAccounts(v *View, in *WalletAccountsRequest) ([]byte, error) {
+	ws, err := walletsOf(v, in.WalletID)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := in.PaginationOptions.limit()
+	if err != nil {
+		return nil, err
+	}
+	before, after, err := in.PaginationOptions.cursors()
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	switch {
+	case before != nil:
+		rows, err = accountsBefore(v, ws, *before, limit)
+	case after != nil:
+		rows, err = accountsAfter(v, ws, *after, limit)
+	default:
+		rows, err = accountsFrom(v, ws, 0, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	detailed := in.IncludeWalletDetails != nil && *in.IncludeWalletDetails
+	dst := array(nil, `{"accounts":`, rows, func(dst []byte, r row) []byte {
+		if !detailed {
+			r.w = nil
+		}
+		return appendAccount(dst, v.ID, r.a, r.w)
+	})
+	return append(dst, '}'), nil
+}
+
+// walletsOf are the wallets whose accounts are listed, in their order.
+func walletsOf(v *View, walletID *string) ([]*org.Wallet, error) {
+	if walletID == nil || *walletID == "" {
+		return walletsInOrder(v)
+	}
+	w, err := named("wallet", "walletId", *walletID, v.Wallet)
+	return []*org.Wallet{w}, err
+}
+
+// place finds the row that a cursor names: its wallet's place in ws, its number.
+func place(v *View, ws []*org.Wallet, cursor org.ID, field string) (int, uint64, error) {
+	w, no, err := v.WalletOfAccount(cursor)
+	if err != nil {
+		return 0, 0, err
+	}
+	if w == nil {
+		return 0, 0, unknownCursor(field)
+	}
+	a, err := v.Account(w.ID, no)
+	if err != nil {
+		return 0, 0, err
+	}
+	i := slices.IndexFunc(ws, func(x *org.Wallet) bool { return x.ID == w.ID })
+	if a == nil || i < 0 {
+		return 0, 0, unknownCursor(field)
+	}
+	return i, no, nil
+}
+
+func accountsAfter(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, error) {
+	i, no, err := place(v, ws, cursor, "paginationOptions.after")
+	if err != nil {
+		return nil, err
+	}
+	return accountsFrom(v, ws[i:], no+1, limit)
+}
+
+// accountsFrom are the first accounts of wallets, those of the first wallet
+// from a number on.
+func accountsFrom(v *View, ws []*org.Wallet, from uint64, limit int) ([]row, error) {
+	var rows []row
+	for _, w := range ws {
+		err := v.EachAccount(w.ID, from, func(a *org.Account) bool {
+			rows = append(rows, row{w, a})
+			return len(rows) < limit
+		})
+		if err != nil || len(rows) == limit {
+			return rows, err
+		}
+		from = 0
+	}
+	return rows, nil
+}
+
+func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, error) {
+	i, end, err := place(v, ws, cursor, "paginationOptions.before")
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for ; i >= 0 && len(rows) < limit; i-- {
+		above, err := lastBelow(v, ws[i], end, limit-len(rows))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(above, rows...)
+		if i > 0 {
+			end = ws[i-1].LastNo + 1
+		}
+	}
+	return rows, nil
+}
+
+// lastBelow are the last accounts of w with numbers below end. Numbers of
+// deleted accounts are missing, so the stretch looked at grows until it holds
+// enough.
+func lastBelow(v *View, w *org.Wallet, end uint64, limit int) ([]row, error) {
+	for stretch := uint64(limit); ; stretch *= 2 {
+		from := uint64(0)
+		if end > stretch {
+			from = end - stretch
+		}
+		var rows []row
+		err := v.EachAccount(w.ID, from, func(a *org.Account) bool {
+			if a.No < end {
+				rows = append(rows, row{w, a})
+			}
+			return a.No < end
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) >= limit || from == 0 {
+			return rows[max(0, len(rows)-limit):], nil
+		}
+	}
+}

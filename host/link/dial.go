@@ -1,0 +1,93 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/mdlayher/vsock"
+)
+
+// errAddress says how an address must look.
+var errAddress = errors.New("want vsock://CID:PORT, tcp://HOST:PORT or unix:PATH")
+
+// Dial connects to an enclave: vsock://CID:PORT in production, tcp://HOST:PORT
+// for the simulator, unix:PATH for tests. Over TCP anyone on the way can read
+// what the host can read; use it on one machine only.
+func Dial(ctx context.Context, address string) (net.Conn, error) {
+	network, where, err := split(address)
+	if err != nil {
+		return nil, err
+	}
+	if network == "vsock" {
+		cid, port, err := vsockAddress(where)
+		if err != nil {
+			return nil, err
+		}
+		c, err := vsock.DialContext(ctx, cid, port, nil)
+		if err != nil {
+			return nil, fmt.Errorf("dialing %s: %w", address, err)
+		}
+		return c, nil
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, where)
+}
+
+// Listen is the other end of Dial, for the simulator and for tests. With vsock
+// the CID must be that of this machine. A socket file left behind is removed.
+func Listen(address string) (net.Listener, error) {
+	network, where, err := split(address)
+	if err != nil {
+		return nil, err
+	}
+	switch network {
+	case "vsock":
+		cid, port, err := vsockAddress(where)
+		if err != nil {
+			return nil, err
+		}
+		l, err := vsock.ListenContextID(cid, port, nil)
+		if err != nil {
+			return nil, fmt.Errorf("listening on %s: %w", address, err)
+		}
+		return l, nil
+	case "unix":
+		if f, err := os.Lstat(where); err == nil && f.Mode()&os.ModeSocket != 0 {
+			_ = os.Remove(where) // if it cannot be removed, Listen says so
+		}
+	}
+	return net.Listen(network, where)
+}
+
+func split(address string) (network, where string, err error) {
+	if where, ok := strings.CutPrefix(address, "unix:"); ok {
+		where = strings.TrimPrefix(where, "//")
+		if where == "" {
+			return "", "", fmt.Errorf("address %q: %w", address, errAddress)
+		}
+		return "unix", where, nil
+	}
+	network, where, ok := strings.Cut(address, "://")
+	if !ok || (network != "vsock" && network != "tcp") {
+		return "", "", fmt.Errorf("address %q: %w", address, errAddress)
+	}
+	if _, port, err := net.SplitHostPort(where); err != nil || port == "" {
+		return "", "", fmt.Errorf("address %q: %w", address, errAddress)
+	}
+	return network, where, nil
+}
+
+func vsockAddress(where string) (cid, port uint32, err error) {
+	a, b, _ := net.SplitHostPort(where) // split looked already
+	x, errA := strconv.ParseUint(a, 10, 32)
+	y, errB := strconv.ParseUint(b, 10, 32)
+	if errA != nil || errB != nil {
+		return 0, 0, fmt.Errorf("address %q: %w", "vsock://"+where, errAddress)
+	}
+	return uint32(x), uint32(y), nil
+}

@@ -1,0 +1,294 @@
+// Package link keeps the host's connections to the enclave: it carries calls
+// in, and serves the enclave's batches, loads and snapshots from the store.
+//
+// What it promises:
+//
+//   - Every connection is dialed anew, with a growing pause, as long as Run
+//     runs; a restarted enclave is found again by itself.
+//   - A call whose answer did not come is ErrUnavailable: it may or may not
+//     have been done. Sending the same body again is safe.
+//   - A reply is handed out only to the call whose body it names.
+//   - A store that fails is answered with "failed", which the enclave reads as
+//     "unknown". The reason stays in the host's log.
+//   - A write that reached the store runs to its end, or to StoreTimeout, even
+//     if the connection is lost meanwhile.
+package link
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Connections beside those for calls.
+const (
+	stores    = 1
+	loads     = 2
+	snapshots = 1
+)
+
+// Pauses between attempts to dial.
+const (
+	firstPause  = 50 * time.Millisecond
+	longPause   = 2 * time.Second
+	dialTimeout = 5 * time.Second
+)
+
+// Errors of Call.
+var (
+	// ErrUnavailable: no enclave, no room, or no answer. The call may have
+	// been done.
+	ErrUnavailable = errors.New("enclave unavailable")
+	// ErrWrongReply: the enclave's answer makes no sense or belongs to another
+	// request.
+	ErrWrongReply = errors.New("reply does not belong to the request")
+)
+
+// A Store is what the enclave's questions are answered from.
+type Store interface {
+	store.Writer
+	store.Loader
+	store.Finder
+}
+
+// An Observer is told what happens; it must be quick. Kind is a short word
+// such as "batch" or "load_organization".
+type Observer interface {
+	Batch(entries, bytes int, verdict wire.Verdict)
+	Stored(kind string, took time.Duration, failed bool)
+}
+
+// Options of a Link. All are needed but Calls, Observer and Dial.
+type Options struct {
+	Address      string        // of the enclave, see Dial
+	Calls        int           // connections for calls; 0 means 1
+	StoreTimeout time.Duration // for one question to the store
+	Store        Store
+	Log          *slog.Logger
+	Observer     Observer
+	Now          func() time.Time
+	// Pause waits for d or until ctx ends.
+	Pause func(ctx context.Context, d time.Duration)
+	Dial  func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// Stats are counts over all connections.
+type Stats struct {
+	Connected int    // connections that stand
+	Wanted    int    // connections there should be
+	InFlight  int    // calls without reply
+	Late      uint64 // replies that came after their caller had left
+	Dials     uint64 // connections made
+	Breaches  uint64 // connections cut because the enclave broke the protocol
+	Wrong     uint64 // replies that were not to the call's body
+}
+
+// A slot is the place of one connection.
+type slot struct {
+	role wire.Role
+	conn atomic.Pointer[wire.Conn]
+}
+
+// A Link is the host's side of all connections to one enclave.
+type Link struct {
+	o        Options
+	slots    []*slot // those for calls first
+	turn     atomic.Uint64
+	late     atomic.Uint64
+	dials    atomic.Uint64
+	breaches atomic.Uint64
+	wrong    atomic.Uint64
+}
+
+// New makes a Link; Run connects it.
+func New(o Options) (*Link, error) {
+	if _, _, err := split(o.Address); err != nil && o.Dial == nil {
+		return nil, err
+	}
+	if o.Store == nil || o.Log == nil || o.Now == nil || o.Pause == nil || o.StoreTimeout <= 0 {
+		return nil, errors.New("link: incomplete options")
+	}
+	if o.Calls == 0 {
+		o.Calls = 1
+	}
+	if o.Calls < 0 || o.Calls > MaxCalls {
+		return nil, fmt.Errorf("%d connections for calls, want 1 to %d", o.Calls, MaxCalls)
+	}
+	if o.Dial == nil {
+		o.Dial = Dial
+	}
+	l := &Link{o: o}
+	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots} {
+		for range n {
+			l.slots = append(l.slots, &slot{role: wire.Role(role)})
+		}
+	}
+	return l, nil
+}
+
+// MaxCalls bounds Options.Calls.
+const MaxCalls = 16
+
+// Run keeps the connections until ctx ends and then closes them.
+func (l *Link) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, s := range l.slots {
+		all.Go(func() { l.keep(ctx, s) })
+	}
+	all.Wait()
+}
+
+// keep dials one slot's connection, waits for its end, and dials again.
+func (l *Link) keep(ctx context.Context, s *slot) {
+	pause, told := firstPause, false
+	for ctx.Err() == nil {
+		conn, err := l.connect(ctx, s.role)
+		if err != nil {
+			if !told && ctx.Err() == nil {
+				told = true // once for each absence
+				l.o.Log.Warn("enclave not reached", "role", s.role, "error", err)
+			}
+			l.o.Pause(ctx, pause)
+			pause = min(2*pause, longPause)
+			continue
+		}
+		told = false
+		since := l.o.Now()
+		s.conn.Store(conn)
+		l.dials.Add(1)
+		l.o.Log.Info("enclave connected", "role", s.role)
+		select {
+		case <-conn.Done():
+			l.o.Log.Warn("enclave connection lost", "role", s.role, "error", conn.Err())
+		case <-ctx.Done():
+		}
+		s.conn.Store(nil)
+		_ = conn.Close()
+		l.late.Add(conn.Stats().Late)
+		// One that falls at once (an enclave that is fenced, or not the one we
+		// think) is not dialed in a tight loop.
+		if l.o.Now().Sub(since) > longPause {
+			pause = firstPause
+		}
+		l.o.Pause(ctx, pause)
+		pause = min(2*pause, longPause)
+	}
+}
+
+func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	nc, err := l.o.Dial(ctx, l.o.Address)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteHello(nc, role, l.o.Now().Add(dialTimeout)); err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	o := wire.Options{
+		Role: role, Side: wire.SideHost, Now: l.o.Now,
+		FrameTimeout: frameTimeout, WriteTimeout: writeTimeout,
+		OnBreach: func(err error) {
+			l.breaches.Add(1)
+			l.o.Log.Error("enclave broke the protocol", "role", role, "error", err)
+		},
+	}
+	if role != wire.RoleCalls {
+		o.Handler = l.answer
+	}
+	return wire.NewConn(nc, o), nil
+}
+
+// Time-outs of a connection. They are wide: the peer is on the same machine.
+const (
+	frameTimeout = 30 * time.Second
+	writeTimeout = 30 * time.Second
+)
+
+// Call hands a request to the enclave and waits for the reply until ctx ends.
+// Errors are ErrUnavailable, ErrWrongReply or ctx's.
+func (l *Link) Call(ctx context.Context, call *wire.Call) (*wire.Reply, error) {
+	conn := l.pick()
+	if conn == nil {
+		return nil, fmt.Errorf("%w: not connected", ErrUnavailable)
+	}
+	payload, err := wire.Marshal(call)
+	if err != nil {
+		return nil, err
+	}
+	kind, payload, err := conn.Ask(ctx, wire.KindCall, payload)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case kind == wire.KindFailed:
+		return nil, fmt.Errorf("%w: it turned the call away", ErrUnavailable)
+	}
+	reply := new(wire.Reply)
+	if err := wire.Unmarshal(payload, reply); err != nil {
+		l.wrong.Add(1)
+		return nil, fmt.Errorf("%w: %w", ErrWrongReply, err)
+	}
+	if reply.Request != sha256.Sum256(call.Body) {
+		l.wrong.Add(1)
+		return nil, ErrWrongReply
+	}
+	return reply, nil
+}
+
+// pick takes the connections for calls in turn, passing over those that are down.
+func (l *Link) pick() *wire.Conn {
+	n := uint64(l.o.Calls)
+	first := l.turn.Add(1)
+	for i := range n {
+		if c := l.slots[(first+i)%n].conn.Load(); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Ready tells what is missing, nil when every kind of connection stands.
+func (l *Link) Ready() error {
+	var up [wire.RoleSnapshots + 1]bool
+	for _, s := range l.slots {
+		if s.conn.Load() != nil {
+			up[s.role] = true
+		}
+	}
+	for role := wire.RoleCalls; role <= wire.RoleSnapshots; role++ {
+		if !up[role] {
+			return fmt.Errorf("%w: no connection of role %d", ErrUnavailable, role)
+		}
+	}
+	return nil
+}
+
+// Stats returns the counts as they are.
+func (l *Link) Stats() Stats {
+	s := Stats{Wanted: len(l.slots), Late: l.late.Load(), Dials: l.dials.Load(), Breaches: l.breaches.Load(), Wrong: l.wrong.Load()}
+	for _, slot := range l.slots {
+		c := slot.conn.Load()
+		if c == nil {
+			continue
+		}
+		s.Connected++
+		one := c.Stats()
+		s.Late += one.Late
+		if slot.role == wire.RoleCalls {
+			s.InFlight += one.Asked
+		}
+	}
+	return s
+}

@@ -1,0 +1,507 @@
+package link_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/host/link"
+	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
+)
+
+// A peer is the enclave's end of the wire, without an enclave behind it.
+type peer struct {
+	t      *testing.T
+	l      net.Listener
+	handle wire.Handler
+	conns  chan accepted
+}
+
+type accepted struct {
+	role wire.Role
+	conn *wire.Conn
+}
+
+func listen(t *testing.T, address string, handle wire.Handler) *peer {
+	t.Helper()
+	l, err := link.Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t: t, l: l, handle: handle, conns: make(chan accepted, 64)}
+	t.Cleanup(func() { l.Close() })
+	go p.accept()
+	return p
+}
+
+func (p *peer) accept() {
+	for {
+		nc, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+		if err != nil {
+			nc.Close()
+			continue
+		}
+		o := wire.Options{Role: role, Side: wire.SideEnclave}
+		if role == wire.RoleCalls {
+			o.Handler = p.handle
+		}
+		p.conns <- accepted{role, wire.NewConn(nc, o)}
+	}
+}
+
+// all waits for n connections.
+func (p *peer) all(n int) map[wire.Role][]*wire.Conn {
+	p.t.Helper()
+	found := map[wire.Role][]*wire.Conn{}
+	for range n {
+		select {
+		case a := <-p.conns:
+			found[a.role] = append(found[a.role], a.conn)
+		case <-time.After(20 * time.Second):
+			p.t.Fatalf("%d connections did not come: %v", n, found)
+		}
+	}
+	return found
+}
+
+// replyWith answers each call with what f makes of it.
+func replyWith(f func(*wire.Call) *wire.Reply) wire.Handler {
+	return func(_ context.Context, _ wire.Kind, p []byte) (wire.Kind, []byte) {
+		var c wire.Call
+		if wire.Unmarshal(p, &c) != nil {
+			return wire.KindFailed, nil
+		}
+		r := f(&c)
+		if r == nil {
+			return wire.KindFailed, nil
+		}
+		out, err := wire.Marshal(r)
+		if err != nil {
+			return wire.KindFailed, nil
+		}
+		return wire.KindReply, out
+	}
+}
+
+func echo(c *wire.Call) *wire.Reply {
+	return &wire.Reply{Status: 200, Body: c.Body, Request: sha256.Sum256(c.Body)}
+}
+
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func options(t *testing.T, address string) (link.Options, *logs) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	out := new(logs)
+	return link.Options{
+		Address: address, Store: s, StoreTimeout: 10 * time.Second, Log: slog.New(slog.NewJSONHandler(out, nil)), Now: time.Now,
+		Pause: func(ctx context.Context, d time.Duration) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(d / 10):
+			}
+		},
+	}, out
+}
+
+func run(t *testing.T, o link.Options) *link.Link {
+	t.Helper()
+	l, err := link.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { l.Run(ctx); close(done) }()
+	t.Cleanup(func() { stop(); <-done })
+	return l
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 10_000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("did not come")
+}
+
+func socket(t *testing.T) string { return "unix:" + filepath.Join(t.TempDir(), "s") }
+
+func TestCall(t *testing.T) {
+	for _, address := range []string{socket(t), "tcp://127.0.0.1:0"} {
+		p := listen(t, address, replyWith(echo))
+		if strings.HasPrefix(address, "tcp") {
+			address = "tcp://" + p.l.Addr().String()
+		}
+		o, _ := options(t, address)
+		o.Calls = 2
+		l := run(t, o)
+		if got := p.all(6); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 {
+			t.Fatal(got)
+		}
+		waitFor(t, func() bool { return l.Ready() == nil })
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				body := fmt.Appendf(nil, "body %d", i)
+				r, err := l.Call(t.Context(), &wire.Call{Door: wire.DoorQuery, Op: "whoami", Body: body})
+				if err != nil || string(r.Body) != string(body) {
+					t.Errorf("%v %v", r, err)
+				}
+			})
+		}
+		wg.Wait()
+		if s := l.Stats(); s.Connected != 6 || s.Wanted != 6 || s.Dials != 6 || s.InFlight != 0 {
+			t.Fatalf("%+v", s)
+		}
+	}
+}
+
+func TestCallsThatGetNoReply(t *testing.T) {
+	p := listen(t, socket(t), replyWith(func(c *wire.Call) *wire.Reply {
+		switch c.Op {
+		case "failed":
+			return nil
+		case "other_request":
+			return &wire.Reply{Status: 200, Body: c.Body, Request: sha256.Sum256([]byte("another body"))}
+		case "no_request":
+			return &wire.Reply{Status: 200, Body: c.Body}
+		}
+		return echo(c)
+	}))
+	o, _ := options(t, "unix:"+p.l.Addr().String())
+	l := run(t, o)
+	p.all(5)
+	waitFor(t, func() bool { return l.Ready() == nil })
+	for op, want := range map[string]error{"failed": link.ErrUnavailable, "other_request": link.ErrWrongReply, "no_request": link.ErrWrongReply, "fine": nil} {
+		r, err := l.Call(t.Context(), &wire.Call{Op: op, Body: []byte("b")})
+		if !errors.Is(err, want) || (want != nil) != (r == nil) {
+			t.Errorf("%s: %v, %v", op, r, err)
+		}
+	}
+	if s := l.Stats(); s.Wrong != 2 {
+		t.Fatalf("%+v", s)
+	}
+	if _, err := l.Call(t.Context(), &wire.Call{Body: make([]byte, wire.MaxCallFrame)}); !errors.Is(err, wire.ErrTooLarge) {
+		t.Fatal(err)
+	}
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	started, ended := make(chan struct{}), make(chan struct{})
+	p := listen(t, socket(t), func(ctx context.Context, _ wire.Kind, _ []byte) (wire.Kind, []byte) {
+		close(started)
+		<-ctx.Done()
+		close(ended)
+		return wire.KindFailed, nil
+	})
+	o, _ := options(t, "unix:"+p.l.Addr().String())
+	l := run(t, o)
+	p.all(5)
+	waitFor(t, func() bool { return l.Ready() == nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	if _, err := l.Call(ctx, &wire.Call{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	<-ended // the enclave was told
+}
+
+func TestEnclaveAwayAndBack(t *testing.T) {
+	address := socket(t)
+	o, out := options(t, address)
+	l := run(t, o)
+	if _, err := l.Call(t.Context(), &wire.Call{}); !errors.Is(err, link.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if err := l.Ready(); !errors.Is(err, link.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	for range 3 {
+		p := listen(t, address, replyWith(echo))
+		conns := p.all(5)
+		waitFor(t, func() bool { return l.Ready() == nil })
+		if _, err := l.Call(t.Context(), &wire.Call{Body: []byte("b")}); err != nil {
+			t.Fatal(err)
+		}
+		p.l.Close()
+		for _, of := range conns {
+			for _, c := range of {
+				c.Close()
+			}
+		}
+		waitFor(t, func() bool { return l.Stats().Connected == 0 })
+		if _, err := l.Call(t.Context(), &wire.Call{}); !errors.Is(err, link.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(out.String(), "enclave connected"); n != 15 {
+		t.Fatalf("%d connections were logged, want 15", n)
+	}
+}
+
+// TestEnclaveBreaksTheProtocol: that connection is cut, counted and dialed anew.
+func TestEnclaveBreaksTheProtocol(t *testing.T) {
+	l0, err := link.Listen(socket(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l0.Close()
+	hellos := make(chan wire.Role, 64)
+	go func() {
+		for {
+			nc, err := l0.Accept()
+			if err != nil {
+				return
+			}
+			role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+			if err != nil {
+				nc.Close()
+				continue
+			}
+			_, _ = nc.Write(bytes.Repeat([]byte{0xff}, 100))
+			hellos <- role
+		}
+	}()
+	o, out := options(t, "unix:"+l0.Addr().String())
+	l := run(t, o)
+	for range 15 {
+		<-hellos
+	}
+	waitFor(t, func() bool { return l.Stats().Breaches >= 5 })
+	if !strings.Contains(out.String(), "broke the protocol") {
+		t.Fatal(out.String())
+	}
+}
+
+func id(b byte) wire.ID { return wire.ID(bytes.Repeat([]byte{b}, 16)) }
+
+func ask[A any](t *testing.T, c *wire.Conn, kind, want wire.Kind, q any) A {
+	t.Helper()
+	p, err := wire.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, p, err := c.Ask(t.Context(), kind, p)
+	if err != nil || got != want {
+		t.Fatalf("kind %d, want %d: %v", got, want, err)
+	}
+	var a A
+	if err := wire.Unmarshal(p, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+type counted struct {
+	mu      sync.Mutex
+	entries int
+	kinds   map[string]int
+	failed  map[string]int
+}
+
+func (c *counted) Batch(entries, _ int, _ wire.Verdict) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries += entries
+}
+
+func (c *counted) Stored(kind string, _ time.Duration, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kinds[kind]++
+	if failed {
+		c.failed[kind]++
+	}
+}
+
+// TestStoreIsServed asks every question there is against a real store.
+func TestStoreIsServed(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, _ := options(t, "unix:"+p.l.Addr().String())
+	seen := &counted{kinds: map[string]int{}, failed: map[string]int{}}
+	o.Observer = seen
+	run(t, o)
+	conns := p.all(5)
+	stores, loads, snapshots := conns[wire.RoleStores][0], conns[wire.RoleLoads][1], conns[wire.RoleSnapshots][0]
+
+	if a := ask[wire.Owned](t, stores, wire.KindOwn, wire.KindOwned, wire.Own{Action: wire.OwnTake, Boot: id(1)}); !a.OK || a.Epoch != 1 {
+		t.Fatalf("%+v", a)
+	}
+	piece := []byte("a sealed piece")
+	batch := wire.Batch{Boot: id(1), Epoch: 1, Number: 1, Header: []byte("header"),
+		Entries: []wire.Entry{{Organization: id(2), Sealed: []byte("entry 0"), Activity: id(3), Type: "T", Status: 1, TimeMs: 5}},
+		Keys:    []wire.WrappedKey{{Organization: id(2), KeyID: 1, Sealed: []byte("key")}}}
+	for range 2 { // sent again after a lost answer
+		if a := ask[wire.Stored](t, stores, wire.KindBatch, wire.KindStored, batch); a.Verdict != wire.VerdictStored || a.Number != 1 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	other := batch
+	other.Boot = id(9)
+	if a := ask[wire.Stored](t, stores, wire.KindBatch, wire.KindStored, other); a.Verdict != wire.VerdictSuperseded {
+		t.Fatalf("%+v", a)
+	}
+	put := wire.PutSnapshot{Organization: id(2), Count: 1, Snapshot: []byte("snapshot"), Pieces: [][]byte{piece}}
+	if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, put); !a.OK {
+		t.Fatalf("%+v", a)
+	}
+	put.Snapshot = []byte("another, of the same count")
+	if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, put); a.OK {
+		t.Fatal("a snapshot that is not newer was taken")
+	}
+	if a := ask[wire.Done](t, snapshots, wire.KindPutObject, wire.KindDone, wire.PutObject{Name: "genesis", Bytes: []byte("g"), Once: true}); !a.OK {
+		t.Fatalf("%+v", a)
+	}
+
+	if a := ask[wire.Organization](t, loads, wire.KindLoadOrganization, wire.KindOrganization, wire.LoadOrganization{Organization: id(2), MaxBytes: 1 << 20}); a.Count != 1 || string(a.Snapshot) != "snapshot" || len(a.Keys) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Entries](t, loads, wire.KindLoadEntries, wire.KindEntries, wire.LoadEntries{Organization: id(2), MaxBytes: 1 << 20}); len(a.Entries) != 1 || string(a.Entries[0]) != "entry 0" {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Pieces](t, loads, wire.KindLoadPieces, wire.KindPieces, wire.LoadPieces{Organization: id(2), Pieces: []wire.Hash{sha256.Sum256(piece), {}}}); len(a.Pieces) != 2 || !bytes.Equal(a.Pieces[0], piece) || len(a.Pieces[1]) != 0 {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Proven](t, loads, wire.KindFind, wire.KindProven, wire.Find{Organization: id(2), TreeSize: 1, Activities: []wire.ID{id(3)}}); len(a.Entries) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Proven](t, loads, wire.KindPage, wire.KindProven, wire.Page{Organization: id(2), TreeSize: 1, Limit: 10}); len(a.Entries) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.Object](t, loads, wire.KindLoadObject, wire.KindObject, wire.LoadObject{Name: "genesis"}); !a.Found || string(a.Bytes) != "g" {
+		t.Fatalf("%+v", a)
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if len(seen.kinds) != 10 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
+		t.Fatalf("%+v", seen)
+	}
+}
+
+// TestRefusedQuestions: the enclave reads only that it failed, the log says why.
+func TestRefusedQuestions(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, out := options(t, "unix:"+p.l.Addr().String())
+	l := run(t, o)
+	conns := p.all(5)
+	for name, c := range map[string]struct {
+		role wire.Role
+		kind wire.Kind
+		q    any
+	}{
+		"batch of no boot":          {wire.RoleStores, wire.KindBatch, wire.Batch{Header: []byte("h")}},
+		"page of nothing":           {wire.RoleLoads, wire.KindPage, wire.Page{Organization: id(1)}},
+		"too many pieces":           {wire.RoleLoads, wire.KindLoadPieces, wire.LoadPieces{Pieces: make([]wire.Hash, wire.MaxPieces+1)}},
+		"snapshot of nothing":       {wire.RoleSnapshots, wire.KindPutSnapshot, wire.PutSnapshot{}},
+		"object without a name":     {wire.RoleSnapshots, wire.KindPutObject, wire.PutObject{Bytes: []byte("x")}},
+		"another message":           {wire.RoleStores, wire.KindBatch, wire.Page{Organization: id(1)}},
+		"another message for a put": {wire.RoleSnapshots, wire.KindPutObject, wire.Done{}},
+	} {
+		if a := ask[wire.Failed](t, conns[c.role][0], c.kind, wire.KindFailed, c.q); a.Text != "" {
+			t.Errorf("%s: the reason crossed: %q", name, a.Text)
+		}
+	}
+	if n := strings.Count(out.String(), "store failed"); n != 7 {
+		t.Fatalf("%d failures were logged, want 7: %s", n, out)
+	}
+	if l.Stats().Connected != 5 {
+		t.Fatal("a refused question must not cost the connection")
+	}
+}
+
+func TestClosedStoreIsUnknown(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, _ := options(t, "unix:"+p.l.Addr().String())
+	run(t, o)
+	conns := p.all(5)
+	if err := o.Store.(*sqlite.Store).Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask[wire.Failed](t, conns[wire.RoleStores][0], wire.KindOwn, wire.KindFailed, wire.Own{Action: wire.OwnLook})
+	ask[wire.Failed](t, conns[wire.RoleLoads][0], wire.KindLoadObject, wire.KindFailed, wire.LoadObject{Name: "genesis"})
+}
+
+func TestAddresses(t *testing.T) {
+	for _, bad := range []string{"", "127.0.0.1:5000", "tcp://", "tcp://127.0.0.1", "http://127.0.0.1:80", "vsock://16", "vsock://", "unix:", "unix://", "tcp:127.0.0.1:5000"} {
+		if _, err := link.Dial(t.Context(), bad); err == nil {
+			t.Errorf("%q was dialed", bad)
+		}
+		if l, err := link.Listen(bad); err == nil {
+			l.Close()
+			t.Errorf("%q was listened on", bad)
+		}
+		o, _ := options(t, bad)
+		if _, err := link.New(o); err == nil {
+			t.Errorf("%q made a link", bad)
+		}
+	}
+	for _, bad := range []string{"vsock://x:1", "vsock://1:x", "vsock://4294967296:1", "vsock://-1:5000"} {
+		if _, err := link.Dial(t.Context(), bad); err == nil {
+			t.Errorf("%q was dialed", bad)
+		}
+	}
+}
+
+func TestListenKeepsFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("keep"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := link.Listen("unix:" + path); err == nil {
+		l.Close()
+		t.Fatal("a file that is no socket was replaced")
+	}
+}
+
+func TestIncompleteOptions(t *testing.T) {
+	for name, spoil := range map[string]func(*link.Options){
+		"store": func(o *link.Options) { o.Store = nil }, "log": func(o *link.Options) { o.Log = nil },
+		"clock": func(o *link.Options) { o.Now = nil }, "pause": func(o *link.Options) { o.Pause = nil },
+		"time-out": func(o *link.Options) { o.StoreTimeout = 0 }, "calls": func(o *link.Options) { o.Calls = link.MaxCalls + 1 },
+		"negative calls": func(o *link.Options) { o.Calls = -1 },
+	} {
+		o, _ := options(t, socket(t))
+		spoil(&o)
+		if _, err := link.New(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

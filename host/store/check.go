@@ -1,0 +1,194 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"cloister/shared/wire"
+)
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrRefused}, args...)...)
+}
+
+var zero wire.ID
+
+// CheckOwn bounds an Own. Errors are ErrRefused.
+func CheckOwn(ask wire.Own) error {
+	switch {
+	case ask.Action < wire.OwnLook || ask.Action > wire.OwnRelease:
+		return refuse("action %d", ask.Action)
+	case ask.Action != wire.OwnLook && ask.Boot == zero:
+		return refuse("no boot")
+	case ask.Expect >= MaxEpoch:
+		return refuse("epoch %d", ask.Expect)
+	}
+	return nil
+}
+
+// CheckBatch bounds a batch before anything is done for it. Errors are
+// ErrRefused.
+func CheckBatch(b *wire.Batch) error {
+	switch {
+	case b.Boot == zero:
+		return refuse("no boot")
+	case b.Epoch == 0 || b.Epoch > MaxEpoch:
+		return refuse("epoch %d", b.Epoch)
+	case b.Number == 0 || b.Number > MaxNumber:
+		return refuse("number %d", b.Number)
+	case len(b.Header) == 0 || len(b.Header) > MaxHeader:
+		return refuse("header of %d bytes", len(b.Header))
+	case len(b.Entries) > wire.MaxBatch || len(b.Keys) > wire.MaxBatch:
+		return refuse("%d entries, %d keys", len(b.Entries), len(b.Keys))
+	}
+	total := 0
+	for i := range b.Entries {
+		if err := checkEntry(&b.Entries[i]); err != nil {
+			return err
+		}
+		total += len(b.Entries[i].Sealed)
+	}
+	if total > wire.MaxBatchBytes+wire.MaxSealed {
+		return refuse("%d sealed bytes", total)
+	}
+	for i := range b.Keys {
+		k := &b.Keys[i]
+		if k.Organization == zero || len(k.Sealed) == 0 || len(k.Sealed) > MaxSealedKey {
+			return refuse("key of %d bytes", len(k.Sealed))
+		}
+	}
+	return nil
+}
+
+func checkEntry(e *wire.Entry) error {
+	switch {
+	case e.Organization == zero:
+		return refuse("entry of no organization")
+	case e.Seq > MaxSeq:
+		return refuse("seq %d", e.Seq)
+	case len(e.Sealed) == 0 || len(e.Sealed) > wire.MaxSealed:
+		return refuse("entry of %d bytes", len(e.Sealed))
+	case !isType(e.Type):
+		return refuse("type of %d bytes", len(e.Type))
+	case e.TimeMs > MaxTime:
+		return refuse("time %d", e.TimeMs)
+	case len(e.Blind) > MaxBlind:
+		return refuse("%d blind hashes", len(e.Blind))
+	}
+	return nil
+}
+
+// isType keeps out what a column of text cannot hold.
+func isType(s string) bool {
+	return len(s) <= MaxType && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
+
+// CheckFind bounds a Find. Errors are ErrRefused.
+func CheckFind(ask wire.Find) error {
+	if len(ask.Activities)+len(ask.Seqs) > wire.MaxFind {
+		return refuse("%d activities, %d seqs", len(ask.Activities), len(ask.Seqs))
+	}
+	return checkSize(ask.TreeSize)
+}
+
+// CheckPage bounds a Page. Errors are ErrRefused.
+func CheckPage(ask wire.Page) error {
+	switch {
+	case ask.Limit == 0 || ask.Limit > wire.MaxFind:
+		return refuse("limit %d", ask.Limit)
+	case len(ask.Types) > MaxFilter || len(ask.Statuses) > MaxFilter:
+		return refuse("filter of %d types, %d statuses", len(ask.Types), len(ask.Statuses))
+	case ask.Before != nil && ask.After != nil:
+		return refuse("two cursors")
+	}
+	for _, t := range ask.Types {
+		if !isType(t) {
+			return refuse("type of %d bytes", len(t))
+		}
+	}
+	return checkSize(ask.TreeSize)
+}
+
+func checkSize(size uint64) error {
+	if size > MaxSeq+1 {
+		return refuse("tree of %d leaves", size)
+	}
+	return nil
+}
+
+// CheckStored holds a tree size against the entries that are there. Errors are
+// ErrRefused.
+func CheckStored(size, count uint64) error {
+	if size > count {
+		return refuse("tree of %d leaves, %d are stored", size, count)
+	}
+	return nil
+}
+
+// CheckPieces bounds a LoadPieces. Errors are ErrRefused.
+func CheckPieces(ask wire.LoadPieces) error {
+	if len(ask.Pieces) > wire.MaxPieces {
+		return refuse("%d pieces", len(ask.Pieces))
+	}
+	return nil
+}
+
+// CheckAnswer bounds the sealed bytes of an answer that cannot be cut. Errors
+// are ErrRefused.
+func CheckAnswer(bytes int) error {
+	if bytes > MaxAnswer {
+		return refuse("answer of %d bytes", bytes)
+	}
+	return nil
+}
+
+// CheckSnapshot bounds a PutSnapshot. Errors are ErrRefused.
+func CheckSnapshot(put wire.PutSnapshot) error {
+	switch {
+	case put.Organization == zero:
+		return refuse("snapshot of no organization")
+	case put.Count == 0 || put.Count > MaxSeq+1:
+		return refuse("snapshot of %d entries", put.Count)
+	case len(put.Snapshot) == 0 || len(put.Snapshot) > wire.MaxSnapshot:
+		return refuse("snapshot of %d bytes", len(put.Snapshot))
+	case len(put.Pieces) > MaxNewPieces || len(put.Drop) > MaxDrop:
+		return refuse("%d pieces, %d to drop", len(put.Pieces), len(put.Drop))
+	}
+	total := len(put.Snapshot)
+	for _, p := range put.Pieces {
+		if len(p) == 0 || len(p) > MaxSealedPiece {
+			return refuse("piece of %d bytes", len(p))
+		}
+		total += len(p)
+	}
+	if total > wire.MaxFrame {
+		return refuse("snapshot and pieces of %d bytes", total)
+	}
+	return nil
+}
+
+// CheckObject bounds a PutObject. Errors are ErrRefused.
+func CheckObject(put wire.PutObject) error {
+	if len(put.Bytes) == 0 || len(put.Bytes) > wire.MaxObject {
+		return refuse("object of %d bytes", len(put.Bytes))
+	}
+	if put.Name == "" {
+		return refuse("object without a name")
+	}
+	return CheckName(put.Name)
+}
+
+// CheckName bounds the name of an object: at most wire.MaxObjectName bytes of
+// printable ASCII. Errors are ErrRefused.
+func CheckName(name string) error {
+	if len(name) > wire.MaxObjectName {
+		return refuse("name of %d bytes", len(name))
+	}
+	for i := range len(name) {
+		if name[i] < 0x20 || name[i] > 0x7e {
+			return refuse("name %q", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package store
+
+import "cloister/shared/wire"
+
+// Bounds of a store beyond those of the wire. Seqs, epochs and numbers are
+// packed into one signed 64-bit key together with what they belong to.
+const (
+	MaxSeq    = 1<<32 - 1 // seq of an entry; a tree has at most 2^32 leaves
+	MaxEpoch  = 1<<23 - 1 // changes of the owner
+	MaxNumber = 1<<40 - 1 // batches of one boot
+	MaxTime   = 1<<63 - 1 // milliseconds
+
+	MaxHeader      = 1 << 20                 // header of a batch: its tips
+	MaxType        = 128                     // bytes of an activity's type
+	MaxBlind       = 64                      // keyed hashes of one entry
+	MaxSealedKey   = 1 << 10                 // one wrapped key
+	MaxKeys        = 1 << 10                 // wrapped keys in one answer
+	MaxSealedPiece = wire.MaxPiece + 1<<10   // one piece, sealed
+	MaxNewPieces   = 1 << 12                 // pieces in one PutSnapshot
+	MaxDrop        = 1 << 16                 // pieces dropped by one PutSnapshot
+	MaxFilter      = 256                     // types or statuses in a Page
+	MaxAnswer      = wire.MaxFrame - 256<<10 // sealed bytes in one answer; the rest is for framing
+)

@@ -1,0 +1,44 @@
+package open_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cloister/host/store/open"
+)
+
+func TestOpenFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{filepath.Join(dir, "a.db"), "sqlite:" + filepath.Join(dir, "b.db")} {
+		s, err := open.Open(t.Context(), name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if found, _ := filepath.Glob(filepath.Join(dir, "*.db")); len(found) != 2 {
+		t.Fatalf("files: %v", found)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, name := range []string{
+		"", "sqlite:", "mysql://u:secret@h/d", "sqlite://x",
+		filepath.Join(t.TempDir(), "no", "such", "folder.db"),
+		"postgres://u:secret@127.0.0.1:1/d?connect_timeout=2", "postgres://u:secret@%zz/d",
+	} {
+		s, err := open.Open(t.Context(), name)
+		if err == nil {
+			_ = s.Close()
+			t.Errorf("%q was opened", name)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}

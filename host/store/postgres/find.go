@@ -1,0 +1,265 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"cloister/host/store"
+	"cloister/host/store/tree"
+	"cloister/shared/wire"
+)
+
+// scanned bounds how many entries a list without filter walks through before it
+// goes over to the index: entries of no activity and superseded ones are in the
+// way.
+const scanned = 1024
+
+// A finding answers one Find or Page in one transaction.
+type finding struct {
+	tx     pgx.Tx
+	number int64
+	size   uint64
+	prover *tree.Prover
+	answer store.Answer
+}
+
+// find runs do for an organization that has as many entries as the tree size
+// says.
+func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finding) error) (proven wire.Proven, err error) {
+	err = s.reading(ctx, func(tx pgx.Tx) error {
+		proven = wire.Proven{}
+		n, err := number(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		stored, err := count(ctx, tx, n)
+		if err == nil {
+			err = store.CheckStored(size, stored)
+		}
+		if err != nil {
+			return err
+		}
+		f := &finding{tx: tx, number: n, size: size}
+		f.prover = tree.NewProver(size, func(level uint, from uint64, count int) ([]wire.Hash, error) {
+			return hashes(ctx, tx, n, level, from, count)
+		})
+		if err := do(f); err != nil {
+			return err
+		}
+		proven = f.answer.Proven
+		return nil
+	})
+	return proven, err
+}
+
+// Find implements store.Finder.
+func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
+	if err := store.CheckFind(ask); err != nil {
+		return wire.Proven{}, err
+	}
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+		places, err := f.newest(ctx, ask.Activities...)
+		if err != nil {
+			return err
+		}
+		for _, seq := range ask.Seqs {
+			if seq < ask.TreeSize {
+				places = append(places, store.Place(f.number, seq))
+			}
+		}
+		return f.prove(ctx, places)
+	})
+	if err != nil {
+		return wire.Proven{}, fmt.Errorf("finding: %w", err)
+	}
+	return proven, nil
+}
+
+func (f *finding) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
+
+// newest gives the places of the activities' newest entries in the tree, in the
+// order asked, without those that have none.
+func (f *finding) newest(ctx context.Context, activities ...wire.ID) ([]int64, error) {
+	if len(activities) == 0 {
+		return nil, nil
+	}
+	ids := make([][16]byte, len(activities))
+	for i := range activities {
+		ids[i] = activities[i]
+	}
+	return f.places(ctx, `SELECT e.id FROM unnest($1::uuid[]) WITH ORDINALITY AS a (activity, i) CROSS JOIN LATERAL (
+		SELECT id FROM entry WHERE activity = a.activity AND id + 0 >= $2 AND id + 0 < $3 ORDER BY id + 0 DESC LIMIT 1) AS e ORDER BY i`,
+		list(ids), store.Place(f.number, 0), f.end())
+}
+
+func (f *finding) places(ctx context.Context, text string, args ...any) ([]int64, error) {
+	rows, err := f.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// fitting cuts places to those whose entries fit in an answer, by their sizes.
+func (f *finding) fitting(ctx context.Context, places []int64) ([]int64, error) {
+	rows, err := f.tx.Query(ctx, `SELECT octet_length(sealed) FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
+		JOIN entry ON id = place ORDER BY i`, list(places))
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return nil, err
+	}
+	if len(sizes) != len(places) {
+		return nil, fmt.Errorf("%d of %d entries are missing", len(places)-len(sizes), len(places))
+	}
+	total := 0
+	for i, size := range sizes {
+		if total += int(size); total > store.MaxAnswer && i > 0 {
+			return places[:i], nil
+		}
+	}
+	return places, nil
+}
+
+// prove puts the entries at the places into the answer.
+func (f *finding) prove(ctx context.Context, places []int64) error {
+	if len(places) == 0 {
+		return nil
+	}
+	places, err := f.fitting(ctx, places)
+	if err != nil {
+		return err
+	}
+	rows, err := f.tx.Query(ctx, `SELECT sealed FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
+		JOIN entry ON id = place ORDER BY i`, list(places))
+	if err != nil {
+		return err
+	}
+	sealed, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return err
+	}
+	for i := range sealed {
+		proof, err := f.prover.Prove(store.Seq(places[i]))
+		if err != nil {
+			return err
+		}
+		if !f.answer.Add(wire.ProvenEntry{Seq: store.Seq(places[i]), Sealed: sealed[i], Proof: proof}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Page implements store.Finder.
+func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
+	if err := store.CheckPage(ask); err != nil {
+		return wire.Proven{}, err
+	}
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+		var at int64
+		for _, cursor := range []*wire.ID{ask.Before, ask.After} {
+			if cursor == nil {
+				continue
+			}
+			found, err := f.newest(ctx, *cursor)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				f.answer.Proven.Unknown = true
+				return nil
+			}
+			at = found[0]
+		}
+		places, err := f.page(ctx, ask, store.NewWindow(ask, f.number, at))
+		if err != nil {
+			return err
+		}
+		return f.prove(ctx, places)
+	})
+	if err != nil {
+		return wire.Proven{}, fmt.Errorf("paging: %w", err)
+	}
+	return proven, nil
+}
+
+func (f *finding) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
+	if len(ask.Types) == 0 && len(ask.Statuses) == 0 {
+		places, done, err := f.walk(ctx, w)
+		if err != nil || done {
+			return places, err
+		}
+	}
+	kinds, err := f.kinds(ctx, ask)
+	if err != nil || len(kinds) == 0 {
+		return nil, err
+	}
+	order := direction(w)
+	// Each kind's index entries are read as far as the page needs; kind and id
+	// are compared as rows so that no plan but that index's serves; id + 0 keeps
+	// the planner off the primary key, which it would read from end to end. What is
+	// superseded now, but was not under this tree size, is found by what came
+	// since: as many as entries came with a Prior.
+	places, err := f.places(ctx, `SELECT e.id FROM unnest($1::integer[]) AS k CROSS JOIN LATERAL (
+			SELECT id FROM entry WHERE (kind, id) >= (k, $2) AND (kind, id) < (k, $3) AND kind IS NOT NULL AND next IS NULL
+			ORDER BY kind `+order+`, id `+order+` LIMIT $4) AS e
+		UNION ALL (SELECT id FROM entry WHERE next >= $5 AND next <= $6 AND kind = ANY ($1) AND id + 0 >= $2 AND id + 0 < $3
+			ORDER BY id + 0 `+order+` LIMIT $4)`,
+		list(kinds), w.Low, w.High, int64(w.Limit), f.end(), store.Place(f.number, store.MaxSeq))
+	return w.Cut(places), err
+}
+
+func direction(w store.Window) string {
+	if w.Up {
+		return "ASC"
+	}
+	return "DESC"
+}
+
+// walk reads the entries themselves, which is enough when most of them are the
+// newest of an activity. It is done when it filled the page or saw the end.
+func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
+	rows, err := f.tx.Query(ctx, `SELECT id, kind IS NOT NULL AND (next IS NULL OR next >= $4)
+		FROM entry WHERE id >= $1 AND id < $2 ORDER BY id `+direction(w)+` LIMIT $3`,
+		w.Low, w.High, int64(scanned), f.end())
+	if err != nil {
+		return nil, false, err
+	}
+	var id int64
+	var listed bool
+	seen := 0
+	_, err = pgx.ForEachRow(rows, []any{&id, &listed}, func() error {
+		seen++
+		if listed {
+			places = append(places, id)
+		}
+		return nil
+	})
+	return w.Cut(places), len(places) >= w.Limit || seen < scanned, err
+}
+
+// kinds are the numbers of all pairs of type and status that the filter lets
+// through. There are as many as the enclave knows types, a few hundred.
+func (f *finding) kinds(ctx context.Context, ask wire.Page) (kinds []int32, err error) {
+	rows, err := f.tx.Query(ctx, "SELECT id, type, status FROM kind")
+	if err != nil {
+		return nil, err
+	}
+	var id int32
+	var text string
+	var status int16
+	_, err = pgx.ForEachRow(rows, []any{&id, &text, &status}, func() error {
+		if (len(ask.Types) == 0 || slices.Contains(ask.Types, text)) &&
+			(len(ask.Statuses) == 0 || slices.Contains(ask.Statuses, uint8(status))) {
+			kinds = append(kinds, id)
+		}
+		return nil
+	})
+	return kinds, err
+}

@@ -1,0 +1,200 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+const (
+	framing = 16      // what an entry of an answer costs beside its own bytes
+	atOnce  = 1 << 12 // entries whose sizes are looked at before they are read
+)
+
+// LoadOrganization implements store.Loader.
+func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization) (o wire.Organization, err error) {
+	err = s.reading(ctx, func(tx pgx.Tx) error {
+		o = wire.Organization{}
+		n, err := number(ctx, tx, ask.Organization)
+		if err != nil || n == 0 {
+			return err
+		}
+		if o.Count, err = count(ctx, tx, n); err != nil || o.Count == 0 {
+			return err
+		}
+		room, err := opening(ctx, tx, n, ask.Organization, &o)
+		if err != nil {
+			return err
+		}
+		o.Entries, err = entries(ctx, tx, n, o.From, int(ask.MaxBytes), room)
+		return err
+	})
+	if err != nil {
+		return wire.Organization{}, fmt.Errorf("loading an organization: %w", err)
+	}
+	return o, nil
+}
+
+// count is how many entries an organization has.
+func count(ctx context.Context, on querier, number int64) (uint64, error) {
+	var last int64
+	err := on.QueryRow(ctx, "SELECT id FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id DESC LIMIT 1",
+		store.Place(number, 0), store.Place(number, store.MaxSeq)).Scan(&last)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return store.Seq(last) + 1, err
+}
+
+// opening reads keys and snapshot and tells what room the frame has left.
+func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
+	room = store.MaxAnswer
+	rows, err := tx.Query(ctx, "SELECT key, sealed FROM wrapped WHERE organization = $1 ORDER BY key DESC LIMIT $2", [16]byte(id), int64(store.MaxKeys))
+	if err != nil {
+		return 0, err
+	}
+	var key int64
+	var sealed []byte
+	_, err = pgx.ForEachRow(rows, []any{&key, &sealed}, func() error {
+		o.Keys = append(o.Keys, wire.WrappedKey{Organization: id, KeyID: uint32(key), Sealed: sealed})
+		room -= len(sealed) + 2*framing
+		sealed = nil
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	var from int64
+	err = tx.QueryRow(ctx, "SELECT count, sealed FROM snapshot WHERE organization = $1", number).Scan(&from, &o.Snapshot)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return room, nil
+	}
+	o.From = uint64(from)
+	return room - len(o.Snapshot), err
+}
+
+// LoadEntries implements store.Loader.
+func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.Entries, err error) {
+	err = s.reading(ctx, func(tx pgx.Tx) error {
+		e = wire.Entries{}
+		n, err := number(ctx, tx, ask.Organization)
+		if err != nil || n == 0 {
+			return err
+		}
+		e.Entries, err = entries(ctx, tx, n, ask.From, int(ask.MaxBytes), store.MaxAnswer)
+		return err
+	})
+	if err != nil {
+		return wire.Entries{}, fmt.Errorf("loading entries: %w", err)
+	}
+	return e, nil
+}
+
+// entries reads sealed entries up to want bytes, one at least, but never more
+// than the frame has room for. It asks for sizes first: what a server has begun
+// to send must be read to the end.
+func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, room int) (list [][]byte, err error) {
+	for from <= store.MaxSeq {
+		rows, err := tx.Query(ctx, "SELECT octet_length(sealed) FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id LIMIT $3",
+			store.Place(number, from), store.Place(number, store.MaxSeq), int64(atOnce))
+		if err != nil {
+			return nil, err
+		}
+		sizes, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for _, size := range sizes {
+			want -= int(size) + framing
+			room -= int(size) + framing
+			if room < 0 || want < 0 && len(list)+n > 0 {
+				break
+			}
+			n++
+		}
+		if n > 0 {
+			if rows, err = tx.Query(ctx, "SELECT sealed FROM entry WHERE id >= $1 AND id < $2 ORDER BY id",
+				store.Place(number, from), store.Place(number, from)+int64(n)); err != nil {
+				return nil, err
+			}
+			more, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, more...)
+		}
+		if n < atOnce {
+			return list, nil
+		}
+		from += atOnce
+	}
+	return list, nil
+}
+
+// LoadPieces implements store.Loader.
+func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pieces, err error) {
+	if err := store.CheckPieces(ask); err != nil {
+		return p, err
+	}
+	want := make([][]byte, len(ask.Pieces))
+	for i := range ask.Pieces {
+		want[i] = ask.Pieces[i][:]
+	}
+	err = s.reading(ctx, func(tx pgx.Tx) error {
+		p = wire.Pieces{Pieces: make([][]byte, len(ask.Pieces))}
+		n, err := number(ctx, tx, ask.Organization)
+		if err != nil || n == 0 {
+			return err
+		}
+		const from = "FROM unnest($2::bytea[]) WITH ORDINALITY AS w (h, i) JOIN piece ON organization = $1 AND hash = h"
+		var total int64
+		if err := tx.QueryRow(ctx, "SELECT coalesce(sum(octet_length(sealed)), 0) "+from, n, list(want)).Scan(&total); err != nil {
+			return err
+		}
+		if err := store.CheckAnswer(int(total)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, "SELECT i, sealed "+from, n, list(want))
+		if err != nil {
+			return err
+		}
+		var i int64
+		var sealed []byte
+		_, err = pgx.ForEachRow(rows, []any{&i, &sealed}, func() error {
+			p.Pieces[i-1], sealed = sealed, nil
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return wire.Pieces{}, fmt.Errorf("loading pieces: %w", err)
+	}
+	return p, nil
+}
+
+// LoadObject implements store.Loader.
+func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Object, err error) {
+	if err := store.CheckName(ask.Name); err != nil {
+		return o, err
+	}
+	text, args := "SELECT bytes FROM object WHERE name = $1", []any{ask.Name}
+	if ask.Newest { // names are printable ASCII, so nothing sorts behind DEL
+		text = "SELECT bytes FROM object WHERE name >= $1 AND name < $2 ORDER BY at DESC LIMIT 1"
+		args = append(args, ask.Name+"\x7f")
+	}
+	err = s.pool.QueryRow(ctx, text, args...).Scan(&o.Bytes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return wire.Object{}, nil
+	}
+	if err != nil {
+		return wire.Object{}, fmt.Errorf("loading an object: %w", err)
+	}
+	o.Found = true
+	return o, nil
+}

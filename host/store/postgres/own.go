@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Own implements store.Writer. The row is locked by every action, so that what
+// is told is the newest.
+func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err error) {
+	if err := store.CheckOwn(ask); err != nil {
+		return owned, err
+	}
+	err = s.writing(ctx, func(tx pgx.Tx) (err error) {
+		owned, err = own(ctx, tx, ask)
+		return err
+	})
+	if err != nil {
+		return wire.Owned{}, fmt.Errorf("owning: %w", err)
+	}
+	return owned, nil
+}
+
+func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err error) {
+	if owned, err = owner(ctx, tx); err != nil {
+		return owned, err
+	}
+	holds := owned.Epoch > 0 && owned.Boot == ask.Boot && owned.Epoch == ask.Expect
+	switch ask.Action {
+	case wire.OwnLook:
+		owned.OK = true
+	case wire.OwnTake:
+		if owned.Epoch != ask.Expect {
+			return owned, nil
+		}
+		return wire.Owned{OK: true, Epoch: ask.Expect + 1, Boot: ask.Boot}, take(ctx, tx, ask)
+	case wire.OwnRenew:
+		owned.OK = holds && !owned.Released
+	case wire.OwnRelease:
+		owned.OK = holds
+		owned.Released = owned.Released || holds
+		if holds {
+			_, err = tx.Exec(ctx, "UPDATE owner SET released = true WHERE id = 1")
+		}
+	}
+	return owned, err
+}
+
+// take writes the row, which is locked unless there is none; then one of two
+// takers violates its key and looks again.
+func take(ctx context.Context, tx pgx.Tx, ask wire.Own) error {
+	text := "UPDATE owner SET boot = $1, epoch = $2, released = false WHERE id = 1"
+	if ask.Expect == 0 {
+		text = "INSERT INTO owner (id, boot, epoch, released) VALUES (1, $1, $2, false)"
+	}
+	_, err := tx.Exec(ctx, text, [16]byte(ask.Boot), int64(ask.Expect+1))
+	return err
+}
+
+func owner(ctx context.Context, tx pgx.Tx) (owned wire.Owned, err error) {
+	var boot [16]byte
+	var epoch, batches int64
+	err = tx.QueryRow(ctx, "SELECT boot, epoch, released FROM owner WHERE id = 1 FOR UPDATE").Scan(&boot, &epoch, &owned.Released)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return owned, nil
+	}
+	if err != nil {
+		return owned, err
+	}
+	// A statement of its own sees what was stored while the lock was waited for.
+	err = tx.QueryRow(ctx, "SELECT coalesce(max(number), 0) FROM batch WHERE epoch = $1", epoch).Scan(&batches)
+	owned.Boot, owned.Epoch, owned.Batches = boot, uint64(epoch), uint64(batches)
+	return owned, err
+}

@@ -1,0 +1,163 @@
+// Package postgres is the store for production: PostgreSQL 15 or newer through
+// pgx. Any number of hosts may use one database.
+//
+// A batch is one round trip: one call of a function in the database, which locks
+// the row of the owner, compares and inserts, and is a transaction of its own.
+// Only a batch that completes a node of a tree, one in some hundred, takes five.
+//
+// Nothing is kept in a session between transactions and no statement has a name,
+// so a pooler in transaction mode may stand between.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"cloister/host/store"
+)
+
+const (
+	connections = 8 // unless the DSN says pool_max_conns
+	attempts    = 4 // of a transaction that met another one
+	manyKinds   = 1 << 16
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Store is a store in a database.
+type Store struct {
+	pool *pgxpool.Pool
+
+	mu    sync.Mutex
+	kinds map[kind]int32 // rows of table kind, which never change
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to a database, by URL or by keywords as libpq does, and makes or
+// updates its tables. It refuses a database that confirms what is not on disk.
+func Open(ctx context.Context, dsn string) (*Store, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("opening postgres: %w", err)
+	}
+	if !strings.Contains(dsn, "default_query_exec_mode") {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	if !strings.Contains(dsn, "pool_max_conns") {
+		config.MaxConns = connections
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("opening postgres: %w", err)
+	}
+	s := &Store{pool: pool, kinds: map[kind]int32{}}
+	if err := s.prepare(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("opening postgres: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	var fsync, commit string
+	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit')").Scan(&fsync, &commit)
+	if err != nil {
+		return err
+	}
+	if fsync != "on" || commit == "off" {
+		return fmt.Errorf("fsync is %s and synchronous_commit is %s: stored would not mean stored", fsync, commit)
+	}
+	return s.migrate(ctx)
+}
+
+// migrate brings the tables up to date. Hosts that start at once wait for each
+// other at a row, not at a lock of a session, which a pooler would lose.
+func (s *Store) migrate(ctx context.Context) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	waiting, err := lock.NewPostgresTableLocker(lock.WithTableLockTimeout(time.Second, 120))
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(s.pool)
+	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithLocker(waiting))
+	if err == nil {
+		var pending bool
+		if pending, err = steps.HasPending(ctx); err == nil && pending {
+			_, err = steps.Up(ctx)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("migrating: %w", err)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// Ping implements store.Store.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// reading runs a function in one read-only transaction that sees one moment.
+func (s *Store) reading(ctx context.Context, do func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
+}
+
+// writing runs a function in a transaction of its own, again when it met another
+// one. The server ends it when this host is gone in the middle, so that the row
+// of the owner does not stay locked.
+func (s *Store) writing(ctx context.Context, do func(pgx.Tx) error) (err error) {
+	for range attempts {
+		err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10s'"); err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		if !isCollision(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// isCollision tells a transaction that met another one, and may go through when
+// it is run again, from other failures.
+func isCollision(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case "40001", "40P01", "55P03": // serialization, deadlock, lock not available
+		return true
+	}
+	return isConstraint(err)
+}
+
+// isConstraint tells a violated constraint.
+func isConstraint(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && strings.HasPrefix(e.Code, "23")
+}

@@ -1,0 +1,284 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"fmt"
+
+	"cloister/host/store"
+	"cloister/host/store/tree"
+	"cloister/shared/wire"
+)
+
+// attempts bounds how often a violated constraint is looked at again.
+const attempts = 3
+
+type kind struct {
+	text   string
+	status uint8
+}
+
+// An appending is one batch on its way into the file. Numbers that it has made
+// are remembered by the store only after the commit.
+type appending struct {
+	s       *Store
+	batch   *wire.Batch
+	leaves  []wire.Hash
+	numbers map[[16]byte]int64
+	kinds   map[kind]int64
+	next    map[int64]uint64 // number of an organization to the seq that must come
+}
+
+// Append implements store.Writer.
+func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error) {
+	stored := wire.Stored{Number: batch.Number}
+	if err := store.CheckBatch(batch); err != nil {
+		return stored, err
+	}
+	leaves := make([]wire.Hash, len(batch.Entries)) // hashed before the lock
+	for i := range batch.Entries {
+		leaves[i] = tree.Leaf(batch.Entries[i].Sealed)
+	}
+	err := s.write(ctx, func(ctx context.Context) (err error) {
+		for range attempts {
+			a := &appending{s: s, batch: batch, leaves: leaves, next: map[int64]uint64{}}
+			if stored.Verdict, err = a.run(ctx); !isConstraint(err) {
+				return err
+			}
+		}
+		stored.Verdict = wire.VerdictConflict
+		return nil
+	})
+	if err != nil {
+		return wire.Stored{Number: batch.Number}, fmt.Errorf("appending: %w", err)
+	}
+	return stored, nil
+}
+
+func (a *appending) run(ctx context.Context) (verdict wire.Verdict, err error) {
+	err = a.s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
+		fresh := false
+		if verdict, fresh, err = a.look(ctx); err != nil || !fresh {
+			return false, err
+		}
+		verdict, err = a.insert(ctx)
+		return verdict == wire.VerdictStored, err
+	})
+	if err != nil || verdict != wire.VerdictStored {
+		return verdict, err
+	}
+	a.remember()
+	return verdict, nil
+}
+
+// look compares the batch with the owner and with what is stored under its
+// number. It is fresh when it is the next one; else the verdict stands.
+func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
+	owned, err := a.s.owner(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	b := a.batch
+	switch {
+	case owned.Epoch != b.Epoch || owned.Boot != b.Boot || owned.Released:
+		return wire.VerdictSuperseded, false, nil
+	case b.Number == owned.Batches+1:
+		return 0, true, nil
+	case b.Number > owned.Batches:
+		return wire.VerdictConflict, false, nil
+	}
+	row, err := a.s.writer.one(ctx, "SELECT header FROM batch WHERE id = ?", a.id())
+	if err != nil {
+		return 0, false, err
+	}
+	if row != nil {
+		if header, ok := row[0].([]byte); ok && bytes.Equal(header, b.Header) {
+			return wire.VerdictStored, false, nil
+		}
+	}
+	return wire.VerdictConflict, false, nil
+}
+
+func (a *appending) id() int64 { return int64(a.batch.Epoch<<40 | a.batch.Number) }
+
+func (a *appending) insert(ctx context.Context) (wire.Verdict, error) {
+	w := a.s.writer
+	if err := w.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), a.batch.Header); err != nil {
+		return 0, err
+	}
+	for i := range a.batch.Entries {
+		follows, err := a.entry(ctx, &a.batch.Entries[i], a.leaves[i])
+		if err != nil {
+			return 0, err
+		}
+		if !follows {
+			return wire.VerdictConflict, nil
+		}
+	}
+	for i := range a.batch.Keys {
+		k := &a.batch.Keys[i]
+		err := w.exec(ctx, "INSERT OR REPLACE INTO wrapped (organization, key, sealed) VALUES (?, ?, ?)",
+			k.Organization[:], int64(k.KeyID), k.Sealed)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return wire.VerdictStored, nil
+}
+
+// entry inserts one entry and says whether it follows the one before.
+func (a *appending) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (follows bool, err error) {
+	w := a.s.writer
+	number, err := a.organization(ctx, e)
+	if err != nil || number == 0 {
+		return false, err
+	}
+	if err := a.expect(ctx, number); err != nil || a.next[number] != e.Seq {
+		return false, err
+	}
+	a.next[number]++
+	place := store.Place(number, e.Seq)
+	var kind, activity driver.Value
+	if e.Activity != (wire.ID{}) {
+		activity = e.Activity[:]
+		if kind, err = a.kind(ctx, e); err != nil {
+			return false, err
+		}
+	}
+	err = w.exec(ctx, "INSERT INTO entry (id, kind, time, activity, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?)",
+		place, kind, int64(e.TimeMs), activity, leaf[:], e.Sealed)
+	if err != nil {
+		return false, err
+	}
+	if activity != nil && e.Prior > 0 && e.Prior <= e.Seq {
+		err = w.exec(ctx, "UPDATE entry SET next = ? WHERE id = ? AND activity = ? AND next IS NULL",
+			place, store.Place(number, e.Prior-1), activity)
+		if err != nil {
+			return false, err
+		}
+	}
+	for i := range e.Blind {
+		if err := w.exec(ctx, "INSERT OR IGNORE INTO blind (hash, entry) VALUES (?, ?)", e.Blind[i][:], place); err != nil {
+			return false, err
+		}
+	}
+	return true, a.nodes(ctx, number, e.Seq)
+}
+
+// organization gives the number of an entry's organization, 0 when it has none
+// and the entry is not its first.
+func (a *appending) organization(ctx context.Context, e *wire.Entry) (int64, error) {
+	if n, ok := a.s.numbers[e.Organization]; ok {
+		return n, nil
+	}
+	if n, ok := a.numbers[e.Organization]; ok {
+		return n, nil
+	}
+	row, err := a.s.writer.one(ctx, "SELECT id FROM organization WHERE uuid = ?", e.Organization[:])
+	if err != nil {
+		return 0, err
+	}
+	if row == nil && e.Seq > 0 {
+		return 0, nil
+	}
+	if row == nil {
+		if row, err = a.s.writer.one(ctx, "INSERT INTO organization (uuid) VALUES (?) RETURNING id", e.Organization[:]); err != nil {
+			return 0, err
+		}
+	}
+	n := scalar(row, 0)
+	if n <= 0 || n > store.MaxOrganization {
+		return 0, fmt.Errorf("no number is left for an organization")
+	}
+	if a.numbers == nil {
+		a.numbers = map[[16]byte]int64{}
+	}
+	a.numbers[e.Organization] = n
+	return n, nil
+}
+
+// expect finds the seq that must come, once for each organization of a batch.
+func (a *appending) expect(ctx context.Context, number int64) error {
+	if _, ok := a.next[number]; ok {
+		return nil
+	}
+	n, err := count(ctx, a.s.writer, number)
+	a.next[number] = n
+	return err
+}
+
+// count is how many entries an organization has.
+func count(ctx context.Context, c *conn, number int64) (uint64, error) {
+	row, err := c.one(ctx, "SELECT id FROM entry WHERE id >= ? AND id <= ? ORDER BY id DESC LIMIT 1",
+		store.Place(number, 0), store.Place(number, store.MaxSeq))
+	if err != nil || row == nil {
+		return 0, err
+	}
+	return store.Seq(scalar(row, 0)) + 1, nil
+}
+
+func (a *appending) kind(ctx context.Context, e *wire.Entry) (int64, error) {
+	k := kind{e.Type, e.Status}
+	if n, ok := a.s.kinds[k]; ok {
+		return n, nil
+	}
+	if n, ok := a.kinds[k]; ok {
+		return n, nil
+	}
+	row, err := a.s.writer.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
+	if err == nil && row == nil {
+		row, err = a.s.writer.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if a.kinds == nil {
+		a.kinds = map[kind]int64{}
+	}
+	a.kinds[k] = scalar(row, 0)
+	return a.kinds[k], nil
+}
+
+// nodes stores the nodes of the tree that an entry completes: one entry in 256
+// completes any.
+func (a *appending) nodes(ctx context.Context, number int64, seq uint64) error {
+	for _, level := range tree.Completed(seq) {
+		index := seq >> level
+		below, err := hashes(ctx, a.s.writer, number, level-8, index*tree.Span, tree.Span)
+		if err != nil {
+			return err
+		}
+		node, err := tree.Fold(below)
+		if err != nil {
+			return err
+		}
+		err = a.s.writer.exec(ctx, "INSERT INTO node (id, hash) VALUES (?, ?)", store.NodePlace(number, level, index), node[:])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remember keeps the numbers made and counts what was written: the entries, and
+// about four pages of indexes and tables for each.
+func (a *appending) remember() {
+	if len(a.s.numbers)+len(a.numbers) > cacheEntries {
+		clear(a.s.numbers)
+	}
+	for id, n := range a.numbers {
+		a.s.numbers[id] = n
+	}
+	if len(a.s.kinds)+len(a.kinds) > cacheEntries {
+		clear(a.s.kinds)
+	}
+	for k, n := range a.kinds {
+		a.s.kinds[k] = n
+	}
+	size := int64(16<<10 + len(a.batch.Header))
+	for i := range a.batch.Entries {
+		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed))
+	}
+	a.s.wrote(size)
+}

@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+
+	"modernc.org/sqlite"
+)
+
+// A conn is one connection with its statements prepared on first use. It speaks
+// to the driver directly: database/sql would cost a few microseconds for each
+// statement of an append, and its pool is not needed. One goroutine at a time.
+type conn struct {
+	raw        driver.Conn
+	statements map[string]driver.Stmt
+	args       []driver.NamedValue
+}
+
+func dial(name string, pragmas ...string) (*conn, error) {
+	raw, err := (&sqlite.Driver{}).Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening sqlite: %w", err)
+	}
+	c := &conn{raw: raw, statements: map[string]driver.Stmt{}}
+	for _, p := range pragmas {
+		if err := c.query(context.Background(), "PRAGMA "+p, skip); err != nil {
+			return nil, errors.Join(fmt.Errorf("setting %s: %w", p, err), c.close())
+		}
+	}
+	return c, nil
+}
+
+func skip([]driver.Value) (bool, error) { return true, nil }
+
+func (c *conn) close() error {
+	for _, s := range c.statements {
+		_ = s.Close() // a statement that failed before reports that again
+	}
+	return c.raw.Close()
+}
+
+func (c *conn) prepare(text string) (driver.Stmt, error) {
+	if s := c.statements[text]; s != nil {
+		return s, nil
+	}
+	s, err := c.raw.Prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	c.statements[text] = s
+	return s, nil
+}
+
+func (c *conn) bind(args []driver.Value) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return c.args
+}
+
+// exec runs a statement. Arguments are int64, []byte, string or nil.
+func (c *conn) exec(ctx context.Context, text string, args ...driver.Value) error {
+	s, err := c.prepare(text)
+	if err != nil {
+		return err
+	}
+	_, err = s.(driver.StmtExecContext).ExecContext(ctx, c.bind(args))
+	return err
+}
+
+// query hands each row to the function until it wants no more. The row's values
+// are its own only until it returns, its bytes for ever.
+func (c *conn) query(ctx context.Context, text string, each func([]driver.Value) (bool, error), args ...driver.Value) (err error) {
+	s, err := c.prepare(text)
+	if err != nil {
+		return err
+	}
+	rows, err := s.(driver.StmtQueryContext).QueryContext(ctx, c.bind(args))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := rows.Next(row); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if more, err := each(row); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// one gives the first row, or nil.
+func (c *conn) one(ctx context.Context, text string, args ...driver.Value) (row []driver.Value, err error) {
+	err = c.query(ctx, text, func(r []driver.Value) (bool, error) {
+		row = r
+		return false, nil
+	}, args...)
+	return row, err
+}
+
+// within runs a function in a transaction that begins as told. The function
+// says whether to commit.
+func (c *conn) within(ctx context.Context, begin string, do func() (bool, error)) error {
+	if err := c.exec(ctx, begin); err != nil {
+		return fmt.Errorf("beginning: %w", err)
+	}
+	commit, err := do()
+	if err == nil && commit {
+		if err = c.exec(ctx, "COMMIT"); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("committing: %w", err)
+	}
+	// A failed commit may have ended the transaction already; then there is
+	// nothing to roll back, which is no failure of its own.
+	_ = c.exec(context.WithoutCancel(ctx), "ROLLBACK")
+	return err
+}
+
+// isConstraint tells a violated constraint from other failures.
+func isConstraint(err error) bool {
+	const constraint = 19 // primary result code SQLITE_CONSTRAINT
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == constraint
+}
+
+// scalar is the first column of a row as a number, or the default without one.
+func scalar(row []driver.Value, missing int64) int64 {
+	if len(row) == 0 {
+		return missing
+	}
+	if v, ok := row[0].(int64); ok {
+		return v
+	}
+	return missing
+}

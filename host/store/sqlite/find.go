@@ -1,0 +1,235 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"slices"
+
+	"cloister/host/store"
+	"cloister/host/store/tree"
+	"cloister/shared/wire"
+)
+
+// scanned bounds how many entries a list without filter walks through before it
+// goes over to the index: entries of no activity and superseded ones are in the
+// way.
+const scanned = 1024
+
+// A finding answers one Find or Page on one connection.
+type finding struct {
+	c      *conn
+	number int64
+	size   uint64
+	prover *tree.Prover
+	answer store.Answer
+}
+
+// find runs do for an organization that has as many entries as the tree size
+// says. Without entries there is nothing to find.
+func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finding) error) (proven wire.Proven, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		proven = wire.Proven{}
+		number, err := organization(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		stored, err := count(ctx, c, number)
+		if err == nil {
+			err = store.CheckStored(size, stored)
+		}
+		if err != nil {
+			return err
+		}
+		f := &finding{c: c, number: number, size: size}
+		f.prover = tree.NewProver(size, func(level uint, from uint64, n int) ([]wire.Hash, error) {
+			return hashes(ctx, c, number, level, from, n)
+		})
+		if err := do(f); err != nil {
+			return err
+		}
+		proven = f.answer.Proven
+		return nil
+	})
+	return proven, err
+}
+
+// Find implements store.Finder.
+func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
+	if err := store.CheckFind(ask); err != nil {
+		return wire.Proven{}, err
+	}
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+		var places []int64
+		for _, id := range ask.Activities {
+			place, err := f.newest(ctx, id)
+			if err != nil {
+				return err
+			}
+			if place != 0 {
+				places = append(places, place)
+			}
+		}
+		for _, seq := range ask.Seqs {
+			if seq < ask.TreeSize {
+				places = append(places, store.Place(f.number, seq))
+			}
+		}
+		return f.prove(ctx, places)
+	})
+	if err != nil {
+		return wire.Proven{}, fmt.Errorf("finding: %w", err)
+	}
+	return proven, nil
+}
+
+// newest is the place of an activity's newest entry in the tree, 0 without one.
+func (f *finding) newest(ctx context.Context, activity wire.ID) (int64, error) {
+	row, err := f.c.one(ctx, `SELECT id FROM entry INDEXED BY entry_activity
+		WHERE activity = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1`,
+		activity[:], store.Place(f.number, 0), f.end())
+	return scalar(row, 0), err
+}
+
+func (f *finding) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
+
+// prove puts the entries at the places into the answer.
+func (f *finding) prove(ctx context.Context, places []int64) error {
+	for _, place := range places {
+		row, err := f.c.one(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			return fmt.Errorf("entry %d is missing", store.Seq(place))
+		}
+		proof, err := f.prover.Prove(store.Seq(place))
+		if err != nil {
+			return err
+		}
+		if !f.answer.Add(wire.ProvenEntry{Seq: store.Seq(place), Sealed: row[0].([]byte), Proof: proof}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Page implements store.Finder.
+func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
+	if err := store.CheckPage(ask); err != nil {
+		return wire.Proven{}, err
+	}
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+		var at int64
+		for _, cursor := range []*wire.ID{ask.Before, ask.After} {
+			if cursor == nil {
+				continue
+			}
+			var err error
+			if at, err = f.newest(ctx, *cursor); err != nil {
+				return err
+			}
+			if at == 0 {
+				f.answer.Proven.Unknown = true
+				return nil
+			}
+		}
+		places, err := f.page(ctx, ask, store.NewWindow(ask, f.number, at))
+		if err != nil {
+			return err
+		}
+		return f.prove(ctx, places)
+	})
+	if err != nil {
+		return wire.Proven{}, fmt.Errorf("paging: %w", err)
+	}
+	return proven, nil
+}
+
+func (f *finding) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
+	if len(ask.Types) == 0 && len(ask.Statuses) == 0 {
+		places, done, err := f.walk(ctx, w)
+		if err != nil || done {
+			return places, err
+		}
+	}
+	kinds, err := f.kinds(ctx, ask)
+	if err != nil || len(kinds) == 0 {
+		return nil, err
+	}
+	var places []int64
+	keep := func(row []driver.Value) (bool, error) {
+		places = append(places, row[0].(int64))
+		return true, nil
+	}
+	for kind := range kinds {
+		if err := f.c.query(ctx, direct(w, `SELECT id FROM entry INDEXED BY entry_kind
+			WHERE kind = ? AND next IS NULL AND id >= ? AND id < ? ORDER BY id`), keep,
+			kind, w.Low, w.High, int64(w.Limit)); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.overtaken(ctx, w, kinds, keep, &places); err != nil {
+		return nil, err
+	}
+	return w.Cut(places), nil
+}
+
+// direct ends a statement with the order and limit of a window.
+func direct(w store.Window, text string) string {
+	if w.Up {
+		return text + " LIMIT ?"
+	}
+	return text + " DESC LIMIT ?"
+}
+
+// walk reads the entries themselves, which is enough when most of them are the
+// newest of an activity. It is done when it filled the page or saw the end.
+func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
+	seen := 0
+	err = f.c.query(ctx, direct(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
+		seen++
+		next, followed := row[2].(int64)
+		if row[1] != nil && (!followed || next >= f.end()) {
+			places = append(places, row[0].(int64))
+		}
+		return len(places) < w.Limit, nil
+	}, w.Low, w.High, int64(scanned))
+	if err != nil {
+		return nil, false, err
+	}
+	return w.Cut(places), len(places) == w.Limit || seen < scanned, nil
+}
+
+// kinds are the numbers of all pairs of type and status that the filter lets
+// through. There are as many as the enclave knows types, a few hundred.
+func (f *finding) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, error) {
+	kinds := map[int64]bool{}
+	err := f.c.query(ctx, "SELECT id, type, status FROM kind", func(row []driver.Value) (bool, error) {
+		text, _ := row[1].(string)
+		if len(ask.Types) > 0 && !slices.Contains(ask.Types, text) {
+			return true, nil
+		}
+		if len(ask.Statuses) > 0 && !slices.Contains(ask.Statuses, uint8(row[2].(int64))) {
+			return true, nil
+		}
+		kinds[row[0].(int64)] = true
+		return true, nil
+	})
+	return kinds, err
+}
+
+// overtaken finds entries that are superseded now but were not when the tree
+// had the size asked for. There are as many as entries came since with a Prior.
+func (f *finding) overtaken(ctx context.Context, w store.Window, kinds map[int64]bool, keep func([]driver.Value) (bool, error), places *[]int64) error {
+	return f.c.query(ctx, `SELECT id, kind FROM entry INDEXED BY entry_next
+		WHERE next >= ? AND next <= ? AND id >= ? AND id < ?`, func(row []driver.Value) (bool, error) {
+		if kind, ok := row[1].(int64); !ok || !kinds[kind] {
+			return true, nil
+		}
+		if len(*places) > 64*wire.MaxFind { // what is cut now would be cut at the end
+			*places = w.Cut(*places)
+		}
+		return keep(row)
+	}, f.end(), store.Place(f.number, store.MaxSeq), w.Low, w.High)
+}

@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// each entry of an answer costs its frame a few bytes beside its own
+const framing = 16
+
+// LoadOrganization implements store.Loader.
+func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization) (o wire.Organization, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		o = wire.Organization{}
+		number, err := organization(ctx, c, ask.Organization)
+		if err != nil || number == 0 {
+			return err
+		}
+		if o.Count, err = count(ctx, c, number); err != nil || o.Count == 0 {
+			return err
+		}
+		room, err := s.opening(ctx, c, number, ask.Organization, &o)
+		if err != nil {
+			return err
+		}
+		o.Entries, err = entries(ctx, c, number, o.From, int(ask.MaxBytes), room)
+		return err
+	})
+	if err != nil {
+		return wire.Organization{}, fmt.Errorf("loading an organization: %w", err)
+	}
+	return o, nil
+}
+
+// opening reads keys and snapshot and tells what room the frame has left.
+func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
+	room = store.MaxAnswer
+	err = c.query(ctx, "SELECT key, sealed FROM wrapped WHERE organization = ? ORDER BY key DESC LIMIT ?", func(row []driver.Value) (bool, error) {
+		k := wire.WrappedKey{Organization: id, KeyID: uint32(row[0].(int64)), Sealed: row[1].([]byte)}
+		o.Keys = append(o.Keys, k)
+		room -= len(k.Sealed) + 2*framing
+		return true, nil
+	}, id[:], int64(store.MaxKeys))
+	if err != nil {
+		return 0, err
+	}
+	row, err := c.one(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
+	if err != nil || row == nil {
+		return room, err
+	}
+	o.From, o.Snapshot = uint64(row[0].(int64)), row[1].([]byte)
+	return room - len(o.Snapshot), nil
+}
+
+// LoadEntries implements store.Loader.
+func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.Entries, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		e = wire.Entries{}
+		number, err := organization(ctx, c, ask.Organization)
+		if err != nil || number == 0 {
+			return err
+		}
+		e.Entries, err = entries(ctx, c, number, ask.From, int(ask.MaxBytes), store.MaxAnswer)
+		return err
+	})
+	if err != nil {
+		return wire.Entries{}, fmt.Errorf("loading entries: %w", err)
+	}
+	return e, nil
+}
+
+// entries reads sealed entries up to want bytes, one at least, but never more
+// than the frame has room for.
+func entries(ctx context.Context, c *conn, number int64, from uint64, want, room int) (list [][]byte, err error) {
+	if from > store.MaxSeq {
+		return nil, nil
+	}
+	err = c.query(ctx, "SELECT sealed FROM entry WHERE id >= ? AND id <= ? ORDER BY id", func(row []driver.Value) (bool, error) {
+		sealed := row[0].([]byte)
+		want -= len(sealed) + framing
+		room -= len(sealed) + framing
+		if room < 0 || want < 0 && len(list) > 0 {
+			return false, nil
+		}
+		list = append(list, sealed)
+		return want > 0, nil
+	}, store.Place(number, from), store.Place(number, store.MaxSeq))
+	return list, err
+}
+
+// LoadPieces implements store.Loader.
+func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pieces, err error) {
+	if err := store.CheckPieces(ask); err != nil {
+		return p, err
+	}
+	err = s.read(ctx, func(c *conn) error {
+		p = wire.Pieces{Pieces: make([][]byte, len(ask.Pieces))}
+		number, err := organization(ctx, c, ask.Organization)
+		if err != nil || number == 0 {
+			return err
+		}
+		total := 0
+		for i, h := range ask.Pieces {
+			row, err := c.one(ctx, "SELECT sealed FROM piece WHERE organization = ? AND hash = ?", number, h[:])
+			if err != nil {
+				return err
+			}
+			if row == nil {
+				continue
+			}
+			p.Pieces[i] = row[0].([]byte)
+			total += len(p.Pieces[i])
+			if err := store.CheckAnswer(total); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return wire.Pieces{}, fmt.Errorf("loading pieces: %w", err)
+	}
+	return p, nil
+}
+
+// LoadObject implements store.Loader.
+func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Object, err error) {
+	if err := store.CheckName(ask.Name); err != nil {
+		return o, err
+	}
+	text, args := "SELECT bytes FROM object WHERE name = ?", []driver.Value{ask.Name}
+	if ask.Newest { // names are printable ASCII, so nothing sorts behind DEL
+		text = "SELECT bytes FROM object WHERE name >= ? AND name < ? ORDER BY at DESC LIMIT 1"
+		args = append(args, ask.Name+"\x7f")
+	}
+	err = s.read(ctx, func(c *conn) error {
+		row, err := c.one(ctx, text, args...)
+		if err == nil && row != nil {
+			o = wire.Object{Found: true, Bytes: row[0].([]byte)}
+		}
+		return err
+	})
+	if err != nil {
+		return wire.Object{}, fmt.Errorf("loading an object: %w", err)
+	}
+	return o, nil
+}
+
+// organization gives an organization's number, 0 when there is none.
+func organization(ctx context.Context, c *conn, id wire.ID) (int64, error) {
+	row, err := c.one(ctx, "SELECT id FROM organization WHERE uuid = ?", id[:])
+	return scalar(row, 0), err
+}
+
+// hashes reads consecutive hashes of a stored level of an organization's tree.
+func hashes(ctx context.Context, c *conn, number int64, level uint, from uint64, n int) ([]wire.Hash, error) {
+	text, first := "SELECT leaf FROM entry WHERE id >= ? AND id < ? ORDER BY id", store.Place(number, from)
+	if level > 0 {
+		text, first = "SELECT hash FROM node WHERE id >= ? AND id < ? ORDER BY id", store.NodePlace(number, level, from)
+	}
+	list := make([]wire.Hash, 0, n)
+	err := c.query(ctx, text, func(row []driver.Value) (bool, error) {
+		h, _ := row[0].([]byte)
+		if len(h) != len(wire.Hash{}) {
+			return false, fmt.Errorf("stored hash has %d bytes", len(h))
+		}
+		list = append(list, wire.Hash(h))
+		return true, nil
+	}, first, first+int64(n))
+	if err == nil && len(list) != n {
+		err = fmt.Errorf("%d of %d hashes at level %d are stored", len(list), n, level)
+	}
+	return list, err
+}

@@ -1,0 +1,290 @@
+// Package sqlite is the store of one host: a file, through modernc.org/sqlite.
+//
+// One connection writes, a few read, one copies the write-ahead log back into
+// the file. A commit is one fsync of the log (synchronous=FULL); checkpoints run
+// beside the commits, and only when the log has grown far does one of them hold
+// up a batch for the pages that are left.
+//
+// Memory outside Go's heap is at most about 16 MiB: page caches of 4 MiB for the
+// writer and 2 MiB for each reader, and the index of the log.
+//
+// The README tells which layouts were measured and what they cost.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+
+	"cloister/host/store"
+)
+
+const (
+	readers         = 4
+	checkpointBytes = 8 << 20 // written since the last checkpoint
+	longLog         = 8 << 10 // frames of 4 KiB after which a checkpoint must end, writer waiting
+	cacheEntries    = 1 << 16 // organizations whose number is remembered
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// ErrClosed answers calls to a closed store.
+var ErrClosed = errors.New("sqlite: store is closed")
+
+// Store is a store in one file.
+type Store struct {
+	name string
+
+	writing chan struct{} // holds one token; who has it may use what follows
+	writer  *conn
+	numbers map[[16]byte]int64 // organization to its number; rows never change
+	kinds   map[kind]int64     // likewise
+	behind  int64              // bytes written since the last checkpoint
+	closed  bool
+
+	pool chan *conn
+
+	copier  *conn
+	due     chan struct{}
+	stopped sync.WaitGroup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the file, making it (readable by its owner only) and its tables as
+// needed. The folder must exist.
+func Open(ctx context.Context, path string) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening sqlite: %w", err)
+	}
+	if err := create(path); err != nil {
+		return nil, fmt.Errorf("opening sqlite: %w", err)
+	}
+	name := (&url.URL{Scheme: "file", Path: path}).String()
+	if err := migrate(ctx, name); err != nil {
+		return nil, fmt.Errorf("migrating sqlite: %w", err)
+	}
+	s := &Store{
+		name: name, writing: make(chan struct{}, 1), pool: make(chan *conn, readers),
+		numbers: map[[16]byte]int64{}, kinds: map[kind]int64{}, due: make(chan struct{}, 1),
+	}
+	if err := s.connect(); err != nil {
+		return nil, errors.Join(err, s.disconnect())
+	}
+	s.stopped.Add(1)
+	go s.checkpoints()
+	s.writing <- struct{}{}
+	return s, nil
+}
+
+// create makes the file and its entry in the folder durable.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func migrate(ctx context.Context, name string) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", name+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	if err != nil {
+		return err
+	}
+	steps, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err == nil {
+		_, err = steps.Up(ctx)
+	}
+	return errors.Join(err, db.Close())
+}
+
+func (s *Store) connect() (err error) {
+	if s.writer, err = dial(s.name, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-4096"); err != nil {
+		return err
+	}
+	if s.copier, err = dial(s.name, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-256"); err != nil {
+		return err
+	}
+	for range readers {
+		c, err := s.reader()
+		if err != nil {
+			return err
+		}
+		s.pool <- c
+	}
+	return nil
+}
+
+func (s *Store) reader() (*conn, error) {
+	return dial(s.name, "busy_timeout=5000", "query_only=1", "wal_autocheckpoint=0", "cache_size=-2048")
+}
+
+func (s *Store) disconnect() error {
+	var errs []error
+	for _, c := range []*conn{s.copier, s.writer} {
+		if c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	for {
+		select {
+		case c := <-s.pool:
+			if c != nil {
+				errs = append(errs, c.close())
+			}
+		default:
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// write runs a function that alone may use the writing connection. It is not
+// interrupted once it has begun: a commit is either done or not begun.
+func (s *Store) write(ctx context.Context, do func(context.Context) error) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.writing:
+	}
+	defer func() { s.writing <- struct{}{} }()
+	if s.closed {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return do(context.WithoutCancel(ctx))
+}
+
+// read runs a function on a reading connection, in one transaction, so that all
+// it reads is of one moment.
+func (s *Store) read(ctx context.Context, do func(*conn) error) error {
+	var c *conn
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case c = <-s.pool:
+	}
+	if c == nil { // closed, or could not be replaced
+		var err error
+		if c, err = s.replace(); err != nil {
+			s.pool <- nil
+			return err
+		}
+	}
+	err := c.within(ctx, "BEGIN", func() (bool, error) { return false, do(c) })
+	if err != nil && !errors.Is(err, store.ErrRefused) {
+		// An interrupted connection may stay interrupted; a new one is cheap.
+		_ = c.close()
+		c = nil
+	}
+	s.pool <- c
+	return err
+}
+
+func (s *Store) replace() (*conn, error) {
+	<-s.writing
+	defer func() { s.writing <- struct{}{} }()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	return s.reader()
+}
+
+// Ping implements store.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.read(ctx, func(c *conn) error {
+		_, err := c.one(ctx, "SELECT epoch FROM owner WHERE id = 1")
+		return err
+	})
+}
+
+// Close implements store.Store. The last connection to close copies the log
+// into the file.
+func (s *Store) Close() error {
+	<-s.writing
+	if s.closed {
+		s.writing <- struct{}{}
+		return nil
+	}
+	s.closed = true
+	close(s.due)
+	s.writing <- struct{}{}
+	s.stopped.Wait()
+
+	var errs []error
+	for range readers {
+		if c := <-s.pool; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	for range readers {
+		s.pool <- nil
+	}
+	<-s.writing
+	defer func() { s.writing <- struct{}{} }()
+	return errors.Join(append(errs, s.copier.close(), s.writer.close())...)
+}
+
+// wrote counts what goes into the log and asks for a checkpoint when it is due.
+// The caller holds the writing token.
+func (s *Store) wrote(bytes int64) {
+	if s.behind += bytes; s.behind < checkpointBytes {
+		return
+	}
+	s.behind = 0
+	select {
+	case s.due <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// checkpoints copies the log back whenever that is due. A failure is left to the
+// next one: the log stays valid and only grows.
+func (s *Store) checkpoints() {
+	defer s.stopped.Done()
+	for range s.due {
+		if s.checkpoint() < longLog {
+			continue
+		}
+		// Beside a busy writer a checkpoint never reaches the log's end, and
+		// only a log copied whole is begun anew. The rest is little now.
+		<-s.writing
+		s.checkpoint()
+		s.writing <- struct{}{}
+	}
+}
+
+// checkpoint tells how many frames the log has.
+func (s *Store) checkpoint() (frames int64) {
+	_ = s.copier.query(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)", func(row []driver.Value) (bool, error) {
+		if len(row) > 1 {
+			frames, _ = row[1].(int64)
+		}
+		return true, nil
+	})
+	return frames
+}

@@ -1,0 +1,96 @@
+// Package store says what the host must keep for an enclave: batches of sealed
+// entries, the row that says which boot owns the store, snapshots and a few
+// objects. Packages sqlite and postgres keep it; package storetest holds what
+// every store must do.
+//
+// Promises of a store:
+//
+//   - What was answered with wire.VerdictStored survives the loss of the
+//     process and of the machine, as far as the disk keeps what it confirmed.
+//   - A batch is stored whole, in one transaction that looks first at the row
+//     of the owner, under a lock: a boot that has lost the store cannot add to
+//     it, not even with bytes that are stored already.
+//   - The same bytes under the same number count as stored. Entry seq of an
+//     organization goes in only directly after seq-1.
+//   - An error from a writing method means "unknown" unless it is ErrRefused.
+//
+// A store decides nothing else. The enclave believes what it loads only with
+// proof, so a wrong store can only deny service; the checks here keep a
+// mistaken enclave or a second one from spoiling what is there.
+//
+// No call's cost grows with the number of organizations, and none linearly
+// with the length of an organization's history; see the README for the one
+// exception, a Page under a tree size far behind.
+package store
+
+import (
+	"context"
+	"errors"
+
+	"cloister/shared/wire"
+)
+
+// ErrRefused marks a request that breaks a bound or makes no sense. Nothing was
+// read or written for it.
+var ErrRefused = errors.New("store: refused")
+
+// ErrOld marks a snapshot that covers no more than the one that is stored.
+// Nothing was changed.
+var ErrOld = errors.New("store: snapshot is not newer than the stored one")
+
+// A Store keeps everything that the host keeps. Its methods may be called from
+// many goroutines; a cancelled context fails the call and leaves the store
+// usable.
+type Store interface {
+	Writer
+	Loader
+	Finder
+	// Ping asks whether the store can be reached now.
+	Ping(ctx context.Context) error
+	// Close waits for what is running and gives everything back.
+	Close() error
+}
+
+// A Writer changes what is stored.
+type Writer interface {
+	// Own looks at the row of the owner or changes it, as wire.Own says.
+	// OK is true for a Look always. A Renew fails once the row is released; a
+	// Release may be repeated. A Take clears the release and counts batches
+	// from nothing, since they are numbered from 1 under each epoch.
+	Own(ctx context.Context, ask wire.Own) (wire.Owned, error)
+	// Append stores a batch or says why it can never be stored. An error means
+	// that it may or may not be stored: the same bytes are to be sent again.
+	Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error)
+	// PutSnapshot replaces an older snapshot, drops pieces and adds pieces, in
+	// one transaction. ErrOld when it does not cover more than the stored one;
+	// the very same snapshot again is no error.
+	PutSnapshot(ctx context.Context, put wire.PutSnapshot) error
+	// PutObject stores an object. OK is false when Once forbids it.
+	PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error)
+}
+
+// A Loader reads what opens an organization.
+type Loader interface {
+	// LoadOrganization gives keys (at most MaxKeys, highest ids first), the
+	// newest snapshot and entries behind it: at least one, if there is one and
+	// the answer's frame has room for it.
+	LoadOrganization(ctx context.Context, ask wire.LoadOrganization) (wire.Organization, error)
+	// LoadEntries gives at least one entry unless there is none.
+	LoadEntries(ctx context.Context, ask wire.LoadEntries) (wire.Entries, error)
+	// LoadPieces answers in the order asked. Pieces that do not fit together
+	// in one frame are refused whole, since an empty one means "missing".
+	LoadPieces(ctx context.Context, ask wire.LoadPieces) (wire.Pieces, error)
+	// LoadObject gives one object.
+	LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error)
+}
+
+// A Finder reads old entries with proofs. Answers that would not fit in a frame
+// are cut after the last entry that does.
+type Finder interface {
+	// Find answers the activities in the order asked, then the seqs; what is
+	// not there under the tree size is left out.
+	Find(ctx context.Context, ask wire.Find) (wire.Proven, error)
+	// Page lists activities by the seq of their newest entry below TreeSize,
+	// highest first. Types and Statuses are those of that entry.
+	Page(ctx context.Context, ask wire.Page) (wire.Proven, error)
+}

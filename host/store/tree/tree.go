@@ -1,0 +1,146 @@
+// Package tree reads and grows an organization's RFC 6962 tree as a store keeps
+// it: the hash of every leaf, and the nodes at levels 8, 16 and 24, each of
+// which stands for 256 of the level below. An inclusion proof then reads at most
+// 256 hashes of each stored level, however long the history is.
+//
+// Proofs are in the order of RFC 6962, leaf upwards. A size may be smaller than
+// what is stored. All arithmetic is that of transparency-dev/merkle.
+package tree
+
+import (
+	"fmt"
+
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/shared/wire"
+)
+
+// Span is how many nodes of one stored level a node of the next stands for.
+const Span = 256
+
+const step = 8 // levels between stored levels
+
+// Leaf is the hash of an entry's sealed bytes.
+func Leaf(sealed []byte) wire.Hash {
+	return wire.Hash(rfc6962.DefaultHasher.HashLeaf(sealed))
+}
+
+// Completed lists the levels, ascending, at which the leaf completes a node
+// that is to be stored. The node's index is index>>level.
+func Completed(index uint64) []uint {
+	var levels []uint
+	for level := uint(step); level <= 24 && (index+1)%(1<<level) == 0; level += step {
+		levels = append(levels, level)
+	}
+	return levels
+}
+
+// Fold is the node above Span hashes of one stored level.
+func Fold(hashes []wire.Hash) (wire.Hash, error) {
+	if len(hashes) != Span {
+		return wire.Hash{}, fmt.Errorf("folding %d hashes, want %d", len(hashes), Span)
+	}
+	for len(hashes) > 1 {
+		hashes = above(hashes)
+	}
+	return hashes[0], nil
+}
+
+// above gives the complete nodes of the next level.
+func above(hashes []wire.Hash) []wire.Hash {
+	up := make([]wire.Hash, len(hashes)/2)
+	for i := range up {
+		up[i] = wire.Hash(rfc6962.DefaultHasher.HashChildren(hashes[2*i][:], hashes[2*i+1][:]))
+	}
+	return up
+}
+
+// A Source gives count stored hashes of a stored level (0, 8, 16 or 24) from
+// index from, at most Span. It fails when one is missing.
+type Source func(level uint, from uint64, count int) ([]wire.Hash, error)
+
+// A Prover makes inclusion proofs under one tree size and keeps what it has
+// read, so that entries that lie together cost little more than one.
+type Prover struct {
+	size   uint64
+	source Source
+	blocks map[block][][]wire.Hash
+}
+
+type block struct {
+	level uint
+	index uint64
+}
+
+// NewProver makes a Prover for the tree of the first size leaves.
+func NewProver(size uint64, source Source) *Prover {
+	return &Prover{size: size, source: source, blocks: map[block][][]wire.Hash{}}
+}
+
+// Prove gives the inclusion proof of a leaf. It fails when the leaf is not in
+// the tree or a hash cannot be read.
+func (p *Prover) Prove(index uint64) ([]wire.Hash, error) {
+	nodes, err := proof.Inclusion(index, p.size)
+	if err != nil {
+		return nil, fmt.Errorf("proving a leaf: %w", err)
+	}
+	hashes := make([][]byte, len(nodes.IDs))
+	for i, id := range nodes.IDs {
+		h, err := p.node(id.Level, id.Index)
+		if err != nil {
+			return nil, err
+		}
+		hashes[i] = h[:]
+	}
+	hashes, err = nodes.Rehash(hashes, rfc6962.DefaultHasher.HashChildren)
+	if err != nil {
+		return nil, fmt.Errorf("proving a leaf: %w", err)
+	}
+	path := make([]wire.Hash, len(hashes))
+	for i, h := range hashes {
+		path[i] = wire.Hash(h)
+	}
+	return path, nil
+}
+
+func (p *Prover) node(level uint, index uint64) (wire.Hash, error) {
+	base := level - level%step
+	at := block{base, index >> (step - level%step)}
+	levels, ok := p.blocks[at]
+	if !ok {
+		var err error
+		if levels, err = p.read(at); err != nil {
+			return wire.Hash{}, err
+		}
+		p.blocks[at] = levels
+	}
+	row := levels[level%step]
+	offset := index - at.index<<(step-level%step)
+	if offset >= uint64(len(row)) {
+		return wire.Hash{}, fmt.Errorf("node %d at level %d is not complete", index, level)
+	}
+	return row[offset], nil
+}
+
+// read builds the complete nodes of the 8 levels above one block.
+func (p *Prover) read(at block) ([][]wire.Hash, error) {
+	from, end := at.index*Span, p.size>>at.level
+	if from >= end {
+		return make([][]wire.Hash, step), nil
+	}
+	count := int(min(Span, end-from))
+	row, err := p.source(at.level, from, count)
+	if err != nil {
+		return nil, err
+	}
+	if len(row) != count {
+		return nil, fmt.Errorf("read %d hashes of %d at level %d", len(row), count, at.level)
+	}
+	levels := make([][]wire.Hash, step)
+	for i := range levels {
+		levels[i] = row
+		row = above(row)
+	}
+	return levels, nil
+}

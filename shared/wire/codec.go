@@ -1,0 +1,214 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Bounds of one encoded message beside its length.
+const (
+	MaxElements = 1 << 16 // of one array
+	MaxPairs    = 64      // of one map
+	MaxNesting  = 8
+)
+
+// ErrEncoding says that bytes are not the one encoding of a message.
+var ErrEncoding = errors.New("not a valid encoding")
+
+var encoding = must(cbor.EncOptions{
+	Sort:          cbor.SortCoreDeterministic,
+	IndefLength:   cbor.IndefLengthForbidden,
+	TagsMd:        cbor.TagsForbidden,
+	NilContainers: cbor.NilContainerAsEmpty,
+	ByteArray:     cbor.ByteArrayToByteSlice,
+}.EncMode())
+
+var decoding = must(cbor.DecOptions{
+	DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+	IndefLength:       cbor.IndefLengthForbidden,
+	TagsMd:            cbor.TagsForbidden,
+	UTF8:              cbor.UTF8RejectInvalid,
+	ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+	MaxNestedLevels:   MaxNesting,
+	MaxArrayElements:  MaxElements,
+	MaxMapPairs:       MaxPairs,
+}.DecMode())
+
+// must is for the two literals above, which are right or wrong for good.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Marshal returns the encoding of a message of this package.
+func Marshal(v any) ([]byte, error) {
+	b, err := encoding.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	return b, nil
+}
+
+// Unmarshal decodes b, all of it, into the message v points to. v should be
+// zero. Refused are: anything but the shortest form of a length or number, map
+// keys that are not unsigned numbers in strictly rising order, unknown keys,
+// tags, null, floating point, indefinite lengths, invalid UTF-8, byte strings
+// that do not fill an ID or Hash exactly, bytes that follow, and whatever
+// exceeds the bounds above. No part of v shares memory with b.
+func Unmarshal(b []byte, v any) error {
+	n, err := scan(b, 0)
+	if err != nil {
+		return err
+	}
+	if n != len(b) {
+		return fmt.Errorf("%w: bytes follow", ErrEncoding)
+	}
+	if err := decoding.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%w: %T: %s", ErrEncoding, v, reason(err))
+	}
+	return nil
+}
+
+// reason tells what is wrong without repeating the peer's bytes.
+func reason(err error) string {
+	var wrongType *cbor.UnmarshalTypeError
+	var unknown *cbor.UnknownFieldError
+	switch {
+	case errors.As(err, &wrongType):
+		return "wrong type in " + wrongType.StructFieldName
+	case errors.As(err, &unknown):
+		return "unknown field"
+	case errors.Is(err, ErrEncoding):
+		return "wrong length"
+	default:
+		return "malformed"
+	}
+}
+
+// UnmarshalCBOR takes a byte string of exactly 16 bytes.
+func (id *ID) UnmarshalCBOR(b []byte) error { return fill(id[:], b) }
+
+// UnmarshalCBOR takes a byte string of exactly 32 bytes.
+func (h *Hash) UnmarshalCBOR(b []byte) error { return fill(h[:], b) }
+
+// fill exists because the codec would pad a short byte string with zeros and
+// cut a long one.
+func fill(to, item []byte) error {
+	major, n, head, err := readHead(item)
+	if err != nil || major != majorBytes || n != uint64(len(to)) || len(item) != head+len(to) {
+		return ErrEncoding
+	}
+	copy(to, item[head:])
+	return nil
+}
+
+// Major types of RFC 8949.
+const (
+	majorUint   = 0
+	majorBytes  = 2
+	majorText   = 3
+	majorArray  = 4
+	majorMap    = 5
+	majorSimple = 7
+)
+
+// readHead reads the first byte of an item and the number behind it. Only the
+// shortest form is taken, so that a message has one encoding.
+func readHead(b []byte) (major byte, n uint64, size int, err error) {
+	if len(b) == 0 {
+		return 0, 0, 0, fmt.Errorf("%w: truncated", ErrEncoding)
+	}
+	major, low := b[0]>>5, b[0]&31
+	if low < 24 {
+		return major, uint64(low), 1, nil
+	}
+	if low > 27 {
+		return 0, 0, 0, fmt.Errorf("%w: indefinite or reserved length", ErrEncoding)
+	}
+	width := 1 << (low - 24)
+	if len(b) < 1+width {
+		return 0, 0, 0, fmt.Errorf("%w: truncated", ErrEncoding)
+	}
+	for _, c := range b[1 : 1+width] {
+		n = n<<8 | uint64(c)
+	}
+	least := uint64(24)
+	if width > 1 {
+		least = 1 << (4 * width)
+	}
+	if n < least {
+		return 0, 0, 0, fmt.Errorf("%w: not the shortest form", ErrEncoding)
+	}
+	return major, n, 1 + width, nil
+}
+
+// scan checks the form of the item at the head of b and returns its length.
+// It allocates nothing and runs before anything is decoded.
+func scan(b []byte, depth int) (int, error) {
+	if depth > MaxNesting {
+		return 0, fmt.Errorf("%w: nested too deep", ErrEncoding)
+	}
+	major, n, at, err := readHead(b)
+	if err != nil {
+		return 0, err
+	}
+	switch major {
+	case majorUint:
+		return at, nil
+	case majorBytes, majorText:
+		if n > uint64(len(b)-at) {
+			return 0, fmt.Errorf("%w: truncated", ErrEncoding)
+		}
+		return at + int(n), nil
+	case majorArray:
+		return scanArray(b, at, n, depth)
+	case majorMap:
+		return scanMap(b, at, n, depth)
+	case majorSimple:
+		if at == 1 && (n == 20 || n == 21) { // false, true
+			return at, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: type not used here", ErrEncoding)
+}
+
+func scanArray(b []byte, at int, n uint64, depth int) (int, error) {
+	if n > MaxElements || n > uint64(len(b)-at) {
+		return 0, fmt.Errorf("%w: array too long", ErrEncoding)
+	}
+	for range n {
+		size, err := scan(b[at:], depth+1)
+		if err != nil {
+			return 0, err
+		}
+		at += size
+	}
+	return at, nil
+}
+
+func scanMap(b []byte, at int, n uint64, depth int) (int, error) {
+	if n > MaxPairs || n > uint64(len(b)-at) {
+		return 0, fmt.Errorf("%w: map too long", ErrEncoding)
+	}
+	var before uint64
+	for i := range n {
+		major, key, size, err := readHead(b[at:])
+		if err != nil {
+			return 0, err
+		}
+		if major != majorUint || (i > 0 && key <= before) {
+			return 0, fmt.Errorf("%w: map keys", ErrEncoding)
+		}
+		before = key
+		at += size
+		if size, err = scan(b[at:], depth+1); err != nil {
+			return 0, err
+		}
+		at += size
+	}
+	return at, nil
+}

@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// A frame is: length of the payload (4 bytes, big-endian), id (8), kind (1),
+// payload. Ids are chosen by the asker, who uses each once on a connection; an
+// answer repeats the id of its question.
+const headSize = 4 + 8 + 1
+
+// A Side is one end of a connection.
+type Side uint8
+
+// The host dials every connection; the enclave accepts it.
+const (
+	SideHost    Side = 1
+	SideEnclave Side = 2
+)
+
+const (
+	maxHello  = 64
+	maxSmall  = 1 << 10  // questions and answers of a few fixed fields
+	maxLookup = 64 << 10 // questions that carry lists of ids, hashes or names
+)
+
+// A rule bounds one question and its answer. KindFailed, up to maxSmall bytes,
+// is always an allowed answer.
+type rule struct {
+	role     Role
+	asker    Side
+	question int // bytes
+	answer   Kind
+	most     int // bytes of the answer
+}
+
+// rules is who may ask what, on which connection, and how large it may be.
+// Whatever is not listed is a breach.
+var rules = map[Kind]rule{
+	KindCall:             {RoleCalls, SideHost, MaxCallFrame, KindReply, MaxFrame},
+	KindOwn:              {RoleStores, SideEnclave, maxSmall, KindOwned, maxSmall},
+	KindBatch:            {RoleStores, SideEnclave, MaxFrame, KindStored, maxSmall},
+	KindLoadOrganization: {RoleLoads, SideEnclave, maxSmall, KindOrganization, MaxFrame},
+	KindLoadEntries:      {RoleLoads, SideEnclave, maxSmall, KindEntries, MaxFrame},
+	KindLoadPieces:       {RoleLoads, SideEnclave, maxLookup, KindPieces, MaxFrame},
+	KindFind:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
+	KindPage:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
+	KindLoadObject:       {RoleLoads, SideEnclave, maxSmall, KindObject, MaxObject + maxSmall},
+	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
+	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
+}
+
+// limits is the part of rules that one end of one connection needs, indexed by
+// kind; 0 means not expected, otherwise one more than the largest payload.
+type limits struct {
+	questionsIn, questionsOut [256]int
+	answersIn, answersOut     [256]int
+	answerTo                  [256]Kind
+}
+
+func limitsOf(side Side, role Role) *limits {
+	l := new(limits)
+	l.answersIn[KindFailed], l.answersOut[KindFailed] = maxSmall+1, maxSmall+1
+	for kind, r := range rules {
+		if r.role != role {
+			continue
+		}
+		l.answerTo[kind] = r.answer
+		if r.asker == side {
+			l.questionsOut[kind] = r.question + 1
+			l.answersIn[r.answer] = max(l.answersIn[r.answer], r.most+1)
+		} else {
+			l.questionsIn[kind] = r.question + 1
+			l.answersOut[r.answer] = max(l.answersOut[r.answer], r.most+1)
+		}
+	}
+	return l
+}
+
+func putHead(h []byte, length int, id uint64, kind Kind) {
+	binary.BigEndian.PutUint32(h, uint32(length))
+	binary.BigEndian.PutUint64(h[4:], id)
+	h[12] = byte(kind)
+}
+
+func parseHead(h []byte) (length int, id uint64, kind Kind) {
+	return int(binary.BigEndian.Uint32(h)), binary.BigEndian.Uint64(h[4:]), Kind(h[12])
+}
+
+// WriteHello writes the frame that opens a connection. The host calls it once,
+// before NewConn.
+func WriteHello(c net.Conn, role Role, deadline time.Time) error {
+	payload, err := Marshal(Hello{Version: Version, Role: role})
+	if err != nil {
+		return err
+	}
+	frame := make([]byte, headSize, headSize+len(payload))
+	putHead(frame, len(payload), 0, KindHello)
+	if err := c.SetWriteDeadline(deadline); err != nil {
+		return fmt.Errorf("writing hello: %w", err)
+	}
+	if _, err := c.Write(append(frame, payload...)); err != nil {
+		return fmt.Errorf("writing hello: %w", err)
+	}
+	return c.SetWriteDeadline(time.Time{})
+}
+
+// ErrHello says that a connection did not begin as it must.
+var ErrHello = errors.New("bad hello")
+
+// ReadHello reads the frame that opens a connection and nothing after it. The
+// enclave calls it once, before NewConn, and closes the connection on error.
+func ReadHello(c net.Conn, deadline time.Time) (Role, error) {
+	if err := c.SetReadDeadline(deadline); err != nil {
+		return 0, fmt.Errorf("reading hello: %w", err)
+	}
+	var head [headSize]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return 0, fmt.Errorf("reading hello: %w", err)
+	}
+	length, id, kind := parseHead(head[:])
+	if kind != KindHello || id != 0 || length > maxHello {
+		return 0, ErrHello
+	}
+	payload := make([]byte, length)
+	if _, err := io.ReadFull(c, payload); err != nil {
+		return 0, fmt.Errorf("reading hello: %w", err)
+	}
+	var h Hello
+	if err := Unmarshal(payload, &h); err != nil {
+		return 0, fmt.Errorf("reading hello: %w", err)
+	}
+	if h.Version != Version {
+		return 0, fmt.Errorf("%w: version %d, want %d", ErrHello, h.Version, Version)
+	}
+	if h.Role < RoleCalls || h.Role > RoleSnapshots {
+		return 0, fmt.Errorf("%w: role %d", ErrHello, h.Role)
+	}
+	return h.Role, c.SetReadDeadline(time.Time{})
+}

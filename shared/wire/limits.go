@@ -1,0 +1,32 @@
+package wire
+
+import "time"
+
+// Every bound on what crosses. They are protocol: both sides enforce them, the
+// enclave because its peer is hostile, the host because it may be mistaken.
+const (
+	Version = 1
+
+	MaxFrame      = 8 << 20   // one frame's payload; a batch or a load answer is the largest
+	MaxCallFrame  = 2 << 20   // a call: body, headers and framing
+	MaxBody       = 1 << 20   // body of a request
+	MaxHead       = 16 << 10  // all credential headers of a request
+	MaxOp         = 128       // name of an operation
+	MaxSealed     = 4 << 20   // one sealed entry
+	MaxPiece      = 256 << 10 // one piece of a snapshot before sealing
+	MaxSnapshot   = 4 << 20   // one sealed snapshot root
+	MaxObject     = 1 << 20   // one object
+	MaxObjectName = 160
+	MaxBatchBytes = 4 << 20 // sealed bytes in a batch, checked before one more entry is added
+	MaxBatch      = 4096    // entries in a batch
+	MaxProof      = 64      // hashes in an inclusion proof
+	MaxFind       = 100     // entries in an answer to Find or Page
+	MaxPieces     = 64      // pieces asked for at once
+	MaxInFlight   = 1024    // requests unanswered on one connection
+	MaxWaiting    = 64 << 20
+
+	// DefaultWait is a call's deadline when the host names none; MaxWait bounds
+	// what it may name.
+	DefaultWait = 30 * time.Second
+	MaxWait     = 5 * time.Minute
+)

@@ -1,0 +1,314 @@
+package wire
+
+// A Kind says which message a frame carries. Kinds are never renumbered.
+type Kind uint8
+
+// Host to enclave on a connection of RoleCalls: KindCall is answered by
+// KindReply. Enclave to host on the other roles: each request kind is answered
+// by the kind beside it, or by KindFailed when the host could not do it, which
+// for a write means "unknown", never "not stored".
+const (
+	KindHello Kind = 1 // first frame on every connection, by the dialing host
+
+	KindCall  Kind = 10
+	KindReply Kind = 11
+
+	KindOwn    Kind = 20 // RoleStores
+	KindOwned  Kind = 21
+	KindBatch  Kind = 22
+	KindStored Kind = 23
+
+	KindLoadOrganization Kind = 30 // RoleLoads
+	KindOrganization     Kind = 31
+	KindLoadEntries      Kind = 32
+	KindEntries          Kind = 33
+	KindLoadPieces       Kind = 34
+	KindPieces           Kind = 35
+	KindFind             Kind = 36
+	KindPage             Kind = 37
+	KindProven           Kind = 38 // answer to Find and Page
+	KindLoadObject       Kind = 39
+	KindObject           Kind = 40
+
+	KindPutSnapshot Kind = 50 // RoleSnapshots
+	KindPutObject   Kind = 51
+	KindDone        Kind = 52
+
+	KindFailed Kind = 60
+	KindCancel Kind = 61 // the asker no longer waits for this id; no answer
+)
+
+// A Role is what a connection is for. The host dials all of them.
+type Role uint8
+
+// RoleCalls carries calls from the host. On the others the enclave asks and
+// the host answers; they are apart so that a slow load never delays a batch.
+const (
+	RoleCalls     Role = 1
+	RoleStores    Role = 2
+	RoleLoads     Role = 3
+	RoleSnapshots Role = 4
+)
+
+// ID names an organization or an activity: the 16 bytes of its UUID.
+type ID [16]byte
+
+// Hash is a SHA-256 digest or a node of an RFC 6962 tree.
+type Hash [32]byte
+
+// Hello opens a connection.
+type Hello struct {
+	Version uint16 `cbor:"1,keyasint"`
+	Role    Role   `cbor:"2,keyasint"`
+}
+
+// A Door is where a call knocks.
+type Door uint8
+
+// The doors of the enclave.
+const (
+	DoorSubmit Door = 1
+	DoorQuery  Door = 2
+	DoorProxy  Door = 3
+	DoorBoot   Door = 4
+)
+
+// Header is one HTTP header that may carry a credential, as received.
+type Header struct {
+	Name  string `cbor:"1,keyasint"`
+	Value string `cbor:"2,keyasint"`
+}
+
+// From is hearsay of the host about who called. It serves logs and rate
+// limits and no decision.
+type From struct {
+	Address string `cbor:"1,keyasint,omitempty"`
+	Origin  string `cbor:"2,keyasint,omitempty"`
+}
+
+// A Call is one request of a client, unread by the host. Every field is
+// chosen by an attacker.
+type Call struct {
+	Door Door     `cbor:"1,keyasint"`
+	Op   string   `cbor:"2,keyasint"` // last segment of the path
+	Head []Header `cbor:"3,keyasint,omitempty"`
+	Body []byte   `cbor:"4,keyasint"`
+	From From     `cbor:"5,keyasint,omitempty"`
+	// WithinMs is how long the caller is willing to wait. 0 means DefaultWait.
+	WithinMs uint32 `cbor:"6,keyasint,omitempty"`
+}
+
+// A Reply answers a Call. Body is JSON.
+type Reply struct {
+	Status uint16 `cbor:"1,keyasint"`
+	Body   []byte `cbor:"2,keyasint"`
+	// Request is the SHA-256 of the body that this answers.
+	Request Hash `cbor:"3,keyasint"`
+	// Phases are microseconds spent: stamp, decide, execute, store.
+	Phases []uint32 `cbor:"4,keyasint,omitempty"`
+}
+
+// Own asks for the store, or extends or gives back what is owned. The store is
+// owned by at most one boot; ownership is a row with an epoch.
+//
+// Take: succeeds only while the row's epoch is still Expect (0: no row yet);
+// the row then holds Boot and epoch Expect+1. Look changes nothing. Renew and
+// Release succeed only while the row holds Boot and Expect.
+type Own struct {
+	Action OwnAction `cbor:"1,keyasint"`
+	Boot   ID        `cbor:"2,keyasint"`
+	Expect uint64    `cbor:"3,keyasint"`
+}
+
+// OwnAction is what Own asks for.
+type OwnAction uint8
+
+// The actions of Own.
+const (
+	OwnLook    OwnAction = 1
+	OwnTake    OwnAction = 2
+	OwnRenew   OwnAction = 3
+	OwnRelease OwnAction = 4
+)
+
+// Owned tells the row as it stands after the action.
+type Owned struct {
+	OK       bool   `cbor:"1,keyasint"`
+	Epoch    uint64 `cbor:"2,keyasint"`
+	Boot     ID     `cbor:"3,keyasint"`
+	Released bool   `cbor:"4,keyasint"`
+	// Batches is how many batches the row's boot has stored.
+	Batches uint64 `cbor:"5,keyasint"`
+}
+
+// An Entry is one sealed entry of an organization's ledger and what the host
+// needs to page and filter. Activity, Type, Status, TimeMs and Prior are a
+// copy of what is sealed; the enclave believes only what is sealed.
+type Entry struct {
+	Organization ID     `cbor:"1,keyasint"`
+	Seq          uint64 `cbor:"2,keyasint"`
+	Sealed       []byte `cbor:"3,keyasint"`
+	Activity     ID     `cbor:"4,keyasint"` // zero: no activity (entry 0 of a first organization, upkeep)
+	Type         string `cbor:"5,keyasint,omitempty"`
+	Status       uint8  `cbor:"6,keyasint,omitempty"`
+	TimeMs       uint64 `cbor:"7,keyasint"`
+	// Prior is one more than the seq of this activity's entry before this one,
+	// or 0: lists show only the newest entry of an activity.
+	Prior uint64 `cbor:"8,keyasint,omitempty"`
+	// Blind are keyed hashes under which the entry's record can be found.
+	Blind []Hash `cbor:"9,keyasint,omitempty"`
+}
+
+// A WrappedKey is an organization's data key, sealed under the storage key.
+type WrappedKey struct {
+	Organization ID     `cbor:"1,keyasint"`
+	KeyID        uint32 `cbor:"2,keyasint"`
+	Sealed       []byte `cbor:"3,keyasint"`
+}
+
+// A Batch is stored whole or not at all, in one transaction, in order.
+type Batch struct {
+	Boot   ID     `cbor:"1,keyasint"`
+	Epoch  uint64 `cbor:"2,keyasint"`
+	Number uint64 `cbor:"3,keyasint"` // 1 for the boot's first
+	// Header binds boot, number, the header before and the tips moved. The
+	// host stores it as it is; it is a leaf of the deployment's log.
+	Header  []byte       `cbor:"4,keyasint"`
+	Entries []Entry      `cbor:"5,keyasint"`
+	Keys    []WrappedKey `cbor:"6,keyasint,omitempty"`
+}
+
+// Verdict is the store's answer to a batch.
+type Verdict uint8
+
+// Stored and the two ways to lose the store. A store that is not sure answers
+// KindFailed instead.
+const (
+	VerdictStored     Verdict = 1 // these bytes are stored, now or before
+	VerdictConflict   Verdict = 2 // something else stands at one of the places, or a place before it is empty
+	VerdictSuperseded Verdict = 3 // another boot or epoch owns the store
+)
+
+// Stored answers a Batch.
+type Stored struct {
+	Number  uint64  `cbor:"1,keyasint"`
+	Verdict Verdict `cbor:"2,keyasint"`
+}
+
+// LoadOrganization asks for what opens an organization: its wrapped keys, its
+// newest snapshot, and the entries after that, as many as fit in MaxBytes.
+type LoadOrganization struct {
+	Organization ID     `cbor:"1,keyasint"`
+	MaxBytes     uint32 `cbor:"2,keyasint"`
+}
+
+// Organization answers LoadOrganization. Count 0 means that there is none.
+type Organization struct {
+	Count    uint64       `cbor:"1,keyasint"` // entries in the ledger
+	Keys     []WrappedKey `cbor:"2,keyasint,omitempty"`
+	Snapshot []byte       `cbor:"3,keyasint,omitempty"`
+	From     uint64       `cbor:"4,keyasint"`           // seq of Entries[0]: what the snapshot covers
+	Entries  [][]byte     `cbor:"5,keyasint,omitempty"` // sealed, consecutive
+}
+
+// LoadEntries asks for consecutive sealed entries from seq From.
+type LoadEntries struct {
+	Organization ID     `cbor:"1,keyasint"`
+	From         uint64 `cbor:"2,keyasint"`
+	MaxBytes     uint32 `cbor:"3,keyasint"`
+}
+
+// Entries answers LoadEntries; at least one entry unless there is none.
+type Entries struct {
+	Entries [][]byte `cbor:"1,keyasint,omitempty"`
+}
+
+// LoadPieces asks for pieces of a snapshot by the hash of their sealed bytes.
+type LoadPieces struct {
+	Organization ID     `cbor:"1,keyasint"`
+	Pieces       []Hash `cbor:"2,keyasint"`
+}
+
+// Pieces answers LoadPieces in order; a missing one is empty.
+type Pieces struct {
+	Pieces [][]byte `cbor:"1,keyasint"`
+}
+
+// Find asks for the newest entry of each of these activities, or for the
+// entries at these places, with inclusion proofs for the tree of TreeSize
+// leaves. Entries at or past TreeSize are not answered.
+type Find struct {
+	Organization ID       `cbor:"1,keyasint"`
+	TreeSize     uint64   `cbor:"2,keyasint"`
+	Activities   []ID     `cbor:"3,keyasint,omitempty"`
+	Seqs         []uint64 `cbor:"4,keyasint,omitempty"`
+}
+
+// Page asks for newest entries of activities, newest first, filtered. Before
+// and After are ids of activities: After X means those behind X in the list,
+// Before X those just ahead of it, still in list order.
+type Page struct {
+	Organization ID       `cbor:"1,keyasint"`
+	TreeSize     uint64   `cbor:"2,keyasint"`
+	Types        []string `cbor:"3,keyasint,omitempty"`
+	Statuses     []uint8  `cbor:"4,keyasint,omitempty"`
+	Before       *ID      `cbor:"5,keyasint,omitempty"`
+	After        *ID      `cbor:"6,keyasint,omitempty"`
+	Limit        uint16   `cbor:"7,keyasint"`
+}
+
+// ProvenEntry is an old entry with its inclusion proof (RFC 6962, leaf
+// upwards) under the tree of the size asked for.
+type ProvenEntry struct {
+	Seq    uint64 `cbor:"1,keyasint"`
+	Sealed []byte `cbor:"2,keyasint"`
+	Proof  []Hash `cbor:"3,keyasint,omitempty"`
+}
+
+// Proven answers Find and Page. Unknown says that a cursor names nothing.
+type Proven struct {
+	Entries []ProvenEntry `cbor:"1,keyasint,omitempty"`
+	Unknown bool          `cbor:"2,keyasint,omitempty"`
+}
+
+// PutSnapshot stores a snapshot that covers the first Count entries, replacing
+// an older one. Pieces are new ones; Drop are those that nothing names any more.
+type PutSnapshot struct {
+	Organization ID       `cbor:"1,keyasint"`
+	Count        uint64   `cbor:"2,keyasint"`
+	Snapshot     []byte   `cbor:"3,keyasint"`
+	Pieces       [][]byte `cbor:"4,keyasint,omitempty"` // stored under SHA-256 of the bytes
+	Drop         []Hash   `cbor:"5,keyasint,omitempty"`
+}
+
+// PutObject stores a small object of the deployment under a name: the genesis
+// record, the wrapped keyring, boot proofs. Once makes it fail to replace: the
+// same bytes count as done.
+type PutObject struct {
+	Name  string `cbor:"1,keyasint"`
+	Bytes []byte `cbor:"2,keyasint"`
+	Once  bool   `cbor:"3,keyasint"`
+}
+
+// LoadObject asks for an object, or with Newest for the one last stored whose
+// name begins with Name.
+type LoadObject struct {
+	Name   string `cbor:"1,keyasint"`
+	Newest bool   `cbor:"2,keyasint,omitempty"`
+}
+
+// Object answers LoadObject. Found false means that there is none.
+type Object struct {
+	Found bool   `cbor:"1,keyasint"`
+	Bytes []byte `cbor:"2,keyasint,omitempty"`
+}
+
+// Done answers a Put.
+type Done struct {
+	OK bool `cbor:"1,keyasint"`
+}
+
+// Failed says that the host could not answer. Text is for the host's own log.
+type Failed struct {
+	Text string `cbor:"1,keyasint,omitempty"`
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"cloister/enclave/core"
+)
+
+// fencedExit is the exit status of an enclave that was fenced.
+const fencedExit = 3
+
+// runEnclave is the enclave's process. Its first line on stdout is where it
+// listens.
+func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	if err := switchOff(o.insecure); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("process", "enclave")
+	fenced := make(chan error, 1)
+	c, err := o.dir().Enclave(core.Config{
+		Limits: core.Limits{StateBytes: o.stateBytes, SnapshotEvery: o.snapshotEvery, Lease: o.lease},
+		Fence:  func(reason error) { fenced <- reason },
+		Fault:  func(ref string, err error) { log.Error("internal error", "reference", ref, "error", err.Error()) },
+	})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", o.enclaveAddr)
+	if err != nil {
+		return err
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return errors.New("the simulated enclave listens on loopback only")
+	}
+	fmt.Fprintf(stdout, "tcp://%s\n", l.Addr())
+	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	go func() { served <- c.Serve(serveCtx, l) }()
+	select {
+	case err := <-served:
+		return err
+	case reason := <-fenced:
+		log.Error("fenced", "reason", reason.Error())
+		os.Exit(fencedExit)
+	case <-ctx.Done():
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return c.Stop(end)
+	}
+	return nil
+}
+
+// runBoot boots the enclave at -enclave-addr and writes credentials.json.
+func runBoot(ctx context.Context, o *options, stdout, _ io.Writer) error {
+	if _, err := o.dir().Boot(ctx, o.enclaveAddr, o.organizations); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "booted")
+	return nil
+}

@@ -1,0 +1,366 @@
+package laptop
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/attestation"
+	"cloister/shared/wire"
+)
+
+// A Door speaks to the enclave at the door boot, as an operator's command would.
+type Door struct{ conn *wire.Conn }
+
+func DialDoor(ctx context.Context, address string) (*Door, error) {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(address, "tcp://"))
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteHello(nc, wire.RoleCalls, time.Now().Add(5*time.Second)); err != nil {
+		return nil, err
+	}
+	return &Door{wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost})}, nil
+}
+
+// Close ends the connection.
+func (d *Door) Close() { _ = d.conn.Close() }
+
+// Call asks one boot operation; a refusal is an error with the enclave's words.
+func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Header, into any) error {
+	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
+	if err != nil {
+		return err
+	}
+	kind, answer, err := d.conn.Ask(ctx, wire.KindCall, b)
+	if err != nil {
+		return fmt.Errorf("asking the enclave: %w", err)
+	}
+	var r wire.Reply
+	if kind != wire.KindReply {
+		return errors.New("the enclave did not answer")
+	}
+	if err := wire.Unmarshal(answer, &r); err != nil {
+		return err
+	}
+	if r.Status != 200 {
+		return fmt.Errorf("%s: %s", op, r.Body)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(r.Body, into)
+}
+
+// PublicKeys are the public keys that clients pin, in the exact text forms.
+type PublicKeys struct {
+	Signer         string `json:"signer"`
+	Session        string `json:"session"`
+	OTP            string `json:"otp"`
+	FetcherEncrypt string `json:"fetcherEncrypt"`
+	OnRamp         string `json:"onRamp"`
+	OTPLegacy      string `json:"otpLegacy"`
+	SignerPair     string `json:"signerPair"`
+}
+
+// KeyPair is a P-256 API key in hex: compressed point and scalar.
+type KeyPair struct {
+	PublicKey  string `json:"publicKey"`
+	PrivateKey string `json:"privateKey"`
+}
+
+// Credentials is what a newcomer needs to go on.
+type Credentials struct {
+	APIURL             string            `json:"apiUrl"`
+	AuthProxyURL       string            `json:"authProxyUrl"`
+	OrganizationID     string            `json:"organizationId"`
+	RootUserID         string            `json:"rootUserId"`
+	AuthProxyConfigID  string            `json:"authProxyConfigId"`
+	RootAPIKey         KeyPair           `json:"rootApiKey"`
+	Keys               PublicKeys        `json:"keys"`
+	AttestationRootPEM string            `json:"attestationRootPem"`
+	ManifestSHA256     string            `json:"manifestSha256"`
+	PCRs               map[string]string `json:"pcrs"`
+}
+
+type made struct {
+	OrganizationID string `json:"organizationId"`
+	RootUserID     string `json:"rootUserId"`
+}
+
+// Boot leads a waiting enclave from hello to serving. On the first start of a
+// data directory that includes genesis, manifest and the first organization.
+func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials, error) {
+	e, err := DialDoor(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	var g struct {
+		QuorumPublicKey string `json:"quorumPublicKey"`
+	}
+	if err := e.Call(ctx, "genesis", nil, nil, &g); err != nil {
+		return nil, err
+	}
+	admission, err := d.key(fileAdmissionKey)
+	if err != nil {
+		return nil, fmt.Errorf("admission key: %w", err)
+	}
+	manifest, pcrs, err := d.manifest(g.QuorumPublicKey, admission.PublicKey)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	var b struct {
+		ManifestSHA256 string     `json:"manifestSha256"`
+		Keys           PublicKeys `json:"keys"`
+	}
+	body, err := json.Marshal(map[string]string{"manifest": base64.StdEncoding.EncodeToString(manifest)})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Call(ctx, "manifest", body, nil, &b); err != nil {
+		return nil, err
+	}
+	root, err := d.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	c := &Credentials{APIURL: d.APIURL, AuthProxyURL: d.AuthProxyURL, Keys: b.Keys,
+		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs}
+	if err := d.first(ctx, e, admission, c); err != nil {
+		return nil, fmt.Errorf("first organization: %w", err)
+	}
+	if err := d.more(ctx, e, admission, more); err != nil {
+		return nil, fmt.Errorf("making organizations: %w", err)
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return c, writeSecret(d.file(fileCredentials), append(text, '\n'))
+}
+
+// manifest is the data directory's manifest, written anew with a higher nonce
+// when this program is not the one it names.
+func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, error) {
+	sum, err := Digest()
+	if err != nil {
+		return nil, nil, err
+	}
+	ms := Measurements(sum)
+	pcrs := map[string]string{}
+	for i := range ms {
+		pcrs[strconv.Itoa(i)] = hex.EncodeToString(ms[i][:])
+	}
+	m := attestation.Manifest{
+		Format: 1, Kind: attestation.KindSimulator, Application: attestation.Application, Version: "development", ApplicationDigest: sum,
+		DeploymentLabel: "simulator", Owner: "development", Nonce: 1, PCRs: attestation.Measurements{PCR0: pcrs["0"], PCR1: pcrs["1"], PCR2: pcrs["2"]},
+		QuorumPublicKey: quorum, AdmissionKey: admission, SeedSource: attestation.SeedDevelopmentFile,
+		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1,
+	}
+	old, err := os.ReadFile(d.file(fileManifest))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	if err == nil {
+		was, err := attestation.ParseManifest(old)
+		if err != nil {
+			return nil, nil, err
+		}
+		m.Nonce = was.Nonce
+		if same, err := m.Encode(); err == nil && bytes.Equal(same, old) {
+			return old, pcrs, nil
+		}
+		m.Nonce++
+	}
+	b, err := m.Encode()
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, pcrs, writeSecret(d.file(fileManifest), b)
+}
+
+// key is a P-256 key kept in a file, made when absent.
+func (d *Dir) key(name string) (KeyPair, error) {
+	b, err := os.ReadFile(d.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		k, err := NewKey()
+		if err != nil {
+			return KeyPair{}, err
+		}
+		return k, writeSecret(d.file(name), []byte(k.PrivateKey))
+	}
+	if err != nil {
+		return KeyPair{}, err
+	}
+	return pairOf(strings.TrimSpace(string(b)))
+}
+
+func NewKey() (KeyPair, error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return KeyPair{}, err
+	}
+	b, err := k.Bytes()
+	if err != nil {
+		return KeyPair{}, err
+	}
+	return pairOf(hex.EncodeToString(b))
+}
+
+func pairOf(private string) (KeyPair, error) {
+	k, err := privateKey(private)
+	if err != nil {
+		return KeyPair{}, err
+	}
+	return KeyPair{hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), k.X, k.Y)), private}, nil
+}
+
+func privateKey(text string) (*ecdsa.PrivateKey, error) {
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	return ecdsa.ParseRawPrivateKey(elliptic.P256(), b)
+}
+
+// Stamp is the X-Stamp header over body by a P-256 key.
+func Stamp(k KeyPair, body []byte) ([]wire.Header, error) {
+	p, err := privateKey(k.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	sig, err := ecdsa.SignASN1(rand.Reader, p, sum[:])
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(map[string]string{"publicKey": k.PublicKey, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(sig)})
+	if err != nil {
+		return nil, err
+	}
+	return []wire.Header{{Name: "X-Stamp", Value: base64.RawURLEncoding.EncodeToString(b)}}, nil
+}
+
+// pending is an admission on its way: kept before it is sent, so that a crash
+// in between ends with one organization and its key.
+type pending struct {
+	RootAPIKey KeyPair         `json:"rootApiKey"`
+	Body       json.RawMessage `json:"body"`
+}
+
+func newPending(name string) (*pending, error) {
+	k, err := NewKey()
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(map[string]any{
+		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(time.Now().UnixMilli(), 10),
+		"rootApiKey": map[string]string{"apiKeyName": "Root API key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"},
+	})
+	return &pending{k, body}, err
+}
+
+func (p *pending) send(ctx context.Context, e *Door, admission KeyPair) (m made, err error) {
+	head, err := Stamp(admission, p.Body)
+	if err != nil {
+		return m, err
+	}
+	return m, e.Call(ctx, "create_organization", p.Body, head, &m)
+}
+
+// first makes the root organization, or finds the one made before.
+func (d *Dir) first(ctx context.Context, e *Door, admission KeyPair, c *Credentials) error {
+	name := d.file(fileFirst)
+	p := new(pending)
+	b, err := os.ReadFile(name)
+	switch {
+	case err == nil:
+		err = json.Unmarshal(b, p)
+	case errors.Is(err, fs.ErrNotExist):
+		if p, err = newPending("Root organization"); err != nil {
+			return err
+		}
+		if b, err = json.Marshal(p); err != nil {
+			return err
+		}
+		err = writeSecret(name, b)
+	}
+	if err != nil {
+		return err
+	}
+	m, err := p.send(ctx, e, admission)
+	if err != nil {
+		return err
+	}
+	c.OrganizationID, c.RootUserID, c.RootAPIKey = m.OrganizationID, m.RootUserID, p.RootAPIKey
+	return nil
+}
+
+// Organization is a row of organizations.json.
+type Organization struct {
+	OrganizationID string  `json:"organizationId"`
+	RootUserID     string  `json:"rootUserId"`
+	RootAPIKey     KeyPair `json:"rootApiKey"`
+}
+
+// more makes organizations for tests, many at a time, until the file lists as
+// many as asked for.
+func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) error {
+	var have []Organization
+	b, err := os.ReadFile(d.file(fileOrganizations))
+	if err == nil {
+		err = json.Unmarshal(b, &have)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil || len(have) >= want {
+		return err
+	}
+	n := want - len(have)
+	type result struct {
+		t   Organization
+		err error
+	}
+	results := make(chan result, n)
+	slots := make(chan struct{}, 64)
+	for i := range n {
+		slots <- struct{}{}
+		go func() {
+			defer func() { <-slots }()
+			p, err := newPending(fmt.Sprintf("Test organization %d", len(have)+i+1))
+			if err != nil {
+				results <- result{err: err}
+				return
+			}
+			m, err := p.send(ctx, e, admission)
+			results <- result{Organization{m.OrganizationID, m.RootUserID, p.RootAPIKey}, err}
+		}()
+	}
+	for range n {
+		r := <-results
+		if r.err != nil {
+			return r.err
+		}
+		have = append(have, r.t)
+	}
+	if b, err = json.Marshal(have); err != nil {
+		return err
+	}
+	return writeSecret(d.file(fileOrganizations), b)
+}

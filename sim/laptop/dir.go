@@ -1,0 +1,54 @@
+// Package laptop is what stands for a Nitro instance and its operators on a
+// laptop: a data directory with the secrets of the simulated enclave, the
+// manifest, the admission key and the first organization.
+//
+// It keeps nothing secret from its own machine. The enclave that it starts is
+// the one of production.
+package laptop
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Dir is a data directory. The files under enclave stand for what a real enclave
+// keeps nowhere; only the enclave's process reads them.
+type Dir struct {
+	Path                 string
+	APIURL, AuthProxyURL string // as credentials.json tells them
+}
+
+func (d *Dir) file(name string) string { return filepath.Join(d.Path, name) }
+
+// CredentialsFile is where credentials.json lies.
+func (d *Dir) CredentialsFile() string { return d.file(fileCredentials) }
+
+const (
+	fileCredentials   = "credentials.json"
+	fileOrganizations = "organizations.json"
+	fileManifest      = "manifest.json"
+	fileAdmissionKey  = "admission-key"
+	fileFirst         = "first-organization.json"
+	fileModuleRoot    = "enclave/module-root"
+	fileSeed          = "enclave/seed"
+	filePassphrase    = "enclave/passphrase"
+)
+
+// writeSecret writes a file that only its owner may read, whole or not at all.
+func writeSecret(name string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(b)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), name)
+}

@@ -1,0 +1,52 @@
+// Command cloister-sim runs Cloister on a laptop: a host and an enclave as two
+// processes over TCP, with a simulated security module and an embedded store.
+//
+// Everything that it weakens stands in this folder: the root secret lies in a
+// sealed file beside its passphrase, the attestation root is thrown together on
+// first start, and the manifest says "simulator". The enclave itself is the one
+// of production.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `usage:
+  cloister-sim [flags]          start host and simulated enclave
+  cloister-sim enclave [flags]  the enclave alone
+  cloister-sim boot [flags]     give a waiting enclave its manifest, alone
+
+cloister-sim -h lists the flags.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(dispatch(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+}
+
+func dispatch(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+	run := runAll
+	if len(args) > 0 {
+		switch args[0] {
+		case "enclave":
+			run, args = runEnclave, args[1:]
+		case "boot":
+			run, args = runBoot, args[1:]
+		}
+	}
+	o, err := parse(args, env, stderr)
+	if err != nil {
+		return 2
+	}
+	if err := run(ctx, o, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "cloister-sim:", err)
+		return 1
+	}
+	return 0
+}

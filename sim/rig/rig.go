@@ -1,0 +1,260 @@
+// Package rig starts a host and a simulated enclave inside a test's process,
+// with everything between them real: TCP, frames, link and store.
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloister/enclave/core"
+	"cloister/host/link"
+	"cloister/host/store"
+	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+)
+
+// Options change what a rig is made of. The zero value is an enclave and a host
+// with an SQLite store.
+type Options struct {
+	Dir    string      // data directory; empty: the test's own
+	Store  store.Store // instead of SQLite in Dir
+	Limits core.Limits
+	Clock  core.Clock
+	// Between, given the enclave's address, answers the one that the host dials.
+	Between func(address string) string
+	// Fence is told when the enclave is fenced.
+	Fence func(error)
+	// Organizations are made besides the root organization.
+	Organizations int
+}
+
+// Rig is a running host and enclave.
+type Rig struct {
+	t           testing.TB
+	Enclave     *core.Core
+	Link        *link.Link
+	Store       store.Store
+	Dir         *laptop.Dir
+	Credentials *laptop.Credentials
+	Address     string   // of the enclave
+	stop        []func() // in order
+	clock       core.Clock
+	last        atomic.Int64
+}
+
+// Start starts a rig and boots it. It stops with the test.
+func Start(t testing.TB, o Options) *Rig {
+	t.Helper()
+	r, err := Try(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Try is Start where booting may be refused.
+func Try(t testing.TB, o Options) (*Rig, error) {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	if o.Clock == nil {
+		o.Clock = laptop.Clock{}
+	}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0"}, clock: o.Clock, Store: o.Store}
+	t.Cleanup(r.Kill)
+	ctx, cancel := context.WithCancel(context.Background())
+	end := func() {
+		cancel()
+		if r.Enclave != nil {
+			r.Enclave.Close()
+		}
+	}
+	r.stop = []func(){end}
+	if r.Store == nil {
+		s, err := sqlite.Open(ctx, filepath.Join(o.Dir, "cloister.db"))
+		if err != nil {
+			return nil, err
+		}
+		r.Store = s
+		r.stop = append(r.stop, func() { _ = s.Close() })
+	}
+	var err error
+	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Clock: o.Clock, Fence: o.Fence,
+		Fault: func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = r.Enclave.Serve(ctx, l) }()
+	r.Address = "tcp://" + l.Addr().String()
+	dial := r.Address
+	if o.Between != nil {
+		dial = o.Between(r.Address)
+	}
+	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Pause: func(ctx context.Context, d time.Duration) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(d):
+			}
+		}})
+	if err != nil {
+		return nil, err
+	}
+	ran := make(chan struct{})
+	go func() { r.Link.Run(ctx); close(ran) }()
+	r.stop[0] = func() { end(); <-ran }
+	boot, done := context.WithTimeout(ctx, 60*time.Second)
+	defer done()
+	r.Credentials, err = r.Dir.Boot(boot, r.Address, o.Organizations)
+	return r, err
+}
+
+// Kill ends the rig as kill -9 would: nothing is given back.
+func (r *Rig) Kill() {
+	for _, stop := range r.stop {
+		stop()
+	}
+	r.stop = nil
+}
+
+// Stop ends the rig in good order.
+func (r *Rig) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.Enclave.Stop(ctx); err != nil {
+		r.t.Errorf("stopping the enclave: %v", err)
+	}
+	r.Kill()
+}
+
+// NowMs is a timestamp for a body, different every time.
+func (r *Rig) NowMs() int64 {
+	for {
+		now, last := r.clock.Now().UnixMilli(), r.last.Load()
+		if now <= last {
+			now = last + 1
+		}
+		if r.last.CompareAndSwap(last, now) {
+			return now
+		}
+	}
+}
+
+// Body is a submit body of the root organization.
+func (r *Rig) Body(typ string, parameters any) []byte {
+	return r.BodyOf(r.Credentials.OrganizationID, typ, parameters)
+}
+
+// BodyOf is a submit body.
+func (r *Rig) BodyOf(organization, typ string, parameters any) []byte {
+	b, err := json.Marshal(map[string]any{"type": typ, "timestampMs": strconv.FormatInt(r.NowMs(), 10), "organizationId": organization, "parameters": parameters})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b
+}
+
+// Send stamps a body with key and sends it through the host's link.
+func (r *Rig) Send(ctx context.Context, door wire.Door, op string, body []byte, key laptop.KeyPair) (*wire.Reply, error) {
+	head, err := laptop.Stamp(key, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body})
+}
+
+// Submit sends an activity of the root user and answers status and reply.
+func (r *Rig) Submit(op, typ string, parameters any) (int, map[string]any) {
+	r.t.Helper()
+	return r.SubmitBody(op, r.Body(typ, parameters))
+}
+
+// SubmitBody is Submit for a body made before.
+func (r *Rig) SubmitBody(op string, body []byte) (int, map[string]any) {
+	r.t.Helper()
+	return r.ask(wire.DoorSubmit, op, body)
+}
+
+// Query asks as the root user; organizationId is filled in where it is absent.
+func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
+	r.t.Helper()
+	if request == nil {
+		request = map[string]any{}
+	}
+	if request["organizationId"] == nil {
+		request["organizationId"] = r.Credentials.OrganizationID
+	}
+	b, err := json.Marshal(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.ask(wire.DoorQuery, op, b)
+}
+
+func (r *Rig) ask(door wire.Door, op string, body []byte) (int, map[string]any) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	reply, err := r.Send(ctx, door, op, body, r.Credentials.RootAPIKey)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		r.t.Fatalf("%s: reply is no JSON: %v", op, err)
+	}
+	return int(reply.Status), m
+}
+
+// Counters are the enclave's own.
+func (r *Rig) Counters() map[string]uint64 {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	d, err := laptop.DialDoor(ctx, r.Address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer d.Close()
+	var s struct{ Counters map[string]uint64 }
+	if err := d.Call(ctx, "status", nil, nil, &s); err != nil {
+		r.t.Fatal(err)
+	}
+	return s.Counters
+}
+
+// Get follows keys into a reply.
+func Get(v any, keys ...string) any {
+	for _, k := range keys {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[k]
+		case []any:
+			i, err := strconv.Atoi(k)
+			if err != nil || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// Text is Get of a string.
+func Text(v any, keys ...string) string { return fmt.Sprint(Get(v, keys...)) }

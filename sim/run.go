@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/sim/laptop"
+)
+
+// child is a process of the simulator's.
+type child struct {
+	name string
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// start runs a program that dies with this one, however this one dies.
+func start(name string, cmd *exec.Cmd) (*child, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the %s: %w", name, err)
+	}
+	c := &child{name, cmd, make(chan error, 1)}
+	go func() { c.done <- cmd.Wait() }()
+	return c, nil
+}
+
+// stop asks politely and then does not.
+func (c *child) stop() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.done:
+	case <-time.After(8 * time.Second):
+		_ = c.cmd.Process.Kill()
+		<-c.done
+	}
+}
+
+// runAll starts enclave and host, boots, tells the newcomer how to go on, and
+// waits for a signal or for one of the two to end.
+func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	// A child's death signal comes when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	enc := exec.Command(self, "enclave", "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
+		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-insecure-test-skip", o.insecure)
+	enc.Stderr = stderr
+	out, err := enc.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	enclave, err := start("enclave", enc)
+	if err != nil {
+		return err
+	}
+	defer enclave.stop()
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return errors.New("the enclave did not start")
+	}
+	address = strings.TrimSpace(address)
+	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-log-level", o.logLevel)
+	h.Stdout, h.Stderr = stderr, stderr
+	host, err := start("host", h)
+	if err != nil {
+		return err
+	}
+	stopHost := host.stop
+	defer func() { stopHost() }()
+	if err := os.WriteFile(filepath.Join(o.dataDir, "pids"), fmt.Appendf(nil, "%d enclave\n%d host\n%d sim\n", enc.Process.Pid, h.Process.Pid, os.Getpid()), 0o600); err != nil {
+		return err
+	}
+	c, err := o.bootOrDie(ctx, address, enclave, host)
+	if err != nil {
+		return err
+	}
+	if err := waitReady(ctx, c.APIURL+"/readyz"); err != nil {
+		return err
+	}
+	o.tell(stdout, c)
+	// The enclave stops before the host, which it needs to store what is decided.
+	select {
+	case <-ctx.Done():
+		enclave.stop()
+		return nil
+	case err := <-enclave.done:
+		enclave.done <- err
+		return fmt.Errorf("the enclave ended: %v", err)
+	case err := <-host.done:
+		host.done <- err
+		return fmt.Errorf("the host ended: %v", err)
+	}
+}
+
+func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *child) (c *laptop.Credentials, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute) // -organizations may ask for many
+	defer cancel()
+	booted := make(chan struct{})
+	go func() {
+		c, err = o.dir().Boot(ctx, address, o.organizations)
+		close(booted)
+	}()
+	select {
+	case <-booted:
+		return c, err
+	case werr := <-enclave.done:
+		enclave.done <- werr
+		return nil, fmt.Errorf("the enclave ended: %v", werr)
+	case werr := <-host.done:
+		host.done <- werr
+		return nil, fmt.Errorf("the host ended: %v", werr)
+	}
+}
+
+func waitReady(ctx context.Context, url string) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		r, err := http.DefaultClient.Do(req)
+		if err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// tell prints how to go on: three lines that can be pasted.
+func (o *options) tell(w io.Writer, c *laptop.Credentials) {
+	creds := o.dir().CredentialsFile()
+	if abs, err := filepath.Abs(creds); err == nil {
+		creds = abs
+	}
+	bin := filepath.Dir(o.hostBinary)
+	fmt.Fprintf(w, `
+Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
+
+  API           %s
+  organization  %s
+  root user     %s
+  credentials   %s
+
+Try it, in another terminal:
+
+1. with the SDK (Node 18 or newer):
+   npm install --no-save @turnkey/sdk-server@8.2.1 && CREDENTIALS=%s node --input-type=module -e 'import {Turnkey} from "@turnkey/sdk-server"; import fs from "node:fs"; const c = JSON.parse(fs.readFileSync(process.env.CREDENTIALS)); console.log(await new Turnkey({apiBaseUrl: c.apiUrl, apiPublicKey: c.rootApiKey.publicKey, apiPrivateKey: c.rootApiKey.privateKey, defaultOrganizationId: c.organizationId}).apiClient().getWhoami())'
+
+2. with our own command, which stamps and sends any request:
+   %s/cloister-host request -credentials %s -submit ACTIVITY_TYPE_CREATE_WALLET -proofs /public/v1/submit/create_wallet '{"walletName":"First","accounts":[{"curve":"CURVE_SECP256K1","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'"'/60'"'"'/0'"'"'/0/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM"}]}' | tee reply.json
+
+3. check the proofs in that reply, offline:
+   %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
+
+Stop with Ctrl-C. Start again with the same directory and all is there.
+`, c.APIURL, c.OrganizationID, c.RootUserID, creds, creds, bin, creds, bin, creds, bin, creds)
+}
