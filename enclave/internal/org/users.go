@@ -35,7 +35,9 @@ type APIKey struct {
 
 // Expired tells whether the key is past its time at nowMs.
 func (k *APIKey) Expired(nowMs uint64) bool {
-	return k.ExpirationSeconds != 0 && nowMs >= k.CreatedMs+k.ExpirationSeconds*1000
+	// Divided, not multiplied: the client chooses the seconds, and a product may
+	// be larger than its type.
+	return k.ExpirationSeconds != 0 && nowMs >= k.CreatedMs && (nowMs-k.CreatedMs)/1000 >= k.ExpirationSeconds
 }
 
 // User returns the user with this id, or nil.

@@ -1,0 +1,46 @@
+# Cloister. `make run` needs Go and nothing else; what the other targets use is told at the end of `make test`.
+
+GO  ?= go
+BIN := bin
+
+# runtime/secret wipes what key operations leave in registers, stacks and freed memory. A toolchain without the
+# experiment builds the plain version of the same code.
+export GOEXPERIMENT := $(shell GOEXPERIMENT=runtimesecret $(GO) version >/dev/null 2>&1 && echo runtimesecret)
+
+# No paths and no version control stamp: the same source gives the same bytes in every directory.
+BUILD := $(GO) build -trimpath -buildvcs=false
+
+.PHONY: run build enclave test check fuzz interop clean
+
+# Settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
+run: build
+	@$(BIN)/cloister-sim $(ARGS)
+
+build:
+	@mkdir -p $(BIN)
+	$(BUILD) -o $(BIN)/cloister-sim ./sim
+	$(BUILD) -o $(BIN)/cloister-host ./host
+	$(BUILD) -o $(BIN)/cloister-verify ./attestation/verify
+
+# The production enclave, static, the same bytes wherever it is built.
+enclave:
+	@mkdir -p $(BIN)
+	GO=$(GO) scripts/enclave.sh $(BIN)/cloister-enclave
+
+# Everything, with what it needs started and stopped; CLOISTER_TEST_REQUIRE=all fails on whatever is left out.
+test:
+	GO=$(GO) scripts/test.sh
+
+check:
+	GO=$(GO) scripts/check.sh
+
+# FUZZ_TOTAL and FUZZ_EACH are seconds: for all targets together and for one.
+fuzz:
+	GO=$(GO) scripts/fuzz.sh
+
+# The official SDKs, unmodified, against the simulator.
+interop: build
+	GO=$(GO) scripts/interop/run.sh
+
+clean:
+	rm -rf $(BIN)

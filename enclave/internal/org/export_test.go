@@ -1,0 +1,30 @@
+package org
+
+// Raw access to a change, for tests that hold the state against a plain map.
+
+// PutRaw writes bytes under a key.
+func (t *Tx) PutRaw(key string, b []byte) { t.set(key, &slot{b: b}) }
+
+// DeleteRaw deletes a key.
+func (t *Tx) DeleteRaw(key string) { t.del(key) }
+
+// GetRaw reads a key's bytes; nil when there is none.
+func (t *Tx) GetRaw(key string) ([]byte, error) {
+	v, err := t.slot(key)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return v.b, nil
+}
+
+// ScanRaw visits keys and bytes.
+func (t *Tx) ScanRaw(prefix, from string, visit func(key string, b []byte) bool) error {
+	return t.scan(prefix, from, func(k string, v *slot) bool { return visit(k, v.b) })
+}
+
+// Same tells whether two changes see one decoded record under a key.
+func (t *Tx) Same(u *Tx, key string) bool {
+	a, _ := t.slot(key)
+	b, _ := u.slot(key)
+	return a != nil && a == b
+}

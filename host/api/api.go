@@ -1,0 +1,149 @@
+// Package api is the host's HTTP side: the public interface, the auth proxy,
+// and what an operator watches.
+//
+// What it promises:
+//
+//   - A body reaches the enclave as the bytes that came, unread, and the
+//     enclave's answer goes out as it is, as application/json.
+//   - What the host answers by itself has the same error shape: unknown path,
+//     wrong method, too large, too slow, enclave away, and its own faults.
+//   - Every request is bounded before work: header, body, time to send it,
+//     time to be answered.
+//   - No log line and no metric holds a body, a credential header or a query
+//     string; a name of an operation becomes a label only after the enclave
+//     answered it with success.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"cloister/host/link"
+	"cloister/shared/wire"
+
+	"github.com/gorilla/mux"
+)
+
+// Limits of one HTTP request. The body is bounded by wire.MaxBody.
+const (
+	maxHeader     = wire.MaxHead // bytes of all headers; net/http grants 4 KiB more
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxID         = 64 // bytes of X-Request-Id that are taken over
+	// grace is how much longer than the enclave the host waits, so that the
+	// enclave's own "too late" arrives.
+	grace = time.Second
+)
+
+// An Enclave answers calls. *link.Link is one.
+type Enclave interface {
+	Call(ctx context.Context, call *wire.Call) (*wire.Reply, error)
+	Ready() error
+	Stats() link.Stats
+}
+
+// Options of an API. Origins, TrustForwarded and AttestationAge may be zero.
+type Options struct {
+	Enclave Enclave
+	// Ping asks whether the store answers.
+	Ping    func(context.Context) error
+	Metrics *Metrics
+	Log     *slog.Logger
+	Now     func() time.Time
+	// Boot names this process in request ids: a few random letters.
+	Boot string
+	// Origins that browsers may call from; none means any.
+	Origins []string
+	// Wait is how long a call may take. At most wire.MaxWait.
+	Wait time.Duration
+	// TrustForwarded takes the caller's address from the last entry of
+	// X-Forwarded-For, which a proxy in front must set.
+	TrustForwarded bool
+	// AttestationAge is the age from which an attestation document makes the
+	// host not ready. 0: any age will do.
+	AttestationAge time.Duration
+}
+
+// An API serves HTTP. Make it with New.
+type API struct {
+	o       Options
+	origins map[string]bool
+	count   atomic.Uint64
+	status  statusCache
+}
+
+// New makes an API and tells metrics where to read.
+func New(o Options) *API {
+	a := &API{o: o}
+	if len(o.Origins) > 0 && o.Origins[0] != "*" {
+		a.origins = map[string]bool{}
+		for _, origin := range o.Origins {
+			a.origins[strings.TrimSuffix(origin, "/")] = true
+		}
+	}
+	o.Metrics.watch(a)
+	return a
+}
+
+// Public is the public interface. With ops it also answers what Ops does.
+func (a *API) Public(ops bool) http.Handler {
+	r := a.router()
+	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
+	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
+	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
+	if ops {
+		a.watching(r)
+	}
+	return a.around(r)
+}
+
+// Ops is /healthz, /readyz and /metrics.
+func (a *API) Ops() http.Handler {
+	r := a.router()
+	a.watching(r)
+	return a.around(r)
+}
+
+// Proxy is the auth proxy. None of its operations is live yet, and it says so.
+func (a *API) Proxy() http.Handler {
+	return a.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotImplemented, codeUnimplemented, "UNIMPLEMENTED: auth proxy")
+	}))
+}
+
+func (a *API) router() *mux.Router {
+	r := mux.NewRouter().SkipClean(true) // a path is taken as it is, never redirected
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, codeNotFound, "path not found")
+	})
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusMethodNotAllowed, codeUnimplemented, "method not allowed")
+	})
+	return r
+}
+
+func (a *API) watching(r *mux.Router) {
+	get := func(path string, h http.Handler) { r.Handle(path, h).Methods(http.MethodGet, http.MethodHead) }
+	get("/healthz", http.HandlerFunc(a.health))
+	get("/readyz", http.HandlerFunc(a.ready))
+	get("/metrics", a.o.Metrics.handler())
+}
+
+// Server wraps a handler in a server with this package's time-outs. The caller
+// gives it an address, or a listener, and ends it.
+func (a *API) Server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      readTimeout + a.o.Wait + 10*time.Second,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,482 @@
+package api_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/host/api"
+	"cloister/shared/wire"
+)
+
+// isError holds a response against the shape of the interface's errors.
+func isError(t *testing.T, r response, status, code int) {
+	t.Helper()
+	if r.status != status {
+		t.Errorf("status %d, want %d: %s", r.status, status, r.body)
+	}
+	if got := r.header["Content-Type"]; len(got) != 1 || got[0] != "application/json" {
+		t.Errorf("content type %q", got)
+	}
+	var e map[string]any
+	if err := json.Unmarshal([]byte(r.body), &e); err != nil {
+		t.Errorf("not JSON: %q", r.body)
+		return
+	}
+	details, isArray := e["details"].([]any)
+	if message, _ := e["message"].(string); e["code"] != float64(code) || message == "" || !isArray || len(details) != 0 || len(e) != 3 {
+		t.Errorf("error is %s, want code %d", r.body, code)
+	}
+}
+
+func TestCallAndReply(t *testing.T) {
+	r := start(t, nil)
+	body := `{ "organizationId" : "x",  "é":"\u00e9" }` // must arrive as it is
+	for _, c := range []struct {
+		path string
+		door wire.Door
+	}{{"/public/v1/submit/", wire.DoorSubmit}, {"/public/v1/query/", wire.DoorQuery}, {"/boot/v1/", wire.DoorBoot}} {
+		got := post(t, r.at+c.path+"some_op_2", body, "Content-Type", "text/plain", "X-Stamp", "abc", "X-Stamp", "second", "x-stamp-webauthn", `{"a":1}`,
+			"X-STAMP-ATTESTED", "at", "X-Session", "s", "Origin", "https://example.com", "Authorization", "not passed on", "X-Client-Version", "v")
+		if got.status != 200 || got.body != `{"yes":true}` {
+			t.Fatalf("%+v", got)
+		}
+		if ct := got.header["Content-Type"]; len(ct) != 1 || ct[0] != "application/json" {
+			t.Errorf("content type %q", ct)
+		}
+		if cl := got.header.Get("Content-Length"); cl != fmt.Sprint(len(got.body)) {
+			t.Errorf("content length %q", cl)
+		}
+		call := r.last(t)
+		want := wire.Call{Door: c.door, Op: "some_op_2", Body: []byte(body), WithinMs: 10_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
+			Head: []wire.Header{{Name: "X-Stamp", Value: "abc"}, {Name: "X-Stamp", Value: "second"}, {Name: "X-Stamp-WebAuthn", Value: `{"a":1}`}, {Name: "X-Stamp-Attested", Value: "at"}, {Name: "X-Session", Value: "s"}}}
+		if !reflect.DeepEqual(call, want) {
+			t.Errorf("call is  %+v\nwant     %+v", call, want)
+		}
+	}
+}
+
+func TestRepliesGoOutAsTheyAre(t *testing.T) {
+	r := start(t, nil)
+	for _, status := range []int{200, 400, 401, 403, 404, 429, 499, 500, 501, 503} {
+		body := fmt.Sprintf(`{"status":%d}`, status)
+		r.peer.mu.Lock()
+		r.answer = func(context.Context, *wire.Call) *wire.Reply {
+			return &wire.Reply{Status: uint16(status), Body: []byte(body)}
+		}
+		r.peer.mu.Unlock()
+		got := post(t, r.at+"/public/v1/query/whoami", "{}")
+		if got.status != status || got.body != body || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestContentTypeAndBodyMayBeMissing(t *testing.T) {
+	r := start(t, nil)
+	if got := send(t, http.MethodPost, r.at+"/public/v1/query/whoami", nil); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	if call := r.last(t); len(call.Body) != 0 {
+		t.Fatalf("%q", call.Body)
+	}
+}
+
+func TestPathsAndMethods(t *testing.T) {
+	r := start(t, nil)
+	for _, path := range []string{"/", "/public", "/public/v1/query/", "/public/v1/query/who/am", "/public/v1/query/WhoAmI", "/public/v2/query/whoami", "/public/v1/query/whoami/",
+		"//public/v1/query/whoami", "/public/v1/../v1/query/whoami", "/public/v1/query/who%2fami", "/public/v1/query/who-ami", "/public/v1/query/" + strings.Repeat("a", wire.MaxOp+1)} {
+		isError(t, post(t, r.at+path, "{}"), http.StatusNotFound, 5)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodPatch, "FOO"} {
+		isError(t, send(t, method, r.at+"/public/v1/query/whoami", nil), http.StatusMethodNotAllowed, 12)
+	}
+	isError(t, send(t, http.MethodPost, r.at+"/healthz", nil), http.StatusMethodNotAllowed, 12)
+	r.peer.mu.Lock()
+	defer r.peer.mu.Unlock()
+	if len(r.calls) != 0 {
+		t.Fatalf("%d calls reached the enclave", len(r.calls))
+	}
+}
+
+func TestSizeLimits(t *testing.T) {
+	r := start(t, nil)
+	at := r.at + "/public/v1/submit/x"
+	if got := post(t, at, strings.Repeat("a", wire.MaxBody)); got.status != 200 {
+		t.Fatalf("a body of the largest size: %+v", got)
+	}
+	if call := r.last(t); len(call.Body) != wire.MaxBody {
+		t.Fatal(len(call.Body))
+	}
+	isError(t, post(t, at, strings.Repeat("a", wire.MaxBody+1)), http.StatusRequestEntityTooLarge, 3)
+	// Chunked: nobody says how long it will be.
+	chunked := struct{ io.Reader }{strings.NewReader(strings.Repeat("a", wire.MaxBody))}
+	if got := send(t, http.MethodPost, at, chunked); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	chunked = struct{ io.Reader }{strings.NewReader(strings.Repeat("a", wire.MaxBody+1))}
+	isError(t, send(t, http.MethodPost, at, chunked), http.StatusRequestEntityTooLarge, 3)
+	isError(t, post(t, at, "{}", "X-Stamp", strings.Repeat("a", wire.MaxHead)), http.StatusRequestHeaderFieldsTooLarge, 3)
+	isError(t, post(t, at, "{}", "X-Stamp", strings.Repeat("a", 9000), "X-Session", strings.Repeat("a", 9000)), http.StatusRequestHeaderFieldsTooLarge, 3)
+	if got := post(t, at, "{}", "X-Other", strings.Repeat("a", 64<<10)); got.status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Fatalf("%d", got.status)
+	}
+}
+
+// TestBodyThatIsCut: less than Content-Length promises never reaches the enclave.
+func TestBodyThatIsCut(t *testing.T) {
+	r := start(t, nil)
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.at, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST /public/v1/query/x HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{}"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(c)
+	if !strings.HasPrefix(string(b), "HTTP/1.1 400 ") {
+		t.Fatalf("%q", b)
+	}
+	r.peer.mu.Lock()
+	defer r.peer.mu.Unlock()
+	if len(r.calls) != 0 {
+		t.Fatal("a cut body reached the enclave")
+	}
+}
+
+func TestEnclaveAway(t *testing.T) {
+	r := start(t, nil)
+	r.leave(r.listen)
+	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
+	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
+	isError(t, post(t, r.at+"/boot/v1/status", "{}"), http.StatusServiceUnavailable, 14)
+}
+
+func TestEnclaveTurnsAway(t *testing.T) {
+	r := start(t, nil)
+	r.answer = func(context.Context, *wire.Call) *wire.Reply { return nil }
+	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
+}
+
+func TestEnclaveTooSlow(t *testing.T) {
+	r := start(t, func(o *api.Options) { o.Wait = time.Millisecond })
+	ended := make(chan struct{})
+	r.answer = func(ctx context.Context, _ *wire.Call) *wire.Reply {
+		<-ctx.Done()
+		close(ended)
+		return nil
+	}
+	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusGatewayTimeout, 4)
+	<-ended
+}
+
+func TestRepliesThatMakeNoSense(t *testing.T) {
+	r := start(t, nil)
+	for name, reply := range map[string]wire.Reply{
+		"no status":       {Status: 0, Body: []byte("{}")},
+		"informational":   {Status: 100, Body: []byte("{}")},
+		"no such status":  {Status: 1000, Body: []byte("{}")},
+		"another request": {Status: 200, Body: []byte("{}"), Request: sha256.Sum256([]byte("other"))},
+	} {
+		r.peer.mu.Lock()
+		r.answer = func(context.Context, *wire.Call) *wire.Reply { one := reply; return &one }
+		r.peer.mu.Unlock()
+		t.Run(name, func(t *testing.T) {
+			isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusInternalServerError, 13)
+		})
+	}
+}
+
+func TestCallerLeaves(t *testing.T) {
+	r := start(t, nil)
+	started, ended := make(chan struct{}), make(chan struct{})
+	r.answer = func(ctx context.Context, _ *wire.Call) *wire.Reply {
+		close(started)
+		<-ctx.Done()
+		close(ended)
+		return nil
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { <-started; leave() }()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.at+"/public/v1/submit/x", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := http.DefaultClient.Do(req); err == nil {
+		t.Fatal("answered")
+	}
+	<-ended // the enclave was told
+}
+
+func TestCrossOrigin(t *testing.T) {
+	needed := []string{"content-type", "x-stamp", "x-stamp-webauthn", "x-stamp-attested", "x-client-version", "x-auth-proxy-config-id", "x-captcha-token"}
+	r := start(t, nil)
+	for _, base := range []string{r.at, r.proxy} {
+		for _, path := range []string{"/public/v1/submit/x", "/v1/signup", "/anything"} {
+			got := send(t, http.MethodOptions, base+path, nil, "Origin", "https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", strings.Join(needed, ","))
+			if got.status/100 != 2 || got.header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(got.header.Get("Access-Control-Allow-Methods"), "POST") {
+				t.Errorf("%s: %+v", path, got)
+			}
+			for _, name := range needed {
+				if !strings.Contains(", "+got.header.Get("Access-Control-Allow-Headers")+",", ", "+name+",") {
+					t.Errorf("%s: %s is not allowed", path, name)
+				}
+			}
+		}
+		if got := post(t, base+"/nothing", "{}", "Origin", "https://app.example"); got.header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("errors must be readable too: %+v", got)
+		}
+	}
+	if got := post(t, r.at+"/public/v1/query/x", "{}", "Origin", "https://app.example"); got.header.Get("Access-Control-Allow-Origin") != "*" || got.header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCrossOriginList(t *testing.T) {
+	r := start(t, func(o *api.Options) { o.Origins = []string{"https://app.example", "https://two.example/"} })
+	for _, origin := range []string{"https://app.example", "https://two.example"} {
+		got := send(t, http.MethodOptions, r.at+"/public/v1/query/x", nil, "Origin", origin)
+		if got.header.Get("Access-Control-Allow-Origin") != origin || got.header.Get("Vary") != "Origin" || got.status != 204 {
+			t.Errorf("%+v", got)
+		}
+	}
+	for _, origin := range []string{"https://evil.example", "http://app.example", "https://app.example.evil", "null", "*", ""} {
+		got := send(t, http.MethodOptions, r.at+"/public/v1/query/x", nil, "Origin", origin)
+		if len(got.header["Access-Control-Allow-Origin"]) != 0 || got.status != 204 {
+			t.Errorf("%q: %+v", origin, got)
+		}
+	}
+}
+
+func TestProxyIsNotLive(t *testing.T) {
+	r := start(t, nil)
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPut} {
+		isError(t, send(t, method, r.proxy+"/v1/otp_init", nil), http.StatusNotImplemented, 12)
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	r := start(t, nil)
+	seen := map[string]bool{}
+	for range 3 {
+		id := post(t, r.at+"/public/v1/query/x", "{}").header.Get("X-Request-Id")
+		if id == "" || seen[id] {
+			t.Fatalf("%q", id)
+		}
+		seen[id] = true
+	}
+	if got := post(t, r.at+"/public/v1/query/x", "{}", "X-Request-Id", "mine-1.a_B").header.Get("X-Request-Id"); got != "mine-1.a_B" {
+		t.Fatal(got)
+	}
+	for _, bad := range []string{"two words", "a/b", strings.Repeat("a", 65), `"`, "é"} {
+		if got := post(t, r.at+"/public/v1/query/x", "{}", "X-Request-Id", bad).header.Get("X-Request-Id"); got == bad {
+			t.Errorf("%q was taken over", bad)
+		}
+	}
+}
+
+func TestAddressOfTheCaller(t *testing.T) {
+	r := start(t, func(o *api.Options) { o.TrustForwarded = true })
+	for header, want := range map[string]string{"192.0.2.7": "192.0.2.7", "10.0.0.1, 192.0.2.8": "192.0.2.8", "2001:db8::1": "2001:db8::1", "192.0.2.7, nonsense": "", "": ""} {
+		post(t, r.at+"/public/v1/query/x", "{}", "X-Forwarded-For", header)
+		if got := r.last(t).From.Address; got != want {
+			t.Errorf("%q gives %q, want %q", header, got, want)
+		}
+	}
+	post(t, r.at+"/public/v1/query/x", "{}")
+	if got := r.last(t).From.Address; got != "127.0.0.1" {
+		t.Error(got)
+	}
+	plain := start(t, nil)
+	post(t, plain.at+"/public/v1/query/x", "{}", "X-Forwarded-For", "192.0.2.7")
+	if got := plain.last(t).From.Address; got != "127.0.0.1" {
+		t.Errorf("a header of anybody was believed: %q", got)
+	}
+}
+
+func TestLogsHoldNoSecrets(t *testing.T) {
+	r := start(t, nil)
+	post(t, r.at+"/public/v1/submit/visible_op?q=hidden-query", "hidden-body", "X-Stamp", "hidden-stamp", "X-Session", "hidden-session", "X-Stamp-WebAuthn", "hidden-webauthn")
+	r.answer = func(context.Context, *wire.Call) *wire.Reply {
+		return &wire.Reply{Status: 7, Body: []byte("hidden-reply")}
+	}
+	post(t, r.at+"/public/v1/submit/visible_op", "hidden-body", "X-Stamp", "hidden-stamp")
+	if out := r.logs.String(); !strings.Contains(out, "visible_op") || strings.Contains(out, "hidden") {
+		t.Fatal(out)
+	}
+}
+
+type panicking struct{ api.Enclave }
+
+func (panicking) Call(context.Context, *wire.Call) (*wire.Reply, error) { panic("hidden text") }
+
+func TestPanics(t *testing.T) {
+	r := start(t, func(o *api.Options) { o.Enclave = panicking{o.Enclave} })
+	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusInternalServerError, 13)
+	if out := r.logs.String(); !strings.Contains(out, "panic") || strings.Contains(out, "hidden") {
+		t.Fatal(out)
+	}
+	if got := send(t, http.MethodGet, r.at+"/healthz", nil); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	r := start(t, nil)
+	fresh := func() response {
+		time.Sleep(550 * time.Millisecond) // the answer is kept for half a second
+		return send(t, http.MethodGet, r.at+"/readyz", nil)
+	}
+	set := func(status string) { r.peer.mu.Lock(); r.status = status; r.peer.mu.Unlock() }
+	if got := fresh(); got.status != 200 || !strings.Contains(got.body, `"ready":true`) {
+		t.Fatalf("%+v", got)
+	}
+	for name, status := range map[string]string{"recovering": `{"state":"recover"}`, "old": `{"state":"serving","attestationAgeMs":3600001}`, "nonsense": `serving`, "nothing": ``} {
+		set(status)
+		if got := fresh(); got.status != 503 || !strings.Contains(got.body, `"ready":false`) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	set(`{"state":"serving"}`)
+	if got := fresh(); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fresh(); got.status != 503 || !strings.Contains(got.body, `"store":"not reached"`) {
+		t.Fatalf("%+v", got)
+	}
+	r.leave(r.listen)
+	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
+	if got := fresh(); got.status != 503 || !strings.Contains(got.body, "enclave unavailable") {
+		t.Fatalf("%+v", got)
+	}
+	if got := send(t, http.MethodGet, r.at+"/healthz", nil); got.status != 200 {
+		t.Fatalf("alive all the same: %+v", got)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := start(t, nil)
+	post(t, r.at+"/public/v1/query/whoami", "{}")
+	post(t, r.at+"/public/v1/query/whoami", "{}")
+	r.peer.mu.Lock()
+	r.answer = func(_ context.Context, c *wire.Call) *wire.Reply {
+		return &wire.Reply{Status: 501, Body: []byte("{}")}
+	}
+	r.peer.mu.Unlock()
+	post(t, r.at+"/public/v1/query/whoami", "{}")
+	for i := range 5 {
+		post(t, r.at+fmt.Sprint("/public/v1/query/made_up_", i), "{}")
+	}
+	scrape := func() string {
+		got := send(t, http.MethodGet, r.at+"/metrics", nil)
+		if got.status != 200 {
+			t.Fatalf("%+v", got)
+		}
+		return got.body
+	}
+	text := scrape()
+	for _, want := range []string{
+		`cloister_requests_total{door="query",op="whoami",status="200"} 2`,
+		`cloister_requests_total{door="query",op="whoami",status="501"} 1`,
+		`cloister_requests_total{door="query",op="other",status="501"} 5`,
+		`cloister_request_seconds_count{door="query",op="whoami"} 3`,
+		`cloister_phase_seconds_count{phase="execute"} 2`,
+		`cloister_phase_seconds_sum{phase="store"} 8e-05`,
+		`cloister_enclave_alarms_total{alarm="tip"} 2`,
+		`cloister_enclave_counter{counter="entries"} 7`,
+		`cloister_enclave_serving 1`,
+		`cloister_enclave_attestation_age_seconds 1`,
+		`cloister_link_connections 5`,
+		`cloister_link_breaches_total 0`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if strings.Contains(text, "made_up") {
+		t.Error("a name that anybody can make up is a label")
+	}
+	// The store's part comes from the enclave's own questions.
+	r.peer.mu.Lock()
+	var ask *wire.Conn
+	for _, c := range r.conns {
+		p, _ := wire.Marshal(wire.Own{Action: wire.OwnLook})
+		if kind, _, err := c.Ask(t.Context(), wire.KindOwn, p); err == nil && kind == wire.KindOwned {
+			ask = c
+		}
+	}
+	r.peer.mu.Unlock()
+	if ask == nil {
+		t.Fatal("no connection for stores")
+	}
+	boot := wire.ID{1}
+	for _, m := range []struct {
+		kind wire.Kind
+		v    any
+	}{{wire.KindOwn, wire.Own{Action: wire.OwnTake, Boot: boot}}, {wire.KindBatch, wire.Batch{Boot: boot, Epoch: 1, Number: 1, Header: []byte("h"), Entries: []wire.Entry{{Organization: boot, Sealed: []byte("sealed")}, {Organization: boot, Seq: 1, Sealed: []byte("sealed")}}}}, {wire.KindBatch, wire.Batch{}}} {
+		p, err := wire.Marshal(m.v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ask.Ask(t.Context(), m.kind, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text = scrape()
+	for _, want := range []string{
+		`cloister_batches_total{verdict="stored"} 1`, `cloister_batch_entries_sum 2`, `cloister_batch_bytes_total 12`,
+		`cloister_store_seconds_count{question="batch"} 2`, `cloister_store_failures_total{question="batch"} 1`, `cloister_store_seconds_count{question="own"} 2`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %s", want)
+		}
+	}
+	r.leave(r.listen)
+	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
+	time.Sleep(550 * time.Millisecond)
+	if text = scrape(); !strings.Contains(text, "cloister_enclave_serving 0\n") || strings.Contains(text, "alarms_total{") {
+		t.Error("an enclave that is away still has counters")
+	}
+}
+
+func TestOpsApart(t *testing.T) {
+	r := start(t, nil)
+	public := serve(t, r.api, r.api.Public(false))
+	ops := serve(t, r.api, r.api.Ops())
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		isError(t, send(t, http.MethodGet, public+path, nil), http.StatusNotFound, 5)
+		if got := send(t, http.MethodGet, ops+path, nil); got.status != 200 {
+			t.Errorf("%s: %d", path, got.status)
+		}
+	}
+	isError(t, post(t, ops+"/public/v1/query/x", "{}"), http.StatusNotFound, 5)
+}
+
+func TestManyNamesStayBounded(t *testing.T) {
+	r := start(t, nil)
+	for i := range 600 {
+		post(t, r.at+fmt.Sprint("/public/v1/query/op_", i), "{}")
+	}
+	text := send(t, http.MethodGet, r.at+"/metrics", nil).body
+	if n := strings.Count(text, "cloister_requests_total{"); n != 513 {
+		t.Fatalf("%d operations are labels, want 512 and other", n)
+	}
+	if !strings.Contains(text, `cloister_requests_total{door="query",op="other",status="200"} 88`) {
+		t.Fatal("the rest was not counted")
+	}
+}

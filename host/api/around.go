@@ -1,0 +1,117 @@
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+)
+
+// Headers of browsers' cross-origin rules. The official web clients send all of
+// those allowed here.
+var (
+	anyOrigin     = []string{"*"}
+	allowHeaders  = []string{"content-type, x-stamp, x-stamp-webauthn, x-stamp-attested, x-session, x-client-version, x-auth-proxy-config-id, x-captcha-token, x-request-id"}
+	allowMethods  = []string{"GET, POST, OPTIONS"}
+	exposeHeaders = []string{"X-Request-Id"}
+	maxAge        = []string{"86400"}
+	varyOrigin    = []string{"Origin"}
+)
+
+// around is what every request passes through: its id, the browser's rules,
+// the debug log, and a net under panics.
+func (a *API) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := a.requestID(r)
+		h := w.Header()
+		h["X-Request-Id"] = []string{id}
+		a.cross(h, r)
+		defer a.caught(w, r, id)
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if !a.o.Log.Enabled(r.Context(), slog.LevelDebug) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		begin, seen := a.o.Now(), &watched{ResponseWriter: w}
+		next.ServeHTTP(seen, r)
+		a.o.Log.Debug("request", "id", id, "method", r.Method, "path", clip(r.URL.Path), "status", seen.status,
+			"from", a.address(r), "took", a.o.Now().Sub(begin))
+	})
+}
+
+// clip bounds what an attacker can put into a log line.
+func clip(s string) string { return s[:min(len(s), 200)] }
+
+// caught turns a panic into a plain error. The stack holds addresses, no
+// contents.
+func (a *API) caught(w http.ResponseWriter, r *http.Request, id string) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	a.o.Log.Error("panic", "id", id, "path", clip(r.URL.Path), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+	refuse(w, http.StatusInternalServerError, codeInternal, "internal server error ("+id+")")
+}
+
+// requestID takes over the caller's id if it is one, or makes one.
+func (a *API) requestID(r *http.Request) string {
+	if got := r.Header["X-Request-Id"]; len(got) == 1 && isID(got[0]) {
+		return got[0]
+	}
+	return a.o.Boot + "-" + strconv.FormatUint(a.count.Add(1), 10)
+}
+
+func isID(s string) bool {
+	if s == "" || len(s) > maxID {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// cross sets what lets a browser's page on another origin call us. Stamps are
+// in headers of their own and no cookie counts, so any origin may be allowed.
+func (a *API) cross(h http.Header, r *http.Request) {
+	origin := r.Header["Origin"]
+	if a.origins != nil {
+		h["Vary"] = varyOrigin
+		if len(origin) != 1 || !a.origins[origin[0]] {
+			return
+		}
+		h["Access-Control-Allow-Origin"] = origin
+	} else {
+		if len(origin) == 0 && r.Method != http.MethodOptions {
+			return
+		}
+		h["Access-Control-Allow-Origin"] = anyOrigin
+	}
+	h["Access-Control-Expose-Headers"] = exposeHeaders
+	if r.Method == http.MethodOptions {
+		h["Access-Control-Allow-Headers"] = allowHeaders
+		h["Access-Control-Allow-Methods"] = allowMethods
+		h["Access-Control-Max-Age"] = maxAge
+	}
+}
+
+// watched remembers the status for the log.
+type watched struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *watched) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}

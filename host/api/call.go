@@ -1,0 +1,157 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"cloister/host/link"
+	"cloister/shared/wire"
+
+	"github.com/gorilla/mux"
+)
+
+// credentials are the headers that the enclave is given, by the name that
+// net/http keeps them under and the name on the wire.
+var credentials = [...]struct{ kept, name string }{
+	{"X-Stamp", "X-Stamp"},
+	{"X-Stamp-Webauthn", "X-Stamp-WebAuthn"},
+	{"X-Stamp-Attested", "X-Stamp-Attested"},
+	{"X-Session", "X-Session"},
+}
+
+// door makes the handler of one door: read the body, call, answer.
+func (a *API) door(door wire.Door) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		begin := a.o.Now()
+		op := mux.Vars(r)["op"]
+		head, size := credentialsOf(r.Header)
+		if size > wire.MaxHead {
+			refuse(w, http.StatusRequestHeaderFieldsTooLarge, codeInvalid, "headers too large")
+			return
+		}
+		if len(op) > wire.MaxOp {
+			refuse(w, http.StatusNotFound, codeNotFound, "path not found")
+			return
+		}
+		body, err := readBody(w, r)
+		if err != nil {
+			refuseBody(w, err)
+			return
+		}
+		call := wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: uint32(a.o.Wait / time.Millisecond),
+			From: wire.From{Address: a.address(r), Origin: origin(r)}}
+		ctx, cancel := context.WithTimeout(r.Context(), a.o.Wait+grace)
+		defer cancel()
+		reply, err := a.o.Enclave.Call(ctx, &call)
+		if err == nil && (reply.Status < 200 || reply.Status > 599) {
+			err = link.ErrWrongReply
+		}
+		if err != nil {
+			status := a.refuseCall(w, err)
+			a.o.Metrics.called(door, op, status, a.o.Now().Sub(begin), nil)
+			return
+		}
+		write(w, int(reply.Status), reply.Body)
+		a.o.Metrics.called(door, op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
+	}
+}
+
+func credentialsOf(h http.Header) (head []wire.Header, size int) {
+	for _, c := range credentials {
+		for _, v := range h[c.kept] {
+			head = append(head, wire.Header{Name: c.name, Value: v})
+			size += len(c.name) + len(v)
+		}
+	}
+	return head, size
+}
+
+func origin(r *http.Request) string {
+	if got := r.Header["Origin"]; len(got) == 1 && len(got[0]) <= 256 {
+		return got[0]
+	}
+	return ""
+}
+
+// address is who called, for the enclave's allow lists and for logs: the
+// connection's other end, or what the proxy in front of us says.
+func (a *API) address(r *http.Request) string {
+	if a.o.TrustForwarded {
+		if got := r.Header["X-Forwarded-For"]; len(got) > 0 {
+			last := got[len(got)-1]
+			if ip := net.ParseIP(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])); ip != nil {
+				return ip.String()
+			}
+			return ""
+		}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+var errTooLarge = errors.New("body too large")
+
+// firstRoom bounds what is allocated on the word of a Content-Length alone.
+const firstRoom = 64 << 10
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > wire.MaxBody {
+		w.Header().Set("Connection", "close") // rather than read it all
+		return nil, errTooLarge
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(max(r.ContentLength, 0), firstRoom)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, wire.MaxBody+1)); err != nil {
+		return nil, err
+	}
+	if b.Len() > wire.MaxBody {
+		w.Header().Set("Connection", "close")
+		return nil, errTooLarge
+	}
+	return b.Bytes(), nil
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	var slow net.Error
+	switch {
+	case errors.Is(err, errTooLarge):
+		refuse(w, http.StatusRequestEntityTooLarge, codeInvalid, "request body too large")
+	case errors.As(err, &slow) && slow.Timeout():
+		refuse(w, http.StatusRequestTimeout, codeTooLate, "request body came too slowly")
+	default:
+		refuse(w, http.StatusBadRequest, codeInvalid, "request body could not be read")
+	}
+}
+
+// refuseCall answers for an enclave that did not, and returns the status.
+func (a *API) refuseCall(w http.ResponseWriter, err error) int {
+	switch {
+	case errors.Is(err, link.ErrUnavailable):
+		refuse(w, http.StatusServiceUnavailable, codeUnavailable, "enclave unavailable")
+		return http.StatusServiceUnavailable
+	case errors.Is(err, wire.ErrTooLarge):
+		refuse(w, http.StatusRequestEntityTooLarge, codeInvalid, "request too large")
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, context.Canceled): // the caller left; nobody reads this
+		refuse(w, statusClosed, 1, "request canceled")
+		return statusClosed
+	case errors.Is(err, context.DeadlineExceeded):
+		refuse(w, http.StatusGatewayTimeout, codeTooLate, "enclave did not answer in time")
+		return http.StatusGatewayTimeout
+	}
+	a.o.Log.Error("call failed", "id", w.Header().Get("X-Request-Id"), "error", err)
+	refuse(w, http.StatusInternalServerError, codeInternal, "internal server error ("+w.Header().Get("X-Request-Id")+")")
+	return http.StatusInternalServerError
+}
+
+// statusClosed is what gateways answer a caller who has left.
+const statusClosed = 499

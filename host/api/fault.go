@@ -1,0 +1,42 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// Codes of the wire (gRPC's) that the host itself answers with.
+const (
+	codeInvalid       = 3
+	codeTooLate       = 4
+	codeNotFound      = 5
+	codeUnimplemented = 12
+	codeInternal      = 13
+	codeUnavailable   = 14
+)
+
+// jsonType is shared by all responses and never changed. The official Rust
+// client takes exactly this, without a charset.
+var jsonType = []string{"application/json"}
+
+// refuse answers with an error in the shape that the enclave uses too.
+func refuse(w http.ResponseWriter, status, code int, message string) {
+	body, err := json.Marshal(struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Details []any  `json:"details"`
+	}{code, message, []any{}})
+	if err != nil {
+		panic(err) // three plain fields always encode
+	}
+	write(w, status, body)
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // if the caller is gone there is nobody to tell
+}

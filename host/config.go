@@ -1,0 +1,229 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/host/link"
+	"cloister/shared/wire"
+)
+
+// Config is every setting of `cloister-host serve`. Each is a flag of the name
+// in its tag and an environment variable: CLOISTER_ and that name in capitals,
+// with _ for -. A flag wins over the environment; empty means the default. The
+// comments here are the manual: `cloister-host serve -help` and the README show
+// them.
+type Config struct {
+	// Where the enclave listens: vsock://CID:PORT, or tcp://HOST:PORT and
+	// unix:PATH for a simulated one. What crosses TCP can be read on the way:
+	// same machine only.
+	Enclave string `flag:"enclave" default:"vsock://16:5000"`
+
+	// Connections for calls to the enclave, 1 to 16. One measures best; more
+	// help only when single requests are very large.
+	EnclaveConnections int `flag:"enclave-connections" default:"1"`
+
+	// Folder for what the host keeps by itself: the SQLite file, if no store is
+	// named. Made when absent.
+	DataDir string `flag:"data-dir" default:"cloister-data"`
+
+	// Where sealed records are kept: postgres://USER:PASSWORD@HOST/DATABASE, or
+	// sqlite:PATH for a file. Empty: cloister.db in the data folder. A password
+	// is better given through the environment than as a flag, which everyone on
+	// the machine can see.
+	Store string `flag:"store" default:""`
+
+	// Address of the public interface. TLS ends in front of it.
+	APIAddr string `flag:"api-addr" default:"127.0.0.1:8080"`
+
+	// Address of the auth proxy, or "off".
+	AuthProxyAddr string `flag:"auth-proxy-addr" default:"127.0.0.1:8081"`
+
+	// Address of /healthz, /readyz and /metrics. Empty: the public interface
+	// answers them. Give them an address of their own when that one can be
+	// reached by strangers.
+	OpsAddr string `flag:"ops-addr" default:""`
+
+	// Origins whose web pages may call us, separated by commas. "*" means any:
+	// a page can do nothing without a stamp.
+	Origins string `flag:"origins" default:"*"`
+
+	// Take the caller's address from the last entry of X-Forwarded-For. Only
+	// behind a proxy that sets it: IP allow lists go by it.
+	TrustForwarded bool `flag:"trust-forwarded" default:"false"`
+
+	// How long a request may take before the caller gets an error. What was
+	// decided stays decided; the same body asks again.
+	RequestTimeout time.Duration `flag:"request-timeout" default:"30s"`
+
+	// How long the store may take for one question of the enclave.
+	StoreTimeout time.Duration `flag:"store-timeout" default:"30s"`
+
+	// Age from which the enclave's attestation document makes /readyz fail.
+	// "0s" means never.
+	AttestationAge time.Duration `flag:"attestation-age" default:"3h"`
+
+	// How long requests under way may take to end after SIGTERM or SIGINT.
+	ShutdownTimeout time.Duration `flag:"shutdown-timeout" default:"20s"`
+
+	// debug, info, warn or error. Debug logs every request, without contents.
+	LogLevel string `flag:"log-level" default:"info"`
+}
+
+//go:embed config.go
+var configSource string
+
+// A setting is one field of Config as a user sees it.
+type setting struct {
+	flag, env, value, doc string
+}
+
+// settings reads names and defaults from the tags of Config and the manual from
+// its comments.
+func settings() ([]setting, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "config.go", configSource, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	docs := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || spec.Name.Name != "Config" {
+			return true
+		}
+		for _, f := range spec.Type.(*ast.StructType).Fields.List {
+			docs[f.Names[0].Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+		}
+		return false
+	})
+	var all []setting
+	for f := range reflect.TypeFor[Config]().Fields() {
+		name := f.Tag.Get("flag")
+		all = append(all, setting{name, envName(name), f.Tag.Get("default"), docs[f.Name]})
+	}
+	return all, nil
+}
+
+func envName(flag string) string {
+	return "CLOISTER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// load reads flags and environment into a Config and checks it.
+func load(args []string, env func(string) string, stderr io.Writer) (*Config, error) {
+	c := new(Config)
+	all, err := settings()
+	if err != nil {
+		return nil, err
+	}
+	fs := flag.NewFlagSet("cloister-host serve", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() { printSettings(stderr, all) }
+	v := reflect.ValueOf(c).Elem()
+	for i, s := range all {
+		switch p := v.Field(i).Addr().Interface().(type) {
+		case *string:
+			fs.StringVar(p, s.flag, "", s.doc)
+		case *int:
+			fs.IntVar(p, s.flag, 0, s.doc)
+		case *bool:
+			fs.BoolVar(p, s.flag, false, s.doc)
+		case *time.Duration:
+			fs.DurationVar(p, s.flag, 0, s.doc)
+		default:
+			return nil, fmt.Errorf("setting %s: type %T", s.flag, p)
+		}
+		for _, from := range []struct{ name, value string }{{"default", s.value}, {s.env, env(s.env)}} {
+			if from.value == "" {
+				continue
+			}
+			if err := fs.Set(s.flag, from.value); err != nil {
+				return nil, fmt.Errorf("%s: %w", from.name, redact(s, err))
+			}
+		}
+	}
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	return c, c.check()
+}
+
+// redact keeps the value out of an error: flag's own repeat it.
+func redact(s setting, err error) error {
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		return number.Err
+	}
+	return fmt.Errorf("not a value of -%s", s.flag)
+}
+
+// check refuses what cannot work.
+func (c *Config) check() error {
+	if _, err := c.level(); err != nil {
+		return err
+	}
+	if c.EnclaveConnections < 1 || c.EnclaveConnections > link.MaxCalls {
+		return fmt.Errorf("-enclave-connections: want 1 to %d", link.MaxCalls)
+	}
+	if c.RequestTimeout <= 0 || c.RequestTimeout > wire.MaxWait {
+		return fmt.Errorf("-request-timeout: want more than 0 and at most %v", wire.MaxWait)
+	}
+	if c.StoreTimeout <= 0 || c.ShutdownTimeout <= 0 || c.AttestationAge < 0 {
+		return errors.New("-store-timeout, -shutdown-timeout and -attestation-age: want a time that is not negative")
+	}
+	if c.APIAddr == "" {
+		return errors.New("-api-addr: is empty")
+	}
+	return nil
+}
+
+// storeName is the store to open. The data folder is made only if it is used.
+func (c *Config) storeName() (string, error) {
+	if c.Store != "" {
+		return c.Store, nil
+	}
+	return "sqlite:" + filepath.Join(c.DataDir, "cloister.db"), os.MkdirAll(c.DataDir, 0o700)
+}
+
+func (c *Config) level() (l slog.Level, err error) {
+	if err := l.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return 0, errors.New("-log-level: want debug, info, warn or error")
+	}
+	return l, nil
+}
+
+func (c *Config) origins() []string {
+	var all []string
+	for o := range strings.SplitSeq(c.Origins, ",") {
+		if o = strings.TrimSpace(o); o != "" {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func printSettings(w io.Writer, all []setting) {
+	fmt.Fprint(w, "usage: cloister-host serve [flags]\n\n")
+	for _, s := range all {
+		value := s.value
+		if value == "" {
+			value = "empty"
+		}
+		fmt.Fprintf(w, "  -%s (%s, default %s)\n        %s\n", s.flag, s.env, value, s.doc)
+	}
+}

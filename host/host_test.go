@@ -1,0 +1,607 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/host/link"
+	"cloister/shared/wire"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of settings in the README")
+
+// output may be written to while it is read.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+var noon = time.UnixMilli(1745383555000)
+
+func runWith(t *testing.T, stdin string, env map[string]string, args ...string) result {
+	t.Helper()
+	var out, errs output
+	code := run(t.Context(), &world{args, func(k string) string { return env[k] }, strings.NewReader(stdin), &out, &errs, func() time.Time { return noon }, rand.Reader})
+	return result{code, out.String(), errs.String()}
+}
+
+// A stamped request as a server sees it, judged by other code than ours.
+type stamped struct {
+	path   string
+	body   []byte
+	valid  bool
+	public string
+	scheme string
+}
+
+func judge(t *testing.T, r *http.Request) stamped {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	s := stamped{path: r.URL.Path, body: body}
+	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get("X-Stamp"))
+	if err != nil {
+		t.Error(err)
+		return s
+	}
+	var v map[string]string
+	if err := json.Unmarshal(raw, &v); err != nil || len(v) != 3 {
+		t.Error("stamp", string(raw), err)
+		return s
+	}
+	s.public, s.scheme = v["publicKey"], v["scheme"]
+	public, _ := hex.DecodeString(v["publicKey"])
+	signature, _ := hex.DecodeString(v["signature"])
+	switch s.scheme {
+	case "SIGNATURE_SCHEME_TK_API_P256":
+		x, y := elliptic.UnmarshalCompressed(elliptic.P256(), public)
+		if x == nil {
+			t.Error("no point", v["publicKey"])
+			return s
+		}
+		digest := sha256.Sum256(body)
+		s.valid = ecdsa.VerifyASN1(&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}, digest[:], signature)
+	case "SIGNATURE_SCHEME_TK_API_ED25519":
+		s.valid = len(public) == ed25519.PublicKeySize && ed25519.Verify(public, body, signature)
+	}
+	return s
+}
+
+// listener answers every request with reply and keeps what came.
+func listener(t *testing.T, status int, reply string) (url string, got *[]stamped) {
+	t.Helper()
+	got = new([]stamped)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*got = append(*got, judge(t, r))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, reply)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, got
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func testCredentials(t *testing.T, url string) (file string, key keyPair) {
+	t.Helper()
+	key, err := newKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(map[string]any{"apiUrl": url, "organizationId": "org-1", "rootApiKey": key, "keys": map[string]string{"signer": "04"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, "credentials.json", string(b)), key
+}
+
+func TestRequest(t *testing.T) {
+	url, got := listener(t, 200, `{"ok":true}`)
+	file, key := testCredentials(t, url)
+	for _, c := range []struct {
+		name, stdin string
+		args        []string
+		body        string
+	}{
+		{"query gets its organization", "", []string{"/public/v1/query/whoami", "{}"}, `{"organizationId":"org-1"}`},
+		{"query with members", "", []string{"/public/v1/query/get_user", ` { "userId": "u" } `}, `{"organizationId":"org-1","userId": "u" }`},
+		{"query that names one", "", []string{"/public/v1/query/whoami", `{"organizationId": "other"}`}, `{"organizationId": "other"}`},
+		{"query that names one in snake case", "", []string{"/public/v1/query/whoami", `{"organization_id":"other"}`}, `{"organization_id":"other"}`},
+		{"query of another organization", "", []string{"-organization", "org-2", "/public/v1/query/whoami", `{}`}, `{"organizationId":"org-2"}`},
+		{"raw", "", []string{"-raw", "/public/v1/query/whoami", ` {} `}, ` {} `},
+		{"no object", "", []string{"/public/v1/query/whoami", `[1]`}, `[1]`},
+		{"submit as it is", "", []string{"/public/v1/submit/x", ` {"a":1}`}, ` {"a":1}`},
+		{"submit filled in", "", []string{"-submit", "ACTIVITY_TYPE_X", "/public/v1/submit/x", `{"a":1}`}, `{"type":"ACTIVITY_TYPE_X","timestampMs":"1745383555000","organizationId":"org-1","parameters":{"a":1}}`},
+		{"submit with proofs", "", []string{"-submit", "ACTIVITY_TYPE_X", "-proofs", "/public/v1/submit/x", `{}`}, `{"type":"ACTIVITY_TYPE_X","timestampMs":"1745383555000","organizationId":"org-1","parameters":{},"generateAppProofs":true}`},
+		{"standard input", `{"b":2}`, []string{"-raw", "/public/v1/query/x"}, `{"b":2}`},
+		{"standard input by name", `{"b":2}`, []string{"-raw", "/public/v1/query/x", "-"}, `{"b":2}`},
+		{"file", "", []string{"-raw", "/public/v1/query/x", "@" + writeFile(t, "body", `{"c":3}`)}, `{"c":3}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			*got = nil
+			r := runWith(t, c.stdin, nil, append([]string{"request", "-credentials", file}, c.args...)...)
+			if r.code != exitDone || r.stdout != "{\"ok\":true}\n" || len(*got) != 1 {
+				t.Fatalf("%+v, %d requests", r, len(*got))
+			}
+			one := (*got)[0]
+			if string(one.body) != c.body || !one.valid || one.public != key.PublicKey || len(one.public) != 66 {
+				t.Fatalf("body %s, want %s; stamp valid: %v", one.body, c.body, one.valid)
+			}
+			if want := c.args[len(c.args)-1]; !strings.HasPrefix(one.path, "/public/v1/") {
+				t.Fatal(one.path, want)
+			}
+		})
+	}
+}
+
+func TestRequestWithKeyFiles(t *testing.T) {
+	url, got := listener(t, 200, `{}`)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p256, err := newKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		p256.PrivateKey + "\n":                            p256.PublicKey,
+		p256.PrivateKey + ":p256":                         p256.PublicKey,
+		hex.EncodeToString(private):                       hex.EncodeToString(public),
+		hex.EncodeToString(private.Seed()) + ":ed25519\n": hex.EncodeToString(public),
+	} {
+		*got = nil
+		r := runWith(t, "", nil, "request", "-key-file", writeFile(t, "key", text), "-api-url", url+"/", "/public/v1/query/whoami", `{}`)
+		if r.code != exitDone || len(*got) != 1 || !(*got)[0].valid || (*got)[0].public != want {
+			t.Errorf("%+v %+v", r, *got)
+		}
+	}
+	for _, bad := range []string{"", "abc", "zz", strings.Repeat("00", 32), strings.Repeat("ff", 32), strings.Repeat("01", 33), strings.Repeat("01", 64), p256.PrivateKey + ":secp256k1", p256.PrivateKey + ":"} {
+		r := runWith(t, "", nil, "request", "-key-file", writeFile(t, "key", bad), "-api-url", url, "/public/v1/query/whoami", `{}`)
+		if bad == p256.PrivateKey+":" {
+			continue
+		}
+		if r.code != exitFailed || (len(bad) > 4 && strings.Contains(r.stderr, bad)) {
+			t.Errorf("%q: %+v", bad, r)
+		}
+	}
+}
+
+func TestRequestFails(t *testing.T) {
+	url, got := listener(t, 403, `{"code":7,"message":"no","details":[]}`)
+	file, _ := testCredentials(t, url)
+	r := runWith(t, "", nil, "request", "-credentials", file, "/public/v1/query/whoami", "{}")
+	if r.code != exitFailed || !strings.Contains(r.stdout, `"code":7`) || !strings.Contains(r.stderr, "403") {
+		t.Fatalf("%+v", r)
+	}
+	redirect := httptest.NewServer(http.RedirectHandler("http://127.0.0.1:1/elsewhere", http.StatusFound))
+	defer redirect.Close()
+	if r := runWith(t, "", nil, "request", "-credentials", file, "-api-url", redirect.URL, "/public/v1/query/whoami", "{}"); r.code != exitFailed || !strings.Contains(r.stderr, "302") {
+		t.Fatalf("%+v", r)
+	}
+	*got = nil
+	for name, args := range map[string][]string{
+		"no path":             {"-credentials", file},
+		"path is no path":     {"-credentials", file, "public/v1/query/whoami", "{}"},
+		"too many arguments":  {"-credentials", file, "/p", "{}", "{}"},
+		"no key":              {"/p", "{}"},
+		"raw and submit":      {"-credentials", file, "-raw", "-submit", "T", "/p", "{}"},
+		"proofs of nothing":   {"-credentials", file, "-proofs", "/p", "{}"},
+		"unknown flag":        {"-credentials", file, "-frobnicate", "/p", "{}"},
+		"no such file":        {"-credentials", file + "x", "/p", "{}"},
+		"no such body":        {"-credentials", file, "/p", "@" + file + "x"},
+		"not credentials":     {"-credentials", writeFile(t, "c", "no"), "/p", "{}"},
+		"parameters not JSON": {"-credentials", file, "-submit", "T", "/p", "{"},
+	} {
+		if r := runWith(t, "", nil, append([]string{"request"}, args...)...); r.code == exitDone || r.stderr == "" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if r := runWith(t, strings.Repeat("a", wire.MaxBody+1), nil, "request", "-credentials", file, "/p"); r.code != exitFailed {
+		t.Errorf("a body over the limit was sent: %+v", r)
+	}
+	if len(*got) != 0 {
+		t.Fatalf("%d requests were sent", len(*got))
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"request", "-help"}, {"create-organization", "-help"}, {"serve", "-help"}, {"-help"}} {
+		if r := runWith(t, "", nil, args...); r.code != exitDone || !strings.Contains(r.stderr, "usage: cloister-host ") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if r := runWith(t, "", nil, "help"); r.code != exitDone || !strings.Contains(r.stdout, "create-organization") {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t, "", nil, "frobnicate"); r.code != exitUsage || !strings.Contains(r.stderr, "usage") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCreateOrganization(t *testing.T) {
+	url, got := listener(t, 200, `{"organizationId":"org-9","rootUserId":"user-9","rootApiKeyId":"key-9"}`)
+	admission, err := newKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile, out := writeFile(t, "admission-key", admission.PrivateKey+"\n"), filepath.Join(t.TempDir(), "credentials.json")
+	args := []string{"create-organization", "-admission-key", keyFile, "-name", "Acme", "-root-user", "Ada", "-out", out, "-api-url", url}
+	if r := runWith(t, "", nil, args...); r.code != exitDone || !strings.Contains(r.stdout, "org-9") {
+		t.Fatalf("%+v", r)
+	}
+	one := (*got)[0]
+	if one.path != "/boot/v1/create_organization" || !one.valid || one.public != admission.PublicKey {
+		t.Fatalf("%+v", one)
+	}
+	var body struct {
+		OrganizationName, RootUserName, TimestampMs string
+		RootAPIKey                                  struct{ APIKeyName, PublicKey, CurveType string }
+	}
+	d := json.NewDecoder(bytes.NewReader(one.body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	if body.OrganizationName != "Acme" || body.RootUserName != "Ada" || body.TimestampMs != "1745383555000" || body.RootAPIKey.CurveType != "API_KEY_CURVE_P256" || body.RootAPIKey.APIKeyName == "" {
+		t.Fatalf("%s", one.body)
+	}
+	f, err := os.Stat(out)
+	if err != nil || f.Mode().Perm() != 0o600 {
+		t.Fatal(f.Mode(), err)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c credentials
+	if err := json.Unmarshal(b, &c); err != nil || c.OrganizationID != "org-9" || c.RootUserID != "user-9" || c.RootAPIKeyID != "key-9" || c.APIURL != url || c.RootAPIKey.PublicKey != body.RootAPIKey.PublicKey {
+		t.Fatalf("%s %v", b, err)
+	}
+	// The key that was written is the one that was registered.
+	*got = nil
+	if r := runWith(t, "", nil, "request", "-credentials", out, "/public/v1/query/whoami", "{}"); r.code != exitDone || !(*got)[0].valid || (*got)[0].public != body.RootAPIKey.PublicKey {
+		t.Fatalf("%+v", r)
+	}
+	if r := runWith(t, "", nil, args...); r.code != exitFailed || !strings.Contains(r.stderr, "exists already") {
+		t.Fatalf("%+v", r)
+	}
+	if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) != 1 {
+		t.Fatal("files are left behind:", left, err)
+	}
+}
+
+// TestCreateOrganizationAgain: a lost reply is followed by the same body, a
+// refusal by a new one.
+func TestCreateOrganizationAgain(t *testing.T) {
+	admission, err := newKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile, out := writeFile(t, "admission-key", admission.PrivateKey), filepath.Join(t.TempDir(), "c.json")
+	status, reply := 503, `{"code":14,"message":"away","details":[]}`
+	var bodies []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(b))
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, reply)
+	}))
+	defer s.Close()
+	try := func() result {
+		return runWith(t, "", nil, "create-organization", "-admission-key", keyFile, "-name", "A <&> B", "-out", out, "-api-url", s.URL)
+	}
+	if r := try(); r.code != exitFailed || !strings.Contains(r.stderr, "again") {
+		t.Fatalf("%+v", r)
+	}
+	if f, err := os.Stat(out + ".pending"); err != nil || f.Mode().Perm() != 0o600 {
+		t.Fatal(f, err)
+	}
+	status, reply = 400, `{"code":3,"message":"bad","details":[]}`
+	if r := try(); r.code != exitFailed || !strings.Contains(r.stderr, "bad") {
+		t.Fatalf("%+v", r)
+	}
+	status, reply = 200, `{"organizationId":"org-9","rootUserId":"u"}`
+	if r := try(); r.code != exitDone {
+		t.Fatalf("%+v", r)
+	}
+	if len(bodies) != 3 || bodies[0] != bodies[1] || bodies[1] == bodies[2] {
+		t.Fatalf("%q", bodies)
+	}
+	for name, args := range map[string][]string{
+		"nothing": {}, "no name": {"-admission-key", keyFile, "-out", out + "1"}, "no out": {"-admission-key", keyFile, "-name", "A"},
+		"an argument": {"-admission-key", keyFile, "-name", "A", "-out", out + "1", "x"},
+	} {
+		if r := runWith(t, "", nil, append([]string{"create-organization"}, args...)...); r.code != exitUsage {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	reply = `{"something":"else"}`
+	if r := runWith(t, "", nil, "create-organization", "-admission-key", keyFile, "-name", "A", "-out", out+"2", "-api-url", s.URL); r.code != exitFailed {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	get := func(env map[string]string, args ...string) (*Config, error) {
+		return load(args, func(k string) string { return env[k] }, io.Discard)
+	}
+	c, err := get(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{Enclave: "vsock://16:5000", EnclaveConnections: 1, DataDir: "cloister-data", APIAddr: "127.0.0.1:8080", AuthProxyAddr: "127.0.0.1:8081", Origins: "*",
+		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info"}
+	if *c != want {
+		t.Fatalf("%+v", *c)
+	}
+	env := map[string]string{"CLOISTER_ENCLAVE": "tcp://127.0.0.1:1", "CLOISTER_STORE": "postgres://u:secret@h/d", "CLOISTER_API_ADDR": "127.0.0.1:2", "CLOISTER_AUTH_PROXY_ADDR": "off",
+		"CLOISTER_LOG_LEVEL": "debug", "CLOISTER_DATA_DIR": "/d", "CLOISTER_TRUST_FORWARDED": "true", "CLOISTER_REQUEST_TIMEOUT": "1m", "CLOISTER_ENCLAVE_CONNECTIONS": "2", "CLOISTER_ORIGINS": "https://a, https://b,"}
+	c, err = get(env, "-api-addr", "127.0.0.1:3", "-log-level=warn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Enclave != "tcp://127.0.0.1:1" || c.Store != env["CLOISTER_STORE"] || c.APIAddr != "127.0.0.1:3" || c.AuthProxyAddr != "off" || c.LogLevel != "warn" ||
+		c.DataDir != "/d" || !c.TrustForwarded || c.RequestTimeout != time.Minute || c.EnclaveConnections != 2 || strings.Join(c.origins(), "|") != "https://a|https://b" {
+		t.Fatalf("%+v", *c)
+	}
+	for name, try := range map[string]func() (*Config, error){
+		"unknown flag":     func() (*Config, error) { return get(nil, "-frobnicate") },
+		"argument":         func() (*Config, error) { return get(nil, "x") },
+		"level":            func() (*Config, error) { return get(nil, "-log-level", "loud") },
+		"no number":        func() (*Config, error) { return get(map[string]string{"CLOISTER_ENCLAVE_CONNECTIONS": "two"}) },
+		"no connections":   func() (*Config, error) { return get(nil, "-enclave-connections", "0") },
+		"many connections": func() (*Config, error) { return get(nil, "-enclave-connections", "17") },
+		"no duration":      func() (*Config, error) { return get(map[string]string{"CLOISTER_STORE_TIMEOUT": "30"}) },
+		"negative":         func() (*Config, error) { return get(nil, "-store-timeout", "-1s") },
+		"no request time":  func() (*Config, error) { return get(nil, "-request-timeout", "0s") },
+		"too long":         func() (*Config, error) { return get(nil, "-request-timeout", "6m") },
+		"no bool":          func() (*Config, error) { return get(map[string]string{"CLOISTER_TRUST_FORWARDED": "perhaps"}) },
+		"no address":       func() (*Config, error) { return get(nil, "-api-addr", "") },
+	} {
+		if c, err := try(); err == nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if _, err := get(map[string]string{"CLOISTER_STORE_TIMEOUT": "secret-value"}); err == nil || strings.Contains(err.Error(), "secret-value") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestManual holds the README against the struct.
+func TestManual(t *testing.T) {
+	all, err := settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| flag | environment | default | |\n|---|---|---|---|\n")
+	for _, s := range all {
+		if s.flag == "" || len(s.doc) < 20 {
+			t.Errorf("setting %+v has no name or no manual", s)
+		}
+		value := "`" + s.value + "`"
+		if s.value == "" {
+			value = ""
+		}
+		fmt.Fprintf(&table, "| `-%s` | `%s` | %s | %s |\n", s.flag, s.env, value, s.doc)
+	}
+	b, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(b), "<!-- settings -->\n")
+	inside, after, ok2 := strings.Cut(rest, "<!-- end of settings -->")
+	if !ok || !ok2 {
+		t.Fatal("the README has no place for the settings")
+	}
+	if *update {
+		if err := os.WriteFile("README.md", []byte(before+"<!-- settings -->\n"+table.String()+"<!-- end of settings -->"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if inside != table.String() {
+		t.Fatal("the README's settings are not those of Config: go test ./host -run TestManual -update")
+	}
+}
+
+// TestServe runs the whole host against the enclave's end of the wire: serve,
+// answer, stop with a request under way.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	socket := "unix:" + filepath.Join(dir, "enclave")
+	l, err := link.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	go acceptAll(l, func(_ context.Context, _ wire.Kind, p []byte) (wire.Kind, []byte) {
+		var c wire.Call
+		if wire.Unmarshal(p, &c) != nil {
+			return wire.KindFailed, nil
+		}
+		body := []byte(`{"state":"serving"}`)
+		if c.Op == "slow" {
+			close(arrived)
+			<-release
+		}
+		out, err := wire.Marshal(wire.Reply{Status: 200, Body: body, Request: sha256.Sum256(c.Body)})
+		if err != nil {
+			return wire.KindFailed, nil
+		}
+		return wire.KindReply, out
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var logged output
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, &world{[]string{"-enclave", socket, "-data-dir", filepath.Join(dir, "data"), "-api-addr", "127.0.0.1:0", "-auth-proxy-addr", "127.0.0.1:0", "-ops-addr", "127.0.0.1:0"},
+			func(string) string { return "" }, nil, io.Discard, &logged, time.Now, rand.Reader})
+	}()
+	api, proxy, ops := address(t, &logged, "api-addr"), address(t, &logged, "auth-proxy-addr"), address(t, &logged, "ops-addr")
+	for range 1000 {
+		if r, err := http.Get(ops + "/readyz"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == 200 {
+				break
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := status(t, http.MethodPost, api+"/public/v1/query/whoami"); got != 200 {
+		t.Fatal(got, logged.String())
+	}
+	if got := status(t, http.MethodPost, proxy+"/v1/otp_init"); got != http.StatusNotImplemented {
+		t.Fatal(got)
+	}
+	if got := status(t, http.MethodGet, api+"/metrics"); got != http.StatusNotFound {
+		t.Fatal("the public interface answers for the operator's:", got)
+	}
+	slow := make(chan int, 1)
+	go func() {
+		r, err := http.Post(api+"/public/v1/submit/slow", "", strings.NewReader("{}"))
+		if err != nil {
+			slow <- 0
+			return
+		}
+		r.Body.Close()
+		slow <- r.StatusCode
+	}()
+	<-arrived
+	stop()
+	for range 1000 { // no new connection is taken
+		c, err := net.Dial("tcp", strings.TrimPrefix(api, "http://"))
+		if err != nil {
+			break
+		}
+		c.Close()
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	if got := <-slow; got != 200 {
+		t.Fatalf("the request under way got %d", got)
+	}
+	if code := <-done; code != exitDone {
+		t.Fatal(code, logged.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data", "cloister.db")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServeDoesNotStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	for name, args := range map[string][]string{
+		"address taken":   {"-api-addr", taken.Addr().String(), "-store", "sqlite:" + filepath.Join(dir, "a")},
+		"no such store":   {"-store", "mysql://x"},
+		"bad enclave":     {"-enclave", "nowhere", "-store", "sqlite:" + filepath.Join(dir, "b")},
+		"no such folder":  {"-store", "sqlite:" + filepath.Join(dir, "no", "folder")},
+		"second address":  {"-api-addr", "127.0.0.1:0", "-auth-proxy-addr", taken.Addr().String(), "-store", "sqlite:" + filepath.Join(dir, "c")},
+		"command unknown": {"-frobnicate"},
+	} {
+		if r := runWith(t, "", nil, append([]string{"serve"}, args...)...); r.code == exitDone || r.stderr == "" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func status(t *testing.T, method, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	return r.StatusCode
+}
+
+func address(t *testing.T, logged *output, what string) string {
+	t.Helper()
+	for range 5000 {
+		for line := range strings.Lines(logged.String()) {
+			var l struct{ Msg, For, Address string }
+			if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.For == what {
+				return "http://" + l.Address
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("no address of", what, logged.String())
+	return ""
+}
+
+func acceptAll(l net.Listener, h wire.Handler) {
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+		if err != nil {
+			nc.Close()
+			continue
+		}
+		o := wire.Options{Role: role, Side: wire.SideEnclave}
+		if role == wire.RoleCalls {
+			o.Handler = h
+		}
+		wire.NewConn(nc, o)
+	}
+}

@@ -1,0 +1,208 @@
+// Command cloister-host is the untrusted half of Cloister: it stores what the
+// enclave sealed and carries requests to it, unread. The same binary holds what
+// an operator or a newcomer does from a shell.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/host/api"
+	"cloister/host/link"
+	"cloister/host/store/open"
+)
+
+const usage = `usage: cloister-host [command] [flags]
+
+  serve                run the host (also without a command)
+  request              stamp a request with an API key and send it
+  create-organization  make a first organization, with the admission key
+
+cloister-host COMMAND -help tells the flags of each.
+`
+
+// A world is what a command takes from outside.
+type world struct {
+	args           []string
+	env            func(string) string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	now            func() time.Time
+	rand           io.Reader
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, &world{os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr, time.Now, rand.Reader})
+	stop()
+	os.Exit(code)
+}
+
+// Exit codes: 0 done, 1 failed, 2 called the wrong way.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+var errUsage = errors.New("usage")
+
+func run(ctx context.Context, w *world) int {
+	name, args := "serve", w.args
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	var err error
+	switch name {
+	case "serve":
+		var c *Config
+		if c, err = load(args, w.env, w.stderr); err == nil {
+			err = serve(ctx, w, c)
+		} else if !errors.Is(err, flag.ErrHelp) {
+			err = fmt.Errorf("%w: %w", errUsage, err)
+		}
+	case "request":
+		err = request(ctx, w, args)
+	case "create-organization":
+		err = createOrganization(ctx, w, args)
+	case "help":
+		fmt.Fprint(w.stdout, usage)
+	default:
+		fmt.Fprint(w.stderr, usage)
+		return exitUsage
+	}
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(w.stderr, "cloister-host %s: %v\n", name, err)
+		return exitUsage
+	default:
+		fmt.Fprintf(w.stderr, "cloister-host %s: %v\n", name, err)
+		return exitFailed
+	}
+}
+
+// serve runs the host until ctx ends, and then lets what is under way end.
+func serve(ctx context.Context, w *world, c *Config) error {
+	level, err := c.level()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(w.stderr, &slog.HandlerOptions{Level: level}))
+	name, err := c.storeName()
+	if err != nil {
+		return err
+	}
+	st, err := open.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			log.Error("closing the store", "error", err)
+		}
+	}()
+	metrics := api.NewMetrics()
+	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
+		Log: log, Observer: metrics, Now: w.now, Pause: pause})
+	if err != nil {
+		return err
+	}
+	boot := make([]byte, 4)
+	if _, err := io.ReadFull(w.rand, boot); err != nil {
+		return err
+	}
+	a := api.New(api.Options{Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
+		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AttestationAge: c.AttestationAge})
+	servers, err := listen(c, a, log)
+	if err != nil {
+		return err
+	}
+	// The link outlives the servers: requests under way need it to end.
+	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { l.Run(linked); close(done) }()
+	defer func() { unlink(); <-done }()
+	err = servers.run(ctx, c.ShutdownTimeout)
+	log.Info("stopped")
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// A server is an HTTP server and the listener it is for.
+type server struct {
+	http *http.Server
+	l    net.Listener
+}
+
+type servers []server
+
+// listen opens all addresses, or none.
+func listen(c *Config, a *api.API, log *slog.Logger) (servers, error) {
+	var all servers
+	for _, s := range []struct {
+		flag, address string
+		h             http.Handler
+	}{
+		{"-api-addr", c.APIAddr, a.Public(c.OpsAddr == "")},
+		{"-auth-proxy-addr", c.AuthProxyAddr, a.Proxy()},
+		{"-ops-addr", c.OpsAddr, a.Ops()},
+	} {
+		if s.address == "" || s.address == "off" {
+			continue
+		}
+		l, err := net.Listen("tcp", s.address)
+		if err != nil {
+			for _, other := range all {
+				_ = other.l.Close()
+			}
+			return nil, fmt.Errorf("%s: %w", s.flag, err)
+		}
+		all = append(all, server{a.Server(s.h), l})
+		log.Info("listening", "for", s.flag[1:], "address", l.Addr().String())
+	}
+	return all, nil
+}
+
+// run serves until ctx ends or a server fails.
+func (all servers) run(ctx context.Context, wait time.Duration) error {
+	failed := make(chan error, len(all))
+	for _, s := range all {
+		go func() { failed <- s.http.Serve(s.l) }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+	defer cancel()
+	for _, s := range all {
+		if s.http.Shutdown(end) != nil {
+			_ = s.http.Close() // what did not end in time is cut
+		}
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+const requestUsage = `usage: cloister-host request [flags] PATH [BODY]
+
+Stamps BODY with an API key, posts it to PATH and prints the reply. BODY is
+JSON, @FILE for a file, - or nothing for standard input. Exit code 1 when the
+reply is an error.
+
+  cloister-host request -credentials credentials.json /public/v1/query/whoami '{}'
+  cloister-host request -credentials credentials.json -submit ACTIVITY_TYPE_UPDATE_USER_NAME \
+      /public/v1/submit/update_user_name '{"userId":"…","userName":"Ada"}'
+
+A query's body is given the organization's id if it names none. With -submit
+BODY is the activity's parameters and the rest is filled in. With -raw the bytes
+are sent as they are.
+
+`
+
+// credentials is what the commands read of credentials.json.
+type credentials struct {
+	APIURL         string  `json:"apiUrl"`
+	OrganizationID string  `json:"organizationId"`
+	RootUserID     string  `json:"rootUserId,omitempty"`
+	RootAPIKeyID   string  `json:"rootApiKeyId,omitempty"`
+	RootAPIKey     keyPair `json:"rootApiKey"`
+}
+
+const defaultURL = "http://127.0.0.1:8080"
+
+type requestFlags struct {
+	credentials, keyFile, url, organization, submit string
+	proofs, raw                                     bool
+	timeout                                         time.Duration
+	path, body                                      string
+}
+
+func parseRequest(w *world, args []string) (*requestFlags, error) {
+	f := new(requestFlags)
+	fs := flag.NewFlagSet("cloister-host request", flag.ContinueOnError)
+	fs.SetOutput(w.stderr)
+	fs.Usage = func() { fmt.Fprint(w.stderr, requestUsage); fs.PrintDefaults() }
+	fs.StringVar(&f.credentials, "credentials", "", "credentials.json `FILE`: address, organization and key")
+	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a private API key in hexadecimal; \":ed25519\" at the end for that curve")
+	fs.StringVar(&f.url, "api-url", "", "`URL` of the interface (default: of the credentials, else "+defaultURL+")")
+	fs.StringVar(&f.organization, "organization", "", "`ID` of the organization (default: of the credentials)")
+	fs.StringVar(&f.submit, "submit", "", "BODY is the parameters of an activity of this `TYPE`")
+	fs.BoolVar(&f.proofs, "proofs", false, "with -submit: ask for app proofs")
+	fs.BoolVar(&f.raw, "raw", false, "send BODY as it is")
+	fs.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	switch {
+	case fs.NArg() == 0 || fs.NArg() > 2:
+		return nil, fmt.Errorf("%w: want PATH and BODY behind the flags (see -help)", errUsage)
+	case f.credentials == "" && f.keyFile == "":
+		return nil, fmt.Errorf("%w: want -credentials or -key-file", errUsage)
+	case f.raw && f.submit != "":
+		return nil, fmt.Errorf("%w: -raw and -submit exclude each other", errUsage)
+	case f.proofs && f.submit == "":
+		return nil, fmt.Errorf("%w: -proofs needs -submit", errUsage)
+	case !strings.HasPrefix(fs.Arg(0), "/"):
+		return nil, fmt.Errorf("%w: PATH begins with /", errUsage)
+	}
+	f.path, f.body = fs.Arg(0), fs.Arg(1)
+	return f, nil
+}
+
+// request is the command: it stamps and sends one request.
+func request(ctx context.Context, w *world, args []string) error {
+	f, err := parseRequest(w, args)
+	if err != nil {
+		return err
+	}
+	key, err := f.fill(w)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(w, f.body)
+	if err != nil {
+		return err
+	}
+	if body, err = f.complete(body, w.now()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	status, reply, err := post(ctx, f.url+f.path, key, body)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w.stdout, "%s\n", bytes.TrimRight(reply, "\n")); err != nil {
+		return err
+	}
+	if status >= 400 {
+		return fmt.Errorf("reply has status %d", status)
+	}
+	return nil
+}
+
+// fill takes from the credentials what no flag says, and opens the key.
+func (f *requestFlags) fill(w *world) (*stamper, error) {
+	var c credentials
+	if f.credentials != "" {
+		b, err := os.ReadFile(f.credentials)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(b, &c); err != nil {
+			return nil, fmt.Errorf("%s: not readable as credentials", f.credentials)
+		}
+	}
+	text := c.RootAPIKey.PrivateKey
+	if f.keyFile != "" {
+		b, err := os.ReadFile(f.keyFile)
+		if err != nil {
+			return nil, err
+		}
+		text = string(b)
+	}
+	if f.url == "" {
+		f.url = c.APIURL
+	}
+	if f.url == "" {
+		f.url = defaultURL
+	}
+	f.url = strings.TrimSuffix(f.url, "/")
+	if f.organization == "" {
+		f.organization = c.OrganizationID
+	}
+	return parseKey(text, w.rand)
+}
+
+func readBody(w *world, arg string) ([]byte, error) {
+	from := w.stdin
+	if file, ok := strings.CutPrefix(arg, "@"); ok {
+		r, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		from = r
+	} else if arg != "" && arg != "-" {
+		return []byte(arg), nil
+	}
+	b, err := io.ReadAll(io.LimitReader(from, wire.MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the body: %w", err)
+	}
+	if len(b) > wire.MaxBody {
+		return nil, fmt.Errorf("the body is larger than %d bytes", wire.MaxBody)
+	}
+	return b, nil
+}
+
+// complete fills in what a submit always has, or a query's organization.
+func (f *requestFlags) complete(body []byte, now time.Time) ([]byte, error) {
+	if f.submit != "" {
+		if f.organization == "" {
+			return nil, fmt.Errorf("%w: -submit needs -organization or -credentials", errUsage)
+		}
+		if !json.Valid(body) {
+			return nil, errors.New("the parameters are not JSON")
+		}
+		return json.Marshal(struct {
+			Type         string          `json:"type"`
+			TimestampMs  string          `json:"timestampMs"`
+			Organization string          `json:"organizationId"`
+			Parameters   json.RawMessage `json:"parameters"`
+			Proofs       bool            `json:"generateAppProofs,omitempty"`
+		}{f.submit, strconv.FormatInt(now.UnixMilli(), 10), f.organization, body, f.proofs})
+	}
+	if f.raw || f.organization == "" || !strings.HasPrefix(f.path, "/public/v1/query/") {
+		return body, nil
+	}
+	return withOrganization(body, f.organization), nil
+}
+
+// withOrganization puts organizationId in front of an object's members, unless
+// it has one. What is no object is left for the enclave to refuse.
+func withOrganization(body []byte, id string) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return body
+	}
+	if members["organizationId"] != nil || members["organization_id"] != nil {
+		return body
+	}
+	inner := bytes.TrimSpace(bytes.TrimSpace(body)[1:])
+	head := fmt.Appendf(nil, `{"organizationId":%q`, id)
+	if len(members) > 0 {
+		head = append(head, ',')
+	}
+	return append(head, inner...)
+}
+
+// post stamps and sends a body. A reply with an error status is no error here.
+func post(ctx context.Context, url string, key *stamper, body []byte) (status int, reply []byte, err error) {
+	value, err := key.stamp(body)
+	if err != nil {
+		return 0, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Stamp", value)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	if reply, err = io.ReadAll(io.LimitReader(res.Body, wire.MaxFrame)); err != nil {
+		return 0, nil, fmt.Errorf("reading the reply: %w", err)
+	}
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return 0, nil, fmt.Errorf("reply has status %d: is this Cloister?", res.StatusCode)
+	}
+	return res.StatusCode, reply, nil
+}

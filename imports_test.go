@@ -1,0 +1,251 @@
+package cloister_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "cloister/"
+
+// A row says what a package may import besides the standard library: packages of ours, packages of others by the short
+// names below, and what its tests may import on top of that and of the package itself. A name that ends in /... means the
+// package and all below it, one that begins with - is taken out again. Changing a row is changing the design.
+type row struct{ from, ours, theirs, tests string }
+
+var table = []row{
+	// Anyone can check.
+	{"attestation", "", "cbor nitrite", ""},
+	{"attestation/verify", "attestation", "", ""},
+
+	// What crosses.
+	{"shared/wire", "", "cbor", ""},
+
+	// The enclave, bottom to top: a package imports only what stands above it here.
+	{"enclave/internal/insecure", "", "", ""},
+	{"enclave/internal/fault", "", "", ""},
+	{"enclave/internal/strictjson", "enclave/internal/fault", "", ""},
+	{"enclave/internal/seal", "enclave/internal/fault enclave/internal/insecure", "", ""},
+	{"enclave/internal/policy", "enclave/internal/fault", "", ""},
+	{"enclave/internal/org", "enclave/internal/fault", "cbor", ""},
+	{"enclave/internal/chain", "enclave/internal/fault", "secp256k1", "enclave/internal/chain/..."},
+	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/fault", "x/crypto", ""},
+	{"enclave/internal/chain/plain", "enclave/internal/chain enclave/internal/fault", "", ""},
+	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/fault", "base58", ""},
+	{"enclave/internal/keys", "enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault",
+		"secp256k1 bip39 x/crypto", "base58"},
+	{"enclave/internal/stamp", "enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", ""},
+	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault", "cbor", ""},
+	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
+		"merkle", ""},
+	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/chain/... " +
+		"enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest secp256k1"},
+	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
+	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
+		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
+	{"enclave/internal/nsm", "", "cbor", ""},
+	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire", "", "sim/nsm"},
+
+	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault", "vsock", ""},
+
+	// The host, which knows nothing of the enclave but shared/wire.
+	{"host/store", "shared/wire", "", ""},
+	{"host/store/tree", "shared/wire", "merkle", "host/store/..."},
+	{"host/store/sqlite", "host/store host/store/tree shared/wire", "sqlite goose", "host/store/storetest"},
+	{"host/store/postgres", "host/store host/store/tree shared/wire", "pgx goose", "host/store/storetest"},
+	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
+	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
+	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
+	{"host/api", "host/link shared/wire", "mux prometheus", "host/store/..."},
+	{"host", "host/... shared/wire", "", "prometheus"},
+
+	// A laptop instead of Nitro: the only place that sees both sides.
+	{"sim/nsm", "", "", "attestation nitrite"},
+	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm", "x/crypto", ""},
+	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", ""},
+	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
+	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
+	{"sim/sweep", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig"},
+	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
+	{"sim/leak", "", "", "host/... shared/wire sim/laptop"},
+	{"sim", "enclave/core host/... attestation shared/wire sim/...", "", "porcupine pgx"},
+}
+
+// Others' modules by the names of the table. A module is added with its reason in a commit of its own.
+var modules = map[string]string{
+	"base58":     "github.com/mr-tron/base58",                 // addresses; nothing in the standard library
+	"bip39":      "github.com/tyler-smith/go-bip39",           // the word list
+	"cbor":       "github.com/fxamacker/cbor/v2",              // strict CBOR with limits
+	"goose":      "github.com/pressly/goose/v3",               // migrations, with a lock between hosts
+	"merkle":     "github.com/transparency-dev/merkle",        // RFC 6962 proofs
+	"mux":        "github.com/gorilla/mux",                    // routes of the host
+	"nitrite":    "github.com/hf/nitrite",                     // Nitro attestation documents
+	"pgx":        "github.com/jackc/pgx/v5",                   // PostgreSQL
+	"porcupine":  "github.com/anishathalye/porcupine",         // linearizability of histories
+	"prometheus": "github.com/prometheus/client_golang",       // metrics of the host
+	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4", // the curve that the standard library lacks
+	"sqlite":     "modernc.org/sqlite",                        // the embedded store, without cgo
+	"vsock":      "github.com/mdlayher/vsock",                 // the way into the enclave
+	"x/crypto":   "golang.org/x/crypto",                       // Keccak-256; scrypt for the seed file of the simulator
+}
+
+// any test may use these.
+var testsOfAny = []string{"pgregory.net/rapid", "go.uber.org/goleak"}
+
+// The enclave's rooms are handed clock, randomness, store and network; what they could take for themselves they may not
+// import. Its main and tests may.
+var handedIn = []string{"crypto/rand", "database/sql", "flag", "log", "math/rand", "math/rand/v2", "net/http", "os", "os/exec",
+	"os/signal", "plugin", "syscall", "testing", "unsafe"}
+
+var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+
+func TestImports(t *testing.T) {
+	rows := map[string]row{}
+	for _, r := range table {
+		rows[r.from] = r
+	}
+	seen := map[string]bool{}
+	for _, path := range goFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if dir == "." {
+			continue // these tests
+		}
+		r, ok := rows[dir]
+		if !ok {
+			t.Errorf("%s: the table has no row for %s", path, dir)
+			continue
+		}
+		seen[dir] = true
+		r.check(t, path)
+	}
+	for from := range rows {
+		if !seen[from] {
+			t.Errorf("the table has a row for %s, where there is no package", from)
+		}
+	}
+}
+
+// check holds the imports of one file against the row of its package.
+func (r row) check(t *testing.T, path string) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	test := strings.HasSuffix(path, "_test.go")
+	// internal/nsm is the device itself, which it reads.
+	room := strings.HasPrefix(r.from, "enclave/") && r.from != "enclave/internal/nsm"
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		switch {
+		case test && r.testMay(name), r.may(name):
+		case room && !test && slices.Contains(handedIn, name):
+			t.Errorf("%s imports %s: it is handed in, never taken", path, name)
+		case !standard(name):
+			t.Errorf("%s imports %s: not in the row of %s", path, name, r.from)
+		}
+	}
+	if room && !test {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, s.Sel.Name) {
+					t.Errorf("%s uses time.%s: the clock is handed in", path, s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func (r row) may(name string) bool { return listed(r.ours, name) || listed(r.theirs, name) }
+
+func (r row) testMay(name string) bool {
+	return name == module+r.from || slices.Contains(testsOfAny, name) || listed(r.tests, name)
+}
+
+// listed tells whether a cell of the table names the import path.
+func listed(cell, name string) bool {
+	found := false
+	for _, entry := range strings.Fields(cell) {
+		entry, without := strings.CutPrefix(entry, "-")
+		if m, ok := modules[entry]; ok {
+			found = found || name == m || strings.HasPrefix(name, m+"/")
+			continue
+		}
+		base, below := strings.CutSuffix(module+entry, "/...")
+		if name == base || below && strings.HasPrefix(name, base+"/") {
+			found = !without
+		}
+	}
+	return found
+}
+
+// standard tells whether an import path is of the standard library: its first element has no dot and is not ours.
+func standard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".") && first != strings.TrimSuffix(module, "/")
+}
+
+// goFiles are the Go files of this module, tests and every build tag included. Folders with a go.mod are other modules, and
+// files of scripts that are no package say so with the tag "ignore".
+func goFiles(t *testing.T) []string {
+	var files []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".":
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || strings.HasPrefix(d.Name(), ".") ||
+				d.Name() == "testdata" || path == "bin" {
+				return fs.SkipDir
+			}
+		case strings.HasSuffix(path, ".go"):
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(string(src), "//go:build ignore\n") {
+				files = append(files, path)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d Go files found: %v", len(files), err)
+	}
+	return files
+}
+
+// The table must be able to say no.
+func TestTableRefuses(t *testing.T) {
+	for _, c := range []struct {
+		r    row
+		name string
+		may  bool
+	}{
+		{row{ours: "host/..."}, "cloister/host", true},
+		{row{ours: "host/..."}, "cloister/host/store/sqlite", true},
+		{row{ours: "host"}, "cloister/host/store", false},
+		{row{ours: "host/..."}, "cloister/hosts", false},
+		{row{ours: "enclave/internal/... -enclave/internal/nsm"}, "cloister/enclave/internal/keys", true},
+		{row{ours: "enclave/internal/... -enclave/internal/nsm"}, "cloister/enclave/internal/nsm", false},
+		{row{theirs: "merkle"}, "github.com/transparency-dev/merkle/proof", true},
+		{row{theirs: "merkle"}, "github.com/transparency-dev/merkles", false},
+		{row{}, "github.com/gorilla/mux", false},
+	} {
+		if c.r.may(c.name) != c.may {
+			t.Errorf("%+v: %s allowed is %t", c.r, c.name, !c.may)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# The official SDKs, unmodified, against the simulator: everything is made, signed and judged, then every process is killed
+# with -9, the simulator starts again on the same data, and all must still be there and sign.
+#
+#   scripts/interop/run.sh [sqlite] [postgres]      both when none is named
+#
+# Needs bin/ as `make build` leaves it. Node and PostgreSQL are used when they are there, and reported when they are not.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/stage.sh
+here=$PWD/scripts/interop
+bin=$PWD/bin
+work=$(mktemp -d)
+sim=''
+database=''
+
+# family PID: the process and all that it started, directly or not.
+family() {
+	local child
+	echo "$1"
+	for child in $(ps -o pid= --ppid "$1" 2>/dev/null || true); do family "$child"; done
+}
+
+# kill_family PID: the tree is read while the parent lives, stopped so that it starts nothing more, and ended at once.
+kill_family() {
+	local pids
+	kill -STOP "$1" 2>/dev/null || return 0
+	pids=$(family "$1")
+	# shellcheck disable=SC2086
+	kill -KILL $pids 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
+}
+
+stop_all() {
+	[ -z "$sim" ] || kill_family "$sim"
+	[ -z "$database" ] || kill_family "$database"
+	sim='' database=''
+}
+trap 'stop_all; rm -rf "$work"' EXIT
+
+# free_port: a loopback port at which nobody answers.
+free_port() {
+	local port
+	while :; do
+		port=$((20000 + RANDOM % 12000))
+		(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+	done
+	echo "$port"
+}
+
+# ready PORT: whether GET /readyz answers 200.
+ready() {
+	local status
+	exec 3<>"/dev/tcp/127.0.0.1/$1" || return 1
+	printf 'GET /readyz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
+	read -r -t 5 status <&3 || status=''
+	exec 3>&-
+	[[ "$status" == *' 200 '* ]]
+}
+
+# start_sim: by the environment alone, the way an operator runs a second instance. Waits up to a minute.
+start_sim() {
+	CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
+		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
+		"$bin/cloister-sim" >>"$data.log" 2>&1 &
+	sim=$!
+	local deadline=$((SECONDS + 60))
+	until [ -s "$data/credentials.json" ] && (ready "$api") 2>/dev/null; do
+		if ! kill -0 "$sim" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
+			echo "the simulator did not come up; its log:"
+			tail -n 40 "$data.log"
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+# start_database: a PostgreSQL of its own in the scratch folder; as root it runs as an ordinary user, as it insists on.
+start_database() {
+	local postgres port=$1 as=()
+	postgres=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n 1)")
+	mkdir -p "$work/pg"
+	if [ "$(id -u)" -eq 0 ]; then
+		chmod 711 "$work"
+		chown nobody "$work/pg"
+		as=(setpriv --reuid=nobody --clear-groups --regid="$(id -g nobody)")
+	fi
+	"${as[@]}" "$postgres/initdb" -D "$work/pg/data" -U cloister -A trust -E UTF8 --locale=C >"$work/initdb.log" 2>&1 ||
+		{ cat "$work/initdb.log"; return 1; }
+	"${as[@]}" "$postgres/postgres" -D "$work/pg/data" -p "$port" -c listen_addresses=127.0.0.1 \
+		-c unix_socket_directories='' >"$work/postgres.log" 2>&1 &
+	database=$!
+	local deadline=$((SECONDS + 30))
+	until "$postgres/pg_isready" -q -h 127.0.0.1 -p "$port" -U cloister -d postgres; do
+		[ $SECONDS -lt $deadline ] || { cat "$work/postgres.log"; return 1; }
+		sleep 0.1
+	done
+}
+
+# node_modules: the packages of package-lock.json, installed once into the cache, never into the tree. Install scripts do
+# not run (.npmrc).
+node_modules() {
+	modules=$CACHE/interop-$(cat "$here/package-lock.json" <(node --version) | sha256sum | cut -c1-16)
+	[ -e "$modules/complete" ] && return 0
+	mkdir -p "$modules"
+	cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$modules/"
+	(cd "$modules" && npm ci --no-update-notifier >"$work/npm.log" 2>&1) || { tail -n 20 "$work/npm.log"; return 1; }
+	touch "$modules/complete"
+}
+
+have_node=no
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+	left_out "the JavaScript SDKs" "apt-get install nodejs npm"
+elif ! node_modules; then
+	left_out "the JavaScript SDKs" "npm could not fetch the packages of scripts/interop/package.json"
+else
+	have_node=yes
+	mkdir "$work/node"
+	cp "$here"/node/*.mjs "$work/node/"
+	ln -s "$modules/node_modules" "$work/node/node_modules"
+fi
+
+have_go=no
+if ! (cd "$here/gosdk" && GOFLAGS='' "$GO" list -deps .) >"$work/mod.log" 2>&1; then
+	left_out "the Go SDK" "a Go module proxy must serve the modules of scripts/interop/gosdk/go.mod"
+else
+	have_go=yes
+	(cd "$here/gosdk" && GOFLAGS='' "$GO" build -o "$work/gosdk" .)
+fi
+
+# sdks PHASE: made (everything is made) or kept (everything is still there).
+sdks() {
+	export CLOISTER_CREDENTIALS=$data/credentials.json CLOISTER_STATE=$data.state CLOISTER_VERIFY=$bin/cloister-verify
+	mkdir -p "$CLOISTER_STATE"
+	if [ "$have_node" = yes ]; then
+		node --test --test-reporter=spec --test-concurrency=1 "$work/node/$1"*.mjs
+	fi
+	if [ "$have_go" = yes ]; then
+		"$work/gosdk" -credentials "$CLOISTER_CREDENTIALS" -state "$CLOISTER_STATE/gosdk.json" -verify "$CLOISTER_VERIFY" -phase "$1"
+	fi
+}
+
+# whole NAME STORE: the line of this file's first sentence, on one store.
+whole() {
+	data=$work/$1
+	store=$2
+	api=$(free_port)
+	proxy=$(free_port)
+	start_sim
+	sdks made
+	kill_family "$sim"
+	start_sim
+	sdks kept
+	kill_family "$sim"
+	sim=''
+}
+
+on_postgres() {
+	local port
+	if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+		left_out "the SDKs on PostgreSQL" "apt-get install postgresql-15"
+		return 0
+	fi
+	trap stop_all EXIT # a stage is a shell of its own: what it starts it ends
+	port=$(free_port)
+	start_database "$port"
+	whole postgres "postgres://cloister@127.0.0.1:$port/postgres?sslmode=disable"
+}
+
+on_sqlite() {
+	trap stop_all EXIT
+	whole sqlite ''
+}
+
+[ $# -gt 0 ] || set -- sqlite postgres
+for name in "$@"; do
+	case $name in
+	sqlite) stage "SDKs on SQLite" on_sqlite ;;
+	postgres) stage "SDKs on PostgreSQL" on_postgres ;;
+	*) echo "unknown store: $name" >&2 && exit 2 ;;
+	esac
+done
+finish

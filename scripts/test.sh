@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Runs everything: checks of the source, all Go tests (they start and stop PostgreSQL themselves), the race detector where
+# goroutines meet, the fuzz targets, two builds of the enclave compared, and the official SDKs against the simulator. Says
+# at the end what it left out and how to get it; under CLOISTER_TEST_REQUIRE=all that is a failure.
+#
+# A folder of scripts with a file test.sh takes part: it is run with the built commands in bin/, fails by its status, and
+# calls left_out (scripts/stage.sh) for what it cannot run.
+#
+#   scripts/test.sh [REGEXP]      only stages whose name matches
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/stage.sh
+
+only=${1:-.}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+chosen() {
+	if [[ "$1" =~ $only ]]; then stage "$@"; fi
+}
+
+"$GO" build -o "$scratch/testlog" scripts/testlog.go
+
+# The log is a pipe's first command; its failure is the second's to report, except when it prints no event at all.
+tested() {
+	"$GO" test -json "$@" 2>&1 | "$scratch/testlog"
+}
+
+# Packages where goroutines, connections or processes meet. -short leaves out what only takes longer there.
+raced() {
+	if ! command -v "$("$GO" env CC)" >/dev/null; then
+		left_out "-race" "apt-get install gcc libc6-dev"
+		return 0
+	fi
+	local packages=() path
+	for path in shared/wire host enclave/core enclave/internal/ledger enclave/internal/boot sim; do
+		[ -d "$path" ] && packages+=("./$path/...")
+	done
+	CGO_ENABLED=1 tested -race -short "${packages[@]}"
+}
+
+# The build for toolchains without runtime/secret: the packages that use it, compiled and tested once more.
+plain() {
+	GOEXPERIMENT='' tested ./enclave/internal/keys/... ./enclave/internal/seal/...
+}
+
+# The tests that show what a check is for: in a build where it can be switched off, the attack that it stops succeeds. Only
+# the tests of files with that build tag run; the others have run already.
+weakened() {
+	local files names packages
+	files=$(grep -rlE --include='*_test.go' '^//go:build cloister_insecure$' enclave sim host 2>/dev/null || true)
+	if [ -z "$files" ]; then
+		echo "no test has the build tag cloister_insecure"
+		return 1
+	fi
+	# shellcheck disable=SC2086
+	names=$(grep -hoE '^func Test[A-Za-z0-9_]*' $files | cut -c6- | paste -sd '|')
+	packages=$(printf '%s\n' "$files" | xargs -n1 dirname | sort -u | sed 's#^#./#')
+	# shellcheck disable=SC2086
+	tested -tags cloister_insecure -timeout 25m -run "^($names)\$" $packages
+}
+
+# Every long test has its own limit well below this; the limit is for one that hangs.
+everything() {
+	tested -timeout 25m ./...
+}
+
+chosen "build" make --no-print-directory build
+chosen "check" scripts/check.sh
+chosen "go test" everything
+chosen "attacks on a build without the check" weakened
+chosen "go test without runtime/secret" plain
+chosen "go test -race" raced
+chosen "reproducible enclave" scripts/reproduce.sh
+chosen "official SDKs" scripts/interop/run.sh
+for extra in scripts/*/test.sh; do
+	[ -e "$extra" ] || continue
+	chosen "$(dirname "$extra")" "$extra"
+done
+chosen "fuzz" scripts/fuzz.sh
+finish
