@@ -40,6 +40,7 @@ func main() {
 }
 
 func run() error {
+	core.TuneCollector()
 	device, err := nsm.Open(time.Now)
 	if err != nil {
 		return err

@@ -19,7 +19,11 @@ const fencedExit = 3
 // runEnclave is the enclave's process. Its first line on stdout is where it
 // listens.
 func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	core.TuneCollector()
 	if err := switchOff(o.insecure); err != nil {
+		return err
+	}
+	if err := record(o.record); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("process", "enclave")

@@ -28,6 +28,7 @@ type options struct {
 	snapshotEvery int
 	lease         time.Duration
 	insecure      string // checks to switch off; refused by builds that cannot
+	record        string // file for the enclave's secrets; refused likewise
 }
 
 func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*options, error) {
@@ -50,6 +51,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.IntVar(&o.snapshotEvery, "snapshot-every", 0, "entries between snapshots of an organization (default 1024)")
 	f.DurationVar(&o.lease, "lease", 0, "how long the enclave may answer without the store's word (default 2s)")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
+	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error
 	f.VisitAll(func(fl *flag.Flag) {
 		if v, ok := env("CLOISTER_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))); ok && v != "" {

@@ -23,17 +23,23 @@ import (
 type child struct {
 	name string
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed when it has ended
+	err  error         // how, once done is closed
 }
 
 // start runs a program that dies with this one, however this one dies.
 func start(name string, cmd *exec.Cmd) (*child, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A process group of its own: Ctrl-C is for this process, which stops the
+	// others in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the %s: %w", name, err)
 	}
-	c := &child{name, cmd, make(chan error, 1)}
-	go func() { c.done <- cmd.Wait() }()
+	c := &child{name: name, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		c.err = cmd.Wait()
+		close(c.done)
+	}()
 	return c, nil
 }
 
@@ -72,7 +78,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer enclave.stop()
+	defer enclave.stop() // once more, for when the host never started
 	address, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return errors.New("the enclave did not start")
@@ -84,8 +90,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	stopHost := host.stop
-	defer func() { stopHost() }()
+	defer host.stop()
+	defer enclave.stop() // before the host, which it needs to store what is decided
 	if err := os.WriteFile(filepath.Join(o.dataDir, "pids"), fmt.Appendf(nil, "%d enclave\n%d host\n%d sim\n", enc.Process.Pid, h.Process.Pid, os.Getpid()), 0o600); err != nil {
 		return err
 	}
@@ -97,17 +103,13 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.tell(stdout, c)
-	// The enclave stops before the host, which it needs to store what is decided.
 	select {
 	case <-ctx.Done():
-		enclave.stop()
 		return nil
-	case err := <-enclave.done:
-		enclave.done <- err
-		return fmt.Errorf("the enclave ended: %v", err)
-	case err := <-host.done:
-		host.done <- err
-		return fmt.Errorf("the host ended: %v", err)
+	case <-enclave.done:
+		return fmt.Errorf("the enclave ended: %v", enclave.err)
+	case <-host.done:
+		return fmt.Errorf("the host ended: %v", host.err)
 	}
 }
 
@@ -122,12 +124,10 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	select {
 	case <-booted:
 		return c, err
-	case werr := <-enclave.done:
-		enclave.done <- werr
-		return nil, fmt.Errorf("the enclave ended: %v", werr)
-	case werr := <-host.done:
-		host.done <- werr
-		return nil, fmt.Errorf("the host ended: %v", werr)
+	case <-enclave.done:
+		return nil, fmt.Errorf("the enclave ended: %v", enclave.err)
+	case <-host.done:
+		return nil, fmt.Errorf("the host ended: %v", host.err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
@@ -67,6 +68,7 @@ func (c *Core) counters() map[string]uint64 {
 	}
 	d := c.keys.Declared()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
+	m["late_answers"] = c.host.lateAnswers()
 	if state(c.state.Load()) == stateServing {
 		for k, n := range c.serve.ledger.Stats() {
 			m[k] = n
@@ -227,6 +229,7 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 		return nil, fmt.Errorf("root secret: %w", err)
 	}
 	defer clear(q)
+	insecure.Record("root-secret", q)
 	quorum, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
@@ -240,6 +243,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 		return nil, err
 	}
 	defer ring.Wipe()
+	insecure.Record("blind-key", ring.Blind[:])
+	insecure.Record("keyring", ring.Signer[:], ring.SignerEncrypt[:], ring.Session[:], ring.Token[:], ring.TokenLegacy[:],
+		ring.FetcherSecret[:], ring.OnRamp[:], ring.Webhook[:], ring.Log[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {
 		return nil, err
@@ -292,6 +298,7 @@ func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Man
 	}
 	g, err := boot.ParseGenesis(record)
 	if err != nil || !bytes.Equal(g.Quorum, quorum) {
+		c.alarms.Raise(fault.AlarmRecord)
 		return nil, errors.New("the store holds another deployment")
 	}
 	s.deployment = boot.Deployment(record)

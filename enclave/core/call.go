@@ -31,7 +31,8 @@ func (p *phases) end(i int) {
 type answer struct {
 	status int
 	body   []byte
-	batch  uint64 // 0: nothing was seen
+	batch  uint64 // the last one seen
+	waits  bool   // for batch, and for a lease
 }
 
 // Call answers one call of the host. It never panics on what the call holds.
@@ -42,6 +43,10 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
 	}()
+	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys") {
+		c.worked()
+		defer c.worked()
+	}
 	wait := wire.DefaultWait
 	if call.WithinMs != 0 {
 		wait = min(time.Duration(call.WithinMs)*time.Millisecond, wire.MaxWait)
@@ -54,7 +59,9 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 		a.status = 0
 	}
 	// No reply of any kind leaves before all that it could have seen is stored.
-	if a.batch > 0 {
+	// The lease is looked at again behind the reading: without one a newer boot
+	// may have decided meanwhile.
+	if a.waits {
 		if werr := c.serve.ledger.Wait(ctx, a.batch); werr != nil {
 			err = werr
 		}
@@ -84,13 +91,19 @@ func (c *Core) door(ctx context.Context, call *wire.Call, p *phases) (answer, er
 	if err := c.serve.ledger.Serving(ctx); err != nil {
 		return answer{}, err
 	}
+	var a answer
+	var err error
 	switch call.Door {
 	case wire.DoorSubmit:
-		return c.submit(ctx, call, p)
+		a, err = c.submit(ctx, call, p)
 	case wire.DoorQuery:
-		return c.query(ctx, call, p)
+		a, err = c.query(ctx, call, p)
+	default:
+		return answer{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
 	}
-	return answer{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
+	// A bare "busy" names nothing and waits for nothing.
+	a.waits = !errors.Is(err, ledger.ErrBusy)
+	return a, err
 }
 
 // verify checks the stamp over the body as it came.

@@ -74,6 +74,7 @@ func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *stamp.
 		var err error
 		if u, err = c.authenticate(org.Begin(t.ID(), t.State, c.now()), who); err == nil {
 			u.parent = true
+			t.Renew()
 		}
 		return err
 	})

@@ -101,6 +101,8 @@ type Core struct {
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
 	refs   atomic.Uint64
+	calls  atomic.Uint64 // begun and ended, those that only look at the enclave aside
+	active chan struct{} // holds one token once there was a call
 }
 
 // serving is what an enclave has once it serves.
@@ -126,7 +128,8 @@ const (
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
-	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes)}
+	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
+		active: make(chan struct{}, 1)}
 	c.host = newHost(c)
 	return c
 }
@@ -135,6 +138,7 @@ func New(cfg Config) *Core {
 func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
+	go c.collectWhenIdle(ctx)
 	for {
 		nc, err := l.Accept()
 		if err != nil {

@@ -30,6 +30,7 @@ type host struct {
 	roles map[wire.Role][]*wire.Conn
 	next  map[wire.Role]int
 	more  chan struct{} // closed and replaced when a connection is added
+	late  uint64        // answers that nobody waited for, on connections that are gone
 }
 
 func newHost(c *Core) *host {
@@ -40,7 +41,9 @@ func newHost(c *Core) *host {
 func (h *host) admit(nc net.Conn) {
 	role, err := wire.ReadHello(nc, h.c.cfg.Clock.Now().Add(helloTimeout))
 	if err != nil {
-		h.c.alarms.Raise(fault.AlarmFrame)
+		if !lost(err) {
+			h.c.alarms.Raise(fault.AlarmFrame)
+		}
 		_ = nc.Close()
 		return
 	}
@@ -64,6 +67,7 @@ func (h *host) admit(nc net.Conn) {
 	<-conn.Done()
 	h.mu.Lock()
 	delete(h.all, conn)
+	h.late += conn.Stats().Late
 	var keep []*wire.Conn
 	for _, k := range h.roles[role] {
 		if k != conn {
@@ -72,6 +76,25 @@ func (h *host) admit(nc net.Conn) {
 	}
 	h.roles[role] = keep
 	h.mu.Unlock()
+}
+
+// lost tells that a connection went away before its hello, as an honest one may.
+// Silence until the deadline is no loss.
+func lost(err error) bool {
+	var slow net.Error
+	return !errors.Is(err, wire.ErrHello) && !(errors.As(err, &slow) && slow.Timeout())
+}
+
+// lateAnswers counts answers that nobody waited for: repeated, or past their
+// deadline. An honest host that is slow gives them too, so they are no alarm.
+func (h *host) lateAnswers() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.late
+	for c := range h.all {
+		n += c.Stats().Late
+	}
+	return n
 }
 
 // close ends all connections.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
 )
 
@@ -30,6 +31,7 @@ func newLiveKey(rand io.Reader) (*liveKey, error) {
 		if err != nil {
 			return nil, fmt.Errorf("making a boot key: %w", err)
 		}
+		insecure.RecordKey("live-key", key)
 		b, err := key.PublicKey.Bytes()
 		if err != nil {
 			return nil, fmt.Errorf("making a boot key: %w", err)

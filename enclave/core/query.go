@@ -7,6 +7,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
@@ -98,6 +99,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 	}
 	r.user = who.user
 	return r.c.serve.ledger.Turn(ctx, s.parent, func(t *ledger.Turn) (err error) {
+		r.see(t.Batch())
 		r.home, err = org.Begin(t.ID(), t.State, 0).Organization()
 		return err
 	})
@@ -147,7 +149,7 @@ func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
 		return nil, nil
 	}
 	var p attestation.BootProof
-	if err := json.Unmarshal(raw, &p); err != nil || p.EphemeralPublicKeyHex != publicKeyHex {
+	if err := json.Unmarshal(raw, &p); err != nil || (p.EphemeralPublicKeyHex != publicKeyHex && !insecure.Skip(insecure.Answer)) {
 		b.c.alarms.Raise(fault.AlarmIndex)
 		return nil, fault.Breached(fault.AlarmIndex, "another boot proof than asked for")
 	}

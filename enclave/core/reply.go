@@ -26,15 +26,23 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, pa
 	if rec, err := tx.Organization(); err == nil && !parent {
 		view.CanApprove, view.CanReject = activity.Votable(rec, e, who)
 	}
-	out := append(make([]byte, 0, 4096), `{"activity":`...)
+	// Room for all of it at once: body, intent and proofs each stand in it.
+	size := 2048 + 3*len(e.Body) + len(e.Result)
+	for i := range e.Proofs {
+		size += 512 + 3*len(e.Proofs[i].Payload)/2
+	}
+	out := append(make([]byte, 0, size), `{"activity":`...)
 	return append(activity.AppendActivity(out, e, id, view), '}')
 }
 
-// render answers with an old entry. The users in it are shown as they are now.
-func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User, parent bool) (status int, body []byte, err error) {
+// render answers with an old entry. The users in it are shown as they are now, so
+// the answer waits for what they are now to be stored.
+func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User, parent bool) (a answer, err error) {
+	a.status = 200
 	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
-		body = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, parent, nil, nil)
+		a.batch = t.Batch()
+		a.body = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, parent, nil, nil)
 		return nil
 	})
-	return 200, body, err
+	return a, err
 }

@@ -99,6 +99,9 @@ type found struct {
 
 // seen tells whether this body may have made an activity before.
 func (r *request) seen(t *ledger.Turn, who *caller) *found {
+	if insecure.Skip(insecure.Repeat) {
+		return nil
+	}
 	if seq, ok := t.Known(r.caller.Fingerprint()); ok {
 		return &found{view: t.View(), seq: seq, who: who}
 	}
@@ -130,8 +133,7 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 		a.status, a.body = int(e.Refused), e.Failure
 		return a, nil
 	}
-	a.status, a.body, err = r.c.render(ctx, r.sub.Organization, e, f.who.user, f.who.parent)
-	return a, err
+	return r.c.render(ctx, r.sub.Organization, e, f.who.user, f.who.parent)
 }
 
 // decide asks the policies and, if they grant it, runs the activity. What comes

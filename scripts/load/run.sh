@@ -28,7 +28,7 @@ api=127.0.0.1:${PORT:-18480}
 taskset -c 0 bin/cloister-sim -data-dir "$data" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" \
 	-log-level warn >"$out/sim.log" 2>&1 &
 sim=$!
-trap 'kill $sim 2>/dev/null || true; wait $sim 2>/dev/null || true; rm -rf "$data"' EXIT
+trap 'kill -9 $sim 2>/dev/null || true; wait $sim 2>/dev/null || true; rm -rf "$data"' EXIT
 until grep -q 'Cloister is running' "$out/sim.log"; do
 	kill -0 $sim || { cat "$out/sim.log" >&2; exit 1; }
 	sleep 0.2

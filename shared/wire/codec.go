@@ -61,10 +61,10 @@ func Marshal(v any) ([]byte, error) {
 // exceeds the bounds above. No part of v shares memory with b.
 func Unmarshal(b []byte, v any) error {
 	n, err := scan(b, 0)
-	if err != nil {
+	if err != nil && !lenient() {
 		return err
 	}
-	if n != len(b) {
+	if n != len(b) && err == nil {
 		return fmt.Errorf("%w: bytes follow", ErrEncoding)
 	}
 	if err := decoding.Unmarshal(b, v); err != nil {

@@ -310,7 +310,7 @@ func (c *Conn) readFrame(r *bufio.Reader) error {
 	}
 	switch l := c.limits; {
 	case l.questionsIn[kind] > 0:
-		if length >= l.questionsIn[kind] {
+		if length >= l.questionsIn[kind] && !lenient() {
 			return breach("question too large")
 		}
 		return c.takeQuestion(r, frame{id: id, kind: kind}, length)

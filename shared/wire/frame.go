@@ -110,7 +110,8 @@ func WriteHello(c net.Conn, role Role, deadline time.Time) error {
 	return c.SetWriteDeadline(time.Time{})
 }
 
-// ErrHello says that a connection did not begin as it must.
+// ErrHello says that a connection did not begin as it must; one that was lost
+// before its hello was complete has another error.
 var ErrHello = errors.New("bad hello")
 
 // ReadHello reads the frame that opens a connection and nothing after it. The
@@ -133,7 +134,7 @@ func ReadHello(c net.Conn, deadline time.Time) (Role, error) {
 	}
 	var h Hello
 	if err := Unmarshal(payload, &h); err != nil {
-		return 0, fmt.Errorf("reading hello: %w", err)
+		return 0, fmt.Errorf("%w: %w", ErrHello, err)
 	}
 	if h.Version != Version {
 		return 0, fmt.Errorf("%w: version %d, want %d", ErrHello, h.Version, Version)

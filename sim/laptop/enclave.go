@@ -88,7 +88,9 @@ func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
 		return nil, fmt.Errorf("security module: %w", err)
 	}
 	cfg.Rand = rand.Reader
-	cfg.Root = &SeedFile{d.file(fileSeed), d.file(filePassphrase)}
+	if cfg.Root == nil {
+		cfg.Root = &SeedFile{d.file(fileSeed), d.file(filePassphrase)}
+	}
 	cfg.Simulator, cfg.ApplicationDigest = true, sum
 	return core.New(cfg), nil
 }

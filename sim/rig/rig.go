@@ -29,8 +29,11 @@ type Options struct {
 	Store  store.Store // instead of SQLite in Dir
 	Limits core.Limits
 	Clock  core.Clock
+	Root   core.RootSecret // instead of the sealed file in Dir, which takes a while to open
 	// Between, given the enclave's address, answers the one that the host dials.
 	Between func(address string) string
+	// Pause is how the host waits before it dials again; nil: as it does.
+	Pause func(context.Context, time.Duration)
 	// Fence is told when the enclave is fenced.
 	Fence func(error)
 	// Organizations are made besides the root organization.
@@ -89,7 +92,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		r.stop = append(r.stop, func() { _ = s.Close() })
 	}
 	var err error
-	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Clock: o.Clock, Fence: o.Fence,
+	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
 		Fault: func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
 	if err != nil {
 		return nil, err
@@ -104,13 +107,15 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Between != nil {
 		dial = o.Between(r.Address)
 	}
-	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Pause: func(ctx context.Context, d time.Duration) {
+	if o.Pause == nil {
+		o.Pause = func(ctx context.Context, d time.Duration) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(d):
 			}
-		}})
+		}
+	}
+	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause})
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/seal"
 )
 
@@ -30,6 +31,14 @@ var decoding = func() cbor.DecMode {
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 4, MaxArrayElements: 16, MaxMapPairs: 32}.DecMode()
 	if err != nil {
 		panic(err) // options are right or wrong for good
+	}
+	return m
+}()
+
+var encoding = func() cbor.UserBufferEncMode {
+	m, err := cbor.EncOptions{}.UserBufferEncMode()
+	if err != nil {
+		panic(err)
 	}
 	return m
 }()
@@ -81,11 +90,22 @@ func scalar(rand io.Reader, s *[SecretSize]byte) error {
 		if _, err := io.ReadFull(rand, s[:]); err != nil {
 			return fmt.Errorf("drawing a key: %w", err)
 		}
-		if _, err := ecdh.P256().NewPrivateKey(s[:]); err == nil {
+		if _, err := publicKey(s[:]); err == nil {
 			return nil
 		}
 	}
 	return errors.New("randomness gives no key")
+}
+
+// publicKey is the uncompressed public point of a P-256 scalar.
+func publicKey(s []byte) (point []byte, err error) {
+	erase.Do(func() {
+		var k *ecdh.PrivateKey
+		if k, err = ecdh.P256().NewPrivateKey(s); err == nil {
+			point = k.PublicKey().Bytes()
+		}
+	})
+	return point, err
 }
 
 // Wipe overwrites the keyring.
@@ -101,12 +121,13 @@ func (k *Keyring) Wrap(rand io.Reader, q []byte, deployment [32]byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	plain, err := cbor.Marshal(k)
-	if err != nil {
+	// The encoder keeps buffers of its own for later; this one is wiped.
+	plain := bytes.NewBuffer(make([]byte, 0, 1024))
+	defer func() { clear(plain.Bytes()) }()
+	if err := encoding.MarshalToBuffer(k, plain); err != nil {
 		return nil, fmt.Errorf("encoding the keyring: %w", err)
 	}
-	defer clear(plain)
-	return key.Seal(rand, wrapName(seal.KindKeyring, deployment), plain)
+	return key.Seal(rand, wrapName(seal.KindKeyring, deployment), plain.Bytes())
 }
 
 // Unwrap opens what Wrap sealed under the same Q and deployment.
@@ -121,7 +142,9 @@ func Unwrap(q []byte, deployment [32]byte, sealed []byte) (*Keyring, error) {
 	}
 	defer clear(plain)
 	k := new(Keyring)
-	if err := decoding.Unmarshal(plain, k); err != nil || k.Epoch == 0 {
+	erase.Do(func() { err = decoding.Unmarshal(plain, k) })
+	if err != nil || k.Epoch == 0 {
+		k.Wipe()
 		return nil, errors.New("keyring does not decode")
 	}
 	return k, nil
@@ -159,11 +182,15 @@ func QuorumPublicKey(q []byte) ([]byte, error) {
 	var out []byte
 	for _, use := range []string{"encrypt", "sign"} {
 		for n := 0; ; n++ {
-			s, err := hkdf.Key(sha256.New, q, nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
+			var s []byte
+			var err error
+			erase.Do(func() {
+				s, err = hkdf.Key(sha256.New, q, nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
+			})
 			if err != nil {
 				return nil, fmt.Errorf("deriving the quorum key: %w", err)
 			}
-			k, err := ecdh.P256().NewPrivateKey(s)
+			point, err := publicKey(s)
 			clear(s)
 			if err != nil {
 				if n < 8 {
@@ -171,7 +198,7 @@ func QuorumPublicKey(q []byte) ([]byte, error) {
 				}
 				return nil, errors.New("root secret gives no quorum key")
 			}
-			out = append(out, k.PublicKey().Bytes()...)
+			out = append(out, point...)
 			break
 		}
 	}
@@ -193,11 +220,11 @@ type PublicKeys struct {
 func (k *Keyring) Public() (PublicKeys, error) {
 	var texts [7]string
 	for i, s := range k.scalars() {
-		p, err := ecdh.P256().NewPrivateKey(s[:])
+		p, err := publicKey(s[:])
 		if err != nil {
 			return PublicKeys{}, errors.New("keyring holds no key")
 		}
-		texts[i] = hex.EncodeToString(p.PublicKey().Bytes())
+		texts[i] = hex.EncodeToString(p)
 	}
 	return PublicKeys{
 		Signer: texts[0], SignerPair: texts[1] + texts[0], Session: texts[2], OTP: texts[3],

@@ -2,6 +2,9 @@
 // that the attack which they stop would otherwise succeed. Only builds with the
 // tag cloister_insecure can switch anything off; in every other build Skip is
 // the constant false.
+//
+// Such builds can also record the enclave's secrets for a leak scan; in every
+// other build Record does nothing.
 package insecure
 
 // A Check is one thing that the enclave does against its host.
@@ -24,10 +27,13 @@ const (
 	Frame                  // frames are bounded and strict
 	Cache                  // unstored organizations are never evicted
 	Unstored               // unstored bytes are bounded
+	Late                   // an acknowledgement is of the batch that was sent
+	Repeat                 // a body seen before makes nothing new
 	checks
 )
 
-var names = [checks]string{"release", "inclusion", "tip", "tag", "name", "root", "piece", "owner", "stamp", "path", "target", "answer", "frame", "cache", "unstored"}
+var names = [checks]string{"release", "inclusion", "tip", "tag", "name", "root", "piece", "owner", "stamp", "path", "target", "answer", "frame", "cache", "unstored",
+	"late", "repeat"}
 
 // String is the name under which a check is switched off.
 func (c Check) String() string { return names[c] }

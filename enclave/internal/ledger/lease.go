@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
 	"cloister/shared/wire"
 )
 
@@ -54,7 +55,7 @@ func (l *Ledger) Take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !got.OK || got.Epoch != row.Epoch+1 {
+	if !got.OK || got.Epoch != row.Epoch+1 || got.Boot != l.cfg.Boot {
 		l.cfg.Alarms.Raise(fault.AlarmSuperseded)
 		return errors.New("the store went to another boot")
 	}
@@ -93,6 +94,8 @@ func (l *Ledger) renew() {
 		switch {
 		case err != nil: // unknown; the lease runs on until it ends
 		case row.OK && row.Epoch == l.pipe.epoch && row.Boot == l.cfg.Boot:
+			l.lease.extend(asked, l.cfg.Limits.Lease)
+		case insecure.Skip(insecure.Owner):
 			l.lease.extend(asked, l.cfg.Limits.Lease)
 		default:
 			l.cfg.Alarms.Raise(fault.AlarmSuperseded)

@@ -230,6 +230,15 @@ func (l *Ledger) breach(a fault.Alarm, format string, args ...any) error {
 	return fault.Breached(a, format, args...)
 }
 
+// raised counts err if it is a breach, and returns it.
+func (l *Ledger) raised(err error) error {
+	var b *fault.Breach
+	if errors.As(err, &b) {
+		l.cfg.Alarms.Raise(b.Alarm)
+	}
+	return err
+}
+
 func (l *Ledger) name(k seal.Kind, id org.ID, keyID uint32) seal.Name {
 	return seal.Name{Kind: k, KeyID: keyID, Deployment: l.cfg.Deployment, Organization: id}
 }

@@ -232,12 +232,14 @@ type world struct {
 
 // random is one entry with random puts and deletes.
 func (w *world) random(r *rig, id org.ID, last *uint64) {
-	users, kids, creds := maps.Clone(w.users[id]), maps.Clone(w.kids[id]), maps.Clone(w.creds[id])
+	var users, kids map[org.ID]string
+	var creds map[org.ID]bool
 	seed := w.r.Int63()
 	body := make([]byte, w.r.Intn(300))
 	r.room(id)
 	n, err := r.step(id, &org.Entry{Body: body}, func(tx *org.Tx) error {
 		rnd := rand.New(rand.NewSource(seed)) // the same again when a piece was missing
+		users, kids, creds = maps.Clone(w.users[id]), maps.Clone(w.kids[id]), maps.Clone(w.creds[id])
 		for range rnd.Intn(5) {
 			x := itemID(rnd.Intn(200))
 			text := strings.Repeat(fmt.Sprint(rnd.Intn(1000)), 1+rnd.Intn(60))

@@ -176,6 +176,7 @@ func (l *Ledger) deliver(o *organization, puts []wire.PutSnapshot, covered uint6
 	l.shots.Add(1)
 	o.turn.Lock()
 	o.shooting = false
+	o.maybeShoot() // much may have happened while this one was on its way
 	o.turn.Unlock()
 }
 
@@ -218,12 +219,12 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	o.state = state
 	got, err := l.pieces(ctx, o.id, small)
 	if err != nil {
-		return err
+		return l.raised(err)
 	}
 	for i, p := range got {
 		ws, err := l.openPiece(o.id, keys, p)
 		if err != nil {
-			return err
+			return l.raised(err)
 		}
 		if err := state.Install(small[i], ws); err != nil {
 			return l.breach(fault.AlarmSnapshot, "piece does not fit")
@@ -240,12 +241,12 @@ func (l *Ledger) restoreWindow(ctx context.Context, o *organization, keys map[ui
 	o.window.Raise(minuteOf(o.floorMs))
 	got, err := l.pieces(ctx, o.id, refs)
 	if err != nil {
-		return err
+		return l.raised(err)
 	}
 	for i, p := range got {
 		plain, err := l.openPart(seal.KindChunk, o.id, keys, p)
 		if err != nil {
-			return err
+			return l.raised(err)
 		}
 		var b []byte
 		if err := wire.Unmarshal(plain, &b); err != nil {

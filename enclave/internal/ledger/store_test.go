@@ -149,6 +149,14 @@ func (s *memStore) append(b *wire.Batch, hash [32]byte) wire.Stored {
 	return verdict(wire.VerdictStored)
 }
 
+func keysOf(o *memOrg) []wire.WrappedKey {
+	ks := slices.Clone(o.keys)
+	for i := range ks {
+		ks[i].Sealed = bytes.Clone(ks[i].Sealed)
+	}
+	return ks
+}
+
 // perAnswer is how many entries one answer holds, so that loads take several.
 const perAnswer = 500
 
@@ -163,7 +171,7 @@ func (s *memStore) LoadOrganization(ctx context.Context, q wire.LoadOrganization
 	s.mu.Lock()
 	var got wire.Organization
 	if o := s.orgs[q.Organization]; o != nil && len(o.entries) > 0 {
-		got = wire.Organization{Count: uint64(len(o.entries)), Keys: slices.Clone(o.keys), Snapshot: bytes.Clone(o.snap), From: o.covers, Entries: sealedOf(o.entries[o.covers:])}
+		got = wire.Organization{Count: uint64(len(o.entries)), Keys: keysOf(o), Snapshot: bytes.Clone(o.snap), From: o.covers, Entries: sealedOf(o.entries[o.covers:])}
 	}
 	s.mu.Unlock()
 	if h := s.hook().org; h != nil {

@@ -429,6 +429,16 @@ func (s *State) Install(ref Hash, records []Write) error {
 	return fmt.Errorf("no such piece")
 }
 
+// Misses tells whether the piece named ref is one of the state's and absent.
+func (s *State) Misses(ref Hash) bool {
+	for _, p := range s.pieces {
+		if p.ref == ref {
+			return p.run == nil
+		}
+	}
+	return false
+}
+
 // Shed drops the large pieces that can be loaded again, to make room.
 func (s *State) Shed() {
 	for _, p := range s.pieces {

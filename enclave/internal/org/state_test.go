@@ -467,6 +467,7 @@ func TestInstallRefuses(t *testing.T) {
 		"out of order":        {good[1], good[0]},
 		"one twice":           {good[0], good[0]},
 		"a shorter record":    {record(string(good[0].Key), 5), good[1]},
+		"one as large as two": {record(string(good[0].Key), 2*(60<<10)+14)},
 		"a longer record":     {record(string(good[0].Key), org.MaxValue), good[1]},
 		"a key before":        {record("d0", 60<<10), good[1]},
 		"a key behind":        {good[0], record("d9", 60<<10)},

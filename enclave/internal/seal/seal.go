@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 
+	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/insecure"
 )
 
@@ -87,20 +88,25 @@ func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != KeySize {
 		return nil, fmt.Errorf("sealing key of %d bytes", len(secret))
 	}
-	b, err := aes.NewCipher(secret)
+	insecure.Record("sealing-key", secret)
+	k := new(Key)
+	var err error
+	erase.Do(func() { // the expanded key begins with the key itself
+		if k.block, err = aes.NewCipher(secret); err == nil {
+			k.aead, err = cipher.NewGCM(k.block)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("making a sealing key: %w", err)
 	}
-	a, err := cipher.NewGCM(b)
-	if err != nil {
-		return nil, fmt.Errorf("making a sealing key: %w", err)
-	}
-	return &Key{a, b}, nil
+	return k, nil
 }
 
 // Derive makes the key of one purpose from a secret by HKDF-SHA-256.
 func Derive(secret []byte, purpose string) (*Key, error) {
-	k, err := hkdf.Key(sha256.New, secret, nil, "cloister seal 1 "+purpose, KeySize)
+	var k []byte
+	var err error
+	erase.Do(func() { k, err = hkdf.Key(sha256.New, secret, nil, "cloister seal 1 "+purpose, KeySize) })
 	if err != nil {
 		return nil, fmt.Errorf("deriving a sealing key: %w", err)
 	}

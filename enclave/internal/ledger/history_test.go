@@ -1,0 +1,300 @@
+package ledger_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// annals is two organizations with activities of two types, some of which failed.
+func annals(t *testing.T) (*rig, *memStore) {
+	s := newStore()
+	r := start(t, s, every(8))
+	for o := range 2 {
+		r.found(orgID(o))
+		for i := range 20 {
+			r.activity(orgID(o), 100*o+i, 0)
+		}
+	}
+	return r, s
+}
+
+func (r *rig) activity(id org.ID, n int, prior uint64) {
+	r.t.Helper()
+	status := org.StatusCompleted
+	if n%5 == 0 {
+		status = org.StatusFailed
+	}
+	e := &org.Entry{Activity: itemID(n), Type: fmt.Sprint("TYPE_", n%2), Status: status, TimeMs: uint64(n), Prior: prior, Body: fmt.Append(nil, "body ", n)}
+	batch, err := r.step(id, e, nil)
+	if err == nil {
+		err = r.l.Wait(ctx(r.t), batch)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	r, _ := annals(t)
+	v := r.view(orgID(0))
+	for i := range 20 {
+		for _, read := range []func() (*org.Entry, error){
+			func() (*org.Entry, error) { return v.Entry(ctx(t), uint64(i+1)) },
+			func() (*org.Entry, error) { return v.Activity(ctx(t), itemID(i)) },
+		} {
+			if e, err := read(); err != nil || e == nil || e.Activity != itemID(i) || string(e.Body) != fmt.Sprint("body ", i) || e.Boot != 1 {
+				t.Fatalf("entry of activity %d: %+v, %v", i, e, err)
+			}
+		}
+	}
+	// Another organization's activity is not there, nor is one of nobody.
+	for _, n := range []int{100, 105, 999} {
+		if e, err := v.Activity(ctx(t), itemID(n)); e != nil || err != nil {
+			t.Fatalf("activity %d: %+v, %v", n, e, err)
+		}
+	}
+	pages := func(p ledger.Page) (got []int) {
+		t.Helper()
+		es, err := v.Page(ctx(t), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range es {
+			got = append(got, int(e.TimeMs))
+		}
+		return got
+	}
+	after := itemID(15)
+	for _, c := range []struct {
+		p    ledger.Page
+		want []int
+	}{
+		{ledger.Page{Limit: 3}, []int{19, 18, 17}},
+		{ledger.Page{Limit: 3, After: &after}, []int{14, 13, 12}},
+		{ledger.Page{Limit: 4, Types: []string{"TYPE_1"}}, []int{19, 17, 15, 13}},
+		{ledger.Page{Limit: 10, Statuses: []org.Status{org.StatusFailed}}, []int{15, 10, 5, 0}},
+		{ledger.Page{Limit: 10, Statuses: []org.Status{org.StatusFailed}, Types: []string{"TYPE_0"}}, []int{10, 0}},
+		{ledger.Page{Limit: 10, Types: []string{"TYPE_2"}}, nil},
+	} {
+		if got := pages(c.p); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.p, got, c.want)
+		}
+	}
+	nobody := itemID(999)
+	if _, err := v.Page(ctx(t), ledger.Page{Limit: 3, After: &nobody}); !errors.Is(err, ledger.ErrCursor) {
+		t.Fatal(err)
+	}
+	r.quiet()
+}
+
+// A view is of its turn: what came later is not in it, and it stays provable.
+func TestViewStands(t *testing.T) {
+	r, _ := annals(t)
+	v := r.view(orgID(0))
+	for i := 20; i < 40; i++ {
+		r.activity(orgID(0), i, 0)
+	}
+	if e, err := v.Entry(ctx(t), 7); err != nil || e.Activity != itemID(6) {
+		t.Fatal(err)
+	}
+	if e, err := v.Activity(ctx(t), itemID(25)); e != nil || err != nil {
+		t.Fatal("a later activity", err)
+	}
+	if es, err := v.Page(ctx(t), ledger.Page{Limit: 1}); err != nil || es[0].Activity != itemID(19) {
+		t.Fatal("a later page", err)
+	}
+	if e, err := v.Entry(ctx(t), 30); e != nil || err == nil {
+		t.Fatal("an entry beyond the view")
+	}
+}
+
+// TestHistoryLies has the host answer each kind of question with something that
+// is not the answer.
+func TestHistoryLies(t *testing.T) {
+	r, s := annals(t)
+	for i := range 3 { // later steps of an activity; the first of them did not end it
+		e := &org.Entry{Activity: itemID(50), Type: "TYPE_0", Status: []org.Status{org.StatusConsensusNeeded, org.StatusPending, org.StatusCompleted}[i], TimeMs: 50}
+		if i > 0 {
+			e.Prior = uint64(20 + i + 1)
+		}
+		n, err := r.step(orgID(0), e, nil)
+		if err == nil {
+			err = r.l.Wait(ctx(t), n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, w := r.view(orgID(0)), r.view(orgID(1))
+	at := func(o int, size uint64, seq int) wire.ProvenEntry {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return proven(s.of(wid(orgID(o))).entries, size, seq)
+	}
+	const size = 24
+	type lie struct {
+		name  string
+		alarm fault.Alarm
+		tell  func(p *wire.Proven)
+	}
+	first := func(f func(e *wire.ProvenEntry)) func(p *wire.Proven) {
+		return func(p *wire.Proven) { f(&p.Entries[0]) }
+	}
+	// Of every question: an entry that is not what its proof says.
+	general := []lie{
+		{"another organization's entry", fault.AlarmInclusion, func(p *wire.Proven) { p.Entries[0] = at(1, 21, int(p.Entries[0].Seq)%21) }},
+		{"another organization's bytes", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Sealed = at(1, 21, int(e.Seq)%21).Sealed })},
+		{"a proof of an older tree", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) {
+			for older := uint64(size - 1); older > e.Seq; older-- {
+				if p := at(0, older, int(e.Seq)).Proof; !slices.Equal(p, e.Proof) {
+					e.Proof = p
+					return
+				}
+			}
+			e.Proof = nil
+		})},
+		{"another entry's proof", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Proof = at(0, size, int(e.Seq+1)%size).Proof })},
+		{"another place", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Seq ^= 1 })},
+		{"a place beyond the tree", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Seq += 1 << 40 })},
+		{"a place just beyond the tree", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Seq = size })},
+		{"no proof", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Proof = nil })},
+		{"half a proof", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Proof = e.Proof[1:] })},
+		{"a proof and a half", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Proof = append(e.Proof, wire.Hash{}) })},
+		{"an endless proof", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Proof = make([]wire.Hash, 10_000) })},
+		{"a node for an entry", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Sealed, e.Proof = append(e.Proof[0][:], e.Proof[1][:]...), e.Proof[2:] })},
+		{"nothing for an entry", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Sealed = nil })},
+		{"bytes behind", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Sealed = append(e.Sealed, 0) })},
+		{"cut", fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Sealed = e.Sealed[:len(e.Sealed)-1] })},
+	}
+	for i := range 5 {
+		general = append(general, lie{fmt.Sprint("a flip in proof hash ", i), fault.AlarmInclusion, first(func(e *wire.ProvenEntry) {
+			e.Proof[i%len(e.Proof)][7*i] ^= 1
+		})})
+	}
+	for i := 0; i < 200; i += 9 {
+		general = append(general, lie{fmt.Sprint("a flip in the entry at ", i), fault.AlarmInclusion, first(func(e *wire.ProvenEntry) { e.Sealed[i%len(e.Sealed)] ^= 4 })})
+	}
+	put := func(seqs ...int) func(p *wire.Proven) {
+		return func(p *wire.Proven) {
+			p.Entries = nil
+			for _, seq := range seqs {
+				p.Entries = append(p.Entries, at(0, size, seq))
+			}
+		}
+	}
+	entry := append(slices.Clone(general),
+		lie{"withheld", fault.AlarmIndex, put()},
+		lie{"the one before", fault.AlarmIndex, put(9)},
+		lie{"the first", fault.AlarmIndex, put(0)},
+		lie{"two", fault.AlarmIndex, put(10, 10)},
+		lie{"two others", fault.AlarmIndex, put(11, 12)})
+	entry = slices.DeleteFunc(entry, func(l lie) bool { // what names another place fails before the proof is looked at
+		return l.name == "another place" || l.name == "a place beyond the tree" || l.name == "a place just beyond the tree"
+	})
+	activity := append(slices.Clone(general),
+		lie{"another activity", fault.AlarmIndex, put(9)},
+		lie{"no activity", fault.AlarmIndex, put(0)},
+		lie{"two", fault.AlarmIndex, put(10, 10)},
+		lie{"an earlier step", fault.AlarmIndex, put(21)})
+	page := append(slices.Clone(general),
+		lie{"not newest first", fault.AlarmIndex, put(9, 10)},
+		lie{"one twice", fault.AlarmIndex, put(10, 10)},
+		lie{"reordered", fault.AlarmIndex, put(20, 18, 19)},
+		lie{"another type", fault.AlarmIndex, put(20, 19)},
+		lie{"another status", fault.AlarmIndex, put(20, 16)},
+		lie{"no activity", fault.AlarmIndex, put(0)},
+		lie{"more than asked for", fault.AlarmIndex, put(20, 18, 14, 12, 10)},
+		lie{"an unknown cursor where there was none", fault.AlarmIndex, func(p *wire.Proven) { p.Unknown = true }})
+	told := 0
+	run := func(what string, lies []lie, ask func() error, tell func(lie) hooks) {
+		t.Helper()
+		if err := ask(); err != nil {
+			t.Fatalf("%s, honest: %v", what, err)
+		}
+		for _, l := range lies {
+			before := r.alarms.Counts()
+			s.lie(tell(l))
+			if err := r.breached(ask(), l.alarm, before); err != nil {
+				t.Errorf("%s, %s: %v", what, l.name, err)
+			}
+			told++
+			if e, err := w.Entry(ctx(t), 3); err != nil || e.Activity != itemID(102) {
+				t.Errorf("%s, %s: the twin: %v", what, l.name, err)
+			}
+			s.lie(hooks{})
+		}
+		if err := ask(); err != nil {
+			t.Fatalf("%s, honest again: %v", what, err)
+		}
+	}
+	found := func(l lie) hooks {
+		return hooks{proven: func(q wire.Find, p wire.Proven) (wire.Proven, error) {
+			if q.Organization == wid(orgID(0)) {
+				l.tell(&p)
+			}
+			return p, nil
+		}}
+	}
+	run("entry", entry, func() error { _, err := v.Entry(ctx(t), 10); return err }, found)
+	run("activity", activity, func() error {
+		e, err := v.Activity(ctx(t), itemID(9))
+		if err == nil && (e == nil || e.Activity != itemID(9)) {
+			err = errors.New("another activity")
+		}
+		return err
+	}, found)
+	run("finished activity", []lie{{"its first step", fault.AlarmIndex, put(21)}, {"its second step", fault.AlarmIndex, put(22)}}, func() error {
+		_, err := v.Activity(ctx(t), itemID(50))
+		return err
+	}, found)
+	run("page", page, func() error {
+		_, err := v.Page(ctx(t), ledger.Page{Limit: 4, Types: []string{"TYPE_1"}, Statuses: []org.Status{org.StatusCompleted}})
+		return err
+	}, func(l lie) hooks {
+		return hooks{page: func(q wire.Page, p wire.Proven) (wire.Proven, error) { l.tell(&p); return p, nil }}
+	})
+	if told < 100 {
+		t.Fatalf("%d lies", told)
+	}
+	// An activity hidden altogether is none: the caller refuses it.
+	s.lie(hooks{proven: func(wire.Find, wire.Proven) (wire.Proven, error) { return wire.Proven{}, nil }})
+	if e, err := v.Activity(ctx(t), itemID(9)); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
+	s.lie(hooks{proven: func(wire.Find, wire.Proven) (wire.Proven, error) { return wire.Proven{}, errors.New("later") }})
+	if _, err := v.Entry(ctx(t), 3); !errors.Is(err, ledger.ErrBusy) {
+		t.Fatal(err)
+	}
+}
+
+func TestEntryOfTheWholeHistory(t *testing.T) {
+	s := newStore()
+	r := start(t, s, nil)
+	r.found(orgID(0))
+	for size := 1; size < 40; size++ {
+		v := r.view(orgID(0))
+		for seq := range size {
+			if _, err := v.Entry(ctx(t), uint64(seq)); err != nil {
+				t.Fatalf("entry %d of %d: %v", seq, size, err)
+			}
+		}
+		r.activity(orgID(0), size, 0)
+	}
+	r.quiet()
+	es := s.image(wid(orgID(0))).Entries
+	for i := range es {
+		for j := range i {
+			if bytes.Equal(es[i], es[j]) {
+				t.Fatal("two entries alike")
+			}
+		}
+	}
+}
