@@ -98,7 +98,9 @@ func judge(t *testing.T, r *http.Request) stamped {
 			return s
 		}
 		digest := sha256.Sum256(body)
-		s.valid = ecdsa.VerifyASN1(&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}, digest[:], signature)
+		b := append([]byte{4}, append(x.FillBytes(make([]byte, 32)), y.FillBytes(make([]byte, 32))...)...)
+		k, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), b)
+		s.valid = err == nil && ecdsa.VerifyASN1(k, digest[:], signature)
 	case "SIGNATURE_SCHEME_TK_API_ED25519":
 		s.valid = len(public) == ed25519.PublicKeySize && ed25519.Verify(public, body, signature)
 	}

@@ -76,14 +76,3 @@ func appendHex(dst []byte, key string, b []byte) []byte {
 }
 
 func appendText(dst []byte, key, s string) []byte { return AppendString(append(dst, key...), s) }
-
-func appendStrings(dst []byte, key string, ss []string) []byte {
-	dst = append(append(dst, key...), '[')
-	for i, s := range ss {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendString(dst, s)
-	}
-	return append(dst, ']')
-}

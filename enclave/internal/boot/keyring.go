@@ -10,8 +10,6 @@ package boot
 import (
 	"bytes"
 	"crypto/ecdh"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
@@ -232,16 +230,13 @@ func (k *Keyring) Public() (PublicKeys, error) {
 	}, nil
 }
 
+// compress shortens the text of an uncompressed point.
 func compress(text string) string {
 	b, err := hex.DecodeString(text)
-	if err != nil {
+	if err != nil || len(b) != 65 {
 		return ""
 	}
-	p, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), b)
-	if err != nil {
-		return ""
-	}
-	return hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), p.X, p.Y))
+	return hex.EncodeToString(append([]byte{2 | b[64]&1}, b[1:33]...))
 }
 
 // ParseGenesis reads a genesis record, of which there is one encoding. Whose it

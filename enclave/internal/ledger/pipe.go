@@ -173,7 +173,7 @@ func (p *pipe) send(b *batch) bool {
 		if err == nil {
 			switch {
 			case got.Number != b.number && got.Verdict == wire.VerdictStored && !insecure.Skip(insecure.Late):
-				err = p.l.breach(fault.AlarmLate, "answer for another batch")
+				_ = p.l.breach(fault.AlarmLate, "answer for another batch") // counted; the batch goes again
 			case got.Verdict == wire.VerdictStored:
 				p.finish(b, header)
 				p.l.lease.extend(began, p.l.cfg.Limits.Lease)

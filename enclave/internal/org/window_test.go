@@ -19,7 +19,6 @@ type windowModel struct {
 	marks []org.Mark // all ever added, in order
 	floor uint32
 	store map[org.Hash][]org.Mark
-	order []org.Hash
 	since int // marks that no snapshot holds
 	seq   uint64
 	name  uint64
