@@ -332,7 +332,7 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 	if err != nil || len(have) >= want {
 		return err
 	}
-	n := want - len(have)
+	n, first := want-len(have), len(have)+1
 	type result struct {
 		t   Organization
 		err error
@@ -343,7 +343,7 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			p, err := newPending(fmt.Sprintf("Test organization %d", len(have)+i+1))
+			p, err := newPending(fmt.Sprintf("Test organization %d", first+i))
 			if err != nil {
 				results <- result{err: err}
 				return

@@ -10,14 +10,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"cloister/enclave/core"
 	"cloister/sim/nsm"
 )
 
-// Digest is the SHA-256 of this program: the simulator's "image".
-func Digest() (string, error) {
+// Digest is the SHA-256 of this program: the simulator's "image". A running
+// program does not change, so it is read once.
+var Digest = sync.OnceValues(func() (string, error) {
 	name, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -32,7 +34,7 @@ func Digest() (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
+})
 
 // Measurements are the simulated PCR0 to 2 of a program.
 func Measurements(digest string) (pcrs [3][48]byte) {
@@ -70,6 +72,9 @@ func (Clock) Now() time.Time { return time.Now() }
 // After is time.After.
 func (Clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
+// Seed is where a data directory keeps its root secret.
+func (d *Dir) Seed() *SeedFile { return &SeedFile{d.file(fileSeed), d.file(filePassphrase)} }
+
 // Enclave makes the enclave of a data directory, with a security module just
 // started. What cfg leaves open is filled in as a laptop has it.
 func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
@@ -89,7 +94,9 @@ func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
 	}
 	cfg.Rand = rand.Reader
 	if cfg.Root == nil {
-		cfg.Root = &SeedFile{d.file(fileSeed), d.file(filePassphrase)}
+		if cfg.Root == nil {
+		cfg.Root = d.Seed()
+	}
 	}
 	cfg.Simulator, cfg.ApplicationDigest = true, sum
 	return core.New(cfg), nil

@@ -1,0 +1,243 @@
+package leak_test
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// paths are those of every wallet's accounts.
+var paths = []struct{ curve, path, format, hash string }{
+	{"CURVE_SECP256K1", "m/44'/60'/0'/0/0", "ADDRESS_FORMAT_ETHEREUM", "HASH_FUNCTION_KECCAK256"},
+	{"CURVE_ED25519", "m/44'/501'/0'/0'", "ADDRESS_FORMAT_SOLANA", "HASH_FUNCTION_NOT_APPLICABLE"},
+	{"CURVE_P256", "m/1'/7/2", "ADDRESS_FORMAT_COMPRESSED", "HASH_FUNCTION_SHA256"},
+}
+
+// passing are derived last of all and not kept: what they leave behind has only
+// the idle time to vanish.
+var passing = []string{"m/44'/60'/0'/0/1", "m/44'/501'/1'/0'", "m/1'/7/3"}
+
+const keysEach = 9 // private keys outside of wallets, of one organization
+
+// load is what was done.
+type load struct {
+	wallets, signatures int
+	signed              map[string]bool // public keys of what was signed with
+	accounts, keys      map[string]bool // all public keys, compressed
+}
+
+// each runs f for 0 to n-1, eight at a time.
+func each(t *testing.T, n int, f func(i int) error) {
+	t.Helper()
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var work sync.WaitGroup
+	for range 8 {
+		work.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && failed.Load() == nil; i = int(next.Add(1)) - 1 {
+				if err := f(i); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if err := failed.Load(); err != nil {
+		t.Fatal(*err)
+	}
+}
+
+// work makes wallets and private keys in every organization, and signs with two
+// thirds of them.
+func (s *stack) work(wallets, signatures int) *load {
+	s.t.Helper()
+	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}}
+	each(s.t, wallets*len(s.tenants), func(i int) error {
+		var accounts []any
+		for _, p := range paths {
+			accounts = append(accounts, map[string]any{"curve": p.curve, "pathFormat": "PATH_FORMAT_BIP32", "path": p.path, "addressFormat": p.format})
+		}
+		_, err := s.submit(&s.tenants[i%len(s.tenants)], "create_wallet", "ACTIVITY_TYPE_CREATE_WALLET",
+			map[string]any{"walletName": fmt.Sprintf("wallet %d", i), "accounts": accounts, "mnemonicLength": []int{12, 24}[i/len(s.tenants)%2]})
+		return err
+	})
+	each(s.t, keysEach*len(s.tenants), func(i int) error {
+		p := paths[i/len(s.tenants)%3]
+		_, err := s.submit(&s.tenants[i%len(s.tenants)], "create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{map[string]any{
+			"privateKeyName": fmt.Sprintf("key %d", i), "curve": p.curve, "privateKeyTags": []any{}, "addressFormats": []any{p.format}}}})
+		return err
+	})
+	type signer struct {
+		o                    *laptop.Organization
+		with, hash, publicID string
+	}
+	var signers []signer
+	hashOf := func(curve any) string {
+		return paths[slices.IndexFunc(paths, func(p struct{ curve, path, format, hash string }) bool { return p.curve == curve })].hash
+	}
+	for i := range s.tenants {
+		o := &s.tenants[i]
+		var all []signer
+		for after := ""; ; {
+			page := map[string]any{"limit": "100"}
+			if after != "" {
+				page["after"] = after
+			}
+			rows := s.query(o, "list_wallet_accounts", map[string]any{"paginationOptions": page})["accounts"].([]any)
+			for _, a := range rows {
+				after = rig.Text(a, "walletAccountId")
+				l.accounts[rig.Text(a, "publicKey")] = true
+				all = append(all, signer{o, rig.Text(a, "address"), hashOf(rig.Get(a, "curve")), rig.Text(a, "publicKey")})
+			}
+			if len(rows) < 100 {
+				break
+			}
+		}
+		for _, k := range s.query(o, "list_private_keys", map[string]any{})["privateKeys"].([]any) {
+			public := compressed(rig.Text(k, "publicKey"))
+			l.keys[public] = true
+			all = append(all, signer{o, rig.Text(k, "privateKeyId"), hashOf(rig.Get(k, "curve")), public})
+		}
+		for j, x := range all {
+			if j%9 < 6 { // whole wallets: the others are never opened again
+				signers = append(signers, x)
+			}
+		}
+	}
+	for _, x := range signers[:min(signatures, len(signers))] {
+		l.signed[x.publicID] = true
+	}
+	each(s.t, signatures, func(i int) error {
+		x := signers[i%len(signers)]
+		_, err := s.submit(x.o, "sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": x.with, "payload": strconv.FormatInt(int64(1e15)+int64(i), 16) + "00",
+			"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": x.hash})
+		return err
+	})
+	s.derive(10)
+	return l
+}
+
+// derive derives keys of some wallets of every organization and keeps none.
+func (s *stack) derive(wallets int) {
+	s.t.Helper()
+	for i := range s.tenants {
+		o := &s.tenants[i]
+		rows := s.query(o, "list_wallets", map[string]any{})["wallets"].([]any)
+		each(s.t, min(wallets, len(rows)), func(j int) error {
+			var accounts []any
+			for k, p := range paths {
+				accounts = append(accounts, map[string]any{"curve": p.curve, "pathFormat": "PATH_FORMAT_BIP32", "path": passing[k], "addressFormat": p.format})
+			}
+			_, err := s.submit(o, "create_wallet_accounts", "ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS",
+				map[string]any{"walletId": rig.Text(rows[len(rows)-1-j], "walletId"), "accounts": accounts, "persist": false})
+			return err
+		})
+	}
+}
+
+// compressed shortens the public key of a curve with points.
+func compressed(public string) string {
+	if len(public) != 130 {
+		return public
+	}
+	last, _ := strconv.ParseUint(public[128:], 16, 8)
+	return fmt.Sprintf("%02x%s", 2|last&1, public[2:66])
+}
+
+// What a secret of the enclave is, in finds.
+const (
+	kindEntropy = "entropy of a wallet"
+	kindSeed    = "seed of a wallet"
+	kindNode    = "key on the way to an account, or not kept"
+	kindUsed    = "key that was signed with"
+	kindUnused  = "key that was not signed with"
+)
+
+// secretsOf reads what the enclave told, and derives all that follows from it.
+// Every account and private key that the interface lists must be among it: so
+// these are the real secrets, all of them.
+func (s *stack) secretsOf(l *load) (all []*secret) {
+	s.t.Helper()
+	f, err := os.Open(s.secrets)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	seen := map[string]bool{}
+	add := func(kind string, b []byte) {
+		if !seen[string(b)] {
+			seen[string(b)] = true
+			all = append(all, &secret{kind, b})
+		}
+	}
+	use := func(public string) string {
+		if l.signed[public] {
+			return kindUsed
+		}
+		return kindUnused
+	}
+	accounts, keys := map[string]bool{}, map[string]bool{}
+	var entropies [][]byte
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		kind, text, _ := strings.Cut(lines.Text(), " ")
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) < 16 {
+			s.t.Fatalf("a secret of kind %s is not readable", kind)
+		}
+		if kind != "sealed-secret" {
+			add(kind, b)
+			continue
+		}
+		private := false
+		for _, c := range curves {
+			if len(b) == 32 && l.keys[c.public(s.t, b)] {
+				private = true
+				keys[c.public(s.t, b)] = true
+				add(use(c.public(s.t, b)), b)
+			}
+		}
+		if !private {
+			entropies = append(entropies, b)
+		}
+	}
+	for _, e := range entropies {
+		add(kindEntropy, e)
+		seed := seedOf(s.t, e)
+		add(kindSeed, seed)
+		for i, p := range paths {
+			for _, n := range curves[p.curve].nodes(s.t, seed, passing[i]) {
+				add(kindNode, n)
+			}
+			nodes := curves[p.curve].nodes(s.t, seed, p.path)
+			last := nodes[len(nodes)-1]
+			for _, n := range nodes[:len(nodes)-1] {
+				add(kindNode, n)
+			}
+			public := curves[p.curve].public(s.t, last)
+			accounts[public] = true
+			add(use(public), last)
+		}
+	}
+	l.wallets = len(entropies)
+	for what, pair := range map[string][2]map[string]bool{"account": {l.accounts, accounts}, "private key": {l.keys, keys}} {
+		for public := range pair[0] {
+			if !pair[1][public] {
+				s.t.Fatalf("the secret of %s %s is not known", what, public)
+			}
+		}
+		if len(pair[0]) != len(pair[1]) {
+			s.t.Fatalf("%d secrets of kind %s, the interface lists %d", len(pair[1]), what, len(pair[0]))
+		}
+	}
+	return all
+}
