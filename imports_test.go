@@ -28,6 +28,9 @@ var table = []row{
 	// What crosses.
 	{"shared/wire", "", "cbor", ""},
 
+	// What both processes run under.
+	{"shared/collector", "", "", ""},
+
 	// The enclave, bottom to top: a package imports only what stands above it here.
 	{"enclave/internal/insecure", "", "", ""},
 	{"enclave/internal/fault", "", "", ""},
@@ -54,7 +57,7 @@ var table = []row{
 	{"enclave/internal/nsm", "", "cbor", ""},
 	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire", "", "sim/nsm"},
 
-	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault", "vsock", ""},
+	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault shared/collector", "vsock", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
 	{"host/store", "shared/wire", "", ""},
@@ -65,7 +68,10 @@ var table = []row{
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/api", "host/link shared/wire", "mux prometheus", "host/store/..."},
-	{"host", "host/... shared/wire", "", "prometheus"},
+	{"host", "host/... shared/wire shared/collector", "", "prometheus"},
+
+	// Load tests are clients.
+	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "", "attestation nitrite"},
@@ -76,7 +82,7 @@ var table = []row{
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
 	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
 	{"sim/leak", "", "", "host/... shared/wire sim/laptop sim/rig bip39 secp256k1 base58"},
-	{"sim", "enclave/core host/... attestation shared/wire sim/...", "", "porcupine pgx"},
+	{"sim", "enclave/core host/... attestation shared/wire shared/collector sim/...", "", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.

@@ -24,6 +24,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/nsm"
+	"cloister/shared/collector"
 )
 
 // port is where the enclave listens; parent is the only peer it takes.
@@ -40,7 +41,7 @@ func main() {
 }
 
 func run() error {
-	core.TuneCollector()
+	collector.Spare(core.SpareBytes)
 	device, err := nsm.Open(time.Now)
 	if err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"cloister/host/api"
 	"cloister/host/link"
 	"cloister/host/store/open"
+	"cloister/shared/collector"
 )
 
 const usage = `usage: cloister-host [command] [flags]
@@ -45,13 +45,11 @@ type world struct {
 	rand           io.Reader
 }
 
-// collectorPercent lets garbage grow to three times what lives before it is
-// collected: a request leaves nothing behind, so a small host would otherwise
-// spend much of its time collecting.
-const collectorPercent = 300
+// spareBytes is how much garbage a host may gather before it is collected.
+const spareBytes = 16 << 20
 
 func main() {
-	debug.SetGCPercent(collectorPercent)
+	collector.Spare(spareBytes)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, &world{os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr, time.Now, rand.Reader})
 	stop()

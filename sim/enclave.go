@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/shared/collector"
 )
 
 // fencedExit is the exit status of an enclave that was fenced.
@@ -19,7 +20,7 @@ const fencedExit = 3
 // runEnclave is the enclave's process. Its first line on stdout is where it
 // listens.
 func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error {
-	core.TuneCollector()
+	collector.Spare(core.SpareBytes)
 	if err := switchOff(o.insecure); err != nil {
 		return err
 	}

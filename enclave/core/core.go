@@ -126,6 +126,10 @@ const (
 	keyCacheBytes = 16 << 20
 )
 
+// SpareBytes is how much garbage the process of an enclave may gather before it
+// is collected; its main hands it to collector.Spare.
+const SpareBytes = 24 << 20
+
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),

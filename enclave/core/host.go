@@ -207,16 +207,12 @@ func (h *host) LoadObject(ctx context.Context, q wire.LoadObject) (wire.Object, 
 	return question[wire.Object](ctx, h, wire.RoleLoads, wire.KindLoadObject, wire.KindObject, q)
 }
 
-func (h *host) PutSnapshot(ctx context.Context, q wire.PutSnapshot) error {
-	return h.put(ctx, wire.KindPutSnapshot, q)
+func (h *host) PutSnapshot(ctx context.Context, q wire.PutSnapshot) (wire.Done, error) {
+	return question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutSnapshot, wire.KindDone, q)
 }
 
 func (h *host) PutObject(ctx context.Context, q wire.PutObject) error {
-	return h.put(ctx, wire.KindPutObject, q)
-}
-
-func (h *host) put(ctx context.Context, kind wire.Kind, q any) error {
-	done, err := question[wire.Done](ctx, h, wire.RoleSnapshots, kind, wire.KindDone, q)
+	done, err := question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutObject, wire.KindDone, q)
 	if err == nil && !done.OK {
 		err = errHostFailed
 	}

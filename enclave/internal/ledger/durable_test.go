@@ -641,7 +641,9 @@ func TestNothingIsLeftRunning(t *testing.T) {
 		"close with everything stuck": func(r *rig) {
 			stuck := func(c context.Context) error { <-c.Done(); return c.Err() }
 			r.store.lie(hooks{
-				put:     func(c context.Context, _ wire.PutSnapshot) error { return stuck(c) },
+				put: func(c context.Context, _ wire.PutSnapshot, _ func() wire.Done) (wire.Done, error) {
+					return wire.Done{}, stuck(c)
+				},
 				entries: func(c context.Context, _ wire.LoadEntries, e wire.Entries) (wire.Entries, error) { return e, stuck(c) },
 				org: func(_ wire.LoadOrganization, o wire.Organization) (wire.Organization, error) {
 					o.Count += 5

@@ -46,7 +46,7 @@ type Store interface {
 	LoadPieces(context.Context, wire.LoadPieces) (wire.Pieces, error)
 	Find(context.Context, wire.Find) (wire.Proven, error)
 	Page(context.Context, wire.Page) (wire.Proven, error)
-	PutSnapshot(context.Context, wire.PutSnapshot) error
+	PutSnapshot(context.Context, wire.PutSnapshot) (wire.Done, error)
 }
 
 // Clock is the enclave's own time. Now carries a monotonic reading.

@@ -202,13 +202,13 @@ func TestSnapshotWaitsForItsEntries(t *testing.T) {
 		case <-c.Done():
 			return wire.Stored{}, c.Err()
 		}
-	}, put: func(context.Context, wire.PutSnapshot) error {
+	}, put: func(_ context.Context, _ wire.PutSnapshot, honest func() wire.Done) (wire.Done, error) {
 		select {
 		case <-hold:
 		default:
 			t.Error("a snapshot of entries that are not stored")
 		}
-		return nil
+		return honest(), nil
 	}})
 	if _, err := r.step(orgID(1), &org.Entry{}, nil); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,12 @@ type snapshot struct {
 	FloorMs uint64         `cbor:"6,keyasint"`
 }
 
+// What one message of a snapshot may hold; a store refuses more.
+const (
+	maxParcel = 1 << 12 // pieces
+	maxDrops  = 1 << 16
+)
+
 // maybeShoot starts a snapshot when enough has happened since the last. The
 // turn is held. Pieces that it needs and that are not there postpone it until
 // they have been brought in.
@@ -51,13 +57,15 @@ func (o *organization) tryShoot() *org.Missing {
 	l := o.l
 	puts, err := o.shoot()
 	var m *org.Missing
-	switch {
-	case errors.As(err, &m):
+	if errors.As(err, &m) {
 		return m
-	case err != nil:
-		return nil // memory or randomness failed; the ledger itself is whole
 	}
 	o.since, o.sinceSize = 0, 0
+	if err != nil {
+		// Randomness failed or the root is too large. The ledger itself is whole,
+		// and after as many entries again the next snapshot may go through.
+		return nil
+	}
 	covered := o.lastBatch
 	l.mu.Lock()
 	o.shooting = l.spawnLocked(func() { l.deliver(o, puts, covered) })
@@ -87,97 +95,154 @@ func (l *Ledger) fetchFor(o *organization, ref org.Hash) {
 	}
 }
 
-// shoot folds the state and seals what changed.
+// shoot folds the state and seals what changed. Nothing gets its name before
+// all of it is sealed: after an error the next snapshot has it all again.
 func (o *organization) shoot() ([]wire.PutSnapshot, error) {
-	l := o.l
 	changed, dropped, err := o.state.Fold()
 	if err != nil {
 		return nil, err
 	}
-	last := wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count}
-	var puts []wire.PutSnapshot
-	size := 0
-	store := func(kind seal.Kind, v any) (org.Hash, error) {
-		plain, err := wire.Marshal(v)
-		if err != nil {
-			return org.Hash{}, err
-		}
-		sealed, err := o.key.Seal(l.cfg.Rand, l.name(kind, o.id, o.keyID), plain)
-		if err != nil {
-			return org.Hash{}, err
-		}
-		stored := append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), o.keyID), sealed...)
-		if size += len(stored); size > wire.MaxFrame/2 {
-			// Pieces travel ahead of the root that names them.
-			puts = append(puts, wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Pieces: last.Pieces})
-			last.Pieces, size = nil, len(stored)
-		}
-		last.Pieces = append(last.Pieces, stored)
-		return sha256.Sum256(stored), nil
-	}
-	for _, p := range changed {
-		h, err := store(seal.KindPiece, p.Records())
-		if err != nil {
-			return nil, err
-		}
-		p.Named(h)
-	}
 	parts, gone := o.window.Fold()
-	refs := make([]org.Hash, len(parts))
-	for i, ms := range parts {
-		if refs[i], err = store(seal.KindChunk, encodeMarks(ms)); err != nil {
-			return nil, err
+	for _, h := range append(dropped, gone...) {
+		o.drops = append(o.drops, wire.Hash(h))
+	}
+	puts, refs, err := o.sealShot(changed, parts)
+	if err != nil {
+		for _, p := range changed {
+			p.Named(org.Hash{})
 		}
+		return nil, err
 	}
 	o.window.Named(refs)
-	s := snapshot{Count: o.count, Root: o.root, Pieces: o.state.Refs(), Chunks: o.window.Chunks(), FloorMs: o.floorMs}
+	o.drops = o.drops[min(len(o.drops), maxDrops):]
+	return puts, nil
+}
+
+// sealShot seals pieces, chunks and root, and answers the chunks' names.
+func (o *organization) sealShot(changed []org.Part, parts [][]org.Mark) ([]wire.PutSnapshot, []org.Hash, error) {
+	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.l.cfg.Boot, Epoch: o.l.pipe.epoch, Over: o.shot}}
+	for _, c := range changed {
+		ref, err := o.sealPiece(&p, seal.KindPiece, c.Records())
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Named(ref)
+	}
+	chunks := o.window.Chunks()
+	refs := make([]org.Hash, len(parts))
+	for i, ms := range parts {
+		var err error
+		if refs[i], err = o.sealPiece(&p, seal.KindChunk, encodeMarks(ms)); err != nil {
+			return nil, nil, err
+		}
+		chunks = append(chunks, org.ChunkOf(refs[i], ms))
+	}
+	s := snapshot{Count: o.count, Root: o.root, Pieces: o.state.Refs(), Chunks: chunks, FloorMs: o.floorMs}
 	for _, h := range o.edge.Hashes() {
 		s.Edge = append(s.Edge, wire.Hash(h))
 	}
-	plain, err := wire.Marshal(&s)
+	root, err := o.sealPart(seal.KindSnapshot, o.count, &s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(root) > wire.MaxSnapshot {
+		return nil, nil, fmt.Errorf("snapshot of %d bytes", len(root))
+	}
+	drops := o.drops[:min(len(o.drops), maxDrops)]
+	last := p.room(len(root) + len(drops)*(len(wire.Hash{})+2))
+	last.Snapshot, last.Drop = root, drops
+	return p.puts, refs, nil
+}
+
+func (o *organization) sealPiece(p *parcels, kind seal.Kind, v any) (org.Hash, error) {
+	stored, err := o.sealPart(kind, 0, v)
+	if err != nil {
+		return org.Hash{}, err
+	}
+	put := p.room(len(stored))
+	put.Pieces = append(put.Pieces, stored)
+	return sha256.Sum256(stored), nil
+}
+
+// sealPart makes key id ‖ sealed record.
+func (o *organization) sealPart(kind seal.Kind, place uint64, v any) ([]byte, error) {
+	plain, err := wire.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	n := l.name(seal.KindSnapshot, o.id, o.keyID)
-	n.Place = o.count
-	sealed, err := o.key.Seal(l.cfg.Rand, n, plain)
+	n := o.l.name(kind, o.id, o.keyID)
+	n.Place = place
+	sealed, err := o.key.Seal(o.l.cfg.Rand, n, plain)
 	if err != nil {
 		return nil, err
 	}
-	last.Snapshot = append(binary.BigEndian.AppendUint32(nil, o.keyID), sealed...)
-	for _, h := range append(dropped, gone...) {
-		last.Drop = append(last.Drop, wire.Hash(h))
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), o.keyID), sealed...), nil
+}
+
+// parcels are the messages of one snapshot: pieces for which there is no room
+// beside the root travel ahead of it.
+type parcels struct {
+	blank wire.PutSnapshot // what all of them say
+	puts  []wire.PutSnapshot
+	size  int // bytes in the last
+}
+
+// room answers the message that n more bytes go into.
+func (p *parcels) room(n int) *wire.PutSnapshot {
+	last := len(p.puts) - 1
+	if last < 0 || p.size+n > wire.MaxFrame/2 || len(p.puts[last].Pieces) == maxParcel {
+		p.puts, p.size = append(p.puts, p.blank), 0
+		last++
 	}
-	return append(puts, last), nil
+	p.size += n
+	return &p.puts[last]
 }
 
 // deliver sends a snapshot once all that it covers is stored.
+//
+// The host says no when this boot does not own the store or another snapshot
+// lies there than the one that this was built on. While we own it the second
+// cannot be, so either the host lies or we are superseded, and then the next
+// renewal or batch tells and fences. Until then the organization stays in memory
+// as if the snapshot were still on its way: what its pieces hold may be nowhere
+// else in folded form, and no further snapshot can follow one that was refused.
 func (l *Ledger) deliver(o *organization, puts []wire.PutSnapshot, covered uint64) {
 	if l.pipe.wait(l.life, covered) != nil {
 		return
 	}
 	for _, p := range puts {
-		wait := 50 * time.Millisecond
-		for {
-			ctx, cancel := context.WithTimeout(l.life, askTimeout)
-			err := l.cfg.Store.PutSnapshot(ctx, p)
-			cancel()
-			if err == nil {
-				break
-			}
-			select {
-			case <-l.done:
-				return
-			case <-l.cfg.Clock.After(wait):
-			}
-			wait = min(2*wait, 5*time.Second)
+		done, err := l.put(p)
+		if err != nil {
+			return
+		}
+		if !done.OK {
+			l.cfg.Alarms.Raise(fault.AlarmSnapshot)
+			return
 		}
 	}
 	l.shots.Add(1)
 	o.turn.Lock()
+	o.shot = puts[len(puts)-1].Count
 	o.shooting = false
 	o.maybeShoot() // much may have happened while this one was on its way
 	o.turn.Unlock()
+}
+
+// put sends one message until the host has answered it or the ledger ends.
+func (l *Ledger) put(p wire.PutSnapshot) (wire.Done, error) {
+	wait := 50 * time.Millisecond
+	for {
+		done, err := asked(l.life, l.cfg.Store.PutSnapshot, p)
+		if err == nil {
+			return done, nil
+		}
+		select {
+		case <-l.done:
+			return wire.Done{}, ErrFenced
+		case <-l.cfg.Clock.After(wait):
+		}
+		wait = min(2*wait, 5*time.Second)
+	}
 }
 
 // restore starts an organization from a snapshot that covers count entries.
@@ -211,7 +276,7 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	if err != nil || wire.Hash(root) != s.Root || s.Count != count {
 		return l.breach(fault.AlarmSnapshot, "snapshot of another tree")
 	}
-	o.count, o.root, o.floorMs = s.Count, s.Root, s.FloorMs
+	o.count, o.root, o.floorMs, o.shot = s.Count, s.Root, s.FloorMs, s.Count
 	state, small, err := org.FromRefs(s.Pieces)
 	if err != nil {
 		return fmt.Errorf("decoding a snapshot: %w", err)

@@ -34,7 +34,7 @@ type hooks struct {
 	pieces  func(context.Context, wire.LoadPieces, wire.Pieces) (wire.Pieces, error)
 	proven  func(wire.Find, wire.Proven) (wire.Proven, error)
 	page    func(wire.Page, wire.Proven) (wire.Proven, error)
-	put     func(context.Context, wire.PutSnapshot) error
+	put     func(ctx context.Context, q wire.PutSnapshot, honest func() wire.Done) (wire.Done, error)
 }
 
 type memOrg struct {
@@ -308,17 +308,36 @@ func (s *memStore) Page(_ context.Context, q wire.Page) (wire.Proven, error) {
 	return got, nil
 }
 
-func (s *memStore) PutSnapshot(ctx context.Context, q wire.PutSnapshot) error {
-	if h := s.hook().put; h != nil {
-		if err := h(ctx, q); err != nil {
-			return err
-		}
+func (s *memStore) PutSnapshot(ctx context.Context, q wire.PutSnapshot) (wire.Done, error) {
+	ahead := len(q.Snapshot) == 0
+	switch {
+	case len(q.Snapshot) > wire.MaxSnapshot, ahead && len(q.Pieces) == 0, ahead && len(q.Drop) > 0, !ahead && q.Over >= q.Count:
+		return wire.Done{}, errors.New("snapshot out of bounds")
+	case q.Count > s.stored(q.Organization):
+		return wire.Done{}, errors.New("snapshot of entries that are not stored")
 	}
+	honest := func() wire.Done { return wire.Done{OK: s.putSnapshot(q)} }
+	if h := s.hook().put; h != nil {
+		return h(ctx, q, honest)
+	}
+	return honest(), ctx.Err()
+}
+
+func (s *memStore) stored(id wire.ID) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return uint64(len(s.of(id).entries))
+}
+
+func (s *memStore) putSnapshot(q wire.PutSnapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.of(q.Organization)
-	if q.Count > uint64(len(o.entries)) {
-		return errors.New("snapshot of entries that are not stored")
+	switch {
+	case s.row.Epoch != q.Epoch || s.row.Boot != q.Boot || s.row.Released:
+		return false
+	case len(q.Snapshot) > 0 && o.covers != q.Over:
+		return o.covers == q.Count && bytes.Equal(o.snap, q.Snapshot)
 	}
 	for _, p := range q.Pieces {
 		h := wire.Hash(sha256.Sum256(p))
@@ -331,7 +350,7 @@ func (s *memStore) PutSnapshot(ctx context.Context, q wire.PutSnapshot) error {
 			delete(o.pieces, h)
 		}
 	}
-	return ctx.Err()
+	return true
 }
 
 // image is an organization as it stands, for an attack to bring back.

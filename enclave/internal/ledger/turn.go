@@ -33,11 +33,13 @@ type organization struct {
 	key       *seal.Key
 	keyID     uint32
 	lastBatch uint64
-	since     int   // entries since the last snapshot
-	sinceSize int   // their bytes
-	shooting  bool  // a snapshot is on its way to the store
-	fetching  bool  // pieces that a snapshot needs are being brought in
-	size      int64 // as last counted into the ledger's bytes
+	since     int         // entries since the last snapshot
+	sinceSize int         // their bytes
+	shot      uint64      // entries that the stored snapshot covers, 0 if there is none
+	drops     []wire.Hash // pieces that the next snapshot's root names no more
+	shooting  bool        // a snapshot is on its way to the store
+	fetching  bool        // pieces that a snapshot needs are being brought in
+	size      int64       // as last counted into the ledger's bytes
 
 	// The ledger's mutex guards these.
 	uses  int

@@ -102,7 +102,8 @@ func (w *Window) Raise(floor uint32) {
 }
 
 // Fold returns what a new snapshot must write: the chunks that are full now
-// and the rest; Chunks tells the names of all once they are Named.
+// and the rest; Chunks tells the names of all once they are Named. Parts that
+// were not are among them again the next time.
 func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
 	keep := w.full[:0:0]
 	for _, c := range w.full {
@@ -137,15 +138,16 @@ func (w *Window) Named(refs []Hash) {
 	for _, ref := range refs {
 		n := min(len(w.tail), ChunkMarks)
 		if n < ChunkMarks {
-			w.saved = chunkOf(ref, w.tail)
+			w.saved = ChunkOf(ref, w.tail)
 			return
 		}
-		w.full = append(w.full, chunkOf(ref, w.tail[:n]))
+		w.full = append(w.full, ChunkOf(ref, w.tail[:n]))
 		w.tail = append([]Mark(nil), w.tail[n:]...)
 	}
 }
 
-func chunkOf(ref Hash, ms []Mark) Chunk {
+// ChunkOf names a run of marks that is stored under ref.
+func ChunkOf(ref Hash, ms []Mark) Chunk {
 	c := Chunk{Ref: ref, N: uint32(len(ms))}
 	for _, m := range ms {
 		c.Newest = max(c.Newest, m.Minute)

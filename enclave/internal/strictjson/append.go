@@ -12,7 +12,7 @@ const hexDigits = "0123456789abcdef"
 func (p *plan) append(dst []byte, v reflect.Value) []byte {
 	switch p.kind {
 	case kindString:
-		return appendString(dst, v.String())
+		return AppendString(dst, v.String())
 	case kindBool:
 		return strconv.AppendBool(dst, v.Bool())
 	case kindInt:
@@ -94,13 +94,15 @@ func (p *plan) appendMap(dst []byte, v reflect.Value) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, name), ':')
+		dst = append(AppendString(dst, name), ':')
 		dst = p.elem.append(dst, v.MapIndex(reflect.ValueOf(name)))
 	}
 	return append(dst, '}')
 }
 
-func appendString(dst []byte, s string) []byte {
+// AppendString writes s as a JSON string. HTML is not escaped; invalid UTF-8
+// becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {

@@ -149,7 +149,7 @@ func (b builder) collect(p *plan, t reflect.Type, index []int) {
 			panic(fmt.Sprintf("strictjson: field %v.%s: bad json tag %q", t, sf.Name, tag))
 		}
 		f := field{name: name, index: at, omit: options != "", plan: b.build(sf.Type)}
-		f.key = string(appendString(nil, name)) + ":"
+		f.key = string(AppendString(nil, name)) + ":"
 		if rule, ok := sf.Tag.Lookup("rule"); ok {
 			f.rules = parseRules(rule, f.plan, fmt.Sprintf("%v.%s", t, sf.Name))
 		}

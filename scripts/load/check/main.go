@@ -1,0 +1,223 @@
+// Command check sends signing requests as the load generator does, keeps every
+// reply, and then holds each one against the request: the signature recovers to
+// the address, the app proofs verify under the boot proof and name this very
+// body, and the activity reads back from the store as it was answered.
+//
+//	go run ./scripts/load/check -credentials FILE -address 0x… [-n 5000] [-c 16]
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	secp "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"golang.org/x/crypto/sha3"
+
+	"cloister/attestation"
+)
+
+type credentials struct {
+	APIURL             string                                 `json:"apiUrl"`
+	OrganizationID     string                                 `json:"organizationId"`
+	RootAPIKey         struct{ PublicKey, PrivateKey string } `json:"rootApiKey"`
+	AttestationRootPEM string                                 `json:"attestationRootPem"`
+	ManifestSHA256     string                                 `json:"manifestSha256"`
+}
+
+// client sends stamped requests.
+type client struct {
+	c    credentials
+	key  *ecdsa.PrivateKey
+	http *http.Client
+}
+
+func newClient(file string) (*client, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	k := &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	if err := json.Unmarshal(b, &k.c); err != nil {
+		return nil, err
+	}
+	d, err := hex.DecodeString(k.c.RootAPIKey.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	k.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), d)
+	return k, err
+}
+
+func (k *client) send(path string, body []byte) ([]byte, error) {
+	sum := sha256.Sum256(body)
+	sig, err := ecdsa.SignASN1(rand.Reader, k.key, sum[:])
+	if err != nil {
+		return nil, err
+	}
+	stamp, err := json.Marshal(map[string]string{"publicKey": k.c.RootAPIKey.PublicKey, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(sig)})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequest(http.MethodPost, k.c.APIURL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-Stamp", base64.RawURLEncoding.EncodeToString(stamp))
+	r, err := k.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	reply, err := io.ReadAll(io.LimitReader(r.Body, attestation.MaxReply))
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.300s", r.Status, reply)
+	}
+	return reply, err
+}
+
+// exchange is one request and what came of it.
+type exchange struct {
+	body, payload, reply []byte
+	err                  error
+}
+
+type activity struct {
+	Activity struct {
+		ID, Status string
+		Result     struct {
+			SignRawPayloadResult struct{ R, S, V string }
+		}
+	}
+}
+
+// check holds a reply against its request.
+func (k *client) check(x *exchange, address string, boots []attestation.BootProof) error {
+	var a activity
+	if err := json.Unmarshal(x.reply, &a); err != nil {
+		return err
+	}
+	sig := a.Activity.Result.SignRawPayloadResult
+	rs, err := hex.DecodeString(sig.R + sig.S)
+	if err != nil || len(rs) != 64 || len(sig.V) != 2 {
+		return errors.New("no signature")
+	}
+	public, _, err := secp.RecoverCompact(append([]byte{27 + sig.V[1] - '0'}, rs...), x.payload)
+	if err != nil {
+		return err
+	}
+	h := sha3.NewLegacyKeccak256()
+	h.Write(public.SerializeUncompressed()[1:])
+	if got := "0x" + hex.EncodeToString(h.Sum(nil)[12:]); !strings.EqualFold(got, address) {
+		return fmt.Errorf("signed by %s", got)
+	}
+	r, err := attestation.ParseReply(x.reply)
+	if err != nil {
+		return err
+	}
+	policy := attestation.Policy{SimulatorRootPEM: k.c.AttestationRootPEM, AllowedManifestSHA256: []string{k.c.ManifestSHA256}}
+	want := attestation.Expectation{OrganizationID: k.c.OrganizationID, ActivityID: a.Activity.ID, Fingerprint: attestation.Fingerprint(x.body)}
+	if _, err := attestation.VerifyAppProofs(r.AppProofs, boots, policy, want); err != nil {
+		return err
+	}
+	q, err := json.Marshal(map[string]string{"organizationId": k.c.OrganizationID, "activityId": a.Activity.ID})
+	if err != nil {
+		return err
+	}
+	again, err := k.send("/public/v1/query/get_activity", q)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, x.reply) {
+		return errors.New("the activity reads back otherwise than answered")
+	}
+	return nil
+}
+
+func run() error {
+	file := flag.String("credentials", "", "credentials.json of the simulator")
+	address := flag.String("address", "", "Ethereum address to sign with")
+	n := flag.Int("n", 5000, "requests")
+	clients := flag.Int("c", 16, "clients")
+	flag.Parse()
+	k, err := newClient(*file)
+	if err != nil {
+		return err
+	}
+	all := make([]exchange, *n)
+	now := time.Now().UnixMilli()
+	for i := range all {
+		p := sha256.Sum256([]byte(strconv.Itoa(i)))
+		all[i].payload = p[:]
+		all[i].body = fmt.Appendf(nil, `{"type":"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2","timestampMs":"%d","organizationId":"%s","parameters":{"signWith":"%s","payload":"%x","encoding":"PAYLOAD_ENCODING_HEXADECIMAL","hashFunction":"HASH_FUNCTION_NO_OP"},"generateAppProofs":true}`,
+			now, k.c.OrganizationID, *address, p)
+	}
+	each := func(f func(*exchange)) time.Duration {
+		began := time.Now()
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		for range *clients {
+			wg.Go(func() {
+				for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+					f(&all[i])
+				}
+			})
+		}
+		wg.Wait()
+		return time.Since(began)
+	}
+	took := each(func(x *exchange) { x.reply, x.err = k.send("/public/v1/submit/sign_raw_payload", x.body) })
+	q, err := json.Marshal(map[string]string{"organizationId": k.c.OrganizationID, "appName": attestation.Application})
+	if err != nil {
+		return err
+	}
+	proof, err := k.send("/public/v1/query/get_latest_boot_proof", q)
+	if err != nil {
+		return err
+	}
+	boot, err := attestation.ParseReply(proof)
+	if err != nil {
+		return err
+	}
+	each(func(x *exchange) {
+		if x.err == nil {
+			x.err = k.check(x, *address, boot.BootProofs)
+		}
+	})
+	bad := 0
+	for i := range all {
+		if all[i].err != nil {
+			if bad++; bad <= 3 {
+				fmt.Println("reply", i, all[i].err)
+			}
+		}
+	}
+	fmt.Printf("%d replies of %d clients in %.1f s, %d wrong: signature, app proofs and stored activity of each checked\n", len(all), *clients, took.Seconds(), bad)
+	if bad > 0 {
+		return errors.New("wrong replies")
+	}
+	return nil
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,405 @@
+package crash_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloister/host/store/storetest"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+)
+
+func sum(b []byte) wire.Hash { return sha256.Sum256(b) }
+
+// setting is what a world is made of.
+type setting struct {
+	programs programs
+	postgres bool
+	lease    string // of the enclave; empty: its default
+	// snapshots says that the enclave makes them often, so that kills meet them.
+	snapshots bool
+	enclave   []string // more flags of the enclave
+}
+
+// victims are what a kill ends.
+type victims uint8
+
+const (
+	killHost victims = 1 << iota
+	killEnclave
+	killPostgres
+)
+
+func (v victims) String() string {
+	var names []string
+	for i, name := range []string{"host", "enclave", "postgres"} {
+		if v&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// world is a deployment under test, kept up by a supervisor that starts again
+// what was killed.
+type world struct {
+	setting
+	t        *testing.T
+	dir      string
+	store    string
+	api      string // http://…
+	proxy    *proxy
+	pg       *storetest.Server
+	pgDown   bool
+	problems problems
+
+	mu      sync.Mutex
+	host    *process
+	enclave *process
+	booted  bool
+	booting chan boot // nil: no boot is under way
+	kills   atomic.Int64
+	since   [2]int64 // kills before host and enclave were started
+
+	credentials   laptop.Credentials
+	organizations []laptop.Organization
+
+	waiting sync.Map // fingerprints of bodies sent and not answered
+	acked   atomic.Int64
+	onAck   atomic.Pointer[chan struct{}]
+
+	prober *client  // makes an activity to see whether that is possible again
+	probe  *request // the one under way
+}
+
+// problems are what must not happen, in order of appearance.
+type problems struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (p *problems) add(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.list) < 100 {
+		p.list = append(p.list, fmt.Sprintf(format, args...))
+	}
+}
+
+func (p *problems) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list
+}
+
+// topLevel is how many organizations there are besides the root organization.
+const topLevel = 2
+
+// newWorld makes a deployment and waits until it serves.
+func newWorld(t *testing.T, s setting) *world {
+	t.Helper()
+	w := &world{setting: s, t: t, dir: t.TempDir(), proxy: newProxy(t)}
+	w.store = "sqlite:" + filepath.Join(w.dir, "cloister.db")
+	if s.postgres {
+		w.pg = storetest.StartPostgres(t)
+		w.store = w.pg.Database()
+	}
+	w.api = "http://" + freeAddress(t)
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.host.kill()
+		w.enclave.kill()
+	})
+	if err := w.recover(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(w.dir, "organizations.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &w.organizations); err != nil || len(w.organizations) != topLevel {
+		t.Fatalf("organizations.json: %d organizations, %v", len(w.organizations), err)
+	}
+	return w
+}
+
+// freeAddress is a loopback address below the range that the kernel gives to
+// outgoing connections, so that it stays free while the host is down.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := "127.0.0.1:" + strconv.Itoa(20000+rand.IntN(12000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// kill ends processes with SIGKILL, all at once.
+func (w *world) kill(v victims) {
+	w.kills.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v&killHost != 0 {
+		w.host.signal()
+	}
+	if v&killEnclave != 0 {
+		w.enclave.signal()
+	}
+	if v&killPostgres != 0 {
+		w.pg.Kill9()
+		w.pgDown = true
+	}
+	if v&killHost != 0 {
+		w.host.kill()
+	}
+	if v&killEnclave != 0 {
+		w.enclave.kill()
+	}
+}
+
+// recovery bounds the time to get up again.
+const recovery = 90 * time.Second
+
+// recover starts what is down and waits until a query is answered and a new
+// activity is acknowledged.
+func (w *world) recover() error {
+	for began := time.Now(); time.Since(began) < recovery; {
+		up, err := w.raise()
+		if err == nil && up && w.serves() {
+			if up, err = w.acknowledges(); up {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return fmt.Errorf("not ready after %v\nhost: %s\nenclave: %s", recovery, w.tail("host"), w.tail("enclave"))
+}
+
+// raise does one round of the supervisor: everything that is down is started.
+func (w *world) raise() (up bool, err error) {
+	if w.pgDown {
+		w.pg.Start()
+		w.pgDown = false
+	}
+	if err := w.raiseHost(); err != nil {
+		return false, err
+	}
+	if err := w.raiseEnclave(); err != nil {
+		return false, err
+	}
+	if w.booted {
+		return true, nil
+	}
+	if w.booting == nil {
+		w.booting = make(chan boot, 1)
+		w.boot(w.enclave.first, w.booting)
+	}
+	select {
+	case b := <-w.booting:
+		w.booting = nil
+		return w.hasBooted(b), nil
+	default:
+		return false, nil // the host may have to be started for it again
+	}
+}
+
+// hasBooted looks at what came of a boot. There is no way back for an enclave
+// whose boot failed.
+func (w *world) hasBooted(b boot) bool {
+	if b.err == nil && w.credentials.OrganizationID != "" && b.OrganizationID != w.credentials.OrganizationID {
+		b.err = errors.New("the root organization is another one")
+	}
+	if b.err == nil {
+		w.booted, w.credentials = true, b.Credentials
+		return true
+	}
+	w.mu.Lock()
+	e, killed := w.enclave, w.kills.Load() > w.since[1]
+	w.mu.Unlock()
+	e.kill()
+	if !killed {
+		w.problems.add("boot failed with nothing killed: %v", b.err)
+	}
+	return false
+}
+
+func (w *world) raiseHost() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.host.alive() {
+		return nil
+	}
+	if w.host != nil && !w.host.killed.Load() {
+		w.problems.add("the host ended by itself: %s", w.tail("host"))
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.since[0] = w.kills.Load()
+	p, err := launch(w.dir, "host", false, w.programs.host, "serve", "-enclave", w.proxy.address(), "-store", w.store,
+		"-api-addr", strings.TrimPrefix(w.api, "http://"), "-auth-proxy-addr", "off")
+	w.host = p
+	return err
+}
+
+func (w *world) raiseEnclave() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.enclave.alive() {
+		return nil
+	}
+	if w.enclave != nil && !w.enclave.killed.Load() && (w.booted || w.kills.Load() == w.since[1]) {
+		w.problems.add("the enclave ended by itself: %s", w.tail("enclave"))
+	}
+	w.booted, w.booting = false, nil // a boot that is under way ends with the enclave that it was for
+	w.since[1] = w.kills.Load()
+	args := append([]string{"enclave", "-data-dir", w.dir}, w.setting.enclave...)
+	if w.lease != "" {
+		args = append(args, "-lease", w.lease)
+	}
+	if w.snapshots {
+		args = append(args, "-snapshot-every", "50")
+	}
+	p, err := launch(w.dir, "enclave", true, w.programs.sim, args...)
+	if err == nil {
+		w.enclave = p
+		w.proxy.target.Store(&p.first)
+	}
+	return err
+}
+
+// boot is what came of booting an enclave.
+type boot struct {
+	laptop.Credentials
+	err error
+}
+
+// boot does what an operator does after an enclave has started, and tells how it
+// went.
+func (w *world) boot(address string, done chan<- boot) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	cmd := exec.CommandContext(ctx, w.programs.sim, "boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out := new(strings.Builder)
+	cmd.Stdout, cmd.Stderr = out, out
+	started := make(chan error)
+	starts <- func() { started <- cmd.Start() }
+	err := <-started
+	go func() {
+		defer cancel()
+		var b boot
+		if err == nil {
+			err = cmd.Wait()
+		}
+		if err != nil {
+			b.err = fmt.Errorf("%w: %s", err, strings.TrimSpace(out.String()))
+		} else if text, err := os.ReadFile(filepath.Join(w.dir, "credentials.json")); err != nil {
+			b.err = err
+		} else {
+			b.err = json.Unmarshal(text, &b.Credentials)
+		}
+		done <- b
+	}()
+}
+
+// serves asks one query as the root user.
+func (w *world) serves() bool {
+	s := &sender{w: w, key: w.credentials.RootAPIKey}
+	code, _, err := s.post("query/whoami", []byte(`{"organizationId":"`+w.credentials.OrganizationID+`"}`), 5*time.Second)
+	return err == nil && code == 200
+}
+
+// acknowledges makes an activity. Its body stands in a ledger like every other,
+// and is the same until it is acknowledged.
+func (w *world) acknowledges() (bool, error) {
+	c := w.prober
+	if c == nil {
+		return true, nil
+	}
+	if w.probe == nil {
+		r, err := c.prepare("update_user_name", "ACTIVITY_TYPE_UPDATE_USER_NAME", map[string]any{"userId": w.credentials.RootUserID, "userName": fmt.Sprintf("Root %d", c.n)})
+		if err != nil {
+			return false, err
+		}
+		w.probe = r
+	}
+	a, refused, err := c.once(w.probe.op, w.probe.body)
+	if err != nil {
+		return false, nil // nothing is known
+	}
+	r := w.probe
+	w.probe = nil
+	return true, c.settle(r, a, refused)
+}
+
+// tail is the end of a process's log.
+func (w *world) tail(name string) string {
+	b, _ := os.ReadFile(filepath.Join(w.dir, name+".log"))
+	return string(b[max(0, len(b)-2000):])
+}
+
+// counters are those of the running enclave.
+func (w *world) counters() (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	d, err := laptop.DialDoor(ctx, w.enclave.first)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var s struct{ Counters map[string]uint64 }
+	err = d.Call(ctx, "status", nil, nil, &s)
+	return s.Counters, err
+}
+
+// bootEnded tells that an enclave ended before it served, as it must when its
+// boot fails. Whether anything was killed meanwhile is looked at by raise.
+func bootEnded(line string) bool { return strings.Contains(line, `"reason":"boot: `) }
+
+// complaints are lines of the logs that no kill explains.
+func (w *world) complaints() (found []string) {
+	for name, words := range map[string][]string{
+		"enclave": {"internal error", "fenced", "panic", "DATA RACE"},
+		"host":    {"broke the protocol", "panic", "call failed", "DATA RACE"},
+	} {
+		b, err := os.ReadFile(filepath.Join(w.dir, name+".log"))
+		if err != nil {
+			found = append(found, err.Error())
+		}
+		for line := range strings.Lines(string(b)) {
+			for _, word := range words {
+				if strings.Contains(line, word) && !bootEnded(line) && len(found) < 20 {
+					found = append(found, name+" logged: "+strings.TrimSpace(line[:min(len(line), 600)]))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// isWaiting tells whether a client waits for the answer to this body.
+func (w *world) isWaiting(fingerprint wire.Hash) bool {
+	_, ok := w.waiting.Load(fingerprint)
+	return ok
+}
