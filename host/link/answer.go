@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"cloister/host/store"
 	"cloister/shared/wire"
 )
 
@@ -115,12 +114,10 @@ func (l *Link) append(ctx context.Context, batch wire.Batch) (wire.Stored, error
 	return stored, nil
 }
 
-// putSnapshot answers not OK for a snapshot that is older than the stored one:
-// that is no failure, and trying again would not help.
-func (l *Link) putSnapshot(ctx context.Context, q wire.PutSnapshot) (wire.Done, error) {
-	err := l.o.Store.PutSnapshot(ctx, q)
-	if err != nil && !errors.Is(err, store.ErrOld) {
-		return wire.Done{}, err
+func (l *Link) putSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done, error) {
+	done, err := l.o.Store.PutSnapshot(ctx, put)
+	if err == nil && !done.OK {
+		l.o.Log.Error("snapshot not stored", "count", put.Count, "over", put.Over, "epoch", put.Epoch)
 	}
-	return wire.Done{OK: err == nil}, nil
+	return done, err
 }

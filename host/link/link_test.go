@@ -379,13 +379,16 @@ func TestStoreIsServed(t *testing.T) {
 	if a := ask[wire.Stored](t, stores, wire.KindBatch, wire.KindStored, other); a.Verdict != wire.VerdictSuperseded {
 		t.Fatalf("%+v", a)
 	}
-	put := wire.PutSnapshot{Organization: id(2), Count: 1, Snapshot: []byte("snapshot"), Pieces: [][]byte{piece}}
-	if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, put); !a.OK {
-		t.Fatalf("%+v", a)
+	ahead := wire.PutSnapshot{Organization: id(2), Count: 1, Pieces: [][]byte{piece}, Boot: id(1), Epoch: 1}
+	put := wire.PutSnapshot{Organization: id(2), Count: 1, Snapshot: []byte("snapshot"), Boot: id(1), Epoch: 1}
+	for _, p := range []wire.PutSnapshot{ahead, put, put} {
+		if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, p); !a.OK {
+			t.Fatalf("%+v", a)
+		}
 	}
 	put.Snapshot = []byte("another, of the same count")
 	if a := ask[wire.Done](t, snapshots, wire.KindPutSnapshot, wire.KindDone, put); a.OK {
-		t.Fatal("a snapshot that is not newer was taken")
+		t.Fatal("a snapshot that was not built on the stored one was taken")
 	}
 	if a := ask[wire.Done](t, snapshots, wire.KindPutObject, wire.KindDone, wire.PutObject{Name: "genesis", Bytes: []byte("g"), Once: true}); !a.OK {
 		t.Fatalf("%+v", a)

@@ -145,12 +145,21 @@ func CheckAnswer(bytes int) error {
 
 // CheckSnapshot bounds a PutSnapshot. Errors are ErrRefused.
 func CheckSnapshot(put wire.PutSnapshot) error {
+	ahead := len(put.Snapshot) == 0
 	switch {
+	case put.Boot == zero:
+		return refuse("no boot")
+	case put.Epoch == 0 || put.Epoch > MaxEpoch:
+		return refuse("epoch %d", put.Epoch)
 	case put.Organization == zero:
 		return refuse("snapshot of no organization")
 	case put.Count == 0 || put.Count > MaxSeq+1:
 		return refuse("snapshot of %d entries", put.Count)
-	case len(put.Snapshot) == 0 || len(put.Snapshot) > wire.MaxSnapshot:
+	case ahead && (len(put.Pieces) == 0 || len(put.Drop) > 0):
+		return refuse("%d pieces, %d to drop without a snapshot", len(put.Pieces), len(put.Drop))
+	case !ahead && put.Over >= put.Count:
+		return refuse("snapshot of %d entries over one of %d", put.Count, put.Over)
+	case len(put.Snapshot) > wire.MaxSnapshot:
 		return refuse("snapshot of %d bytes", len(put.Snapshot))
 	case len(put.Pieces) > MaxNewPieces || len(put.Drop) > MaxDrop:
 		return refuse("%d pieces, %d to drop", len(put.Pieces), len(put.Drop))

@@ -9,7 +9,8 @@
 //     process and of the machine, as far as the disk keeps what it confirmed.
 //   - A batch is stored whole, in one transaction that looks first at the row
 //     of the owner, under a lock: a boot that has lost the store cannot add to
-//     it, not even with bytes that are stored already.
+//     it, not even with bytes that are stored already. Nor can it replace a
+//     snapshot or drop pieces: what the next boot has loaded stays loadable.
 //   - The same bytes under the same number count as stored. Entry seq of an
 //     organization goes in only directly after seq-1.
 //   - An error from a writing method means "unknown" unless it is ErrRefused.
@@ -34,10 +35,6 @@ import (
 // read or written for it.
 var ErrRefused = errors.New("store: refused")
 
-// ErrOld marks a snapshot that covers no more than the one that is stored.
-// Nothing was changed.
-var ErrOld = errors.New("store: snapshot is not newer than the stored one")
-
 // A Store keeps everything that the host keeps. Its methods may be called from
 // many goroutines; a cancelled context fails the call and leaves the store
 // usable.
@@ -61,10 +58,12 @@ type Writer interface {
 	// Append stores a batch or says why it can never be stored. An error means
 	// that it may or may not be stored: the same bytes are to be sent again.
 	Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error)
-	// PutSnapshot replaces an older snapshot, drops pieces and adds pieces, in
-	// one transaction. ErrOld when it does not cover more than the stored one;
-	// the very same snapshot again is no error.
-	PutSnapshot(ctx context.Context, put wire.PutSnapshot) error
+	// PutSnapshot replaces an older snapshot, drops pieces and adds pieces, or
+	// adds pieces alone, in one transaction that another boot's Take comes
+	// wholly before or wholly after. OK is false, with nothing changed, when
+	// the boot does not own the store or the stored snapshot is not the one
+	// that this was built on; the very same snapshot again is OK.
+	PutSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done, error)
 	// PutObject stores an object. OK is false when Once forbids it.
 	PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error)
 }

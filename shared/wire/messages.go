@@ -273,12 +273,23 @@ type Proven struct {
 
 // PutSnapshot stores a snapshot that covers the first Count entries, replacing
 // an older one. Pieces are new ones; Drop are those that nothing names any more.
+//
+// Without a Snapshot it brings pieces ahead of the one that will name them: they
+// are added, there is at least one, and Drop is empty.
+//
+// It is done only for the owner of the store, and a snapshot only in the place
+// of the one that it was built on: Over is what that one counts, 0 if there is
+// none. The very same snapshot again counts as done. Done says whether it was;
+// with OK false nothing was changed and trying again changes nothing.
 type PutSnapshot struct {
 	Organization ID       `cbor:"1,keyasint"`
 	Count        uint64   `cbor:"2,keyasint"`
 	Snapshot     []byte   `cbor:"3,keyasint"`
 	Pieces       [][]byte `cbor:"4,keyasint,omitempty"` // stored under SHA-256 of the bytes
 	Drop         []Hash   `cbor:"5,keyasint,omitempty"`
+	Boot         ID       `cbor:"6,keyasint"`
+	Epoch        uint64   `cbor:"7,keyasint"`
+	Over         uint64   `cbor:"8,keyasint"` // below Count; not looked at without a Snapshot
 }
 
 // PutObject stores a small object of the deployment under a name: the genesis

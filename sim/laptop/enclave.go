@@ -72,9 +72,6 @@ func (Clock) Now() time.Time { return time.Now() }
 // After is time.After.
 func (Clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// Seed is where a data directory keeps its root secret.
-func (d *Dir) Seed() *SeedFile { return &SeedFile{d.file(fileSeed), d.file(filePassphrase)} }
-
 // Enclave makes the enclave of a data directory, with a security module just
 // started. What cfg leaves open is filled in as a laptop has it.
 func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
@@ -94,9 +91,7 @@ func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
 	}
 	cfg.Rand = rand.Reader
 	if cfg.Root == nil {
-		if cfg.Root == nil {
-		cfg.Root = d.Seed()
-	}
+		cfg.Root = &SeedFile{d.file(fileSeed), d.file(filePassphrase)}
 	}
 	cfg.Simulator, cfg.ApplicationDigest = true, sum
 	return core.New(cfg), nil

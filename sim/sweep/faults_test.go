@@ -99,11 +99,8 @@ func (s *faultyStore) Append(ctx context.Context, b *wire.Batch) (wire.Stored, e
 	return try(ctx, s, "append", s.Store.Append, b)
 }
 
-func (s *faultyStore) PutSnapshot(ctx context.Context, q wire.PutSnapshot) error {
-	_, err := try(ctx, s, "put snapshot", func(ctx context.Context, q wire.PutSnapshot) (struct{}, error) {
-		return struct{}{}, s.Store.PutSnapshot(ctx, q)
-	}, q)
-	return err
+func (s *faultyStore) PutSnapshot(ctx context.Context, q wire.PutSnapshot) (wire.Done, error) {
+	return try(ctx, s, "put snapshot", s.Store.PutSnapshot, q)
 }
 
 func (s *faultyStore) PutObject(ctx context.Context, q wire.PutObject) (wire.Done, error) {

@@ -15,7 +15,7 @@ const (
 	AlarmOpen                    // a sealed record that does not open under its name
 	AlarmTip                     // an organization at another tip than the one remembered
 	AlarmInclusion               // an old entry without a valid inclusion proof
-	AlarmSnapshot                // a snapshot or piece that is not the one named
+	AlarmSnapshot                // a snapshot or piece that is not the one named, or a snapshot refused
 	AlarmSequence                // entries out of order, repeated or missing
 	AlarmConflict                // the store holds another entry at our place
 	AlarmSuperseded              // another boot owns the store

@@ -114,7 +114,7 @@ func (o *organization) shoot() ([]wire.PutSnapshot, error) {
 		return nil, err
 	}
 	o.window.Named(refs)
-	o.drops = o.drops[min(len(o.drops), maxDrops):]
+	o.drops = append([]wire.Hash(nil), o.drops[min(len(o.drops), maxDrops):]...)
 	return puts, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -12,61 +13,109 @@ import (
 	"cloister/shared/wire"
 )
 
+// errLost says that the store went to another boot while a snapshot was written.
+var errLost = errors.New("this boot does not own the store")
+
 // PutSnapshot implements store.Writer.
-func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) error {
+func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wire.Done, err error) {
 	if err := store.CheckSnapshot(put); err != nil {
+		return done, err
+	}
+	err = s.writing(ctx, func(tx pgx.Tx) (err error) {
+		done.OK, err = putSnapshot(ctx, tx, put)
 		return err
-	}
-	err := s.writing(ctx, func(tx pgx.Tx) error {
-		n, err := number(ctx, tx, put.Organization)
-		if err != nil {
-			return err
-		}
-		stored, err := count(ctx, tx, n)
-		if err == nil {
-			err = store.CheckStored(put.Count, stored)
-		}
-		if err != nil {
-			return err
-		}
-		return putSnapshot(ctx, tx, n, put)
 	})
-	if err != nil {
-		return fmt.Errorf("putting a snapshot: %w", err)
+	if errors.Is(err, errLost) {
+		return wire.Done{}, nil
 	}
-	return nil
+	if err != nil {
+		return wire.Done{}, fmt.Errorf("putting a snapshot: %w", err)
+	}
+	return done, nil
 }
 
-func putSnapshot(ctx context.Context, tx pgx.Tx, number int64, put wire.PutSnapshot) error {
-	done, err := tx.Exec(ctx, `INSERT INTO snapshot (organization, count, sealed) VALUES ($1, $2, $3)
-		ON CONFLICT (organization) DO UPDATE SET count = excluded.count, sealed = excluded.sealed
-		WHERE snapshot.count < excluded.count`, number, int64(put.Count), put.Snapshot)
-	if err != nil {
-		return err
+// putSnapshot locks the row of the owner last, so that appends wait for the
+// commit only and not for megabytes on their way; if the store has gone to
+// another boot meanwhile, all of it is rolled back. The look at the beginning
+// only saves writing in vain.
+func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool, err error) {
+	if held, err := owns(ctx, tx, put, ""); err != nil || !held {
+		return false, err
 	}
-	if done.RowsAffected() == 0 {
+	n, err := number(ctx, tx, put.Organization)
+	if err != nil {
+		return false, err
+	}
+	stored, err := count(ctx, tx, n)
+	if err == nil {
+		err = store.CheckStored(put.Count, stored)
+	}
+	if err != nil {
+		return false, err
+	}
+	fits, same := true, false
+	if len(put.Snapshot) > 0 {
+		if fits, same, err = replaceSnapshot(ctx, tx, n, put); err != nil || !fits && !same {
+			return false, err
+		}
+	}
+	if fits {
+		if err := addPieces(ctx, tx, n, put.Pieces); err != nil {
+			return false, err
+		}
+	}
+	held, err := owns(ctx, tx, put, " FOR SHARE")
+	if err == nil && !held {
+		err = errLost
+	}
+	return held, err
+}
+
+func owns(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot, lock string) (held bool, err error) {
+	err = tx.QueryRow(ctx, "SELECT boot = $1 AND epoch = $2 AND NOT released FROM owner WHERE id = 1"+lock,
+		[16]byte(put.Boot), int64(put.Epoch)).Scan(&held)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return held, err
+}
+
+// replaceSnapshot puts the root in the place of the one that it was built on and
+// drops pieces. If another one is stored it tells whether that is the very same.
+func replaceSnapshot(ctx context.Context, tx pgx.Tx, number int64, put wire.PutSnapshot) (fits, same bool, err error) {
+	text, args := "UPDATE snapshot SET count = $2, sealed = $3 WHERE organization = $1 AND count = $4", []any{number, int64(put.Count), put.Snapshot, int64(put.Over)}
+	if put.Over == 0 {
+		text, args = "INSERT INTO snapshot (organization, count, sealed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", args[:3]
+	}
+	wrote, err := tx.Exec(ctx, text, args...)
+	if err != nil {
+		return false, false, err
+	}
+	if wrote.RowsAffected() == 0 {
 		var there int64
 		var sealed []byte
 		err := tx.QueryRow(ctx, "SELECT count, sealed FROM snapshot WHERE organization = $1", number).Scan(&there, &sealed)
-		if err == nil && (uint64(there) != put.Count || !bytes.Equal(sealed, put.Snapshot)) {
-			err = store.ErrOld
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, false, nil
 		}
-		return err
+		return false, err == nil && uint64(there) == put.Count && bytes.Equal(sealed, put.Snapshot), err
 	}
 	drop := make([][]byte, len(put.Drop))
 	for i := range put.Drop {
 		drop[i] = put.Drop[i][:]
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM piece WHERE organization = $1 AND hash = ANY ($2)", number, list(drop)); err != nil {
-		return err
-	}
-	hashes := make([][]byte, len(put.Pieces))
-	for i, p := range put.Pieces {
+	_, err = tx.Exec(ctx, "DELETE FROM piece WHERE organization = $1 AND hash = ANY ($2)", number, list(drop))
+	return err == nil, false, err
+}
+
+func addPieces(ctx context.Context, tx pgx.Tx, number int64, pieces [][]byte) error {
+	hashes := make([][]byte, len(pieces))
+	for i, p := range pieces {
 		h := sha256.Sum256(p)
 		hashes[i] = h[:]
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO piece (organization, hash, sealed)
-		SELECT $1, h, p FROM unnest($2::bytea[], $3::bytea[]) AS n (h, p) ON CONFLICT DO NOTHING`, number, list(hashes), list(put.Pieces))
+	_, err := tx.Exec(ctx, `INSERT INTO piece (organization, hash, sealed)
+		SELECT $1, h, p FROM unnest($2::bytea[], $3::bytea[]) AS n (h, p) ON CONFLICT DO NOTHING`, number, list(hashes), list(pieces))
 	return err
 }
 

@@ -11,54 +11,75 @@ import (
 )
 
 // PutSnapshot implements store.Writer.
-func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) error {
+func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wire.Done, err error) {
 	if err := store.CheckSnapshot(put); err != nil {
-		return err
+		return done, err
 	}
-	err := s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			return s.putSnapshot(ctx, put)
+	err = s.write(ctx, func(ctx context.Context) error {
+		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (changed bool, err error) {
+			done.OK, changed, err = s.putSnapshot(ctx, put)
+			return changed, err
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("putting a snapshot: %w", err)
+		return wire.Done{}, fmt.Errorf("putting a snapshot: %w", err)
 	}
-	return nil
+	return done, nil
 }
 
-func (s *Store) putSnapshot(ctx context.Context, put wire.PutSnapshot) (bool, error) {
+func (s *Store) putSnapshot(ctx context.Context, put wire.PutSnapshot) (ok, changed bool, err error) {
+	owned, err := s.owner(ctx)
+	if err != nil || owned.Epoch != put.Epoch || owned.Boot != put.Boot || owned.Released {
+		return false, false, err
+	}
 	number, err := organization(ctx, s.writer, put.Organization)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	stored, err := count(ctx, s.writer, number)
 	if err == nil {
 		err = store.CheckStored(put.Count, stored)
 	}
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	row, err := s.writer.one(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
-	if err != nil {
-		return false, err
-	}
-	if row != nil && row[0].(int64) >= int64(put.Count) {
-		if row[0].(int64) == int64(put.Count) && bytes.Equal(row[1].([]byte), put.Snapshot) {
-			return false, nil
+	if len(put.Snapshot) > 0 {
+		fits, same, err := s.compareSnapshot(ctx, number, put)
+		if err != nil || !fits {
+			return same, false, err
 		}
-		return false, store.ErrOld
+		if err := s.replaceSnapshot(ctx, number, put); err != nil {
+			return false, false, err
+		}
 	}
-	return true, s.replaceSnapshot(ctx, number, put)
+	return true, true, s.addPieces(ctx, number, put.Pieces)
+}
+
+// compareSnapshot tells whether the stored snapshot is the one that put was
+// built on, or is put itself.
+func (s *Store) compareSnapshot(ctx context.Context, number int64, put wire.PutSnapshot) (fits, same bool, err error) {
+	row, err := s.writer.one(ctx, "SELECT count, sealed FROM snapshot WHERE organization = ?", number)
+	if err != nil || row == nil {
+		return err == nil && put.Over == 0, false, err
+	}
+	there := uint64(row[0].(int64))
+	return there == put.Over, there == put.Count && bytes.Equal(row[1].([]byte), put.Snapshot), nil
 }
 
 func (s *Store) replaceSnapshot(ctx context.Context, number int64, put wire.PutSnapshot) error {
-	written := len(put.Snapshot)
 	for i := range put.Drop {
 		if err := s.writer.exec(ctx, "DELETE FROM piece WHERE organization = ? AND hash = ?", number, put.Drop[i][:]); err != nil {
 			return err
 		}
 	}
-	for _, p := range put.Pieces {
+	s.wrote(int64(len(put.Snapshot)))
+	return s.writer.exec(ctx, "INSERT OR REPLACE INTO snapshot (organization, count, sealed) VALUES (?, ?, ?)",
+		number, int64(put.Count), put.Snapshot)
+}
+
+func (s *Store) addPieces(ctx context.Context, number int64, pieces [][]byte) error {
+	written := 0
+	for _, p := range pieces {
 		hash := sha256.Sum256(p)
 		if err := s.writer.exec(ctx, "INSERT OR IGNORE INTO piece (organization, hash, sealed) VALUES (?, ?, ?)", number, hash[:], p); err != nil {
 			return err
@@ -66,8 +87,7 @@ func (s *Store) replaceSnapshot(ctx context.Context, number int64, put wire.PutS
 		written += len(p)
 	}
 	s.wrote(int64(written))
-	return s.writer.exec(ctx, "INSERT OR REPLACE INTO snapshot (organization, count, sealed) VALUES (?, ?, ?)",
-		number, int64(put.Count), put.Snapshot)
+	return nil
 }
 
 // PutObject implements store.Writer.

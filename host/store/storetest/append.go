@@ -212,14 +212,14 @@ func testRefused(t *testing.T, open Opener) {
 		}
 	}
 	w.fill(x, 3, 5)
-	refusedCalls(t, s, x)
+	refusedCalls(t, w, x)
 	if n := count(t, s, x); n != 3 {
 		t.Fatalf("%d entries, want 3", n)
 	}
 }
 
-func refusedCalls(t *testing.T, s store.Store, x wire.ID) {
-	ctx := context.WithoutCancel(t.Context())
+func refusedCalls(t *testing.T, w *writer, x wire.ID) {
+	s, ctx := w.s, context.WithoutCancel(t.Context())
 	page := func(p wire.Page) func() error {
 		return func() error { _, err := s.Page(ctx, p); return err }
 	}
@@ -235,7 +235,10 @@ func refusedCalls(t *testing.T, s store.Store, x wire.ID) {
 			return err
 		}
 	}
-	snapshot := func(p wire.PutSnapshot) func() error { return func() error { return s.PutSnapshot(ctx, p) } }
+	snapshot := func(p wire.PutSnapshot) func() error {
+		p.Boot, p.Epoch = w.boot, w.epoch
+		return func() error { _, err := s.PutSnapshot(ctx, p); return err }
+	}
 	for name, call := range map[string]func() error{
 		"page limit 0":        page(wire.Page{Organization: x, TreeSize: 3}),
 		"page limit 101":      page(wire.Page{Organization: x, TreeSize: 3, Limit: 101}),
@@ -260,12 +263,23 @@ func refusedCalls(t *testing.T, s store.Store, x wire.ID) {
 		"snapshot of nobody":  snapshot(wire.PutSnapshot{Organization: id(77), Count: 1, Snapshot: []byte{1}}),
 		"snapshot of nothing": snapshot(wire.PutSnapshot{Organization: x, Snapshot: []byte{1}}),
 		"snapshot ahead":      snapshot(wire.PutSnapshot{Organization: x, Count: 4, Snapshot: []byte{1}}),
+		"snapshot over":       snapshot(wire.PutSnapshot{Organization: x, Count: 1, Over: 1, Snapshot: []byte{1}}),
 		"snapshot empty":      snapshot(wire.PutSnapshot{Organization: x, Count: 1}),
+		"pieces ahead":        snapshot(wire.PutSnapshot{Organization: x, Count: 4, Pieces: [][]byte{{1}}}),
+		"pieces and a drop":   snapshot(wire.PutSnapshot{Organization: x, Count: 1, Pieces: [][]byte{{1}}, Drop: make([]wire.Hash, 1)}),
 		"snapshot large":      snapshot(wire.PutSnapshot{Organization: x, Count: 1, Snapshot: make([]byte, wire.MaxSnapshot+1)}),
 		"piece empty":         snapshot(wire.PutSnapshot{Organization: x, Count: 1, Snapshot: []byte{1}, Pieces: [][]byte{nil}}),
 		"piece large":         snapshot(wire.PutSnapshot{Organization: x, Count: 1, Snapshot: []byte{1}, Pieces: [][]byte{make([]byte, store.MaxSealedPiece+1)}}),
 		"many pieces":         snapshot(wire.PutSnapshot{Organization: x, Count: 1, Snapshot: []byte{1}, Pieces: make([][]byte, store.MaxNewPieces+1)}),
 		"many drops":          snapshot(wire.PutSnapshot{Organization: x, Count: 1, Snapshot: []byte{1}, Drop: make([]wire.Hash, store.MaxDrop+1)}),
+		"snapshot by nobody": func() error {
+			_, err := s.PutSnapshot(ctx, wire.PutSnapshot{Organization: x, Count: 1, Snapshot: []byte{1}, Epoch: w.epoch})
+			return err
+		},
+		"snapshot at no epoch": func() error {
+			_, err := s.PutSnapshot(ctx, wire.PutSnapshot{Organization: x, Count: 1, Snapshot: []byte{1}, Boot: w.boot})
+			return err
+		},
 		"ask many pieces": func() error {
 			_, err := s.LoadPieces(ctx, wire.LoadPieces{Organization: x, Pieces: make([]wire.Hash, wire.MaxPieces+1)})
 			return err

@@ -92,11 +92,13 @@ func testLoadBounds(t *testing.T, open Opener) {
 		p := bytes.Repeat([]byte{i}, wire.MaxPiece)
 		pieces, asked = append(pieces, p), append(asked, sha256.Sum256(p))
 	}
-	if err := s.PutSnapshot(t.Context(), wire.PutSnapshot{Organization: x, Count: 1, Snapshot: make([]byte, 1<<10), Pieces: pieces[:30]}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.PutSnapshot(t.Context(), wire.PutSnapshot{Organization: x, Count: 2, Snapshot: make([]byte, 4<<20), Pieces: pieces[30:]}); err != nil {
-		t.Fatal(err)
+	for _, p := range []wire.PutSnapshot{
+		{Count: 1, Snapshot: make([]byte, 1<<10), Pieces: pieces[:30]},
+		{Count: 2, Over: 1, Snapshot: make([]byte, 4<<20), Pieces: pieces[30:]},
+	} {
+		if !w.put(x, p) {
+			t.Fatalf("snapshot of %d entries refused", p.Count)
+		}
 	}
 	if _, err := s.LoadPieces(t.Context(), wire.LoadPieces{Organization: x, Pieces: asked}); err != nil {
 		t.Errorf("pieces that fit: %v", err)
@@ -107,74 +109,6 @@ func testLoadBounds(t *testing.T, open Opener) {
 	o := must(s.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: x, MaxBytes: 1 << 31}))(t)
 	if len(o.Snapshot) != 4<<20 || o.From != 2 || len(o.Entries) != 1 {
 		t.Errorf("opened with a snapshot of %d bytes, %d entries from %d", len(o.Snapshot), len(o.Entries), o.From)
-	}
-}
-
-func testSnapshots(t *testing.T, open Opener) {
-	s, reopen := open(t)
-	w := newWriter(t, s)
-	x, y := id(10), id(11)
-	w.fill(x, 10, 20)
-	w.fill(y, 10, 20)
-	piece := func(n int) []byte { return fmt.Appendf(nil, "piece %d", n) }
-	hash := func(n int) wire.Hash { return sha256.Sum256(piece(n)) }
-	put := func(count uint64, text string, pieces []int, drop []int) error {
-		p := wire.PutSnapshot{Organization: x, Count: count, Snapshot: []byte(text)}
-		for _, n := range pieces {
-			p.Pieces = append(p.Pieces, piece(n))
-		}
-		for _, n := range drop {
-			p.Drop = append(p.Drop, hash(n))
-		}
-		return s.PutSnapshot(t.Context(), p)
-	}
-	check := func(from uint64, text string, there ...int) {
-		t.Helper()
-		o := must(s.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: x, MaxBytes: 1 << 20}))(t)
-		if o.From != from || string(o.Snapshot) != text || uint64(len(o.Entries)) != 10-from || o.Count != 10 {
-			t.Fatalf("snapshot %q from %d with %d entries", o.Snapshot, o.From, len(o.Entries))
-		}
-		if from < 10 && !bytes.Equal(o.Entries[0], w.ledgers[x][from].Sealed) {
-			t.Fatal("the first entry is another one")
-		}
-		have := map[int]bool{}
-		for _, n := range there {
-			have[n] = true
-		}
-		ask := wire.LoadPieces{Organization: x}
-		for n := range 6 {
-			ask.Pieces = append(ask.Pieces, hash(n))
-		}
-		for n, p := range must(s.LoadPieces(t.Context(), ask))(t).Pieces {
-			if have[n] && !bytes.Equal(p, piece(n)) || !have[n] && len(p) != 0 {
-				t.Fatalf("piece %d is %q", n, p)
-			}
-		}
-	}
-	try := func(want error, got error) {
-		t.Helper()
-		if !errors.Is(got, want) {
-			t.Fatalf("got %v, want %v", got, want)
-		}
-	}
-	check(0, "")
-	try(nil, put(4, "four", []int{0, 1, 2}, nil))
-	check(4, "four", 0, 1, 2)
-	try(store.ErrOld, put(3, "three", []int{3}, []int{0}))
-	try(store.ErrOld, put(4, "other four", []int{3}, []int{0}))
-	try(nil, put(4, "four", []int{0, 1, 2}, nil))
-	check(4, "four", 0, 1, 2)
-	try(nil, put(7, "seven", []int{1, 3}, []int{0, 1, 5}))
-	check(7, "seven", 1, 2, 3)
-	s = reopen()
-	try(nil, put(10, "ten", nil, []int{2}))
-	check(10, "ten", 1, 3)
-	of := must(s.LoadPieces(t.Context(), wire.LoadPieces{Organization: y, Pieces: []wire.Hash{hash(1)}}))(t)
-	if len(of.Pieces) != 1 || len(of.Pieces[0]) != 0 {
-		t.Fatal("one organization's piece was given for another")
-	}
-	if o := must(s.LoadOrganization(t.Context(), wire.LoadOrganization{Organization: y}))(t); len(o.Snapshot) != 0 {
-		t.Fatal("one organization's snapshot was given for another")
 	}
 }
 
