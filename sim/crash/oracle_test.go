@@ -30,7 +30,6 @@ type holdings struct {
 // expected is what an organization must have, as the ledgers tell it.
 type expected struct {
 	wallets, users map[string]string
-	untold         map[string]string // names of users whose last renaming is not acknowledged
 }
 
 // judge holds what was observed against the ledgers and returns what is wrong.
