@@ -105,15 +105,13 @@ func acknowledgeAnother(f *field, v *victim, r *rand.Rand) outcome {
 		}
 		return wire.Stored{Number: n, Verdict: wire.VerdictStored}, nil, true
 	})
-	late := f.alarms()["alarm_late"]
+	before := f.alarms()
 	c, name := f.naming(v, r)
 	a, _ := f.decided(c)
 	if a.status == 200 {
 		return judged(false, f.head(v) == count, "answered though nothing is stored")
 	}
-	for end := time.Now().Add(patience); f.alarms()["alarm_late"] == late && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	f.risen("alarm_late", before)
 	f.good(f.twin(v))
 	once := f.kept(v, c, name, count)
 	return judged(bare(a) && once, false, "%d %.200s", a.status, a.text)

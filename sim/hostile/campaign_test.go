@@ -65,9 +65,11 @@ func (f *field) campaign(t *testing.T, a *attack) (counted uint64) {
 		v := f.victims[i%len(f.victims)]
 		before := f.alarms()
 		out := a.strike(f, v, r)
-		after := f.alarms()
+		after := out.after
 		if out.before != nil {
-			before, after = out.before, out.after
+			before = out.before
+		} else {
+			after = f.risen(a.counter, before)
 		}
 		counted += after[a.counter] - before[a.counter]
 		if !out.refused || out.believed {

@@ -442,6 +442,17 @@ func (f *field) provoke(v *victim, call func() answer) answer {
 // alarms are the enclave's counters, by name.
 func (f *field) alarms() map[string]uint64 { return f.rig.Counters() }
 
+// risen are the counters once the one named is above what it was: a connection
+// that is cut is counted just after those who waited on it were told.
+func (f *field) risen(counter string, before map[string]uint64) map[string]uint64 {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		now := f.alarms()
+		if counter == "" || now[counter] > before[counter] || time.Now().After(end) {
+			return now
+		}
+	}
+}
+
 // snapshotAt waits for the organization's snapshot that covers count entries.
 func (f *field) snapshotAt(v *victim, count uint64) wire.Organization {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

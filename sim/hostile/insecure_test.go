@@ -26,6 +26,7 @@ func TestWithoutChecks(t *testing.T) {
 	skip(t, []string{"name"}, true)
 	nameless := newGround(t) // sealed under no names
 	skip(t, []string{"name"}, false)
+	t.Log("seed 1, 2; at most", tries, "tries of each attack")
 	made, left := 0, 0
 	for _, gr := range groups {
 		for i := range gr.attacks {
