@@ -25,14 +25,9 @@ const entryPrefix = 4 + 32
 func sealEntry(l *Ledger, k *seal.Key, keyID uint32, id org.ID, seq uint64, root wire.Hash, plain []byte) ([]byte, error) {
 	n := l.name(seal.KindEntry, id, keyID)
 	n.Place, n.Root = seq, root
-	sealed, err := k.Seal(l.cfg.Rand, n, plain)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]byte, 0, entryPrefix+len(sealed))
+	out := make([]byte, 0, entryPrefix+len(plain)+seal.Overhead)
 	out = binary.BigEndian.AppendUint32(out, keyID)
-	out = append(out, root[:]...)
-	return append(out, sealed...), nil
+	return k.Append(append(out, root[:]...), l.cfg.Rand, n, plain)
 }
 
 // openEntry opens a stored entry of organization id at seq. With root it must

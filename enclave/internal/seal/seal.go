@@ -116,12 +116,17 @@ func Derive(secret []byte, purpose string) (*Key, error) {
 
 // Seal encrypts plain under its name.
 func (k *Key) Seal(rand io.Reader, n Name, plain []byte) ([]byte, error) {
-	out := make([]byte, 12, 12+len(plain)+16)
-	if _, err := io.ReadFull(rand, out); err != nil {
+	return k.Append(make([]byte, 0, len(plain)+Overhead), rand, n, plain)
+}
+
+// Append is Seal behind what stands in dst, which it returns extended.
+func (k *Key) Append(dst []byte, rand io.Reader, n Name, plain []byte) ([]byte, error) {
+	var nonce [12]byte
+	if _, err := io.ReadFull(rand, nonce[:]); err != nil {
 		return nil, fmt.Errorf("drawing a nonce: %w", err)
 	}
 	var ad [nameSize]byte
-	return k.aead.Seal(out, out[:12], plain, n.append(ad[:0])), nil
+	return k.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, n.append(ad[:0])), nil
 }
 
 // ErrOpen is all that is said of a record that does not open.
