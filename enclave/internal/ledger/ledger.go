@@ -85,11 +85,11 @@ const (
 	DefaultStateBytes    = 1 << 30
 	DefaultUnstoredBytes = 32 << 20
 	DefaultWindowMarks   = 8 << 20
-	DefaultSnapshotEvery = 1024
+	DefaultSnapshotEvery = 4096
 	DefaultLease         = 2 * time.Second
 	MaxReplay            = 10_000
 
-	snapshotBytes = 4 << 20
+	snapshotBytes = 24 << 20
 	loadBytes     = 4 << 20
 	maxLoads      = 32               // organizations brought in at a time; each may hold a frame
 	askTimeout    = 30 * time.Second // one question to the host that no request's deadline bounds
