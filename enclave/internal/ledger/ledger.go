@@ -77,6 +77,7 @@ type Limits struct {
 	UnstoredBytes int64 // sealed and not yet confirmed
 	WindowMarks   int   // fingerprints of one organization
 	SnapshotEvery int   // entries between snapshots of an organization
+	SnapshotBytes int   // or their sealed bytes, whichever comes first
 	Lease         time.Duration
 }
 
@@ -87,12 +88,12 @@ const (
 	DefaultWindowMarks   = 8 << 20
 	DefaultSnapshotEvery = 4096
 	DefaultLease         = 2 * time.Second
+	DefaultSnapshotBytes = 24 << 20
 	MaxReplay            = 10_000
 
-	snapshotBytes = 24 << 20
-	loadBytes     = 4 << 20
-	maxLoads      = 32               // organizations brought in at a time; each may hold a frame
-	askTimeout    = 30 * time.Second // one question to the host that no request's deadline bounds
+	loadBytes  = 4 << 20
+	maxLoads   = 32               // organizations brought in at a time; each may hold a frame
+	askTimeout = 30 * time.Second // one question to the host that no request's deadline bounds
 
 	// maxAddition bounds what goes into one batch together, so that a batch
 	// fits into a frame with its header.
@@ -161,6 +162,9 @@ func New(cfg Config) *Ledger {
 	}
 	if l.SnapshotEvery == 0 {
 		l.SnapshotEvery = DefaultSnapshotEvery
+	}
+	if l.SnapshotBytes == 0 {
+		l.SnapshotBytes = DefaultSnapshotBytes
 	}
 	if l.Lease == 0 {
 		l.Lease = DefaultLease

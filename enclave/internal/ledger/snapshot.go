@@ -37,7 +37,7 @@ const (
 // they have been brought in.
 func (o *organization) maybeShoot() {
 	l := o.l
-	if o.shooting || o.fetching || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < snapshotBytes) {
+	if o.shooting || o.fetching || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
 		return
 	}
 	m := o.tryShoot()

@@ -62,7 +62,7 @@ func TestPiecesTravelAhead(t *testing.T) {
 		}
 		return done, nil
 	}})
-	r := start(t, s, every(1<<20)) // by size alone
+	r := start(t, s, func(c *ledger.Config) { c.Limits.SnapshotEvery, c.Limits.SnapshotBytes = 1<<20, 4<<20 }) // by size alone
 	r.found(orgID(1))
 	for i := range 4 {
 		r.children(orgID(1), 30*i, 30)
