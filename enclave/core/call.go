@@ -115,6 +115,11 @@ func (c *Core) verify(call *wire.Call) (*stamp.Caller, error) {
 	return c.stamps.Verify(head, call.Body)
 }
 
+// away tells that the host did not answer: a loss, and no fault of the enclave.
+func away(err error) bool {
+	return errors.Is(err, wire.ErrClosed) || errors.Is(err, wire.ErrBusy) || errors.Is(err, errNoHost) || errors.Is(err, errHostFailed)
+}
+
 // refuse turns an error into what the user may read.
 func (c *Core) refuse(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
@@ -123,7 +128,7 @@ func (c *Core) refuse(err error) (status uint16, body []byte) {
 	case f != nil:
 	case errors.As(err, &breach):
 		f = fault.New(fault.Unavailable, "the store gave an answer that is not believed")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), away(err):
 		f = ledger.ErrBusy
 	default:
 		ref := fmt.Sprintf("%x-%d", c.cfg.Clock.Now().Unix(), c.refs.Add(1))
