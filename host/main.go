@@ -46,7 +46,7 @@ type world struct {
 }
 
 // spareBytes is how much garbage a host may gather before it is collected.
-const spareBytes = 16 << 20
+const spareBytes = 12 << 20
 
 func main() {
 	collector.Spare(spareBytes)

@@ -128,7 +128,7 @@ const (
 
 // SpareBytes is how much garbage the process of an enclave may gather before it
 // is collected; its main hands it to collector.Spare.
-const SpareBytes = 24 << 20
+const SpareBytes = 20 << 20
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
