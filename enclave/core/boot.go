@@ -389,9 +389,11 @@ const (
 	maxAhead = 5 * time.Minute
 )
 
+var errTime = fault.Named(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
+
 func live(nowMs, stampedMs uint64) error {
 	if stampedMs+uint64(maxAge.Milliseconds()) <= nowMs || stampedMs > nowMs+uint64(maxAhead.Milliseconds()) {
-		return fault.Named(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
+		return errTime
 	}
 	return nil
 }

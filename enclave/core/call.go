@@ -55,9 +55,6 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	defer cancel()
 	p := &phases{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
 	a, err := c.door(ctx, call, p)
-	if err != nil {
-		a.status = 0
-	}
 	// No reply of any kind leaves before all that it could have seen is stored.
 	// The lease is looked at again behind the reading: without one a newer boot
 	// may have decided meanwhile.

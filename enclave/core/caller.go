@@ -12,8 +12,8 @@ import (
 
 // caller is a verified stamp with the user whose it is in the newest state.
 type caller struct {
-	user   *org.User
-	parent bool // a user of the parent, who may read and not write
+	user *org.User
+	home *org.Organization // the parent, for a user of it, who may read and not write
 }
 
 // stranger says that an organization does not know a key. parent is where else
@@ -69,13 +69,14 @@ func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *stamp.
 	if s.parent.Zero() {
 		return nil, 0, unknownKey(id, who)
 	}
-	err = c.serve.ledger.Turn(ctx, s.parent, func(t *ledger.Turn) error {
+	err = c.serve.ledger.Turn(ctx, s.parent, func(t *ledger.Turn) (err error) {
 		batch = t.Batch()
-		var err error
-		if u, err = c.authenticate(org.Begin(t.ID(), t.State, c.now()), who); err == nil {
-			u.parent = true
-			t.Renew()
+		tx := org.Begin(t.ID(), t.State, c.now())
+		if u, err = c.authenticate(tx, who); err != nil {
+			return err
 		}
+		t.Renew()
+		u.home, err = tx.Organization()
 		return err
 	})
 	if errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization) {

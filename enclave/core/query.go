@@ -97,12 +97,8 @@ func (r *reading) admit(ctx context.Context, op string) error {
 	if err != nil {
 		return err
 	}
-	r.user = who.user
-	return r.c.serve.ledger.Turn(ctx, s.parent, func(t *ledger.Turn) (err error) {
-		r.see(t.Batch())
-		r.home, err = org.Begin(t.ID(), t.State, 0).Organization()
-		return err
-	})
+	r.user, r.home = who.user, who.home
+	return nil
 }
 
 func (r *reading) see(batch uint64) { r.batch = max(r.batch, batch) }

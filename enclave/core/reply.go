@@ -11,8 +11,8 @@ import (
 type claim = activity.Claim
 
 // activityReply writes {"activity":…} from an entry, as a member of the
-// organization or, with parent, a reader from above sees it.
-func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, parent bool, v *activity.Version, in *activity.Intent) []byte {
+// organization sees it.
+func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) []byte {
 	view := activity.ActivityView{Users: func(u org.ID) *org.User {
 		rec, err := tx.User(u)
 		if err != nil {
@@ -23,7 +23,7 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, pa
 	if in != nil {
 		view.Intent = v.AppendIntent(make([]byte, 0, 512), in)
 	}
-	if rec, err := tx.Organization(); err == nil && !parent {
+	if rec, err := tx.Organization(); err == nil {
 		view.CanApprove, view.CanReject = activity.Votable(rec, e, who)
 	}
 	// Room for all of it at once: body, intent and proofs each stand in it.
@@ -37,11 +37,11 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, pa
 
 // render answers with an old entry. The users in it are shown as they are now, so
 // the answer waits for what they are now to be stored.
-func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User, parent bool) (a answer, err error) {
+func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User) (a answer, err error) {
 	a.status = 200
 	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
 		a.batch = t.Batch()
-		a.body = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, parent, nil, nil)
+		a.body = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, nil, nil)
 		return nil
 	})
 	return a, err

@@ -127,13 +127,13 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 	if e == nil || e.Fingerprint != org.Hash(r.caller.Fingerprint()) {
 		// Nothing starts at or below the floor, so a host that hides an entry
 		// gets a refusal and no second activity.
-		return a, fault.Named(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
+		return a, errTime
 	}
 	if e.Refused != 0 {
 		a.status, a.body = int(e.Refused), e.Failure
 		return a, nil
 	}
-	return r.c.render(ctx, r.sub.Organization, e, f.who.user, f.who.parent)
+	return r.c.render(ctx, r.sub.Organization, e, f.who.user)
 }
 
 // decide asks the policies and, if they grant it, runs the activity. What comes
@@ -208,7 +208,7 @@ func (r *request) commit(t *ledger.Turn, tx *org.Tx, who *caller, e *org.Entry, 
 	if e.Refused != 0 {
 		a.status, a.body = int(e.Refused), e.Failure
 	} else {
-		a.body = r.c.activityReply(e, t.ID(), org.Begin(t.ID(), t.State, e.TimeMs), who.user.ID, false, r.version, r.intent)
+		a.body = r.c.activityReply(e, t.ID(), org.Begin(t.ID(), t.State, e.TimeMs), who.user.ID, r.version, r.intent)
 	}
 	r.p.end(2)
 	return a, nil
