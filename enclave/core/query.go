@@ -69,7 +69,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		who, err := r.c.authenticate(tx, r.who)
 		if errors.As(err, &s) && op == "whoami" {
 			var berr error
-			if below, berr = tx.ChildrenOf(r.who.Curve(), r.who.PublicKey(), 2); berr != nil {
+			if below, berr = tx.ChildrenBy(org.ChildCredential, r.who.Curve()+":"+r.who.PublicKey(), nil, 2); berr != nil {
 				return berr
 			}
 		}

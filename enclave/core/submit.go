@@ -158,8 +158,11 @@ func (r *request) decide(t *ledger.Turn, tx *org.Tx, who *caller) (*org.Entry, [
 	for i, u := range rec.RootUsers {
 		root[i] = u
 	}
-	d := policy.Decide(policy.State{RootUsers: root, Threshold: rec.Threshold},
-		policy.Request{Organization: t.ID(), Activity: r.id, Kind: k.Name, Resource: k.Resource, Action: k.Action, Approvals: [][16]byte{who.user.ID}})
+	d, err := policy.Decide(policy.State{RootUsers: root, Threshold: rec.Threshold},
+		policy.Request{Organization: t.ID(), Activity: r.id, Kind: k.Name, Resource: k.Resource, Action: k.Action, Approvals: []policy.Approval{{User: who.user.ID}}})
+	if err != nil {
+		return nil, nil, err
+	}
 	e.Outcome = d.Outcome.String()
 	r.p.end(1)
 	if d.Outcome != policy.Allow {

@@ -37,17 +37,6 @@ const curveP256 APIKeyCurve = "API_KEY_CURVE_P256"
 // Valid tells whether c is a curve of the interface.
 func (c APIKeyCurve) Valid() bool { return apiKeyCurves[c].size != 0 }
 
-// CredentialCurve is the curve on which a credential of this type stamps, as
-// org.Tx.Credential takes it.
-func CredentialCurve(credentialType string) string {
-	for c, k := range apiKeyCurves {
-		if k.credential == credentialType {
-			return string(c)
-		}
-	}
-	return string(curveP256) // session keys of every kind
-}
-
 // APIKeyParamsV1 is an API key before there were curves.
 type APIKeyParamsV1 struct {
 	APIKeyName        string  `json:"apiKeyName" rule:"required,label_length,label"`
@@ -217,7 +206,7 @@ func evictable(ks []org.APIKey, nowMs uint64) int {
 	return oldest
 }
 
-func forget(tx *Tx, k *org.APIKey) { tx.DeleteCredential(CredentialCurve(k.Type), k.PublicKey) }
+func forget(tx *Tx, k *org.APIKey) { tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey) }
 
 // DeleteAPIKeys takes API keys away from a user.
 type DeleteAPIKeys struct {

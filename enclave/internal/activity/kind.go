@@ -15,6 +15,7 @@
 package activity
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -50,6 +51,9 @@ type Tx struct {
 	Keys     *keys.Cache[KeyID]
 	User     org.ID // who submitted
 	Activity org.ID
+	// Parent is the organization above a sub-organization, when the step holds it
+	// too. Nil in a top-level organization; use Above.
+	Parent *org.Tx
 	Grant    *policy.Grant // spent by signing
 	// WantsProofs asks that Claims be gathered.
 	WantsProofs bool
@@ -58,6 +62,23 @@ type Tx struct {
 	// own, on an empty state, with a Vault of its own and an id not used before.
 	// Nil where a step may not span organizations.
 	NewOrganization func() (*Tx, error)
+}
+
+// ErrNeedsParent asks that the activity be run again with Tx.Parent set: the
+// parent must be locked before its child, so it cannot be fetched half way.
+var ErrNeedsParent = errors.New("activity: the parent is needed")
+
+// Above returns the parent's records, nil in a top-level organization. The error
+// ErrNeedsParent must be handed up.
+func (t *Tx) Above() (*org.Tx, error) {
+	o, err := t.Organization()
+	if err != nil || o == nil || o.Parent.Zero() {
+		return nil, err
+	}
+	if t.Parent == nil {
+		return nil, ErrNeedsParent
+	}
+	return t.Parent, nil
 }
 
 // A Claim is what an app proof can say of an activity: one of its members is set.
@@ -89,8 +110,15 @@ type Kind struct {
 	Resource string // policy resource, such as WALLET
 	Action   string // policy action, such as CREATE
 
+	// RootQuorum tells that no policy can grant the kind.
+	RootQuorum bool
+
 	versions []*Version
 	run      func(*Tx, any) (any, error)
+	params   func(any) policy.Value
+	facts    func(*org.Tx, any) (policy.Facts, error)
+	self     func(any) string
+	others   func(any) string
 }
 
 // Version is one activity type of a kind.
@@ -132,6 +160,9 @@ func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 // another Grant, any other is internal.
 func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	r, err := v.Kind.run(tx, in.newest)
+	if err == nil {
+		err = tx.link()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +218,39 @@ func kind[I, R any](name, resource, action string, run func(*Tx, *I) (*R, error)
 		})
 		strictjson.Prepare(reflect.New(o.intent).Interface(), reflect.New(o.result).Interface())
 	}
+	return k
+}
+
+// rootQuorum declares that only the root quorum decides about the kind.
+func (k *Kind) rootQuorum() *Kind {
+	k.RootQuorum = true
+	return k
+}
+
+// showing declares activity.params of the kind, a policy.Struct with the members
+// that policies may read.
+func showing[I any](k *Kind, params func(*I) policy.Value) *Kind {
+	k.params = func(in any) policy.Value { return params(in.(*I)) }
+	return k
+}
+
+// reading declares the roots that policies may read of what the kind is about:
+// wallet, wallet_account, private_key and so on. What does not exist has no root.
+func reading[I any](k *Kind, facts func(*org.Tx, *I) (policy.Facts, error)) *Kind {
+	k.facts = func(tx *org.Tx, in any) (policy.Facts, error) { return facts(tx, in.(*I)) }
+	return k
+}
+
+// ownAllowed declares that users may do this to themselves unless a policy says
+// something: user answers the id that the intent names.
+func ownAllowed[I any](k *Kind, user func(*I) string) *Kind {
+	k.self = func(in any) string { return user(in.(*I)) }
+	return k
+}
+
+// ownOnly declares that the intent must name the caller's own user, whoever asks.
+func ownOnly[I any](k *Kind, user func(*I) string) *Kind {
+	k.others = func(in any) string { return user(in.(*I)) }
 	return k
 }
 

@@ -317,10 +317,15 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 		return nil, err
 	}
 	tx.Claims = append(tx.Claims, sub.Claims...)
-	if err := tx.PutChild(&org.Child{ID: sub.ID, Name: o.Name, CreatedMs: tx.NowMs}); err != nil {
+	c := &org.Child{ID: sub.ID, Name: o.Name, CreatedMs: o.CreatedMs}
+	if err := tx.PutChild(c); err != nil {
 		return nil, err
 	}
-	if err := linkCredentials(tx, sub); err != nil {
+	if err := tx.PutChildKey(org.ChildName, o.Name, c, org.ID{}); err != nil {
+		return nil, err
+	}
+	sub.Parent = tx.Tx
+	if err := sub.link(); err != nil {
 		return nil, err
 	}
 	p := *parent
@@ -353,22 +358,4 @@ func fillOrganization(sub *Tx, in *CreateSubOrganization) (*SubOrganization, *or
 	}
 	r.privateKeys, err = addPrivateKeys(sub, in.privateKeys)
 	return r, o, err
-}
-
-// linkCredentials notes in the parent who can stamp in its new organization.
-func linkCredentials(tx, sub *Tx) error {
-	var bad error
-	err := sub.EachUser(func(u *org.User) bool {
-		for i := range u.APIKeys {
-			k := &u.APIKeys[i]
-			if bad = tx.PutChildCredential(CredentialCurve(k.Type), k.PublicKey, sub.ID); bad != nil {
-				return false
-			}
-		}
-		return true
-	})
-	if err == nil {
-		err = bad
-	}
-	return err
 }

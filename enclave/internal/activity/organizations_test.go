@@ -46,7 +46,7 @@ func TestCreateSubOrganization(t *testing.T) {
 	if parent.Children != 1 || parent.Wallets != 0 || parent.Users != 1 || child == nil || child.Name != "Sub" || child.CreatedMs != start {
 		t.Errorf("%+v %+v", parent, child)
 	}
-	ids, err := w.tx().ChildrenOf("API_KEY_CURVE_SECP256K1", key, 10)
+	ids, err := w.tx().ChildrenBy(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+key, nil, 10)
 	w.must(err)
 	if len(ids) != 1 || ids[0] != sub.id {
 		t.Errorf("%v", ids)

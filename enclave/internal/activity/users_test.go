@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -238,12 +237,12 @@ func TestDeleteAPIKeys(t *testing.T) {
 	w.run("DELETE_API_KEYS", object{"userId": ids[0], "apiKeyIds": []any{bob.APIKeys[0].ID.String()}})
 }
 
-func TestCredentialCurve(t *testing.T) {
+func TestKeyCurve(t *testing.T) {
 	for typ, want := range map[string]string{
 		"CREDENTIAL_TYPE_API_KEY_P256": "API_KEY_CURVE_P256", "CREDENTIAL_TYPE_API_KEY_SECP256K1": "API_KEY_CURVE_SECP256K1",
 		"CREDENTIAL_TYPE_API_KEY_ED25519": "API_KEY_CURVE_ED25519", "CREDENTIAL_TYPE_LOGIN": "API_KEY_CURVE_P256",
 	} {
-		if got := activity.CredentialCurve(typ); got != want {
+		if got := org.KeyCurve(typ); got != want {
 			t.Errorf("%s: %s", typ, got)
 		}
 	}

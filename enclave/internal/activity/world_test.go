@@ -74,6 +74,7 @@ type world struct {
 	now   uint64
 	user  org.ID
 	root  string // the root user's id
+	above *world // of a sub-organization
 	subs  map[org.ID]*world
 	last  *activity.Tx // of the last run
 }
@@ -125,7 +126,8 @@ func (w *world) tx() *org.Tx { return org.Begin(w.id, w.state, w.now) }
 
 // grant is a decision of the policies for one activity's action.
 func (w *world) grant(action string, activityID org.ID) *policy.Grant {
-	d := policy.Decide(policy.State{RootUsers: [][16]byte{w.user}, Threshold: 1}, policy.Request{Organization: w.id, Activity: activityID, Action: action, Approvals: [][16]byte{w.user}})
+	d, err := policy.Decide(policy.State{RootUsers: [][16]byte{w.user}, Threshold: 1}, policy.Request{Organization: w.id, Activity: activityID, Action: action, Approvals: []policy.Approval{{User: w.user}}})
+	w.must(err)
 	return d.Grant
 }
 
@@ -147,9 +149,12 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	var sub *world
 	var subTx *activity.Tx
 	tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: w.newID(), WantsProofs: true}
+	if w.above != nil {
+		tx.Parent = w.above.tx()
+	}
 	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}}
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w}
 		sub.empty()
 		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
 		return subTx, nil
@@ -165,6 +170,11 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	ws, err := tx.Writes()
 	w.must(err)
 	w.state.Apply(ws)
+	if tx.Parent != nil {
+		ws, err := tx.Parent.Writes()
+		w.must(err)
+		w.above.state.Apply(ws)
+	}
 	if subTx != nil {
 		ws, err := subTx.Writes()
 		w.must(err)

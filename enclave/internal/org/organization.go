@@ -15,6 +15,14 @@ type Organization struct {
 	Children    uint64 `cbor:"11,keyasint"` // sub-organizations
 	// Features by name (FEATURE_NAME_…) with their values.
 	Features map[string]string `cbor:"12,keyasint,omitempty"`
+	// Deleted organizations answer nobody; their tip stays.
+	Deleted     bool   `cbor:"13,keyasint,omitempty"`
+	Policies    uint32 `cbor:"14,keyasint,omitempty"`
+	Tags        uint32 `cbor:"15,keyasint,omitempty"` // of both kinds
+	Invitations uint32 `cbor:"16,keyasint,omitempty"`
+	Pending     uint32 `cbor:"17,keyasint,omitempty"` // activities that wait
+	Interfaces  uint32 `cbor:"18,keyasint,omitempty"`
+	Profiles    uint32 `cbor:"19,keyasint,omitempty"`
 }
 
 // Root tells whether user is a member of the root quorum.
@@ -35,28 +43,16 @@ func (t *Tx) Organization() (*Organization, error) { return get[Organization](t,
 // PutOrganization replaces it.
 func (t *Tx) PutOrganization(o *Organization) error { return put(t, organizationKey, o) }
 
-// Child is what a parent keeps of a sub-organization.
-type Child struct {
-	ID        ID     `cbor:"1,keyasint"`
-	Name      string `cbor:"2,keyasint"`
-	CreatedMs uint64 `cbor:"3,keyasint"`
-}
-
-// PutChild records a sub-organization under its parent.
-func (t *Tx) PutChild(c *Child) error { return put(t, key(collectionChildren, raw(c.ID)), c) }
-
-// Child returns what the parent keeps of sub-organization id, or nil.
-func (t *Tx) Child(id ID) (*Child, error) {
-	return get[Child](t, key(collectionChildren, raw(id)))
-}
-
 // What a unique name is of.
 const (
 	NameUser       = 'u'
 	NameWallet     = 'w'
 	NamePrivateKey = 'p'
-	NameTag        = 't'
+	NameUserTag    = 't'
+	NameKeyTag     = 'k'
 	NamePolicy     = 'l'
+	NameProfile    = 's'
+	NameInterface  = 'i'
 )
 
 type nameRecord struct {

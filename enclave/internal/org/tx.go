@@ -20,13 +20,24 @@ const (
 	collectionNames        Collection = 'D' // what, name: id; keeps names unique
 	collectionWallets      Collection = 'E' // wallet id
 	collectionPrivateKeys  Collection = 'F' // private key id
+	collectionTags         Collection = 'G' // tag id
+	collectionPolicies     Collection = 'H' // policy id
+	collectionInvitations  Collection = 'I' // invitation id
+	collectionProfiles     Collection = 'J' // session profile id
+	collectionAllowlists   Collection = 'K' // public key, or nothing: the organization's
+	collectionPending      Collection = 'L' // fingerprint: an activity that waits
+	collectionPendingIDs   Collection = 'M' // activity id: its fingerprint
+	collectionCounters     Collection = 'N' // authenticator id: its signature counter
+	collectionInterfaces   Collection = 'O' // interface id; the text lies in parts
 
-	collectionLarge        Collection = 'a'
-	collectionAccounts     Collection = 'a' // wallet id, number
-	collectionAddresses    Collection = 'b' // hash of the address, what it belongs to
-	collectionPaths        Collection = 'c' // wallet id, hash of path, curve and format: number
-	collectionChildren     Collection = 'd' // sub-organization id
-	collectionChildrenKeys Collection = 'e' // hash of a credential, sub-organization id
+	collectionLarge         Collection = 'a'
+	collectionAccounts      Collection = 'a' // wallet id, number
+	collectionAddresses     Collection = 'b' // hash of the address, what it belongs to
+	collectionPaths         Collection = 'c' // wallet id, hash of path, curve and format: number
+	collectionChildren      Collection = 'd' // sub-organization id
+	collectionChildrenKeys  Collection = 'e' // what, hash of a value, time and id of a sub-organization
+	collectionChildrenOrder Collection = 'f' // time and id of a sub-organization
+	collectionParts         Collection = 'g' // interface id, number: part of its text
 )
 
 // Large tells whether the collection with this first byte lies in pieces that

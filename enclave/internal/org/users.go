@@ -2,11 +2,13 @@ package org
 
 import "crypto/sha256"
 
-// MaxUsers is how many users one organization may have.
+// Bounds of the interface.
 const (
 	MaxUsers           = 100
 	MaxLongLivedKeys   = 10 // API keys without expiry, for each user
 	MaxExpiringAPIKeys = 10 // with expiry; one more evicts the oldest
+	MaxAuthenticators  = 10 // for each user
+	MaxOauthProviders  = 10 // for each user
 )
 
 // User is a user with its credentials.
@@ -19,6 +21,63 @@ type User struct {
 	APIKeys   []APIKey `cbor:"6,keyasint,omitempty"`
 	CreatedMs uint64   `cbor:"7,keyasint"`
 	UpdatedMs uint64   `cbor:"8,keyasint"`
+
+	Authenticators []Authenticator `cbor:"9,keyasint,omitempty"`
+	OauthProviders []OauthProvider `cbor:"10,keyasint,omitempty"`
+	MFAPolicies    []MFAPolicy     `cbor:"11,keyasint,omitempty"` // ascending by Order
+	// EmailVerified and PhoneVerified tell that the address was shown to be the
+	// user's.
+	EmailVerified bool `cbor:"12,keyasint,omitempty"`
+	PhoneVerified bool `cbor:"13,keyasint,omitempty"`
+}
+
+// Authenticator is a passkey.
+type Authenticator struct {
+	ID           ID       `cbor:"1,keyasint"`
+	Name         string   `cbor:"2,keyasint"`
+	CredentialID []byte   `cbor:"3,keyasint"`
+	PublicKey    []byte   `cbor:"4,keyasint"` // COSE_Key
+	AAGUID       ID       `cbor:"5,keyasint"`
+	Attestation  string   `cbor:"6,keyasint"` // statement format, such as none
+	Transports   []string `cbor:"7,keyasint,omitempty"`
+	RPIDHash     Hash     `cbor:"8,keyasint"` // as registered; assertions must carry it
+	Origin       string   `cbor:"9,keyasint"` // as registered
+	CreatedMs    uint64   `cbor:"10,keyasint"`
+	UpdatedMs    uint64   `cbor:"11,keyasint"`
+}
+
+// OauthProvider is an identity at an OpenID provider.
+type OauthProvider struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Name      string `cbor:"2,keyasint"`
+	Issuer    string `cbor:"3,keyasint"`
+	Audience  string `cbor:"4,keyasint"`
+	Subject   string `cbor:"5,keyasint"`
+	CreatedMs uint64 `cbor:"6,keyasint"`
+	UpdatedMs uint64 `cbor:"7,keyasint"`
+}
+
+// MFAPolicy demands more than one factor of a user.
+type MFAPolicy struct {
+	ID        ID          `cbor:"1,keyasint"`
+	Name      string      `cbor:"2,keyasint"`
+	Condition string      `cbor:"3,keyasint"`
+	Required  []MFAMethod `cbor:"4,keyasint"` // all of them
+	Order     uint32      `cbor:"5,keyasint"`
+	Notes     string      `cbor:"6,keyasint,omitempty"`
+	CreatedMs uint64      `cbor:"7,keyasint"`
+	UpdatedMs uint64      `cbor:"8,keyasint"`
+}
+
+// MFAMethod is one step: any of its factors.
+type MFAMethod struct {
+	Any []Factor `cbor:"1,keyasint"`
+}
+
+// Factor is a way to prove who one is.
+type Factor struct {
+	Type string `cbor:"1,keyasint"`           // AUTHENTICATION_TYPE_…
+	ID   *ID    `cbor:"2,keyasint,omitempty"` // of one credential; nil: any of the type
 }
 
 // APIKey is a credential that stamps requests with a key pair.
@@ -31,6 +90,8 @@ type APIKey struct {
 	UpdatedMs uint64 `cbor:"6,keyasint"`
 	// ExpirationSeconds counts from CreatedMs; 0: long-lived.
 	ExpirationSeconds uint64 `cbor:"7,keyasint,omitempty"`
+	// Profile is the session profile that bounds the key, or zero.
+	Profile ID `cbor:"8,keyasint"`
 }
 
 // Expired tells whether the key is past its time at nowMs.
@@ -79,25 +140,27 @@ func credentialKey(curve, publicKey string) string {
 	return key(collectionCredentials, curve, ":", publicKey)
 }
 
-// PutChildCredential notes in a parent that a credential can stamp in a
-// sub-organization, so that a log-in can find it.
-func (t *Tx) PutChildCredential(curve, publicKey string, child ID) error {
-	return put(t, key(collectionChildrenKeys, hashed(curve+":"+publicKey), raw(child)), &nameRecord{child})
+// PasskeyCurve is the curve under which Credential finds passkeys, by the
+// lower-case hex of their credential id.
+const PasskeyCurve = "WEBAUTHN"
+
+// Counter is a passkey's signature counter as last seen, 0 if it never counted.
+func (t *Tx) Counter(authenticator ID) (uint32, error) {
+	r, err := get[numberRecord](t, key(collectionCounters, raw(authenticator)))
+	if r == nil {
+		return 0, err
+	}
+	return uint32(r.No), nil
 }
 
-// ChildrenOf returns up to limit sub-organizations in which a credential can stamp.
-func (t *Tx) ChildrenOf(curve, publicKey string, limit int) ([]ID, error) {
-	var ids []ID
-	err := list(t, key(collectionChildrenKeys, hashed(curve+":"+publicKey)), "", func(_ string, r *nameRecord) bool {
-		ids = append(ids, r.ID)
-		return len(ids) < limit
-	})
-	return ids, err
-}
-
-// DeleteChildCredential undoes PutChildCredential.
-func (t *Tx) DeleteChildCredential(curve, publicKey string, child ID) {
-	t.del(key(collectionChildrenKeys, hashed(curve+":"+publicKey), raw(child)))
+// PutCounter remembers a passkey's signature counter; 0 forgets it.
+func (t *Tx) PutCounter(authenticator ID, n uint32) error {
+	k := key(collectionCounters, raw(authenticator))
+	if n == 0 {
+		t.del(k)
+		return nil
+	}
+	return put(t, k, &numberRecord{uint64(n)})
 }
 
 func hashed(s string) string {

@@ -36,6 +36,7 @@ type Account struct {
 	Name      string `cbor:"8,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"9,keyasint"`
 	UpdatedMs uint64 `cbor:"10,keyasint"`
+	Exported  bool   `cbor:"11,keyasint,omitempty"`
 }
 
 // ID is the account's UUID: the first ten bytes of the wallet's with the
@@ -155,6 +156,7 @@ type PrivateKey struct {
 	Imported  bool      `cbor:"9,keyasint,omitempty"`
 	CreatedMs uint64    `cbor:"10,keyasint"`
 	UpdatedMs uint64    `cbor:"11,keyasint"`
+	Disabled  bool      `cbor:"12,keyasint,omitempty"` // for good: it neither signs nor is exported
 }
 
 // Address is an address in one format.

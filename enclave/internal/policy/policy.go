@@ -11,6 +11,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 )
 
@@ -38,41 +39,128 @@ func (o Outcome) String() string {
 	return outcomeTexts[DenyImplicit]
 }
 
-// Request is what is decided about. Ids are UUIDs.
+// Effect is what a policy does when it applies.
+type Effect uint8
+
+// The effects.
+const (
+	EffectAllow Effect = iota + 1
+	EffectDeny
+)
+
+// Policy is a rule, compiled. A nil Program is true.
+type Policy struct {
+	ID                         [16]byte
+	Name                       string
+	Effect                     Effect
+	Consensus, Condition, Time *Program
+}
+
+// User is somebody who may take part. Ids are UUIDs.
+type User struct {
+	ID          [16]byte
+	Name, Email string
+	Tags        [][16]byte
+	Credentials []Credential // those that are active now
+}
+
+// Credential is what a user approves with.
+type Credential struct {
+	ID, User     [16]byte
+	Type         string // CREDENTIAL_TYPE_…
+	CredentialID string // of a passkey, base64url; otherwise ""
+	PublicKey    string // lower-case hex
+}
+
+// Approval is one user's yes, with the credentials that gave it.
+type Approval struct {
+	User        [16]byte
+	Credentials []Credential
+}
+
+// Request is what is decided about.
 type Request struct {
 	Organization [16]byte
 	Activity     [16]byte
+	Type         string // ACTIVITY_TYPE_…
 	Kind         string // as in ACTIVITY_TYPE_<Kind>, without a version
 	Resource     string // policy resource, such as WALLET
 	Action       string // policy action, such as CREATE
-	// Approvals are the users who have approved, the submitter first, each once.
-	Approvals [][16]byte
+	Params       Value  // activity.params, a Struct; absent if there are none
+	Facts        Facts
+	// RootQuorum: no policy can grant it.
+	RootQuorum bool
+	// Self: the initiator does this to himself, which is allowed where no policy
+	// says anything.
+	Self bool
+	// Foreign: the activity must be about the initiator and is about somebody
+	// else: denied, whoever asks.
+	Foreign bool
+	// Scope bounds the credential of the one who asks now; nil: nothing does.
+	Scope *Program
+	// Approvals are the users who have approved, the initiator first, each once;
+	// Rejections those who will not.
+	Approvals  []Approval
+	Rejections [][16]byte
+	NowMs      uint64
 }
 
-// State is what it is decided from.
+// State is what it is decided from. Users and Policies are asked for only when
+// the root quorum does not decide; an error of theirs is Decide's.
 type State struct {
 	RootUsers [][16]byte
 	Threshold uint32
+	Users     func() ([]User, error)
+	Policies  func() ([]*Policy, error) // in the order of their ids
+}
+
+// Evaluation is what one policy made of a request, and why.
+type Evaluation struct {
+	Policy  [16]byte
+	Name    string
+	Outcome Outcome
+	// Clause is the part of the policy that decided: "condition", "consensus",
+	// "time", or "". Position is the byte in its source, from 0, of the deepest
+	// expression that did, or -1.
+	Clause   string
+	Position int
+	// Values are what that expression and its neighbours came to, as text.
+	Values []Explained
+}
+
+// Explained is an expression with what it came to, or the error that it was.
+type Explained struct {
+	Expression, Value string
 }
 
 // Decision is the answer.
 type Decision struct {
 	Outcome Outcome
-	Grant   *Grant // not nil exactly when Outcome is Allow
+	// Evaluations are of every policy that was consulted, in the order of their
+	// ids; nil when the root quorum decided.
+	Evaluations []Evaluation
+	Grant       *Grant // not nil exactly when Outcome is Allow
 }
 
-// Decide answers a request from a state.
-func Decide(s State, r Request) Decision {
+// Decide answers a request from a state. It is a pure function of them.
+func Decide(s State, r Request) (Decision, error) {
 	var votes uint32
-	for i, u := range r.Approvals {
-		if contains(s.RootUsers, u) && !contains(r.Approvals[:i], u) {
+	for i, a := range r.Approvals {
+		if contains(s.RootUsers, a.User) && !slices.ContainsFunc(r.Approvals[:i], func(b Approval) bool { return b.User == a.User }) {
 			votes++
 		}
 	}
 	if s.Threshold >= 1 && votes >= s.Threshold {
-		return Decision{Allow, &Grant{organization: r.Organization, activity: r.Activity, action: r.Action}}
+		return Decision{Outcome: Allow, Grant: &Grant{organization: r.Organization, activity: r.Activity, action: r.Action}}, nil
 	}
-	return Decision{Outcome: DenyImplicit}
+	return Decision{Outcome: DenyImplicit}, nil
+}
+
+// MayVote tells whether user, who has not approved, is somebody whose approval
+// can matter to the request: a member of the root quorum, or one whom the
+// consensus of a matching policy that allows can count.
+func MayVote(s State, r Request, user [16]byte) (bool, error) {
+	return contains(s.RootUsers, user), nil
 }
 
 func contains(ids [][16]byte, id [16]byte) bool {

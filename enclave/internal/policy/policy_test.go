@@ -17,8 +17,16 @@ func ids(of string) (out [][16]byte) {
 }
 
 func decide(root string, threshold uint32, approvals, action string) policy.Decision {
-	return policy.Decide(policy.State{RootUsers: ids(root), Threshold: threshold},
-		policy.Request{Organization: [16]byte{1}, Activity: [16]byte{2}, Kind: "CREATE_WALLET", Resource: "WALLET", Action: action, Approvals: ids(approvals)})
+	var as []policy.Approval
+	for _, u := range ids(approvals) {
+		as = append(as, policy.Approval{User: u})
+	}
+	d, err := policy.Decide(policy.State{RootUsers: ids(root), Threshold: threshold},
+		policy.Request{Organization: [16]byte{1}, Activity: [16]byte{2}, Kind: "CREATE_WALLET", Resource: "WALLET", Action: action, Approvals: as})
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 func TestRootQuorum(t *testing.T) {
@@ -69,7 +77,7 @@ func TestZeroDecisionDenies(t *testing.T) {
 	if d.Outcome == policy.Allow || d.Grant != nil {
 		t.Fatal("the zero decision allows")
 	}
-	if d := policy.Decide(policy.State{}, policy.Request{}); d.Outcome != policy.DenyImplicit || d.Grant != nil {
+	if d, err := policy.Decide(policy.State{}, policy.Request{}); err != nil || d.Outcome != policy.DenyImplicit || d.Grant != nil {
 		t.Fatalf("nothing decided about nothing: %v", d.Outcome)
 	}
 }

@@ -1,0 +1,228 @@
+package org
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A parent keeps, in collections of its own state, its sub-organizations in the
+// order in which they were made, and by what one may look for them. They lie in
+// pieces that prove absence too, so what is read here is complete: no host can
+// hide a second holder of an identity.
+
+// Child is what a parent keeps of a sub-organization.
+type Child struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Name      string `cbor:"2,keyasint"`
+	CreatedMs uint64 `cbor:"3,keyasint"`
+}
+
+type none struct{}
+
+// PutChild records a sub-organization under its parent.
+func (t *Tx) PutChild(c *Child) error {
+	if err := put(t, key(collectionChildrenOrder, be(c.CreatedMs), raw(c.ID)), &none{}); err != nil {
+		return err
+	}
+	return put(t, key(collectionChildren, raw(c.ID)), c)
+}
+
+// DeleteChild forgets a sub-organization. By what it could be found is deleted
+// apart.
+func (t *Tx) DeleteChild(c *Child) {
+	t.del(key(collectionChildrenOrder, be(c.CreatedMs), raw(c.ID)))
+	t.del(key(collectionChildren, raw(c.ID)))
+}
+
+// Child returns what the parent keeps of sub-organization id, or nil.
+func (t *Tx) Child(id ID) (*Child, error) {
+	return get[Child](t, key(collectionChildren, raw(id)))
+}
+
+// By what sub-organizations are found in their parent.
+const (
+	ChildCredential    = 'c' // curve, a colon, public key or hex credential id
+	ChildEmail         = 'e'
+	ChildPhone         = 'p'
+	ChildVerifiedEmail = 'E'
+	ChildVerifiedPhone = 'P'
+	ChildIdentity      = 'o' // IdentityText
+	ChildName          = 'n'
+)
+
+// IdentityText is the value under which an OpenID identity is found.
+func IdentityText(issuer, subject, audience string) string {
+	return string(append(append(append(lengthed(nil, issuer), lengthed(nil, subject)...), lengthed(nil, audience)...), 0))
+}
+
+func lengthed(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+}
+
+func childKey(what byte, value string, c *Child, holder ID) string {
+	return key(collectionChildrenKeys, string(what), hashed(value), be(c.CreatedMs), raw(c.ID), raw(holder))
+}
+
+// PutChildKey makes a sub-organization findable by a value that holder, one of
+// its users, has; of its name the holder is the zero ID.
+func (t *Tx) PutChildKey(what byte, value string, c *Child, holder ID) error {
+	return put(t, childKey(what, value, c, holder), &none{})
+}
+
+// DeleteChildKey undoes PutChildKey.
+func (t *Tx) DeleteChildKey(what byte, value string, c *Child, holder ID) {
+	t.del(childKey(what, value, c, holder))
+}
+
+// ChildrenBy returns up to limit sub-organizations that have a value, each once,
+// in the order of their making, those behind after; after nil: from the first.
+func (t *Tx) ChildrenBy(what byte, value string, after *Child, limit int) ([]ID, error) {
+	return t.children(key(collectionChildrenKeys, string(what), hashed(value)), after, limit)
+}
+
+// Children returns up to limit sub-organizations in the order of their making,
+// those behind after; after nil: from the first.
+func (t *Tx) Children(after *Child, limit int) ([]ID, error) {
+	return t.children(string([]byte{byte(collectionChildrenOrder)}), after, limit)
+}
+
+func (t *Tx) children(prefix string, after *Child, limit int) ([]ID, error) {
+	from := ""
+	if after != nil {
+		// The first key behind all of after's.
+		from = prefix + be(after.CreatedMs) + raw(after.ID) + strings.Repeat("\xff", 17)
+	}
+	var ids []ID
+	if limit <= 0 {
+		return ids, nil
+	}
+	at := len(prefix) + 8
+	err := t.scan(prefix, from, func(k string, _ *slot) bool {
+		id := ID([]byte(k[at : at+16]))
+		if len(ids) > 0 && ids[len(ids)-1] == id {
+			return true
+		}
+		if len(ids) == limit {
+			return false
+		}
+		ids = append(ids, id)
+		return true
+	})
+	return ids, err
+}
+
+// LinkUser keeps findable what a user of sub-organization c can be found by:
+// contacts, identities, long-lived keys and passkeys. Before and after are the
+// user's records, nil where there is none.
+func (t *Tx) LinkUser(c *Child, before, after *User) error {
+	was, is := foundBy(before), foundBy(after)
+	for _, f := range inOrder(was) {
+		if !is[f] {
+			t.DeleteChildKey(f.what, f.value, c, before.ID)
+		}
+	}
+	for _, f := range inOrder(is) {
+		if !was[f] {
+			if err := t.PutChildKey(f.what, f.value, c, after.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// LinkChanges tells whether LinkUser has anything to do.
+func LinkChanges(before, after *User) bool { return !maps.Equal(foundBy(before), foundBy(after)) }
+
+type finder struct {
+	what  byte
+	value string
+}
+
+// foundBy are the ways to find a user. Keys that expire are not among them: they
+// come and go with every session.
+func foundBy(u *User) map[finder]bool {
+	m := map[finder]bool{}
+	if u == nil {
+		return m
+	}
+	if u.Email != "" {
+		m[finder{ChildEmail, strings.ToLower(u.Email)}] = true
+		if u.EmailVerified {
+			m[finder{ChildVerifiedEmail, strings.ToLower(u.Email)}] = true
+		}
+	}
+	if u.Phone != "" {
+		m[finder{ChildPhone, u.Phone}] = true
+		if u.PhoneVerified {
+			m[finder{ChildVerifiedPhone, u.Phone}] = true
+		}
+	}
+	for i := range u.APIKeys {
+		if k := &u.APIKeys[i]; k.ExpirationSeconds == 0 {
+			m[finder{ChildCredential, KeyCurve(k.Type) + ":" + k.PublicKey}] = true
+		}
+	}
+	for i := range u.Authenticators {
+		m[finder{ChildCredential, PasskeyCurve + ":" + hex.EncodeToString(u.Authenticators[i].CredentialID)}] = true
+	}
+	for i := range u.OauthProviders {
+		p := &u.OauthProviders[i]
+		m[finder{ChildIdentity, IdentityText(p.Issuer, p.Subject, p.Audience)}] = true
+	}
+	return m
+}
+
+func inOrder(m map[finder]bool) []finder {
+	return slices.SortedFunc(maps.Keys(m), func(a, b finder) int {
+		return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.value, b.value))
+	})
+}
+
+// KeyCurve is the curve under which Credential finds an API or session key of
+// this CREDENTIAL_TYPE_….
+func KeyCurve(credentialType string) string {
+	switch credentialType {
+	case "CREDENTIAL_TYPE_API_KEY_SECP256K1":
+		return "API_KEY_CURVE_SECP256K1"
+	case "CREDENTIAL_TYPE_API_KEY_ED25519":
+		return "API_KEY_CURVE_ED25519"
+	}
+	return "API_KEY_CURVE_P256" // session keys of every kind
+}
+
+// ChangedUsers visits the users whose records this change touches, in the order
+// of their ids, as they were and as they will be; nil where there is none.
+func (t *Tx) ChangedUsers(visit func(before, after *User) error) error {
+	var ks []string
+	for _, k := range t.order {
+		if Collection(k[0]) == collectionUsers {
+			ks = append(ks, k)
+		}
+	}
+	slices.Sort(ks)
+	for _, k := range ks {
+		v, err := t.state.slot(k)
+		if err != nil {
+			return err
+		}
+		var before *User
+		if v != nil {
+			if before, err = decoded[User](v); err != nil {
+				return err
+			}
+		}
+		after, err := get[User](t, k)
+		if err != nil {
+			return err
+		}
+		if err := visit(before, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package org
+
+// Pending is an activity that waits: for votes, or for its initiator to prove
+// who he is. Body and messages stay in its entries.
+type Pending struct {
+	Activity    ID            `cbor:"1,keyasint"`
+	Fingerprint Hash          `cbor:"2,keyasint"`
+	Status      Status        `cbor:"3,keyasint"`
+	CreatedMs   uint64        `cbor:"4,keyasint"`
+	Last        uint64        `cbor:"5,keyasint"` // seq of its newest entry
+	Votes       []PendingVote `cbor:"6,keyasint"`
+	Initiator   ID            `cbor:"7,keyasint"`
+}
+
+// PendingVote is one user's yes or no.
+type PendingVote struct {
+	User      ID     `cbor:"1,keyasint"`
+	Rejected  bool   `cbor:"2,keyasint,omitempty"`
+	CreatedMs uint64 `cbor:"3,keyasint"`
+	// Credentials are those with which the user has approved, the first first. They
+	// are kept as they were: one that is deleted later still counts.
+	Credentials []VoteCredential `cbor:"4,keyasint"`
+}
+
+// VoteCredential is a credential as policies see it.
+type VoteCredential struct {
+	ID           ID     `cbor:"1,keyasint"`
+	Type         string `cbor:"2,keyasint"`           // CREDENTIAL_TYPE_…
+	PublicKey    string `cbor:"3,keyasint"`           // lower-case hex
+	CredentialID string `cbor:"4,keyasint,omitempty"` // of a passkey, base64url
+}
+
+// PendingBy returns the waiting activity whose body has this fingerprint, or nil.
+func (t *Tx) PendingBy(fingerprint Hash) (*Pending, error) {
+	return get[Pending](t, key(collectionPending, string(fingerprint[:])))
+}
+
+// PendingActivity returns the waiting activity with this id, or nil.
+func (t *Tx) PendingActivity(id ID) (*Pending, error) {
+	r, err := get[hashRecord](t, key(collectionPendingIDs, raw(id)))
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return t.PendingBy(r.Hash)
+}
+
+type hashRecord struct {
+	Hash Hash `cbor:"1,keyasint"`
+}
+
+// PutPending stores p, which the caller counts.
+func (t *Tx) PutPending(p *Pending) error {
+	if err := put(t, key(collectionPendingIDs, raw(p.Activity)), &hashRecord{p.Fingerprint}); err != nil {
+		return err
+	}
+	return put(t, key(collectionPending, string(p.Fingerprint[:])), p)
+}
+
+// DeletePending removes p: its activity has ended.
+func (t *Tx) DeletePending(p *Pending) {
+	t.del(key(collectionPendingIDs, raw(p.Activity)))
+	t.del(key(collectionPending, string(p.Fingerprint[:])))
+}
+
+// EachPending visits the waiting activities in the order of their fingerprints.
+func (t *Tx) EachPending(visit func(*Pending) bool) error {
+	return list(t, string([]byte{byte(collectionPending)}), "", func(_ string, p *Pending) bool { return visit(p) })
+}
