@@ -50,6 +50,7 @@ var rules = map[Kind]rule{
 	KindLoadPieces:       {RoleLoads, SideEnclave, maxLookup, KindPieces, MaxFrame},
 	KindFind:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
 	KindPage:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
+	KindPageIndex:        {RoleLoads, SideEnclave, maxSmall, KindIndexRows, maxLookup},
 	KindLoadObject:       {RoleLoads, SideEnclave, maxSmall, KindObject, MaxObject + maxSmall},
 	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
 	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},

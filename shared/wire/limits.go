@@ -22,6 +22,8 @@ const (
 	MaxProof      = 64      // hashes in an inclusion proof
 	MaxFind       = 100     // entries in an answer to Find or Page
 	MaxPieces     = 64      // pieces asked for at once
+	MaxIndex      = 1 << 14 // changes of the index that come with one entry
+	MaxRows       = 256     // rows in an answer to PageIndex
 	MaxInFlight   = 1024    // requests unanswered on one connection
 	MaxWaiting    = 64 << 20
 

@@ -29,6 +29,8 @@ const (
 	KindProven           Kind = 38 // answer to Find and Page
 	KindLoadObject       Kind = 39
 	KindObject           Kind = 40
+	KindPageIndex        Kind = 41
+	KindIndexRows        Kind = 42
 
 	KindPutSnapshot Kind = 50 // RoleSnapshots
 	KindPutObject   Kind = 51
@@ -79,8 +81,8 @@ type Header struct {
 	Value string `cbor:"2,keyasint"`
 }
 
-// From is hearsay of the host about who called. It serves logs and rate
-// limits and no decision.
+// From is hearsay of the host about who called. It serves logs, rate limits and
+// an organization's IP allowlist, which can only keep out, and no other decision.
 type From struct {
 	Address string `cbor:"1,keyasint,omitempty"`
 	Origin  string `cbor:"2,keyasint,omitempty"`
@@ -106,6 +108,10 @@ type Reply struct {
 	Request Hash `cbor:"3,keyasint"`
 	// Phases are microseconds spent: stamp, decide, execute, store.
 	Phases []uint32 `cbor:"4,keyasint,omitempty"`
+	// Limit is how many requests a full bucket of the caller's holds, Remaining
+	// how many are left, of the bucket with the fewest. Limit 0: not counted.
+	Limit     uint32 `cbor:"5,keyasint,omitempty"`
+	Remaining uint32 `cbor:"6,keyasint,omitempty"`
 }
 
 // Own asks for the store, or extends or gives back what is owned. The store is
@@ -157,6 +163,19 @@ type Entry struct {
 	Prior uint64 `cbor:"8,keyasint,omitempty"`
 	// Blind are keyed hashes under which the entry's record can be found.
 	Blind []Hash `cbor:"9,keyasint,omitempty"`
+	// Index changes the rows of the host's index that lead to this organization.
+	// They are done in their order, in the transaction of the entry.
+	Index []IndexChange `cbor:"10,keyasint,omitempty"`
+}
+
+// An IndexChange puts or drops the row that leads from a key to the entry's
+// organization. Key is a keyed hash: the host learns which rows have one value
+// and not what it is. Rank orders the rows of a key and is the same in all of an
+// organization's. A row that is there may be put again, one that is not dropped.
+type IndexChange struct {
+	Key  Hash   `cbor:"1,keyasint"`
+	Rank uint64 `cbor:"2,keyasint"`
+	Drop bool   `cbor:"3,keyasint,omitempty"`
 }
 
 // A WrappedKey is an organization's data key, sealed under the storage key.
@@ -255,6 +274,26 @@ type Page struct {
 	Before       *ID      `cbor:"5,keyasint,omitempty"`
 	After        *ID      `cbor:"6,keyasint,omitempty"`
 	Limit        uint16   `cbor:"7,keyasint"`
+}
+
+// An IndexRow is an organization that has a key, in the order of rank and id.
+type IndexRow struct {
+	Rank         uint64 `cbor:"1,keyasint"`
+	Organization ID     `cbor:"2,keyasint"`
+}
+
+// PageIndex asks for rows of one key in their order: the first ones, those
+// behind After, or those just above Before. A cursor need not be a row.
+type PageIndex struct {
+	Key    Hash      `cbor:"1,keyasint"`
+	Before *IndexRow `cbor:"2,keyasint,omitempty"`
+	After  *IndexRow `cbor:"3,keyasint,omitempty"`
+	Limit  uint16    `cbor:"4,keyasint"`
+}
+
+// IndexRows answers PageIndex.
+type IndexRows struct {
+	Rows []IndexRow `cbor:"1,keyasint,omitempty"`
 }
 
 // ProvenEntry is an old entry with its inclusion proof (RFC 6962, leaf
