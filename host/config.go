@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloister/host/link"
+	"cloister/shared/pace"
 	"cloister/shared/wire"
 )
 
@@ -64,6 +65,10 @@ type Config struct {
 	// Take the caller's address from the last entry of X-Forwarded-For. Only
 	// behind a proxy that sets it: IP allow lists go by it.
 	TrustForwarded bool `flag:"trust-forwarded" default:"false"`
+
+	// How many requests one address may send: 10/s, 600/m, 5000/h, or off. The
+	// bucket holds that many and is refilled evenly; of IPv6 a /64 counts as one.
+	AddressRate string `flag:"address-rate" default:"off"`
 
 	// How long a request may take before the caller gets an error. What was
 	// decided stays decided; the same body asks again.
@@ -176,6 +181,9 @@ func redact(s setting, err error) error {
 func (c *Config) check() error {
 	if _, err := c.level(); err != nil {
 		return err
+	}
+	if _, err := pace.Parse(c.AddressRate); err != nil {
+		return fmt.Errorf("-address-rate: %w", err)
 	}
 	if c.EnclaveConnections < 1 || c.EnclaveConnections > link.MaxCalls {
 		return fmt.Errorf("-enclave-connections: want 1 to %d", link.MaxCalls)

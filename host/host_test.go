@@ -376,18 +376,18 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{Enclave: "vsock://16:5000", EnclaveConnections: 1, DataDir: "cloister-data", APIAddr: "127.0.0.1:8080", AuthProxyAddr: "127.0.0.1:8081", Origins: "*",
-		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info"}
+		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off"}
 	if *c != want {
 		t.Fatalf("%+v", *c)
 	}
 	env := map[string]string{"CLOISTER_ENCLAVE": "tcp://127.0.0.1:1", "CLOISTER_STORE": "postgres://u:secret@h/d", "CLOISTER_API_ADDR": "127.0.0.1:2", "CLOISTER_AUTH_PROXY_ADDR": "off",
-		"CLOISTER_LOG_LEVEL": "debug", "CLOISTER_DATA_DIR": "/d", "CLOISTER_TRUST_FORWARDED": "true", "CLOISTER_REQUEST_TIMEOUT": "1m", "CLOISTER_ENCLAVE_CONNECTIONS": "2", "CLOISTER_ORIGINS": "https://a, https://b,"}
+		"CLOISTER_LOG_LEVEL": "debug", "CLOISTER_DATA_DIR": "/d", "CLOISTER_TRUST_FORWARDED": "true", "CLOISTER_ADDRESS_RATE": "600/m", "CLOISTER_REQUEST_TIMEOUT": "1m", "CLOISTER_ENCLAVE_CONNECTIONS": "2", "CLOISTER_ORIGINS": "https://a, https://b,"}
 	c, err = get(env, "-api-addr", "127.0.0.1:3", "-log-level=warn")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Enclave != "tcp://127.0.0.1:1" || c.Store != env["CLOISTER_STORE"] || c.APIAddr != "127.0.0.1:3" || c.AuthProxyAddr != "off" || c.LogLevel != "warn" ||
-		c.DataDir != "/d" || !c.TrustForwarded || c.RequestTimeout != time.Minute || c.EnclaveConnections != 2 || strings.Join(c.origins(), "|") != "https://a|https://b" {
+		c.DataDir != "/d" || !c.TrustForwarded || c.RequestTimeout != time.Minute || c.EnclaveConnections != 2 || c.AddressRate != "600/m" || strings.Join(c.origins(), "|") != "https://a|https://b" {
 		t.Fatalf("%+v", *c)
 	}
 	for name, try := range map[string]func() (*Config, error){
@@ -401,6 +401,8 @@ func TestConfig(t *testing.T) {
 		"negative":         func() (*Config, error) { return get(nil, "-store-timeout", "-1s") },
 		"no request time":  func() (*Config, error) { return get(nil, "-request-timeout", "0s") },
 		"too long":         func() (*Config, error) { return get(nil, "-request-timeout", "6m") },
+		"no rate":          func() (*Config, error) { return get(nil, "-address-rate", "10") },
+		"rate of none":     func() (*Config, error) { return get(map[string]string{"CLOISTER_ADDRESS_RATE": "0/s"}) },
 		"no bool":          func() (*Config, error) { return get(map[string]string{"CLOISTER_TRUST_FORWARDED": "perhaps"}) },
 		"no address":       func() (*Config, error) { return get(nil, "-api-addr", "") },
 	} {

@@ -24,6 +24,7 @@ import (
 	"cloister/host/link"
 	"cloister/host/store/open"
 	"cloister/shared/collector"
+	"cloister/shared/pace"
 )
 
 const usage = `usage: cloister-host [command] [flags]
@@ -127,12 +128,16 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	rate, err := pace.Parse(c.AddressRate)
+	if err != nil {
+		return err
+	}
 	boot := make([]byte, 4)
 	if _, err := io.ReadFull(w.rand, boot); err != nil {
 		return err
 	}
 	a := api.New(api.Options{Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
-		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AttestationAge: c.AttestationAge})
+		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge})
 	servers, err := listen(c, a, log)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@
 //   - What the host answers by itself has the same error shape: unknown path,
 //     wrong method, too large, too slow, enclave away, and its own faults.
 //   - Every request is bounded before work: header, body, time to send it,
-//     time to be answered.
+//     time to be answered, and how many come from one address if that is set.
 //   - No log line and no metric holds a body, a credential header or a query
 //     string; a name of an operation becomes a label only after the enclave
 //     answered it with success.
@@ -18,11 +18,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"cloister/host/link"
+	"cloister/shared/pace"
 	"cloister/shared/wire"
 
 	"github.com/gorilla/mux"
@@ -47,7 +49,8 @@ type Enclave interface {
 	Stats() link.Stats
 }
 
-// Options of an API. Origins, TrustForwarded and AttestationAge may be zero.
+// Options of an API. Origins, TrustForwarded, AddressRate and
+// AttestationAge may be zero.
 type Options struct {
 	Enclave Enclave
 	// Ping asks whether the store answers.
@@ -64,6 +67,8 @@ type Options struct {
 	// TrustForwarded takes the caller's address from the last entry of
 	// X-Forwarded-For, which a proxy in front must set.
 	TrustForwarded bool
+	// AddressRate is what one address may ask. The zero Rate sets no limit.
+	AddressRate pace.Rate
 	// AttestationAge is the age from which an attestation document makes the
 	// host not ready. 0: any age will do.
 	AttestationAge time.Duration
@@ -75,11 +80,13 @@ type API struct {
 	origins map[string]bool
 	count   atomic.Uint64
 	status  statusCache
+
+	addresses *pace.Buckets[netip.Addr]
 }
 
 // New makes an API and tells metrics where to read.
 func New(o Options) *API {
-	a := &API{o: o}
+	a := &API{o: o, addresses: pace.New[netip.Addr](o.AddressRate, maxAddresses)}
 	if len(o.Origins) > 0 && o.Origins[0] != "*" {
 		a.origins = map[string]bool{}
 		for _, origin := range o.Origins {

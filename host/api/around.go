@@ -14,7 +14,7 @@ var (
 	anyOrigin     = []string{"*"}
 	allowHeaders  = []string{"content-type, x-stamp, x-stamp-webauthn, x-stamp-attested, x-session, x-client-version, x-auth-proxy-config-id, x-captcha-token, x-request-id"}
 	allowMethods  = []string{"GET, POST, OPTIONS"}
-	exposeHeaders = []string{"X-Request-Id"}
+	exposeHeaders = []string{"X-Request-Id, ratelimit-limit, ratelimit-remaining"}
 	maxAge        = []string{"86400"}
 	varyOrigin    = []string{"Origin"}
 )

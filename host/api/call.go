@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/host/link"
+	"cloister/shared/pace"
 	"cloister/shared/wire"
 
 	"github.com/gorilla/mux"
@@ -30,6 +31,10 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.o.Now()
 		op := mux.Vars(r)["op"]
+		rate, ok := a.admit(w, r)
+		if !ok {
+			return
+		}
 		head, size := credentialsOf(r.Header)
 		if size > wire.MaxHead {
 			refuse(w, http.StatusRequestHeaderFieldsTooLarge, codeInvalid, "headers too large")
@@ -52,6 +57,10 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 		if err == nil && (reply.Status < 200 || reply.Status > 599) {
 			err = link.ErrWrongReply
 		}
+		if err == nil && reply.Limit > 0 {
+			rate = pace.Least(rate, pace.Count{Limit: reply.Limit, Remaining: reply.Remaining})
+		}
+		tellRate(w.Header(), rate)
 		if err != nil {
 			status := a.refuseCall(w, err)
 			a.o.Metrics.called(door, op, status, a.o.Now().Sub(begin), nil)

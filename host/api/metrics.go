@@ -37,6 +37,7 @@ type Metrics struct {
 	batches  *prometheus.CounterVec
 	store    *prometheus.HistogramVec
 	failures *prometheus.CounterVec
+	refused  prometheus.Counter
 
 	mu   sync.RWMutex
 	ops  map[opKey]*opMetrics
@@ -74,13 +75,15 @@ func NewMetrics() *Metrics {
 			Help: "Time the store took for one question of the enclave.", Buckets: seconds}, []string{"question"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cloister_store_failures_total",
 			Help: "Questions of the enclave that the store could not answer."}, []string{"question"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "cloister_address_refusals_total",
+			Help: "Requests refused because their address had sent too many."}),
 	}
 	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cloister_phase_seconds",
 		Help: "Time a request spent in each phase, as the enclave says.", Buckets: seconds}, []string{"phase"})
 	for i, name := range phaseNames {
 		m.phases[i] = phases.WithLabelValues(name)
 	}
-	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures)
+	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused)
 	return m
 }
 

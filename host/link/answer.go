@@ -52,6 +52,7 @@ var questions = map[wire.Kind]question{
 	wire.KindLoadObject:       {"load_object", wire.KindObject, false},
 	wire.KindFind:             {"find", wire.KindProven, false},
 	wire.KindPage:             {"page", wire.KindProven, false},
+	wire.KindPageIndex:        {"page_index", wire.KindIndexRows, false},
 	wire.KindPutSnapshot:      {"put_snapshot", wire.KindDone, true},
 	wire.KindPutObject:        {"put_object", wire.KindDone, true},
 }
@@ -75,6 +76,8 @@ func (l *Link) ask(ctx context.Context, kind wire.Kind, payload []byte) (any, er
 		return relay(ctx, payload, s.Find)
 	case wire.KindPage:
 		return relay(ctx, payload, s.Page)
+	case wire.KindPageIndex:
+		return relay(ctx, payload, s.PageIndex)
 	case wire.KindPutSnapshot:
 		return relay(ctx, payload, l.putSnapshot)
 	case wire.KindPutObject:

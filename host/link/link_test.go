@@ -367,7 +367,7 @@ func TestStoreIsServed(t *testing.T) {
 	}
 	piece := []byte("a sealed piece")
 	batch := wire.Batch{Boot: id(1), Epoch: 1, Number: 1, Header: []byte("header"),
-		Entries: []wire.Entry{{Organization: id(2), Sealed: []byte("entry 0"), Activity: id(3), Type: "T", Status: 1, TimeMs: 5}},
+		Entries: []wire.Entry{{Organization: id(2), Sealed: []byte("entry 0"), Activity: id(3), Type: "T", Status: 1, TimeMs: 5, Index: []wire.IndexChange{{Key: wire.Hash{9}, Rank: 5}}}},
 		Keys:    []wire.WrappedKey{{Organization: id(2), KeyID: 1, Sealed: []byte("key")}}}
 	for range 2 { // sent again after a lost answer
 		if a := ask[wire.Stored](t, stores, wire.KindBatch, wire.KindStored, batch); a.Verdict != wire.VerdictStored || a.Number != 1 {
@@ -409,12 +409,15 @@ func TestStoreIsServed(t *testing.T) {
 	if a := ask[wire.Proven](t, loads, wire.KindPage, wire.KindProven, wire.Page{Organization: id(2), TreeSize: 1, Limit: 10}); len(a.Entries) != 1 {
 		t.Fatalf("%+v", a)
 	}
+	if a := ask[wire.IndexRows](t, loads, wire.KindPageIndex, wire.KindIndexRows, wire.PageIndex{Key: wire.Hash{9}, Limit: 10}); len(a.Rows) != 1 || a.Rows[0] != (wire.IndexRow{Rank: 5, Organization: id(2)}) {
+		t.Fatalf("%+v", a)
+	}
 	if a := ask[wire.Object](t, loads, wire.KindLoadObject, wire.KindObject, wire.LoadObject{Name: "genesis"}); !a.Found || string(a.Bytes) != "g" {
 		t.Fatalf("%+v", a)
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	if len(seen.kinds) != 10 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
+	if len(seen.kinds) != 11 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
 		t.Fatalf("%+v", seen)
 	}
 }
@@ -432,6 +435,7 @@ func TestRefusedQuestions(t *testing.T) {
 	}{
 		"batch of no boot":          {wire.RoleStores, wire.KindBatch, wire.Batch{Header: []byte("h")}},
 		"page of nothing":           {wire.RoleLoads, wire.KindPage, wire.Page{Organization: id(1)}},
+		"rows of the index, none":   {wire.RoleLoads, wire.KindPageIndex, wire.PageIndex{Key: wire.Hash{9}}},
 		"too many pieces":           {wire.RoleLoads, wire.KindLoadPieces, wire.LoadPieces{Pieces: make([]wire.Hash, wire.MaxPieces+1)}},
 		"snapshot of nothing":       {wire.RoleSnapshots, wire.KindPutSnapshot, wire.PutSnapshot{}},
 		"object without a name":     {wire.RoleSnapshots, wire.KindPutObject, wire.PutObject{Bytes: []byte("x")}},
@@ -442,8 +446,8 @@ func TestRefusedQuestions(t *testing.T) {
 			t.Errorf("%s: the reason crossed: %q", name, a.Text)
 		}
 	}
-	if n := strings.Count(out.String(), "store failed"); n != 7 {
-		t.Fatalf("%d failures were logged, want 7: %s", n, out)
+	if n := strings.Count(out.String(), "store failed"); n != 8 {
+		t.Fatalf("%d failures were logged, want 8: %s", n, out)
 	}
 	if l.Stats().Connected != 5 {
 		t.Fatal("a refused question must not cost the connection")

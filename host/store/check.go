@@ -75,6 +75,29 @@ func checkEntry(e *wire.Entry) error {
 		return refuse("time %d", e.TimeMs)
 	case len(e.Blind) > MaxBlind:
 		return refuse("%d blind hashes", len(e.Blind))
+	case len(e.Index) > wire.MaxIndex:
+		return refuse("%d changes of the index", len(e.Index))
+	}
+	for i := range e.Index {
+		if e.Index[i].Rank > MaxRank {
+			return refuse("rank %d", e.Index[i].Rank)
+		}
+	}
+	return nil
+}
+
+// CheckPageIndex bounds a PageIndex. Errors are ErrRefused.
+func CheckPageIndex(ask wire.PageIndex) error {
+	switch {
+	case ask.Limit == 0 || ask.Limit > wire.MaxRows:
+		return refuse("limit %d", ask.Limit)
+	case ask.Before != nil && ask.After != nil:
+		return refuse("two cursors")
+	}
+	for _, c := range []*wire.IndexRow{ask.Before, ask.After} {
+		if c != nil && c.Rank > MaxRank {
+			return refuse("cursor of rank %d", c.Rank)
+		}
 	}
 	return nil
 }

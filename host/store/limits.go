@@ -9,6 +9,7 @@ const (
 	MaxEpoch  = 1<<23 - 1 // changes of the owner
 	MaxNumber = 1<<40 - 1 // batches of one boot
 	MaxTime   = 1<<63 - 1 // milliseconds
+	MaxRank   = 1<<63 - 1 // of a row of the index
 
 	MaxHeader      = 1 << 20                 // header of a batch: its tips
 	MaxType        = 128                     // bytes of an activity's type

@@ -13,6 +13,8 @@
 //     snapshot or drop pieces: what the next boot has loaded stays loadable.
 //   - The same bytes under the same number count as stored. Entry seq of an
 //     organization goes in only directly after seq-1.
+//   - What an entry changes in the index is changed in its batch's transaction,
+//     once, in the order of the entries.
 //   - An error from a writing method means "unknown" unless it is ErrRefused.
 //
 // A store decides nothing else. The enclave believes what it loads only with
@@ -83,8 +85,8 @@ type Loader interface {
 	LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error)
 }
 
-// A Finder reads old entries with proofs. Answers that would not fit in a frame
-// are cut after the last entry that does.
+// A Finder reads old entries with proofs, and the index. Answers that would not
+// fit in a frame are cut after the last entry that does.
 type Finder interface {
 	// Find answers the activities in the order asked, then the seqs; what is
 	// not there under the tree size is left out.
@@ -92,4 +94,7 @@ type Finder interface {
 	// Page lists activities by the seq of their newest entry below TreeSize,
 	// highest first. Types and Statuses are those of that entry.
 	Page(ctx context.Context, ask wire.Page) (wire.Proven, error)
+	// PageIndex lists the organizations that have a key, lowest rank first and
+	// of one rank by their ids.
+	PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRows, error)
 }

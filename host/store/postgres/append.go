@@ -50,10 +50,15 @@ type appending struct {
 	keySealed [][]byte
 
 	completes []int // entries that complete a node
+
+	index *indexing // nil: the index stays as it is
 }
 
 const appendBatch = `SELECT append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`
+
+const appendIndexed = `SELECT append_indexed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)`
 
 // Append implements store.Writer.
 func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error) {
@@ -95,7 +100,7 @@ func (s *Store) append(ctx context.Context, a *appending) (verdict wire.Verdict,
 // arrange lays a batch out. Kinds holds a number for each entry.
 func arrange(b *wire.Batch, kinds []int32) *appending {
 	n := len(b.Entries)
-	a := &appending{batch: b, kinds: kinds,
+	a := &appending{batch: b, kinds: kinds, index: arrangeIndex(b),
 		org: make([]int32, n), seq: make([]int64, n), time: make([]int64, n),
 		activities: make([][16]byte, n), leaves: make([][]byte, n), sealed: make([][]byte, n)}
 	places := make(map[wire.ID]int32, n)
@@ -147,7 +152,7 @@ type asker interface {
 
 func (a *appending) run(ctx context.Context, on asker) (wire.Verdict, error) {
 	var verdict int32
-	err := on.QueryRow(ctx, appendBatch,
+	text, args := appendBatch, []any{
 		[16]byte(a.batch.Boot), int64(a.batch.Epoch), int64(a.batch.Number), a.batch.Header,
 		a.gap, list(a.uuids), list(a.first),
 		list(a.org), list(a.seq), list(a.time), list(a.activities), list(a.kinds), list(a.leaves), list(a.sealed),
@@ -155,7 +160,11 @@ func (a *appending) run(ctx context.Context, on asker) (wire.Verdict, error) {
 		list(a.nodeOrg), list(a.nodeOffset), list(a.nodes),
 		list(a.blindEntry), list(a.blind),
 		list(a.keyUUIDs), list(a.keyIDs), list(a.keySealed),
-	).Scan(&verdict)
+	}
+	if x := a.index; x != nil {
+		text, args = appendIndexed, append(args, list(x.goneKey), list(x.goneRank), list(x.gone), list(x.keptKey), list(x.keptRank), list(x.kept))
+	}
+	err := on.QueryRow(ctx, text, args...).Scan(&verdict)
 	return wire.Verdict(verdict), err
 }
 

@@ -153,3 +153,12 @@ func BenchmarkPage(b *testing.B) {
 	defer s.Close()
 	storetest.BenchPage(b, s, 1_000_000)
 }
+
+func BenchmarkIndex(b *testing.B) {
+	s, err := postgres.Open(b.Context(), storetest.StartPostgres(b).Database())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.BenchIndex(b, s, 200_000)
+}

@@ -163,7 +163,25 @@ func (a *appending) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (f
 			return false, err
 		}
 	}
+	if err := a.index(ctx, e); err != nil {
+		return false, err
+	}
 	return true, a.nodes(ctx, number, e.Seq)
+}
+
+// index changes the rows that lead to an entry's organization.
+func (a *appending) index(ctx context.Context, e *wire.Entry) error {
+	for i := range e.Index {
+		c := &e.Index[i]
+		text := "INSERT OR IGNORE INTO blind_index (key, rank, organization) VALUES (?, ?, ?)"
+		if c.Drop {
+			text = "DELETE FROM blind_index WHERE key = ? AND rank = ? AND organization = ?"
+		}
+		if err := a.s.writer.exec(ctx, text, c.Key[:], int64(c.Rank), e.Organization[:]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // organization gives the number of an entry's organization, 0 when it has none
@@ -278,7 +296,7 @@ func (a *appending) remember() {
 	}
 	size := int64(16<<10 + len(a.batch.Header))
 	for i := range a.batch.Entries {
-		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed))
+		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed)) + 4<<10*int64(len(a.batch.Entries[i].Index))
 	}
 	a.s.wrote(size)
 }

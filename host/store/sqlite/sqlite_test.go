@@ -59,3 +59,12 @@ func BenchmarkPage(b *testing.B) {
 	defer s.Close()
 	storetest.BenchPage(b, s, 1_000_000)
 }
+
+func BenchmarkIndex(b *testing.B) {
+	s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.BenchIndex(b, s, 200_000)
+}
