@@ -72,6 +72,11 @@ type Violation struct {
 type Evaluation struct {
 	PolicyID string
 	Outcome  string
+	// Name, Clause, Position and Values explain it; Clause is empty where nothing
+	// is explained. Values are an expression and what it came to, in turn.
+	Name, Clause string
+	Position     int64
+	Values       []string
 }
 
 // Error is what a user may be told. It is immutable once returned.

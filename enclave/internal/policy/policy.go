@@ -7,11 +7,15 @@
 //
 // The root quorum decides first and alone; whoever is not enough of it needs a
 // policy that allows, and without one is denied.
+//
+// The language of policies is for users in README.md. Its parts, in the order of
+// reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of
+// what can be read; check.go; eval.go and cron.go; decide.go and reach.go for
+// decisions; explain.go and lint.go for people.
 package policy
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 )
 
@@ -98,8 +102,11 @@ type Request struct {
 	Foreign bool
 	// Scope bounds the credential of the one who asks now; nil: nothing does.
 	Scope *Program
-	// Approvals are the users who have approved, the initiator first, each once;
-	// Rejections those who will not.
+	// Initiator is who submitted; zero: the first of Approvals. He is not among them
+	// when his approval has lapsed.
+	Initiator [16]byte
+	// Approvals are the users who have approved, each once; Rejections those who
+	// will not.
 	Approvals  []Approval
 	Rejections [][16]byte
 	NowMs      uint64
@@ -112,6 +119,9 @@ type State struct {
 	Threshold uint32
 	Users     func() ([]User, error)
 	Policies  func() ([]*Policy, error) // in the order of their ids
+	// Steps, if not nil, bounds the work of all questions that share it, beyond what
+	// bounds each; what is spent is taken off. Without any left nobody counts.
+	Steps *int
 }
 
 // Evaluation is what one policy made of a request, and why.
@@ -140,37 +150,23 @@ type Decision struct {
 	// ids; nil when the root quorum decided.
 	Evaluations []Evaluation
 	Grant       *Grant // not nil exactly when Outcome is Allow
+	Basis       Basis
 }
 
-// Decide answers a request from a state. It is a pure function of them.
-func Decide(s State, r Request) (Decision, error) {
-	var votes uint32
-	for i, a := range r.Approvals {
-		if contains(s.RootUsers, a.User) && !slices.ContainsFunc(r.Approvals[:i], func(b Approval) bool { return b.User == a.User }) {
-			votes++
-		}
-	}
-	if s.Threshold >= 1 && votes >= s.Threshold {
-		return Decision{Outcome: Allow, Grant: &Grant{organization: r.Organization, activity: r.Activity, action: r.Action}}, nil
-	}
-	return Decision{Outcome: DenyImplicit}, nil
-}
+// Basis is the rule that a decision rests on.
+type Basis uint8
 
-// MayVote tells whether user, who has not approved, is somebody whose approval
-// can matter to the request: a member of the root quorum, or one whom the
-// consensus of a matching policy that allows can count.
-func MayVote(s State, r Request, user [16]byte) (bool, error) {
-	return contains(s.RootUsers, user), nil
-}
-
-func contains(ids [][16]byte, id [16]byte) bool {
-	for _, x := range ids {
-		if x == id {
-			return true
-		}
-	}
-	return false
-}
+// The bases, in the order in which they are asked.
+const (
+	BasisNobody      Basis = iota // nobody asks, or who asked has taken it back or is no user any more
+	BasisScope                    // the scope of the session forbids it
+	BasisForeign                  // it must be about the initiator and is not
+	BasisRootQuorum               // the root quorum allows it, or is all that can
+	BasisPolicies                 // a policy allows, denies or waits for more approvals
+	BasisSelfService              // no policy speaks and the initiator does it to himself
+	BasisNoPolicy                 // nothing allows it
+	BasisSteps                    // the policies take too many steps to evaluate
+)
 
 // A Grant permits one activity once. Only Decide makes one.
 type Grant struct {

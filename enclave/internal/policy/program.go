@@ -1,6 +1,10 @@
 package policy
 
-import "cloister/enclave/internal/fault"
+import (
+	"strings"
+
+	"cloister/enclave/internal/fault"
+)
 
 // Clause is the field of a policy that an expression stands in: it decides which
 // roots the expression may read.
@@ -14,32 +18,95 @@ const (
 	ClauseTime
 )
 
+func (c Clause) String() string {
+	switch c {
+	case ClauseConsensus:
+		return "consensus"
+	case ClauseTime:
+		return "time"
+	}
+	return "condition"
+}
+
 // Program is an expression of type bool, parsed and checked. It is immutable.
-type Program struct{ source string }
+type Program struct {
+	source string
+	clause Clause
+	root   *node
+	fails  bool   // evaluating it can be an error
+	tests  *tests // of a consensus
+}
 
 // Source is the text that was compiled.
 func (p *Program) Source() string { return p.source }
+
+// String writes the expression in its canonical spacing, with no parentheses but
+// the needed ones. Compiling it gives the same program.
+func (p *Program) String() string {
+	var b strings.Builder
+	p.root.print(&b)
+	return b.String()
+}
+
+// Same tells whether two programs are the same expression, however they are
+// spaced.
+func (p *Program) Same(q *Program) bool {
+	return p == q || p != nil && q != nil && p.clause == q.clause && p.root.same(q.root)
+}
 
 // Compile parses and checks an expression. The empty one gives a nil Program,
 // which is true. Errors are *fault.Error, InvalidArgument, and name position and
 // reason.
 func Compile(c Clause, source string) (*Program, error) {
-	return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: policy language")
+	if source == "" {
+		return nil, nil
+	}
+	root, why := compile(c, source)
+	if why != nil {
+		stage := "Expression cannot be parsed"
+		if why.parsed {
+			stage = "Expression cannot be evaluated"
+		}
+		return nil, fault.New(fault.InvalidArgument, "invalid policy %s: %s: %s at position %d", c, stage, why.text, why.pos)
+	}
+	p := &Program{source: source, clause: c, root: root, fails: mayFail(root)}
+	if c == ClauseConsensus {
+		p.tests = findTests(root)
+	}
+	return p, nil
 }
 
-// Holds evaluates a condition or a scope by itself. An error is the expression's.
+func compile(c Clause, source string) (*node, *problem) {
+	root, why := parse(source)
+	if why != nil {
+		return nil, why
+	}
+	return root, check(c, root)
+}
+
+// Holds evaluates a condition, a scope or a time by itself; a nil Program is
+// true. An error is the expression's. A consensus has no meaning by itself.
 func (p *Program) Holds(r *Request) (bool, error) {
-	return false, fault.New(fault.Unimplemented, "UNIMPLEMENTED: policy language")
+	if p == nil {
+		return true, nil
+	}
+	m := machine{request: r, steps: maxSteps}
+	yes, ok := m.truth(p.root)
+	if !ok {
+		return false, fault.New(fault.InvalidArgument, "Expression cannot be evaluated: %s at position %d", m.why, m.where.pos)
+	}
+	return yes, nil
 }
 
-// Warning is a hint about a policy; it never blocks.
-type Warning struct {
-	Clause   string // "condition", "consensus", "time" or ""
-	Code     string // stable, such as DENY_CAN_ERROR
-	Message  string
-	Position int // byte in the clause's source, from 0
+// shorten cuts text that stands in messages to n bytes, at the end of a character.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const more = "…"
+	n -= len(more)
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n] + more
 }
-
-// Lint looks for what is allowed and likely wrong. Conditions of the policies
-// that already exist help it to tell.
-func Lint(p *Policy, others []*Policy) []Warning { return nil }

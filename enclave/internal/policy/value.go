@@ -1,15 +1,20 @@
 package policy
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Type is what a value is.
 type Type uint8
 
-// The types of values.
+// The types of values. Whether text is hexadecimal is told by the value or by the
+// schema, whichever says so: an address is hexadecimal on one chain and not on
+// the other, and a reader of transactions that forgets the mark cannot open a
+// policy that denies.
 const (
 	TypeNone   Type = iota // absent: every use is an error
 	TypeBool               //
@@ -19,6 +24,8 @@ const (
 	TypeList               //
 	TypeMap                // entries by ['key']
 	TypeStruct             // members by .name
+
+	typeTime Type = 255 // milliseconds since 1970; only the clause time makes one
 )
 
 // Value is a fact that expressions read. The zero Value is absent. Values are
@@ -29,7 +36,8 @@ type Value struct {
 	// canonical decimal strings.
 	dynamic bool
 	yes     bool
-	n       *big.Int
+	small   int64    // the number, the time
+	n       *big.Int // the number, if small cannot hold it
 	s       string
 	list    []Value
 	members []Member
@@ -45,10 +53,19 @@ type Member struct {
 func Bool(b bool) Value { return Value{typ: TypeBool, yes: b} }
 
 // Int is a whole number.
-func Int(n int64) Value { return Value{typ: TypeInt, n: big.NewInt(n)} }
+func Int(n int64) Value { return Value{typ: TypeInt, small: n} }
 
-// BigInt is a whole number, which must not be changed afterwards.
-func BigInt(n *big.Int) Value { return Value{typ: TypeInt, n: n} }
+// BigInt is a whole number, which must not be changed afterwards. One outside
+// -2^127 to 2^256-1 cannot be used, and nil is absent.
+func BigInt(n *big.Int) Value {
+	switch {
+	case n == nil:
+		return Value{}
+	case n.IsInt64():
+		return Int(n.Int64())
+	}
+	return Value{typ: TypeInt, n: n}
+}
 
 // String is text.
 func String(s string) Value { return Value{typ: TypeString, s: s} }
@@ -71,7 +88,9 @@ func Strings(ss []string) Value {
 // Map is a map; of two entries with one name the first counts.
 func Map(entries ...Member) Value { return Value{typ: TypeMap, members: sorted(entries)} }
 
-// Struct is a struct.
+// Struct is a struct. A member that the schema knows and the struct lacks is an
+// error where it is read; so is one that is absent (Value{}): a null, a number
+// that the type of an argument cannot hold.
 func Struct(members ...Member) Value { return Value{typ: TypeStruct, members: sorted(members)} }
 
 // Dynamic marks a value, and all in it, as typed by data alone: arguments of
@@ -103,3 +122,109 @@ func (v Value) Type() Type { return v.typ }
 // "eth.eip_7702_authorization", "solana.tx", "bitcoin.tx", "tron.tx", "tempo.tx".
 // Reading one that is not there is an error of the expression.
 type Facts map[string]Value
+
+// member finds an entry of a map or a member of a struct.
+func (v *Value) member(name string) (Value, bool) {
+	lo, hi := 0, len(v.members)
+	for lo < hi {
+		if mid := (lo + hi) / 2; v.members[mid].Name < name {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(v.members) && v.members[lo].Name == name {
+		return v.members[lo].Value, v.members[lo].Value.typ != TypeNone
+	}
+	return Value{}, false
+}
+
+// The numbers of the language: an int has 128 bits with its sign, a uint 256.
+var (
+	minInt  = new(big.Int).Neg(new(big.Int).Lsh(big.NewInt(1), 127))
+	maxInt  = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 127), big.NewInt(1))
+	maxUint = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
+)
+
+// within tells whether a number is in a range that holds every int64.
+func (v *Value) within(low, high *big.Int) bool {
+	return v.n == nil || v.n.Cmp(low) >= 0 && v.n.Cmp(high) <= 0
+}
+
+// compare orders two numbers or two times.
+func (v *Value) compare(w *Value) int {
+	switch {
+	case v.n == nil && w.n == nil:
+		return cmp.Compare(v.small, w.small)
+	case v.n == nil: // w is beyond every int64
+		return -w.n.Sign()
+	case w.n == nil:
+		return v.n.Sign()
+	}
+	return v.n.Cmp(w.n)
+}
+
+// equal compares two values. It fails where they cannot be compared: values of
+// two types, except that a number of dynamic type equals the decimal text of it
+// that a policy holds.
+func (v *Value) equal(w *Value) (yes, ok bool) {
+	switch {
+	case v.text() && w.text():
+		if v.typ == TypeHex || w.typ == TypeHex {
+			return equalFold(v.s, w.s), true
+		}
+		return v.s == w.s, true
+	case v.typ == TypeInt && w.typ == TypeInt, v.typ == typeTime && w.typ == typeTime:
+		return v.compare(w) == 0, true
+	case v.typ == TypeBool && w.typ == TypeBool:
+		return v.yes == w.yes, true
+	case v.typ == TypeInt && v.dynamic && w.typ == TypeString && !w.dynamic:
+		return v.reads(w.s), decimal(w.s)
+	case w.typ == TypeInt && w.dynamic && v.typ == TypeString && !v.dynamic:
+		return w.reads(v.s), decimal(v.s)
+	}
+	return false, false
+}
+
+func (v *Value) text() bool { return v.typ == TypeString || v.typ == TypeHex }
+
+// reads tells whether s is v in decimal digits.
+func (v *Value) reads(s string) bool {
+	var room [80]byte
+	return string(v.appendDecimal(room[:0])) == s
+}
+
+func (v *Value) appendDecimal(b []byte) []byte {
+	if v.n == nil {
+		return strconv.AppendInt(b, v.small, 10)
+	}
+	return v.n.Append(b, 10)
+}
+
+// decimal tells whether s is a whole number as one writes it: no sign but a
+// minus, no leading zero.
+func decimal(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || digits[0] == '0' && s != "0" {
+		return false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// equalFold compares bytes, and ASCII letters without their case.
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if x, y := a[i], b[i]; x != y && (x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}

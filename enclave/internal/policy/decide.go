@@ -1,0 +1,383 @@
+package policy
+
+import "slices"
+
+// What a decision may take beyond maxSteps for each expression.
+const (
+	maxReachSteps    = 2_000_000  // to find out who could still fulfil one consensus
+	maxDecisionSteps = 16_000_000 // of all policies together: beyond, they allow nothing
+)
+
+// Decide answers a request from a state. It is a pure function of them.
+func Decide(s State, r Request) (Decision, error) {
+	if who := r.initiator(); who == nobody || contains(r.Rejections, who) {
+		return Decision{Basis: BasisNobody}, nil
+	}
+	if r.Scope != nil && !inScope(r) {
+		return Decision{Basis: BasisScope}, nil
+	}
+	if r.Foreign {
+		return Decision{Basis: BasisForeign}, nil
+	}
+	if s.Threshold >= 1 && rootVotes(&s, &r) >= s.Threshold {
+		return Decision{Outcome: Allow, Basis: BasisRootQuorum, Grant: r.grant()}, nil
+	}
+	return decideBelowQuorum(s, r)
+}
+
+var nobody [16]byte
+
+// initiator is who submitted, whether or not his approval still counts.
+func (r *Request) initiator() [16]byte {
+	if r.Initiator == nobody && len(r.Approvals) > 0 {
+		return r.Approvals[0].User
+	}
+	return r.Initiator
+}
+
+// inScope tells whether the scope of the session holds. A scope that cannot be
+// evaluated does not.
+func inScope(r Request) bool {
+	yes, err := r.Scope.Holds(&r)
+	return yes && err == nil
+}
+
+func (r *Request) grant() *Grant {
+	return &Grant{organization: r.Organization, activity: r.Activity, action: r.Action}
+}
+
+// rootVotes counts the root members who have approved.
+func rootVotes(s *State, r *Request) (votes uint32) {
+	for i := range r.Approvals {
+		if user := r.Approvals[i].User; contains(s.RootUsers, user) && r.approves(user, i) {
+			votes++
+		}
+	}
+	return votes
+}
+
+// approves tells whether approval i of a user counts: the first that he gave, if
+// he has not rejected.
+func (r *Request) approves(user [16]byte, i int) bool {
+	for j := range r.Approvals[:i] {
+		if r.Approvals[j].User == user {
+			return false
+		}
+	}
+	return !contains(r.Rejections, user)
+}
+
+// decideBelowQuorum goes on where the root quorum has not decided.
+func decideBelowQuorum(s State, r Request) (Decision, error) {
+	d := newDecider(&s, &r)
+	defer d.done()
+	if r.RootQuorum {
+		if contains(s.RootUsers, r.initiator()) {
+			if err := d.load(); err != nil {
+				return Decision{}, err
+			}
+		}
+		return Decision{Outcome: d.orQuorum(DenyImplicit), Basis: BasisRootQuorum}, nil
+	}
+	if err := d.load(); err != nil {
+		return Decision{}, err
+	}
+	if !slices.ContainsFunc(d.users, func(u User) bool { return u.ID == r.initiator() }) {
+		return Decision{Basis: BasisNobody}, nil
+	}
+	policies, err := d.policies()
+	if err != nil {
+		return Decision{}, err
+	}
+	out := Decision{Evaluations: make([]Evaluation, len(policies))}
+	var allows, denies, waits bool
+	for i, p := range policies {
+		e := &out.Evaluations[i]
+		e.Policy, e.Name, e.Position = p.ID, p.Name, -1
+		e.Outcome, e.Clause = d.judge(p)
+		allows = allows || e.Outcome == Allow
+		denies = denies || e.Outcome == DenyExplicit
+		waits = waits || e.Outcome == RequiresConsensus
+	}
+	switch out.Basis = BasisPolicies; {
+	case denies:
+		out.Outcome = d.orQuorum(DenyExplicit)
+	case d.spent >= d.limit:
+		out.Outcome, out.Basis = d.orQuorum(DenyImplicit), BasisSteps
+	case allows:
+		out.Outcome, out.Grant = Allow, r.grant()
+	case waits:
+		out.Outcome = RequiresConsensus
+	case r.Self && !d.spoken && r.approved(r.initiator()): // by himself, not by others in his name
+		out.Outcome, out.Basis, out.Grant = Allow, BasisSelfService, r.grant()
+	case r.Self && !d.spoken: // his approval has lapsed
+		out.Outcome, out.Basis = RequiresConsensus, BasisSelfService
+	default:
+		out.Outcome, out.Basis = d.orQuorum(DenyImplicit), BasisNoPolicy
+	}
+	if out.Outcome != Allow {
+		d.explain(policies, out.Evaluations)
+	}
+	return out, nil
+}
+
+// MayVote tells whether user is somebody whose vote on the request can matter:
+// the initiator, a member of the root quorum, or one whom the consensus of a
+// matching policy that allows can count. His own vote so far does not matter.
+func MayVote(s State, r Request, user [16]byte) (bool, error) {
+	switch {
+	case r.initiator() == nobody:
+		return false, nil
+	case contains(s.RootUsers, user), r.initiator() == user:
+		return true, nil
+	}
+	return Counts(s, r, user)
+}
+
+// Counts tells whether the consensus of a matching policy that allows can count
+// user, be he of the root quorum or not. His own vote so far does not matter.
+func Counts(s State, r Request, user [16]byte) (bool, error) {
+	if r.initiator() == nobody || r.RootQuorum || r.Foreign {
+		return false, nil
+	}
+	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return a.User == user })
+	r.Rejections = slices.DeleteFunc(slices.Clone(r.Rejections), func(u [16]byte) bool { return u == user })
+	d := newDecider(&s, &r)
+	defer d.done()
+	if err := d.load(); err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(d.remaining(), func(v voter) bool { return v.id == user })
+	if i < 0 {
+		return false, nil // gone, or without a credential
+	}
+	who := d.others[i]
+	d.others = slices.Delete(d.others, i, i+1)
+	d.voters = append(d.voters, who)
+	policies, err := d.policies()
+	if err != nil {
+		return false, err
+	}
+	for _, p := range policies {
+		if p.Effect != EffectAllow || p.Consensus == nil || d.spent >= d.limit {
+			continue
+		}
+		if timely, _ := d.run(p.Time); !timely {
+			continue
+		}
+		if matches, _ := d.run(p.Condition); !matches {
+			continue
+		}
+		if counts, _ := d.reach(p.Consensus, who, true); counts {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func contains(ids [][16]byte, id [16]byte) bool {
+	for i := range ids {
+		if ids[i] == id {
+			return true
+		}
+	}
+	return false
+}
+
+// A decider answers one request for all policies.
+type decider struct {
+	state   *State
+	request *Request
+	machine machine
+	// voters have approved, in the order in which they did; others could: they have
+	// a credential and have not rejected.
+	voters, others []voter
+	users          []User
+	spent, limit   int  // steps of all policies so far, and at most
+	spoken         bool // the condition of a policy is true, so self-service is off
+}
+
+func newDecider(s *State, r *Request) *decider {
+	d := &decider{state: s, request: r, limit: maxDecisionSteps}
+	if s.Steps != nil {
+		d.limit = max(min(d.limit, *s.Steps), 0)
+	}
+	return d
+}
+
+// done takes what was spent off what the caller has left.
+func (d *decider) done() {
+	if d.state.Steps != nil {
+		*d.state.Steps -= d.spent
+	}
+}
+
+// A voter is a user as a consensus sees him.
+type voter struct {
+	id          [16]byte
+	user        Value
+	credentials []Value
+	source      *User // until user and credentials are made
+}
+
+// load asks for the users and finds those who have approved. Who is no longer a
+// user counts for no policy.
+func (d *decider) load() (err error) {
+	if d.state.Users != nil {
+		if d.users, err = d.state.Users(); err != nil {
+			return err
+		}
+	}
+	r := d.request
+	d.voters = make([]voter, 0, len(r.Approvals)+1)
+	for i := range r.Approvals {
+		a := &r.Approvals[i]
+		if !r.approves(a.User, i) {
+			continue
+		}
+		if j := slices.IndexFunc(d.users, func(u User) bool { return u.ID == a.User }); j >= 0 {
+			v := voter{id: a.User, user: userValue(&d.users[j])}
+			for k := range a.Credentials {
+				v.credentials = append(v.credentials, credentialValue(&a.Credentials[k]))
+			}
+			d.voters = append(d.voters, v)
+		}
+	}
+	d.machine = machine{request: r, voters: true}
+	return nil
+}
+
+// remaining finds those who could approve.
+func (d *decider) remaining() []voter {
+	if d.others == nil {
+		d.others = make([]voter, 0, len(d.users))
+		for i := range d.users {
+			u := &d.users[i]
+			if len(u.Credentials) > 0 && !contains(d.request.Rejections, u.ID) && !d.request.approved(u.ID) {
+				d.others = append(d.others, voter{id: u.ID, source: u})
+			}
+		}
+	}
+	return d.others
+}
+
+func (r *Request) approved(user [16]byte) bool {
+	return slices.ContainsFunc(r.Approvals, func(a Approval) bool { return a.User == user })
+}
+
+func (d *decider) policies() ([]*Policy, error) {
+	if d.state.Policies == nil {
+		return nil, nil
+	}
+	return d.state.Policies()
+}
+
+// orQuorum is RequiresConsensus instead of a denial while the initiator is a
+// member of the root quorum and the quorum can still be reached, because it may
+// override every policy.
+func (d *decider) orQuorum(denial Outcome) Outcome {
+	s := d.state
+	if s.Threshold == 0 || !contains(s.RootUsers, d.request.initiator()) {
+		return denial
+	}
+	votes := rootVotes(s, d.request)
+	for _, v := range d.remaining() {
+		if contains(s.RootUsers, v.id) {
+			votes++
+		}
+	}
+	if votes < s.Threshold {
+		return denial
+	}
+	return RequiresConsensus
+}
+
+// run evaluates a clause on its own steps. A nil one is true.
+func (d *decider) run(p *Program) (yes, ok bool) {
+	if p == nil {
+		return true, true
+	}
+	m := &d.machine
+	m.steps = maxSteps
+	if p.clause == ClauseConsensus {
+		m.seat(d.voters)
+	}
+	yes, ok = m.truth(p.root)
+	d.spent += maxSteps - max(m.steps, 0)
+	return yes && ok, ok
+}
+
+// judge is what one policy makes of the request, and the clause that decided.
+func (d *decider) judge(p *Policy) (Outcome, string) {
+	if d.spent >= d.limit {
+		return Error, ""
+	}
+	timely, ok := d.run(p.Time)
+	switch {
+	case !ok:
+		return Error, "time"
+	case !timely:
+		return TimeInactive, "time"
+	}
+	matches, ok := d.run(p.Condition)
+	if !ok {
+		return Error, "condition"
+	}
+	d.spoken = d.spoken || matches && p.Condition != nil
+	if !matches {
+		// A consensus that cannot fail cannot change the outcome either.
+		if p.Consensus != nil && p.Consensus.fails {
+			if _, ok := d.run(p.Consensus); !ok {
+				return Error, "consensus"
+			}
+		}
+		return DenyImplicit, "condition"
+	}
+	agreed, ok := d.run(p.Consensus)
+	switch {
+	case !ok:
+		return Error, "consensus"
+	case agreed && p.Effect == EffectAllow && len(d.voters) == 0: // all approvals have lapsed
+		return RequiresConsensus, "consensus"
+	case agreed && p.Effect == EffectAllow:
+		return Allow, ""
+	// Whatever else has no effect that is known denies.
+	case agreed && p.Condition == nil && p.Consensus != nil:
+		return DenyExplicit, "consensus"
+	case agreed && p.Condition == nil:
+		return DenyExplicit, ""
+	case agreed:
+		return DenyExplicit, "condition"
+	case p.Effect != EffectAllow:
+		return DenyImplicit, "consensus"
+	}
+	counts, ok := d.awaits(p.Consensus)
+	switch {
+	case !ok:
+		return Error, "consensus"
+	case counts:
+		return RequiresConsensus, "consensus"
+	}
+	return DenyImplicit, "consensus"
+}
+
+// awaits tells whether a consensus that does not hold could hold with more
+// approvals, so that the initiator counts. One whose approval has lapsed would
+// have to give it again, as others would theirs.
+func (d *decider) awaits(p *Program) (counts, ok bool) {
+	who := d.request.initiator()
+	is := func(v voter) bool { return v.id == who }
+	if i := slices.IndexFunc(d.voters, is); i >= 0 {
+		return d.reach(p, d.voters[i], false)
+	}
+	i := slices.IndexFunc(d.remaining(), is)
+	if i < 0 {
+		return false, true // gone, or without a credential
+	}
+	voters, others := d.voters, d.others
+	d.voters = append(slices.Clone(voters), others[i])
+	d.others = slices.Delete(slices.Clone(others), i, i+1)
+	counts, ok = d.reach(p, d.voters[len(d.voters)-1], true)
+	d.voters, d.others = voters, others
+	return counts, ok
+}

@@ -1,0 +1,519 @@
+package policy
+
+import "unicode/utf8"
+
+// maxSteps is what one evaluation may take: a node is a step, and so is every
+// item that is looked at and every 64 bytes of text.
+const maxSteps = 1_000_000
+
+// A failure is why an expression could not be evaluated.
+type failure struct {
+	reason reason
+	name   string
+}
+
+type reason uint8
+
+const (
+	failedMissing reason = iota + 1
+	failedRange
+	failedIndex
+	failedType
+	failedClash
+	failedSteps
+	failedVoters
+)
+
+func (f failure) String() string {
+	switch f.reason {
+	case failedMissing:
+		return "MissingField: the request has no " + shorten(f.name, 80)
+	case failedRange:
+		return "the number is too large for its type"
+	case failedIndex:
+		return "out of range"
+	case failedType:
+		return "the value has another type"
+	case failedClash:
+		return "values of two types cannot be compared"
+	case failedVoters:
+		return "nobody votes here"
+	}
+	return "takes too many steps"
+}
+
+// machine evaluates expressions of one request. Both sides of every operator and
+// every element are evaluated, so that an error shows whatever stands beside it;
+// the first one ends the evaluation. It never panics and never takes more than
+// its steps.
+type machine struct {
+	request     *Request
+	approvers   []Value
+	credentials []Value
+	voters      bool // approvers and credentials are known
+	variables   [maxLambdas]Value
+	steps       int // left
+
+	why   failure // why it failed
+	where *node   // and at which node
+}
+
+func (m *machine) fail(n *node, r reason, name string) (Value, bool) {
+	m.why, m.where = failure{r, name}, n
+	return Value{}, false
+}
+
+func (m *machine) failed(n *node, r reason) (yes, ok bool) {
+	m.fail(n, r, "")
+	return false, false
+}
+
+// spend takes steps and tells whether there were enough.
+func (m *machine) spend(steps int) bool {
+	m.steps -= steps
+	return m.steps >= 0
+}
+
+// truth evaluates an expression of type bool.
+func (m *machine) truth(n *node) (yes, ok bool) {
+	if !m.spend(1) {
+		return m.failed(n, failedSteps)
+	}
+	switch n.op {
+	case opAnd, opOr:
+		yes = n.op == opAnd
+		for _, k := range n.kids {
+			one, ok := m.truth(k)
+			if !ok {
+				return false, false
+			}
+			if one != (n.op == opAnd) {
+				yes = one
+			}
+		}
+		return yes, true
+	case opNot:
+		yes, ok = m.truth(n.kids[0])
+		return !yes && ok, ok
+	case opEq, opNe, opLt, opGt, opLe, opGe:
+		return m.compare(n)
+	case opIn:
+		return m.contains(n, n.kids[1], n.kids[0])
+	case opContains:
+		return m.contains(n, n.kids[0], n.kids[1])
+	case opAll, opAny:
+		list, ok := m.list(n.kids[0])
+		if !ok {
+			return false, false
+		}
+		yes = n.op == opAll
+		for i := range list.list {
+			m.bind(n, &list, i)
+			one, ok := m.truth(n.kids[1])
+			if !ok {
+				return false, false
+			}
+			if one != (n.op == opAll) {
+				yes = one
+			}
+		}
+		return yes, true
+	case opCronSpan:
+		return n.span.open(nowMs(m.request)), true
+	}
+	v, ok := m.read(n)
+	if ok && v.typ != TypeBool {
+		return m.failed(n, failedType)
+	}
+	return v.yes, ok
+}
+
+// value evaluates any expression.
+func (m *machine) value(n *node) (Value, bool) {
+	switch n.op {
+	case opAnd, opOr, opNot, opEq, opNe, opLt, opGt, opLe, opGe, opIn, opContains, opAll, opAny, opCronSpan:
+		yes, ok := m.truth(n)
+		return Bool(yes), ok
+	}
+	if !m.spend(1) {
+		return m.fail(n, failedSteps, "")
+	}
+	return m.read(n)
+}
+
+// list evaluates an expression that must be a list.
+func (m *machine) list(n *node) (Value, bool) {
+	v, ok := m.value(n)
+	if ok && v.typ != TypeList {
+		return m.fail(n, failedType, "")
+	}
+	return v, ok
+}
+
+// item is element i of a list. What comes out of a dynamic value is dynamic.
+func (v *Value) item(i int) Value {
+	one := v.list[i]
+	one.dynamic = one.dynamic || v.dynamic
+	return one
+}
+
+// bind makes element i of a list the value of the variable of n.
+func (m *machine) bind(n *node, list *Value, i int) { m.variables[n.slot] = list.item(i) }
+
+// read evaluates what is no truth by itself.
+func (m *machine) read(n *node) (Value, bool) {
+	if n.root != 0 {
+		return m.root(n)
+	}
+	switch n.op {
+	case opName:
+		return m.typed(n, n.shape, m.variables[n.slot])
+	case opMember:
+		of, ok := m.value(n.kids[0])
+		if !ok {
+			return of, false
+		}
+		if of.typ != TypeStruct {
+			return m.fail(n, failedType, "")
+		}
+		v, ok := of.member(n.read)
+		if !ok {
+			return m.fail(n, failedMissing, n.name)
+		}
+		v.dynamic = v.dynamic || n.shape.class == classDynamic
+		return m.typed(n, n.shape, v)
+	case opIndex:
+		return m.index(n)
+	case opSlice:
+		return m.slice(n)
+	case opFilter:
+		return m.filter(n)
+	case opCount:
+		list, ok := m.list(n.kids[0])
+		return Int(int64(len(list.list))), ok
+	case opList:
+		if n.lit.typ == TypeList { // literals only
+			return n.lit, true
+		}
+		items := make([]Value, len(n.kids))
+		for i, k := range n.kids {
+			v, ok := m.value(k)
+			if !ok {
+				return v, false
+			}
+			items[i] = v
+		}
+		return Value{typ: TypeList, list: items}, true
+	}
+	return n.lit, true // opBool, opInt, opString, opTimestamp
+}
+
+func nowMs(r *Request) int64 { return int64(min(r.NowMs, lastMs)) }
+
+// root reads a root of the request.
+func (m *machine) root(n *node) (Value, bool) {
+	r := m.request
+	switch n.root {
+	case rootApprovers, rootCredentials:
+		if !m.voters {
+			return m.fail(n, failedVoters, "")
+		}
+		if n.root == rootApprovers {
+			return Value{typ: TypeList, list: m.approvers}, true
+		}
+		return Value{typ: TypeList, list: m.credentials}, true
+	case rootNow:
+		return Value{typ: typeTime, small: nowMs(r)}, true
+	case rootType:
+		return String(r.Type), true
+	case rootKind, rootResource, rootAction:
+		switch {
+		case r.RootQuorum: // is none of the kinds that policies are about
+			return String(""), true
+		case n.root == rootKind:
+			return String(r.Kind), true
+		case n.root == rootResource:
+			return String(r.Resource), true
+		}
+		return String(r.Action), true
+	case rootParams:
+		if r.Params.typ == TypeNone {
+			return m.fail(n, failedMissing, roots[n.root].name)
+		}
+		return m.typed(n, n.shape, r.Params)
+	}
+	v := r.Facts[roots[n.root].name]
+	if v.typ == TypeNone {
+		return m.fail(n, failedMissing, roots[n.root].name)
+	}
+	return m.typed(n, n.shape, v)
+}
+
+// typed holds a value that was read against what the checker took it for. Nothing
+// gets past it that the checker did not expect: whoever made the facts cannot
+// make an operator meet a type that it does not know.
+func (m *machine) typed(n *node, s *shape, v Value) (Value, bool) {
+	fits := false
+	switch s.class {
+	case classBool:
+		fits = v.typ == TypeBool
+	case classInt, classUint:
+		if fits = v.typ == TypeInt; fits && (s.class == classInt && !v.within(minInt, maxInt) || !v.within(minInt, maxUint)) {
+			return m.fail(n, failedRange, "")
+		}
+	case classString:
+		fits = v.text()
+	case classHex:
+		fits = v.text()
+		v.typ = TypeHex
+	case classTime:
+		fits = v.typ == typeTime
+	case classList:
+		fits = v.typ == TypeList
+	case classMap:
+		fits = v.typ == TypeMap
+	case classStruct:
+		fits = v.typ == TypeStruct
+	case classDynamic:
+		fits = v.typ != TypeNone && v.typ != typeTime
+		if v.typ == TypeInt && !v.within(minInt, maxUint) {
+			return m.fail(n, failedRange, "")
+		}
+	}
+	if !fits {
+		if v.typ == TypeNone {
+			return m.fail(n, failedMissing, n.name)
+		}
+		return m.fail(n, failedType, "")
+	}
+	return v, true
+}
+
+// compare evaluates == != < > <= >=.
+func (m *machine) compare(n *node) (yes, ok bool) {
+	a, ok := m.value(n.kids[0])
+	if !ok {
+		return false, false
+	}
+	b, ok := m.value(n.kids[1])
+	if !ok {
+		return false, false
+	}
+	if n.op == opEq || n.op == opNe {
+		if yes, ok = m.equal(n, &a, &b); !ok {
+			return false, false
+		}
+		return yes == (n.op == opEq), true
+	}
+	if a.typ != b.typ || a.typ != TypeInt && a.typ != typeTime {
+		return m.failed(n, failedClash)
+	}
+	switch order := a.compare(&b); n.op {
+	case opLt:
+		return order < 0, true
+	case opGt:
+		return order > 0, true
+	case opLe:
+		return order <= 0, true
+	default:
+		return order >= 0, true
+	}
+}
+
+func (m *machine) equal(n *node, a, b *Value) (yes, ok bool) {
+	if len(a.s) == len(b.s) && !m.spend(len(a.s)/64) {
+		return m.failed(n, failedSteps)
+	}
+	if yes, ok = a.equal(b); !ok {
+		return m.failed(n, failedClash)
+	}
+	return yes, true
+}
+
+// contains evaluates in and contains, of which n is one.
+func (m *machine) contains(n, list, item *node) (yes, ok bool) {
+	in, ok := m.list(list)
+	if !ok {
+		return false, false
+	}
+	v, ok := m.value(item)
+	if !ok {
+		return false, false
+	}
+	elem := list.shape.elem
+	if elem == nil {
+		elem = dynamicShape
+	}
+	for i := range in.list {
+		if !m.spend(1) {
+			return m.failed(n, failedSteps)
+		}
+		one, ok := m.typed(list, elem, in.item(i))
+		if !ok {
+			return false, false
+		}
+		same, ok := m.equal(n, &v, &one)
+		if !ok {
+			return false, false
+		}
+		yes = yes || same
+	}
+	return yes, true
+}
+
+func (m *machine) filter(n *node) (Value, bool) {
+	list, ok := m.list(n.kids[0])
+	if !ok {
+		return Value{}, false
+	}
+	kept := Value{typ: TypeList, dynamic: list.dynamic}
+	for i := range list.list {
+		m.bind(n, &list, i)
+		yes, ok := m.truth(n.kids[1])
+		if !ok {
+			return Value{}, false
+		}
+		if yes {
+			kept.list = append(kept.list, list.list[i])
+		}
+	}
+	return kept, true
+}
+
+// index evaluates an element of a list, a character of a text or an entry of a map.
+func (m *machine) index(n *node) (Value, bool) {
+	of, ok := m.value(n.kids[0])
+	if !ok {
+		return of, false
+	}
+	at, ok := m.value(n.kids[1])
+	if !ok {
+		return at, false
+	}
+	switch {
+	case of.typ == TypeMap && at.text():
+		v, ok := of.member(at.s)
+		if !ok {
+			return m.fail(n, failedMissing, at.s)
+		}
+		v.dynamic = v.dynamic || n.shape.class == classDynamic
+		return m.typed(n, n.shape, v)
+	case of.typ == TypeList && at.typ == TypeInt:
+		if at.n != nil || at.small < 0 || at.small >= int64(len(of.list)) {
+			return m.fail(n, failedIndex, "")
+		}
+		return m.typed(n, n.shape, of.item(int(at.small)))
+	case of.text() && at.typ == TypeInt:
+		from, ok := m.characters(of.s, &at)
+		if !ok || from == len(of.s) {
+			return m.fail(n, failedIndex, "")
+		}
+		_, size := utf8.DecodeRuneInString(of.s[from:])
+		of.s = of.s[from : from+size]
+		return of, true
+	}
+	return m.fail(n, failedType, "")
+}
+
+// slice evaluates a part of a list or a text, the end excluded.
+func (m *machine) slice(n *node) (Value, bool) {
+	of, ok := m.value(n.kids[0])
+	if !ok {
+		return of, false
+	}
+	from, ok := m.value(n.kids[1])
+	if !ok {
+		return from, false
+	}
+	to, ok := m.value(n.kids[2])
+	if !ok {
+		return to, false
+	}
+	if from.typ != TypeInt || to.typ != TypeInt || of.typ != TypeList && !of.text() {
+		return m.fail(n, failedType, "")
+	}
+	if from.compare(&to) > 0 {
+		return m.fail(n, failedIndex, "")
+	}
+	if of.typ == TypeList {
+		if to.n != nil || from.n != nil || from.small < 0 || to.small > int64(len(of.list)) {
+			return m.fail(n, failedIndex, "")
+		}
+		of.list = of.list[from.small:to.small]
+		return of, true
+	}
+	a, okFrom := m.characters(of.s, &from)
+	b, okTo := m.characters(of.s, &to)
+	if !okFrom || !okTo {
+		return m.fail(n, failedIndex, "")
+	}
+	of.s = of.s[a:b]
+	return of, true
+}
+
+// characters is the byte at which character n of a text begins; its end counts.
+func (m *machine) characters(s string, n *Value) (at int, ok bool) {
+	if n.n != nil || n.small < 0 || n.small > int64(len(s)) || !m.spend(int(n.small)/64) {
+		return 0, false
+	}
+	for range n.small {
+		if at == len(s) {
+			return 0, false
+		}
+		if s[at] < utf8.RuneSelf {
+			at++
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+	}
+	return at, true
+}
+
+// mayFail tells whether evaluating n can be an error on a request that it is not
+// meant for. What is bounded so well that it cannot run out of steps never does.
+func mayFail(n *node) bool { return firstFailing(n) != nil || stepsOf(n) > maxSteps }
+
+// firstFailing finds the first node whose evaluation can be an error.
+func firstFailing(n *node) *node {
+	if n.root != 0 {
+		if roots[n.root].always {
+			return nil
+		}
+		return n
+	}
+	for _, k := range n.kids {
+		if f := firstFailing(k); f != nil {
+			return f
+		}
+	}
+	switch {
+	case n.op == opIndex, n.op == opSlice, n.shape.class == classDynamic, n.shape.class == classMap:
+		return n
+	case n.op == opMember:
+		if f := n.kids[0].shape.field(n.name); f.optional {
+			return n
+		}
+	}
+	return nil
+}
+
+// stepsOf bounds the steps of n if no list is longer than there can be users,
+// tags or credentials.
+func stepsOf(n *node) int {
+	const longest = 128
+	steps := 1
+	for i, k := range n.kids {
+		of := stepsOf(k)
+		if n.lambda() && i == 1 {
+			of *= longest
+		}
+		if steps += of; steps > 100*maxSteps {
+			return steps
+		}
+	}
+	if n.op == opIn || n.op == opContains {
+		steps += longest
+	}
+	return steps
+}

@@ -1,0 +1,196 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// What an explanation may be at most.
+const (
+	maxExplained    = 8         // values
+	maxExplainText  = 256       // bytes of an expression, and of what it came to
+	maxExplainSteps = 1_000_000 // of one decision: policies beyond are not explained
+)
+
+// explain finds out why policies did not allow: which expression of the clause
+// decided, and what it and its parts came to.
+func (d *decider) explain(policies []*Policy, evaluations []Evaluation) {
+	left := maxExplainSteps
+	d.machine.seat(d.voters)
+	for i, p := range policies {
+		e := &evaluations[i]
+		program := p.clause(e.Clause)
+		if program == nil || left <= 0 {
+			continue
+		}
+		x := explainer{machine: &d.machine, source: program.source, evaluation: e}
+		if x.steps = maxSteps; e.Outcome != Error {
+			x.why(program.root, e.Outcome == DenyExplicit)
+		} else if _, ok := x.truth(program.root); !ok {
+			x.failure()
+		}
+		left -= maxSteps - x.steps
+	}
+}
+
+func (p *Policy) clause(name string) *Program {
+	switch name {
+	case "consensus":
+		return p.Consensus
+	case "condition":
+		return p.Condition
+	case "time":
+		return p.Time
+	}
+	return nil
+}
+
+// An explainer explains one evaluation.
+type explainer struct {
+	*machine
+	source     string
+	evaluation *Evaluation
+}
+
+// failure notes the node that could not be evaluated.
+func (x *explainer) failure() {
+	x.evaluation.Position = x.where.pos
+	x.evaluation.Values = []Explained{{x.text(x.where), shorten(x.machine.why.String(), maxExplainText)}}
+}
+
+// at notes the deepest single expression that decided.
+func (x *explainer) at(n *node) {
+	if x.evaluation.Position < 0 {
+		x.evaluation.Position = n.pos
+	}
+}
+
+func (x *explainer) text(n *node) string { return shorten(x.source[n.pos:n.end], maxExplainText) }
+
+// why goes from an expression that came to yes down to what made it so.
+func (x *explainer) why(n *node, yes bool) {
+	switch n.op {
+	case opNot:
+		x.why(n.kids[0], !yes)
+		return
+	case opAnd, opOr:
+		if yes == (n.op == opAnd) { // all parts were needed for that
+			x.at(n)
+			for _, k := range n.kids {
+				x.why(k, yes)
+			}
+			return
+		}
+		for _, k := range n.kids { // one was enough
+			if one, ok := x.truth(k); !ok {
+				return
+			} else if one == yes {
+				x.why(k, yes)
+				return
+			}
+		}
+		return
+	case opAll, opAny:
+		list, ok := x.list(n.kids[0])
+		if !ok {
+			return
+		}
+		for i := range list.list {
+			x.bind(n, &list, i)
+			if one, ok := x.truth(n.kids[1]); !ok {
+				return
+			} else if len(list.list) == 1 || one == yes && yes == (n.op == opAny) {
+				x.why(n.kids[1], one)
+				return
+			}
+		}
+		x.at(n)
+		x.note(n.kids[0])
+		return
+	}
+	x.at(n)
+	if n.comparison() || n.op == opContains {
+		for _, k := range n.kids {
+			x.note(k)
+		}
+		return
+	}
+	x.note(n)
+}
+
+// note adds what an expression came to, unless that is plain to see or not to be
+// shown.
+func (x *explainer) note(n *node) {
+	e := x.evaluation
+	if len(e.Values) == maxExplained || plain(n) || reads(n, "secret") {
+		return
+	}
+	text := x.text(n)
+	if slices.ContainsFunc(e.Values, func(v Explained) bool { return v.Expression == text }) {
+		return
+	}
+	if v, ok := x.value(n); ok {
+		e.Values = append(e.Values, Explained{text, shorten(string(v.appendText(nil)), maxExplainText)})
+	}
+}
+
+// plain tells whether an expression is what it says: literals only.
+func plain(n *node) bool {
+	if n.op == opList {
+		return !slices.ContainsFunc(n.kids, func(k *node) bool { return !plain(k) })
+	}
+	return n.literal() || n.op == opTimestamp
+}
+
+// reads tells whether an expression reads a root.
+func reads(n *node, name string) bool {
+	return n.root != 0 && roots[n.root].name == name || slices.ContainsFunc(n.kids, func(k *node) bool { return reads(k, name) })
+}
+
+// appendText writes a value as an expression would, and stops soon after what an
+// explanation may hold.
+func (v *Value) appendText(b []byte) []byte {
+	switch {
+	case len(b) > maxExplainText:
+	case v.typ == TypeNone:
+		b = append(b, "nothing"...)
+	case v.typ == TypeBool:
+		b = strconv.AppendBool(b, v.yes)
+	case v.typ == TypeInt:
+		b = v.appendDecimal(b)
+	case v.typ == typeTime:
+		b = time.UnixMilli(v.small).UTC().AppendFormat(b, "2006-01-02T15:04:05.999Z07:00")
+	case v.text():
+		s := v.s
+		if len(s) > maxExplainText+utf8.UTFMax { // what is cut within a character goes with the rest
+			s = s[:maxExplainText+utf8.UTFMax]
+		}
+		b = append(append(append(b, '\''), s...), '\'')
+	case v.typ == TypeList:
+		b = append(b, '[')
+		for i := range v.list {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			if b = v.list[i].appendText(b); len(b) > maxExplainText {
+				break
+			}
+		}
+		b = append(b, ']')
+	default:
+		b = append(b, '{')
+		for i := range v.members {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = append(append(b, shorten(v.members[i].Name, maxExplainText)...), ": "...)
+			if b = v.members[i].Value.appendText(b); len(b) > maxExplainText {
+				break
+			}
+		}
+		b = append(b, '}')
+	}
+	return b
+}

@@ -1,0 +1,560 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Warning is a hint about a policy; it never blocks.
+type Warning struct {
+	Clause   string // "condition", "consensus", "time" or ""
+	Code     string // stable, such as DENY_CAN_ERROR
+	Message  string
+	Position int // byte in the clause's source, from 0
+}
+
+// Surroundings are what helps Lint to tell; what is not known stays empty.
+type Surroundings struct {
+	Others    []*Policy // of the organization
+	RootUsers [][16]byte
+	Threshold uint32
+	Users     []User
+}
+
+// Lint looks for what is allowed and likely wrong. Conditions of the policies
+// that already exist help it to tell.
+func Lint(p *Policy, others []*Policy) []Warning { return LintIn(p, Surroundings{Others: others}) }
+
+// maxWarnings is what Lint says at most about one policy.
+const maxWarnings = 32
+
+// LintIn is Lint with all that is known of the organization. Warnings come in the
+// order of clauses and positions.
+func LintIn(p *Policy, s Surroundings) []Warning {
+	l := &linter{policy: p, surroundings: s}
+	if p.Effect == EffectAllow && p.Condition == nil && p.Consensus == nil {
+		l.warn("", 0, "ALLOWS_EVERYTHING", "every user can do everything that policies decide")
+	}
+	for _, c := range []*Program{p.Consensus, p.Condition, p.Time} {
+		if c != nil {
+			l.clause(c)
+		}
+	}
+	l.keys()
+	l.denies()
+	l.voters()
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
+		if a.Clause != b.Clause {
+			return strings.Compare(a.Clause, b.Clause)
+		}
+		return a.Position - b.Position
+	})
+	return l.warnings[:min(len(l.warnings), maxWarnings)]
+}
+
+type linter struct {
+	policy       *Policy
+	surroundings Surroundings
+	warnings     []Warning
+}
+
+func (l *linter) warn(clause string, pos int, code, message string) {
+	w := Warning{clause, code, message, pos}
+	if !slices.Contains(l.warnings, w) {
+		l.warnings = append(l.warnings, w)
+	}
+}
+
+// each calls f for n and every node below it.
+func (n *node) each(f func(*node)) {
+	f(n)
+	for _, k := range n.kids {
+		k.each(f)
+	}
+}
+
+// find returns the first node below n for which f is true.
+func (n *node) find(f func(*node) bool) *node {
+	if f(n) {
+		return n
+	}
+	for _, k := range n.kids {
+		if found := k.find(f); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// clause looks at one clause by itself.
+func (l *linter) clause(p *Program) {
+	clause, matched := p.clause.String(), kindsOf(p)
+	branches := []*node{p.root}
+	if p.root.op == opOr {
+		branches = p.root.kids // each may be dead by itself
+	}
+	for _, b := range branches {
+		if never(b) || p.clause == ClauseCondition && len(matchedKinds(b)) == 0 {
+			l.warn(clause, b.pos, "NEVER_TRUE", "this can never be true")
+		}
+	}
+	p.root.each(func(n *node) {
+		switch {
+		case n.comparison() || n.op == opContains:
+			l.attribute(clause, n)
+		case n.op == opAll && p.clause == ClauseCondition:
+			l.all(p, n)
+		case n.op == opString:
+			if why := badAddress(n.lit.s); why != "" {
+				l.warn(clause, n.pos, "ADDRESS_CHECKSUM", why)
+			}
+		}
+	})
+	if p.clause != ClauseCondition {
+		return
+	}
+	if a, b := neverTogether(p.root); a != nil {
+		l.warn(clause, b.pos, "ROOTS_NEVER_MEET", "no request has both "+roots[a.root].name+" and "+roots[b.root].name+
+			", and both sides of every operator are evaluated: this is always an error")
+	}
+	if resource, action := pairOf(p.root); resource != nil && action != nil && len(matched) == 0 {
+		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "no activity has resource "+resource.lit.s+" and action "+action.lit.s)
+	}
+}
+
+// attribute looks at a comparison of an attribute of the activity with literals.
+func (l *linter) attribute(clause string, n *node) {
+	root, literals := comparedRoot(n)
+	for _, lit := range literals {
+		word, unknown := shorten(lit.lit.s, 60), ""
+		switch root {
+		case rootType:
+			name := kindOfType(lit.lit.s)
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == name && !k.RootQuorum }) {
+				unknown = "UNKNOWN_TYPE"
+				break
+			}
+			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "this names one version: clients move on to newer ones, activity.kind covers all")
+		case rootKind:
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == lit.lit.s && !k.RootQuorum }) {
+				unknown = "UNKNOWN_KIND"
+			}
+		case rootResource:
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Resource == lit.lit.s }) {
+				unknown = "UNKNOWN_RESOURCE"
+			}
+		case rootAction:
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Action == lit.lit.s }) {
+				unknown = "UNKNOWN_ACTION"
+			}
+		}
+		if unknown != "" {
+			l.warn(clause, lit.pos, unknown, "policies are never asked about '"+word+"'")
+		}
+	}
+}
+
+// comparedRoot tells which root a comparison compares with literals.
+func comparedRoot(n *node) (rootID, []*node) {
+	if len(n.kids) != 2 {
+		return 0, nil
+	}
+	a, b := n.kids[0], n.kids[1]
+	if n.op == opContains || a.op == opString {
+		a, b = b, a
+	}
+	switch {
+	case a.root == 0:
+	case b.op == opString:
+		return a.root, []*node{b}
+	case b.op == opList && !slices.ContainsFunc(b.kids, func(k *node) bool { return k.op != opString }):
+		return a.root, b.kids
+	}
+	return 0, nil
+}
+
+// all looks at .all(), which is true on a list without elements.
+func (l *linter) all(p *Program, n *node) {
+	list := n.kids[0]
+	if list.op == opList && len(list.kids) > 0 || list.root == rootWallets {
+		return
+	}
+	guard := p.root.find(func(g *node) bool {
+		return (g.op == opCount || g.op == opAny || g.op == opIndex) && g.kids[0].same(list)
+	})
+	if guard == nil {
+		l.warn("condition", n.pos, "ALL_ON_EMPTY_LIST", "all is true on an empty list: ask for count() too")
+	}
+}
+
+// chainRoots are those of which a request has one at most.
+var chainRoots = []string{"eth.tx", "eth.eip_712", "eth.eip_7702_authorization", "solana.tx", "bitcoin.tx", "tron.tx", "tempo.tx"}
+
+// neverTogether finds two roots that no request has both.
+func neverTogether(n *node) (a, b *node) {
+	var seen []*node
+	n.each(func(n *node) {
+		if n.root >= rootWallet && b == nil {
+			for _, m := range seen {
+				if x, y := roots[m.root].name, roots[n.root].name; x != y && (slices.Contains(chainRoots, x) && slices.Contains(chainRoots, y) ||
+					x == "secret" || y == "secret" || (x == "private_key") != (y == "private_key") && (strings.HasPrefix(x, "wallet") || strings.HasPrefix(y, "wallet"))) {
+					a, b = m, n
+					return
+				}
+			}
+			if !slices.ContainsFunc(seen, func(m *node) bool { return m.root == n.root }) {
+				seen = append(seen, n)
+			}
+		}
+	})
+	return a, b
+}
+
+// pairOf finds the resource and the action that an expression demands.
+func pairOf(n *node) (resource, action *node) {
+	for _, part := range conjuncts(n) {
+		if root, literals := comparedRoot(part); part.op == opEq && len(literals) == 1 {
+			switch root {
+			case rootResource:
+				resource = literals[0]
+			case rootAction:
+				action = literals[0]
+			}
+		}
+	}
+	return resource, action
+}
+
+func conjuncts(n *node) []*node {
+	if n.op == opAnd {
+		return n.kids
+	}
+	return []*node{n}
+}
+
+// never tells whether an expression is false by itself: by its literals, or
+// because it demands two things of one value.
+func never(n *node) bool {
+	switch n.op {
+	case opOr:
+		return !slices.ContainsFunc(n.kids, func(k *node) bool { return !never(k) })
+	case opAnd:
+		for i, a := range n.kids {
+			if never(a) || slices.ContainsFunc(n.kids[:i], func(b *node) bool { return contradict(a, b) }) {
+				return true
+			}
+		}
+		return false
+	}
+	return known(n, nil) == isFalse
+}
+
+// contradict tells whether two comparisons of one expression with literals
+// exclude each other.
+func contradict(a, b *node) bool {
+	x, opA, litA := bound(a)
+	y, opB, litB := bound(b)
+	if x == nil || y == nil || !x.same(y) {
+		return false
+	}
+	if opB == opEq {
+		opA, litA, opB, litB = opB, litB, opA, litA
+	}
+	if x.shape.text() {
+		same := litA.lit.s == litB.lit.s || equalFold(litA.lit.s, litB.lit.s) && (x.shape.class == classHex || strings.HasSuffix(x.read, "address"))
+		return opA == opEq && (opB == opEq && !same || opB == opNe && same)
+	}
+	order := litA.lit.compare(&litB.lit)
+	if opA == opEq {
+		return !orders(opB, order)
+	}
+	switch {
+	case opA == opNe || opB == opNe:
+		return false
+	case opA == opLt || opA == opLe:
+		return (opB == opGt || opB == opGe) && (order < 0 || order == 0 && (opA == opLt || opB == opGt))
+	}
+	return (opB == opLt || opB == opLe) && (order > 0 || order == 0 && (opA == opGt || opB == opLt))
+}
+
+// orders tells whether an operator holds between two values of this order.
+func orders(o op, order int) bool {
+	return map[op]bool{opEq: order == 0, opNe: order != 0, opLt: order < 0, opGt: order > 0, opLe: order <= 0, opGe: order >= 0}[o]
+}
+
+// bound takes a comparison with a literal apart, the literal to the right.
+func bound(n *node) (of *node, o op, lit *node) {
+	if !n.comparison() || n.op == opIn {
+		return nil, 0, nil
+	}
+	a, b, o := n.kids[0], n.kids[1], n.op
+	if a.literal() || a.op == opTimestamp {
+		a, b = b, a
+		o = map[op]op{opEq: opEq, opNe: opNe, opLt: opGt, opGt: opLt, opLe: opGe, opGe: opLe}[o]
+	}
+	if !b.literal() && b.op != opTimestamp || a.shape.class == classBool || a.shape.class == classDynamic || a.literal() {
+		return nil, 0, nil
+	}
+	return a, o, b
+}
+
+// What is known of an expression of type bool when only some of what it reads is.
+type knowledge uint8
+
+const (
+	isUnknown knowledge = iota
+	isFalse
+	isTrue
+)
+
+func knownAs(yes bool) knowledge {
+	if yes {
+		return isTrue
+	}
+	return isFalse
+}
+
+// known evaluates an expression of which nothing is known but the literals and,
+// if it is given, the kind of the activity. Errors are not looked for.
+func known(n *node, k *Kind) knowledge {
+	switch n.op {
+	case opBool:
+		return knownAs(n.lit.yes)
+	case opNot:
+		return [...]knowledge{isUnknown, isTrue, isFalse}[known(n.kids[0], k)]
+	case opAnd, opOr:
+		decides := knownAs(n.op == opOr)
+		out := knownAs(n.op == opAnd)
+		for _, kid := range n.kids {
+			switch known(kid, k) {
+			case decides:
+				return decides
+			case isUnknown:
+				out = isUnknown
+			}
+		}
+		return out
+	}
+	if a := n.kids; n.comparison() && n.op != opIn && a[0].literal() && a[1].literal() && a[0].lit.typ == a[1].lit.typ {
+		if a[0].lit.typ == TypeInt {
+			return knownAs(orders(n.op, a[0].lit.compare(&a[1].lit)))
+		}
+		same, _ := a[0].lit.equal(&a[1].lit)
+		return knownAs(same == (n.op == opEq))
+	}
+	if k == nil || !n.comparison() && n.op != opContains {
+		return isUnknown
+	}
+	root, literals := comparedRoot(n)
+	var is string
+	switch root {
+	case rootKind:
+		is = k.Name
+	case rootResource:
+		is = k.Resource
+	case rootAction:
+		is = k.Action
+	case rootType: // which version is not known
+		is = k.Name
+	default:
+		return isUnknown
+	}
+	among := slices.ContainsFunc(literals, func(lit *node) bool {
+		return lit.lit.s == is && root != rootType || root == rootType && kindOfType(lit.lit.s) == is
+	})
+	if among && root == rootType {
+		return isUnknown
+	}
+	return knownAs(among != (n.op == opNe))
+}
+
+// kindOfType is the kind that an activity type is a version of.
+func kindOfType(s string) string {
+	s, ok := strings.CutPrefix(s, "ACTIVITY_TYPE_")
+	if !ok {
+		return ""
+	}
+	if i := strings.LastIndex(s, "_V"); i > 0 && i+2 < len(s) && strings.Trim(s[i+2:], "0123456789") == "" {
+		s = s[:i]
+	}
+	return s
+}
+
+// matchedKinds lists the kinds whose activities can fulfil an expression.
+func matchedKinds(n *node) (out []Kind) {
+	for _, k := range Kinds() {
+		if !k.RootQuorum && known(n, &k) != isFalse {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// kindsOf lists the kinds that a condition can match: all without one.
+func kindsOf(p *Program) []Kind {
+	if p == nil || p.clause != ClauseCondition {
+		return matchedKinds(&node{op: opBool, lit: Bool(true)})
+	}
+	return matchedKinds(p.root)
+}
+
+func readsOne(p *Program, names ...string) bool {
+	return p != nil && slices.ContainsFunc(names, func(name string) bool { return reads(p.root, name) })
+}
+
+// keys looks at what an ALLOW policy lets people sign, and with which keys.
+func (l *linter) keys() {
+	p := l.policy
+	if p.Effect != EffectAllow {
+		return
+	}
+	matched := kindsOf(p.Condition)
+	if !slices.ContainsFunc(matched, func(k Kind) bool { return k.Action == "SIGN" }) {
+		return
+	}
+	named := p.Condition != nil && p.Condition.root.find(func(n *node) bool { return n.op == opMember && n.name == "sign_with" }) != nil
+	if !named && !readsOne(p.Condition, "wallet", "wallets", "wallet_account", "private_key") {
+		l.warn("condition", 0, "ALLOW_SIGN_ANY_KEY", "this allows signing with every key of the organization: name a wallet, an account or a private key")
+	}
+	raw := slices.ContainsFunc(matched, func(k Kind) bool { return strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD") })
+	if raw && !readsOne(p.Condition, chainRoots...) && !readsOne(p.Condition, "activity.params") {
+		l.warn("condition", 0, "SIGN_INCLUDES_RAW_PAYLOADS", "this allows signing raw payloads, whose meaning no policy sees: demand activity.kind == 'SIGN_TRANSACTION'")
+	}
+}
+
+// denies looks at a DENY policy that is skipped where it is an error.
+func (l *linter) denies() {
+	p := l.policy
+	if p.Effect != EffectDeny {
+		return
+	}
+	for _, c := range []*Program{p.Condition, p.Consensus} {
+		if c == nil {
+			continue
+		}
+		matched := kindsOf(c)
+		var lacking []Kind
+		lacks := c.root.find(func(n *node) bool {
+			lacking = lackingKinds(n, matched)
+			return len(lacking) > 0
+		})
+		if lacks != nil && !l.guarded(func(q *Program) bool { return firstFailing(q.root) == nil && overlap(matchedKinds(q.root), lacking) }) {
+			l.warn(c.clause.String(), lacks.pos, "DENY_CAN_ERROR", "a request without "+shorten(c.source[lacks.pos:lacks.end], 60)+
+				" makes this policy an error, which denies nothing: name the kind, or deny the other requests by another policy")
+		}
+		data := c.root.find(failsByData)
+		if data == nil {
+			continue
+		}
+		of := data.kids[0]
+		if !l.guarded(func(q *Program) bool {
+			return q.root.find(func(n *node) bool { return n.same(of) }) != nil && q.root.find(failsByData) == nil
+		}) {
+			l.warn(c.clause.String(), data.pos, "DENY_CAN_ERROR", "where "+shorten(c.source[of.pos:of.end], 60)+
+				" is too short or lacks this, the policy is an error, which denies nothing: deny such requests by another policy")
+		}
+	}
+}
+
+// lackingKinds lists those of the kinds whose activities can be without what a
+// node reads. A transaction of another chain is without it for good reason; a raw
+// payload may be the digest of one that has it.
+func lackingKinds(n *node, matched []Kind) (out []Kind) {
+	if (n.root == 0 || roots[n.root].always || n.root == rootParams) && (n.op != opMember || n.kids[0].root != rootParams) {
+		return nil
+	}
+	chain := n.root != 0 && slices.Contains(chainRoots, roots[n.root].name)
+	for _, k := range matched {
+		if !carries(&k, n) && (!chain || strings.HasPrefix(k.Name, "SIGN_RAW_PAYLOAD")) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// failsByData tells whether evaluating a node can fail by what a request holds,
+// whatever its kind.
+func failsByData(n *node) bool {
+	return n.op == opIndex || n.op == opSlice || n.op == opMember && n.root == 0 && n.kids[0].root != rootParams && n.kids[0].shape.field(n.name).optional
+}
+
+// guarded tells whether another DENY policy, for everybody, has such a condition.
+func (l *linter) guarded(by func(*Program) bool) bool {
+	return slices.ContainsFunc(l.surroundings.Others, func(q *Policy) bool {
+		return q.ID != l.policy.ID && q.Effect == EffectDeny && q.Consensus == nil && q.Time == nil && (q.Condition == nil || by(q.Condition))
+	})
+}
+
+func overlap(a, b []Kind) bool {
+	return slices.ContainsFunc(a, func(k Kind) bool { return slices.Contains(b, k) })
+}
+
+// voters looks at who could fulfil the consensus in this organization.
+func (l *linter) voters() {
+	s := l.surroundings
+	if s.Threshold == 0 || len(s.Users) == 0 || l.policy.Consensus == nil {
+		return
+	}
+	var member, other []voter
+	for i := range s.Users {
+		v := voter{id: s.Users[i].ID, source: &s.Users[i]}
+		if contains(s.RootUsers, v.id) {
+			member = append(member, v)
+		} else {
+			other = append(other, v)
+		}
+	}
+	m := machine{voters: true}
+	left := maxReachSteps
+	holds := func(voters []voter) bool {
+		if len(voters) == 0 || left <= 0 {
+			return left <= 0 // unknown: say nothing
+		}
+		m.seat(voters)
+		m.steps = min(maxSteps, left)
+		before := m.steps
+		yes, ok := m.truth(l.policy.Consensus.root)
+		left -= before - m.steps + len(voters)
+		return yes && ok
+	}
+	below := int(min(s.Threshold-1, uint32(len(member))))
+	if holds(other) || holds(slices.Concat(other, member[:below])) {
+		return
+	}
+	all := slices.Concat(other, member)
+	reaches := holds(all)
+	for i := range all {
+		for j := i; j < len(all); j++ {
+			set := all[i : i+1 : i+1]
+			if j > i {
+				set = append(set, all[j])
+			}
+			if votes := l.members(set); holds(set) {
+				if reaches = true; votes <= below {
+					return
+				}
+			}
+			// Anybody else, with any others of the root quorum but too few.
+			if below > 0 && j > i && l.members(set) <= below && holds(slices.Concat(other, set)) {
+				return
+			}
+		}
+	}
+	switch {
+	case left <= 0, below > 2: // too many sets to be sure
+	case !reaches:
+		l.warn("consensus", 0, "NO_SUCH_VOTERS", "no users of this organization can fulfil this")
+	default:
+		l.warn("consensus", 0, "ROOT_QUORUM_DECIDES", "whoever fulfils this is enough of the root quorum to decide without any policy")
+	}
+}
+
+// members counts the root members among voters.
+func (l *linter) members(voters []voter) (n int) {
+	for _, v := range voters {
+		if contains(l.surroundings.RootUsers, v.id) {
+			n++
+		}
+	}
+	return n
+}

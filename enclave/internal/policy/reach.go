@@ -1,0 +1,310 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Reachability asks whether somebody counts towards a consensus: whether some
+// others could approve so that the consensus holds, and, when everybody who is
+// not needed is left out, needs him. It tries each other user, each two, and all
+// of them together.
+//
+// A hundred users make five thousand pairs, so users whom the expression cannot
+// tell apart are tried once. That is exact: a consensus whose only use of the
+// voters is to count them by tests on one voter at a time comes to the same
+// whichever of two voters with equal test results is there.
+
+// tests are the lambdas of a consensus that look at one voter at a time.
+type tests struct {
+	lambdas []*node
+	users   []bool // lambdas[i] looks at users, not at credentials
+	// apart: the expression does more than these tests, so that every user must be
+	// tried.
+	apart bool
+	// blind: who passes none of the first tests of a chain is not seen at all.
+	blind bool
+	first []bool // lambdas[i] is the first of its chain
+}
+
+// findTests finds the tests of a consensus.
+func findTests(n *node) *tests {
+	t := &tests{blind: true}
+	t.walk(n, false)
+	return t
+}
+
+// walk looks at n, which stands inside a lambda or not.
+func (t *tests) walk(n *node, inside bool) {
+	if n.root != 0 { // where nothing below counts or tests it
+		t.apart = true
+		return
+	}
+	from, chain := chainRoot(n)
+	if from == 0 {
+		for i, k := range n.kids {
+			t.walk(k, inside || n.lambda() && i == 1)
+		}
+		return
+	}
+	if inside {
+		t.apart = true
+		return
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		link := chain[i]
+		first := i == len(chain)-1
+		if first && link.op != opFilter && link.op != opAny {
+			t.blind = false
+		}
+		if link.lambda() {
+			t.lambdas = append(t.lambdas, link)
+			t.users = append(t.users, from == rootApprovers)
+			t.first = append(t.first, first)
+			t.walk(link.kids[1], true)
+		}
+	}
+}
+
+// chainRoot tells whether n is a root of voters with nothing but filters and at
+// last a test or a count applied to it, and lists these, the last first.
+func chainRoot(n *node) (rootID, []*node) {
+	if !n.lambda() && n.op != opCount || n.op == opFilter {
+		return 0, nil
+	}
+	chain := []*node{n}
+	for n = n.kids[0]; n.op == opFilter; n = n.kids[0] {
+		chain = append(chain, n)
+	}
+	if n.root != rootApprovers && n.root != rootCredentials {
+		return 0, nil
+	}
+	return n.root, chain
+}
+
+// made makes the values of a voter who has not approved.
+func (v *voter) made() *voter {
+	if u := v.source; u != nil {
+		v.user, v.source = userValue(u), nil
+		for i := range u.Credentials {
+			v.credentials = append(v.credentials, credentialValue(&u.Credentials[i]))
+		}
+	}
+	return v
+}
+
+// seat makes voters the ones that approvers and credentials mean.
+func (m *machine) seat(voters []voter) {
+	m.approvers, m.credentials = m.approvers[:0], m.credentials[:0]
+	for i := range voters {
+		v := voters[i].made()
+		m.approvers = append(m.approvers, v.user)
+		m.credentials = append(m.credentials, v.credentials...)
+	}
+}
+
+// reach tells whether who counts towards a consensus, which with the voters so
+// far, who among them, does not hold or (alone) may. It is not ok if that takes
+// too many steps.
+func (d *decider) reach(p *Program, who voter, alone bool) (counts, ok bool) {
+	left := min(maxReachSteps, d.limit-d.spent)
+	r := reacher{machine: &d.machine, program: p, who: who.id, left: left}
+	counts = r.reach(d.voters, d.remaining(), alone)
+	d.spent += left - max(r.left, 0)
+	return counts && r.left >= 0, r.left >= 0
+}
+
+// A reacher asks about one consensus and one user.
+type reacher struct {
+	machine *machine
+	program *Program
+	who     [16]byte
+	left    int // steps
+	crowd   []voter
+	room    []voter
+}
+
+func (r *reacher) reach(voters, others []voter, alone bool) bool {
+	if t := r.program.tests; t.blind && !t.apart {
+		i := slices.IndexFunc(voters, func(v voter) bool { return v.id == r.who })
+		if r.unseen(voters[i].made()) {
+			return false
+		}
+	}
+	if alone && r.counts(voters) {
+		return true
+	}
+	classes := r.classes(others)
+	for _, c := range classes {
+		if r.left < 0 || r.counts(voters, c[0]) {
+			return r.left >= 0
+		}
+	}
+	for i, a := range classes {
+		if len(a) > 1 && r.counts(voters, a[0], a[1]) {
+			return true
+		}
+		for _, b := range classes[i+1:] {
+			if r.left < 0 || r.counts(voters, a[0], b[0]) {
+				return r.left >= 0
+			}
+		}
+	}
+	all := make([]*voter, len(others))
+	for i := range others {
+		all[i] = &others[i]
+	}
+	return len(all) > 2 && r.counts(voters, all...)
+}
+
+// classes puts together users whom the expression cannot tell apart, in the
+// order in which each class begins.
+func (r *reacher) classes(others []voter) [][]*voter {
+	classes := make([][]*voter, 0, len(others))
+	seen := make(map[string]int, len(others))
+	for i := range others {
+		key := strconv.Itoa(i)
+		if !r.program.tests.apart {
+			key = r.results(others[i].made())
+		}
+		at, known := seen[key]
+		if !known {
+			at, seen[key] = len(classes), len(classes)
+			classes = append(classes, nil)
+		}
+		classes[at] = append(classes[at], &others[i])
+	}
+	return classes
+}
+
+// test runs one test on a user or a credential.
+func (r *reacher) test(lambda *node, on Value) byte {
+	m := r.machine
+	m.steps = max(r.left, 0)
+	m.variables[lambda.slot] = on
+	yes, ok := m.truth(lambda.kids[1])
+	if r.left -= max(r.left, 0) - m.steps; !ok {
+		return 'e'
+	}
+	if yes {
+		return 't'
+	}
+	return 'f'
+}
+
+// results is what all tests make of a user and of his credentials, whose order
+// does not matter.
+func (r *reacher) results(v *voter) string {
+	t := r.program.tests
+	var user []byte
+	credentials := make([]string, len(v.credentials))
+	for i, l := range t.lambdas {
+		if t.users[i] {
+			user = append(user, r.test(l, v.user))
+		}
+	}
+	for c := range v.credentials {
+		for i, l := range t.lambdas {
+			if !t.users[i] {
+				credentials[c] += string(r.test(l, v.credentials[c]))
+			}
+		}
+	}
+	slices.Sort(credentials)
+	for _, c := range credentials {
+		user = append(append(user, '|'), c...)
+	}
+	return string(user)
+}
+
+// unseen tells whether no test of a blind expression sees a user, so that it
+// comes to the same with him and without.
+func (r *reacher) unseen(v *voter) bool {
+	t := r.program.tests
+	for i, l := range t.lambdas {
+		if !t.first[i] {
+			continue
+		}
+		if t.users[i] {
+			if r.test(l, v.user) != 'f' {
+				return false
+			}
+			continue
+		}
+		for c := range v.credentials {
+			if r.test(l, v.credentials[c]) != 'f' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// counts tells whether the consensus holds with the voters and the extra ones,
+// and needs who: everybody else is left out as far as it still holds, then he.
+func (r *reacher) counts(voters []voter, extra ...*voter) bool {
+	r.crowd = append(r.crowd[:0], voters...)
+	for _, v := range extra {
+		r.crowd = append(r.crowd, *v.made())
+	}
+	if !r.holds(r.crowd) {
+		return false
+	}
+	for i := 0; i < len(r.crowd); {
+		if r.crowd[i].id == r.who || !r.holds(r.without(i)) {
+			i++
+			continue
+		}
+		r.crowd = slices.Delete(r.crowd, i, i+1)
+	}
+	i := slices.IndexFunc(r.crowd, func(v voter) bool { return v.id == r.who })
+	return !r.holds(r.without(i)) && r.left >= 0
+}
+
+func (r *reacher) without(i int) []voter {
+	r.room = append(append(r.room[:0], r.crowd[:i]...), r.crowd[i+1:]...)
+	return r.room
+}
+
+// holds evaluates the consensus with a crowd, one step at least; what fails does
+// not hold.
+func (r *reacher) holds(crowd []voter) bool {
+	m := r.machine
+	m.seat(crowd)
+	m.steps = min(maxSteps, max(r.left-len(crowd), 0))
+	before := m.steps
+	yes, ok := m.truth(r.program.root)
+	r.left -= len(crowd) + before - m.steps
+	return yes && ok
+}
+
+// Users and credentials as values, their members in the order of their names.
+
+func userValue(u *User) Value {
+	tags := make([]Value, len(u.Tags))
+	for i, t := range u.Tags {
+		tags[i] = String(uuid(t))
+	}
+	return Value{typ: TypeStruct, members: []Member{{"alias", String(u.Name)}, {"email", String(u.Email)}, {"id", String(uuid(u.ID))}, {"tags", List(tags...)}}}
+}
+
+func credentialValue(c *Credential) Value {
+	return Value{typ: TypeStruct, members: []Member{{"credential_id", String(c.CredentialID)}, {"id", String(uuid(c.ID))},
+		{"public_key", Hex(c.PublicKey)}, {"type", String(c.Type)}, {"user_id", String(uuid(c.User))}}}
+}
+
+// uuid is an id as text.
+func uuid(id [16]byte) string {
+	const digits = "0123456789abcdef"
+	var b [36]byte
+	at := 0
+	for i, x := range id {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			b[at] = '-'
+			at++
+		}
+		b[at], b[at+1] = digits[x>>4], digits[x&15]
+		at += 2
+	}
+	return string(b[:])
+}

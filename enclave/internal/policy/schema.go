@@ -1,0 +1,328 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// class is what the checker knows of a value.
+type class uint8
+
+const (
+	classBool class = iota + 1
+	classInt
+	classUint
+	classString
+	classHex
+	classTime
+	classList    // of elem
+	classMap     // of elem
+	classStruct  // with fields
+	classDynamic // known when it is evaluated
+	classNothing // the element of the empty list
+)
+
+// A shape is a type of the language.
+type shape struct {
+	class  class
+	name   string
+	elem   *shape
+	fields []field
+}
+
+// A field is a member of a struct. It is optional if some values of the struct
+// have it and others not: reading it can be an error.
+type field struct {
+	name     string
+	shape    *shape
+	optional bool
+	read     string // the member that is read, if it has another name
+}
+
+func (s *shape) field(name string) *field {
+	for i := range s.fields {
+		if s.fields[i].name == name {
+			return &s.fields[i]
+		}
+	}
+	return nil
+}
+
+func (s *shape) String() string { return s.name }
+
+func (s *shape) number() bool { return s.class == classInt || s.class == classUint }
+func (s *shape) text() bool   { return s.class == classString || s.class == classHex }
+
+var (
+	boolShape    = &shape{class: classBool, name: "bool"}
+	intShape     = &shape{class: classInt, name: "int"}
+	uintShape    = &shape{class: classUint, name: "uint"}
+	stringShape  = &shape{class: classString, name: "string"}
+	hexShape     = &shape{class: classHex, name: "hex"}
+	timeShape    = &shape{class: classTime, name: "timestamp"}
+	dynamicShape = &shape{class: classDynamic, name: "dynamic"}
+	nothingShape = &shape{class: classNothing, name: "nothing"}
+	stringsShape = listOf(stringShape)
+	dynamicMap   = mapOf(dynamicShape)
+)
+
+func listOf(elem *shape) *shape {
+	return &shape{class: classList, name: "list<" + elem.name + ">", elem: elem}
+}
+
+func mapOf(elem *shape) *shape {
+	return &shape{class: classMap, name: "map<string," + elem.name + ">", elem: elem}
+}
+
+// members makes the fields of one shape.
+func members(s *shape, names string) []field {
+	var out []field
+	for _, name := range strings.Fields(names) {
+		out = append(out, field{name: name, shape: s})
+	}
+	return out
+}
+
+func structOf(name string, fields ...[]field) *shape {
+	return &shape{class: classStruct, name: name, fields: slices.Concat(fields...)}
+}
+
+// optional marks fields that not every value has.
+func optional(fields ...[]field) []field {
+	out := slices.Concat(fields...)
+	for i := range out {
+		out[i].optional = true
+	}
+	return out
+}
+
+func one(name string, s *shape) []field { return []field{{name: name, shape: s}} }
+
+// rootID names a root by its row in roots.
+type rootID uint8
+
+// The roots that Go code names: those that are not facts, and two that are.
+const (
+	rootApprovers rootID = iota + 1
+	rootCredentials
+	rootNow
+	rootType
+	rootKind
+	rootResource
+	rootAction
+	rootParams
+	rootWallet // the first of the facts
+	rootWallets
+)
+
+// A root is where reading begins. Its name is one word or two with a dot; the
+// first of two is a group, which is no value itself. An always root is part of
+// every request.
+type root struct {
+	name   string
+	clause Clause
+	shape  *shape
+	always bool
+}
+
+var (
+	userShape       = structOf("User", members(stringShape, "id email alias"), one("tags", stringsShape))
+	credentialShape = structOf("Credential", members(stringShape, "id user_id type credential_id"), one("public_key", hexShape))
+	walletShape     = structOf("Wallet", members(stringShape, "id label"), members(boolShape, "imported exported"))
+	accountShape    = structOf("WalletAccount", one("address", stringShape), one("path_indexes", listOf(intShape)), one("path_hardened", listOf(boolShape)))
+	privateKeyShape = structOf("PrivateKey", members(stringShape, "id label"), one("tags", stringsShape), members(boolShape, "imported exported"))
+	secretShape     = structOf("Secret", one("static_properties", mapOf(stringShape)))
+
+	ethShape = structOf("EthereumTransaction", members(hexShape, "from to data"),
+		members(intShape, "value gas gas_price chain_id nonce max_fee_per_gas max_priority_fee_per_gas max_fee_per_blob_gas"),
+		members(stringShape, "type function_name"), one("function_signature", hexShape), optional(one("contract_call_args", dynamicMap)))
+	typedShape = structOf("TypedData", one("primary_type", stringShape),
+		one("domain", structOf("Domain", members(stringShape, "name version"), one("chain_id", uintShape), one("verifying_contract", hexShape))),
+		one("message", dynamicMap))
+	authorizationShape = structOf("Authorization", one("address", hexShape), members(dynamicShape, "chain_id nonce"))
+
+	solanaLookups = listOf(structOf("AddressTableLookup", one("address_table_key", stringShape),
+		members(listOf(intShape), "writable_indexes readonly_indexes")))
+	solanaShape = structOf("SolanaTransaction", members(stringsShape, "account_keys program_keys"),
+		one("instructions", listOf(structOf("Instruction", one("program_key", stringShape),
+			one("accounts", listOf(structOf("Account", one("account_key", stringShape), members(boolShape, "signer writable")))),
+			one("instruction_data_hex", hexShape), one("address_table_lookups", solanaLookups),
+			optional(one("parsed_instruction_data", structOf("ParsedInstruction", one("instruction_name", stringShape), one("discriminator", hexShape),
+				one("named_accounts", mapOf(stringShape)), []field{{name: "named_account", shape: mapOf(stringShape), read: "named_accounts"}},
+				one("program_call_args", dynamicMap))))))),
+		one("transfers", listOf(structOf("Transfer", members(stringShape, "from to"), one("amount", intShape)))),
+		one("spl_transfers", listOf(structOf("TokenTransfer", members(stringShape, "from to"), one("amount", intShape),
+			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),
+		one("recent_blockhash", stringShape), one("address_table_lookups", solanaLookups))
+
+	bitcoinShape = structOf("BitcoinTransaction", one("version", stringShape),
+		one("inputs", listOf(structOf("Input", one("tx_id", hexShape), members(intShape, "vout sequence")))),
+		one("outputs", listOf(structOf("Output", one("value", intShape), one("script_pubkey", hexShape), members(stringShape, "address address_type")))),
+		one("locktime", structOf("LockTime", one("amount", intShape), one("type", stringShape))), one("fee", intShape))
+
+	tronPermission = structOf("Permission", one("type", stringShape), one("id", intShape), one("permission_name", stringShape),
+		members(intShape, "threshold parent_id"), one("operations", hexShape),
+		one("keys", listOf(structOf("PermissionKey", one("address", stringShape), one("weight", intShape)))))
+	tronShape = structOf("TronTransaction", members(hexShape, "ref_block_bytes ref_block_hash"), members(intShape, "expiration timestamp"),
+		one("data", hexShape), one("fee_limit", intShape),
+		one("contract", listOf(structOf("Contract", one("type", stringShape), one("permission_id", intShape), one("owner_address", stringShape),
+			optional(one("to_address", stringShape), one("amount", intShape), one("contract_address", stringShape), one("call_value", intShape),
+				one("data", hexShape), members(intShape, "call_token_value token_id"), one("resource", stringShape), one("balance", intShape),
+				one("receiver_address", stringShape), one("lock", boolShape), members(intShape, "lock_period frozen_balance unfreeze_balance"),
+				members(tronPermission, "owner witness"), one("actives", listOf(tronPermission)))))))
+
+	tempoShape = structOf("TempoTransaction", one("chain_id", intShape), one("from", hexShape),
+		members(intShape, "nonce gas_limit max_fee_per_gas max_priority_fee_per_gas"), one("fee_token", hexShape), members(intShape, "valid_before valid_after"),
+		one("calls", listOf(structOf("Call", members(hexShape, "to input function_signature")))))
+
+	sparkRecipients = listOf(structOf("OperatorRecipient", one("operator_id", stringShape), one("encryption_public_key", hexShape)))
+	sparkDerivation = structOf("Derivation", one("type", stringShape), one("signing_leaf", structOf("SigningLeaf", one("leaf_id", stringShape))),
+		one("static_deposit", structOf("StaticDeposit", one("index", intShape))))
+	paramsShape = structOf("Params", optional(
+		members(stringShape, "hash_function encoding type user_id wallet_id session_profile_id endpoint_id sign_with"),
+		members(stringsShape, "user_ids api_key_ids"), one("target_public_key", hexShape), one("otp_length", intShape),
+		one("signatures", listOf(structOf("FrostSignature", one("derivation", sparkDerivation), members(hexShape, "message verifying_key"),
+			one("operator_commitments", listOf(structOf("Commitment", one("id", stringShape), members(hexShape, "hiding binding")))),
+			one("adaptor_public_key", hexShape)))),
+		one("transfer", structOf("SparkTransfer", one("transfer_id", stringShape),
+			one("leaves", listOf(structOf("TransferLeaf", one("leaf_id", stringShape), members(sparkDerivation, "old_leaf_derivation new_leaf_derivation"),
+				members(hexShape, "refund_signature direct_refund_signature direct_from_cpfp_refund_signature")))),
+			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("receiver_public_key", hexShape))),
+		one("claim", structOf("SparkClaim",
+			one("leaves", listOf(structOf("ClaimLeaf", one("leaf_id", stringShape), members(hexShape, "ciphertext sender_signature")))),
+			one("threshold", intShape), one("operator_recipients", sparkRecipients), one("transfer_id", stringShape),
+			one("sender_identity_public_key", hexShape))),
+		one("lightning_receive", structOf("LightningReceive", one("threshold", intShape), one("operator_recipients", sparkRecipients)))))
+)
+
+// roots is the one table of what expressions can read: the checker takes names
+// and types from it, the evaluator holds facts against it, and the tables of the
+// documentation are held against it by a test. Row 0 is no root.
+var roots = [...]root{
+	{},
+	{"approvers", ClauseConsensus, listOf(userShape), true},
+	{"credentials", ClauseConsensus, listOf(credentialShape), true},
+	{"time.now", ClauseTime, timeShape, true},
+	{"activity.type", ClauseCondition, stringShape, true},
+	{"activity.kind", ClauseCondition, stringShape, true},
+	{"activity.resource", ClauseCondition, stringShape, true},
+	{"activity.action", ClauseCondition, stringShape, true},
+	{"activity.params", ClauseCondition, paramsShape, false},
+	{"wallet", ClauseCondition, walletShape, false},
+	{"wallets", ClauseCondition, listOf(walletShape), false},
+	{"wallet_account", ClauseCondition, accountShape, false},
+	{"private_key", ClauseCondition, privateKeyShape, false},
+	{"secret", ClauseCondition, secretShape, false},
+	{"eth.tx", ClauseCondition, ethShape, false},
+	{"eth.eip_712", ClauseCondition, typedShape, false},
+	{"eth.eip_7702_authorization", ClauseCondition, authorizationShape, false},
+	{"solana.tx", ClauseCondition, solanaShape, false},
+	{"bitcoin.tx", ClauseCondition, bitcoinShape, false},
+	{"tron.tx", ClauseCondition, tronShape, false},
+	{"tempo.tx", ClauseCondition, tempoShape, false},
+}
+
+// paramKinds tells which kinds have which members of activity.params.
+var paramKinds = [...][2]string{
+	{"hash_function encoding", "SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOADS"},
+	{"type", "SIGN_TRANSACTION"},
+	{"user_ids", "DELETE_USERS"},
+	{"user_id", "CREATE_API_KEYS DELETE_API_KEYS"},
+	{"api_key_ids", "DELETE_API_KEYS"},
+	{"target_public_key", "EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY"},
+	{"wallet_id", "UPDATE_WALLET"},
+	{"otp_length", "INIT_OTP_AUTH"},
+	{"session_profile_id", "OTP_LOGIN STAMP_LOGIN OAUTH_LOGIN"},
+	{"endpoint_id", "UPDATE_WEBHOOK_ENDPOINT DELETE_WEBHOOK_ENDPOINT"},
+	{"sign_with", "SPARK_SIGN_FROST SPARK_PREPARE_TRANSFER SPARK_CLAIM_TRANSFER SPARK_PREPARE_LIGHTNING_RECEIVE"},
+	{"signatures", "SPARK_SIGN_FROST"},
+	{"transfer", "SPARK_PREPARE_TRANSFER"},
+	{"claim", "SPARK_CLAIM_TRANSFER"},
+	{"lightning_receive", "SPARK_PREPARE_LIGHTNING_RECEIVE"},
+}
+
+// carries tells whether every activity of a kind has what a node reads: a root,
+// or a member of activity.params.
+func carries(k *Kind, n *node) bool {
+	switch {
+	case n.op == opMember && n.kids[0].root == rootParams:
+		for _, row := range paramKinds {
+			if slices.Contains(strings.Fields(row[0]), n.name) {
+				return slices.Contains(strings.Fields(row[1]), k.Name)
+			}
+		}
+		return false
+	case n.root == rootWallet:
+		return k.Resource == "WALLET" && k.Action == "EXPORT"
+	case n.root == rootWallets:
+		return k.Name == "DELETE_WALLETS"
+	case n.root == 0:
+		return false
+	}
+	switch roots[n.root].name {
+	case "wallet_account":
+		return k.Name == "EXPORT_WALLET_ACCOUNT"
+	case "private_key":
+		return k.Resource == "PRIVATE_KEY" && k.Action == "EXPORT"
+	}
+	return false
+}
+
+func findRoot(name string) rootID {
+	for i := range roots {
+		if i > 0 && roots[i].name == name {
+			return rootID(i)
+		}
+	}
+	return 0
+}
+
+// group tells whether a word is the first of roots of two words.
+func group(name string) bool {
+	for i := range roots {
+		if first, _, two := strings.Cut(roots[i].name, "."); two && first == name {
+			return true
+		}
+	}
+	return false
+}
+
+// keyword tells whether a word has a meaning of its own, so that no variable can
+// have it.
+func keyword(name string) bool {
+	switch name {
+	case "true", "false", "in", opTexts[opTimestamp], opTexts[opCronSpan]:
+		return true
+	}
+	return group(name) || findRoot(name) != 0
+}
+
+// A Field is something that expressions can read.
+type Field struct {
+	Path   string // such as solana.tx.transfers[].amount
+	Type   string // such as int; hex is a string whose comparisons ignore case
+	Clause Clause
+	// Optional: a request can lack it, and reading it is an error then.
+	Optional bool
+}
+
+// Fields lists all that expressions can read, for documentation: roots in their
+// order, members of a struct below it.
+func Fields() []Field {
+	var out []Field
+	for _, r := range roots[1:] {
+		out = appendFields(out, Field{r.name, r.shape.name, r.clause, !r.always}, r.shape)
+	}
+	return out
+}
+
+func appendFields(out []Field, f Field, s *shape) []Field {
+	out = append(out, f)
+	for s.class == classList {
+		f.Path, s = f.Path+"[]", s.elem
+	}
+	for _, m := range s.fields {
+		out = appendFields(out, Field{f.Path + "." + m.name, m.shape.name, f.Clause, m.optional}, m.shape)
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"strings"
+
+	"cloister/enclave/internal/fault"
+)
+
+// A Selector is one demand of the older policies: what must stand in which
+// relation to which of the targets.
+type Selector struct {
+	Subject  string
+	Operator string // OPERATOR_EQUAL and so on
+	Targets  []string
+}
+
+// maxSelectors is how many demands a policy makes at most.
+const maxSelectors = 100
+
+// FromSelectors writes selectors, all of which must hold, as the consensus and
+// the condition of a policy. Both compile. Subjects that begin with approvers,
+// user or users are about who approves, user and users being any of the
+// approvers; others are about the activity.
+func FromSelectors(selectors []Selector) (consensus, condition string, err error) {
+	if len(selectors) > maxSelectors {
+		return "", "", fault.New(fault.InvalidArgument, "invalid policy condition: more than %d selectors", maxSelectors)
+	}
+	var parts [2][]string
+	for i, s := range selectors {
+		clause, side, expression := ClauseCondition, 1, ""
+		first, rest, _ := strings.Cut(s.Subject, ".")
+		switch first {
+		case "user", "users":
+			clause, side = ClauseConsensus, 0
+			if expression, err = selectorText(i, "u."+rest, s); err == nil {
+				expression = "approvers.any(u, " + expression + ")"
+			}
+		case "approvers":
+			clause, side = ClauseConsensus, 0
+			fallthrough
+		default:
+			expression, err = selectorText(i, s.Subject, s)
+		}
+		if err != nil {
+			return "", "", err
+		}
+		if _, why := compile(clause, expression); why != nil {
+			return "", "", selectorFault(i, why.text)
+		}
+		parts[side] = append(parts[side], expression)
+	}
+	consensus, condition = strings.Join(parts[0], " && "), strings.Join(parts[1], " && ")
+	if _, err := Compile(ClauseConsensus, consensus); err != nil {
+		return "", "", err
+	}
+	if _, err := Compile(ClauseCondition, condition); err != nil {
+		return "", "", err
+	}
+	return consensus, condition, nil
+}
+
+func selectorFault(i int, why string) error {
+	return fault.New(fault.InvalidArgument, "invalid policy condition: selector %d: %s", i, why)
+}
+
+// selectorText writes one selector about a subject.
+func selectorText(i int, subject string, s Selector) (string, error) {
+	if !path(subject) {
+		return "", selectorFault(i, "the subject is not a field")
+	}
+	if len(s.Targets) == 0 || len(s.Targets) > maxItems {
+		return "", selectorFault(i, "the number of targets is not between 1 and 1000")
+	}
+	operator := strings.TrimPrefix(s.Operator, "OPERATOR_")
+	quoted, as := make([]string, len(s.Targets)), fieldType(subject)
+	for j, t := range s.Targets {
+		switch {
+		case strings.Contains(t, "'"):
+			return "", selectorFault(i, "a target holds a quote")
+		case (as == "int" || as == "uint") && decimal(t), as == "bool" && (t == "true" || t == "false"):
+			quoted[j] = t
+		default: // what does not fit is told when it is checked
+			quoted[j] = "'" + t + "'"
+		}
+	}
+	marks := map[string]string{"EQUAL": " == ", "NOT_EQUAL": " != ", "MORE_THAN": " > ", "MORE_THAN_OR_EQUAL": " >= ", "LESS_THAN": " < ", "LESS_THAN_OR_EQUAL": " <= "}
+	switch operator {
+	case "IN":
+		return subject + " in [" + strings.Join(quoted, ", ") + "]", nil
+	case "NOT_IN":
+		return "!(" + subject + " in [" + strings.Join(quoted, ", ") + "])", nil
+	case "CONTAINS", "CONTAINS_ONE", "CONTAINS_ALL":
+		for j, q := range quoted {
+			quoted[j] = subject + ".contains(" + q + ")"
+		}
+		between := " || "
+		if operator == "CONTAINS_ALL" {
+			between = " && "
+		}
+		return "(" + strings.Join(quoted, between) + ")", nil
+	}
+	if marks[operator] == "" {
+		return "", selectorFault(i, "there is no operator "+shorten(s.Operator, 60))
+	}
+	if len(quoted) > 1 {
+		return "", selectorFault(i, "the operator takes one target")
+	}
+	return subject + marks[operator] + quoted[0], nil
+}
+
+// path tells whether text is names with dots between them and nothing else, so
+// that no subject can bring an expression of its own.
+func path(s string) bool {
+	for _, name := range strings.Split(s, ".") {
+		if name == "" || !letter(name[0]) || len(name) > 60 {
+			return false
+		}
+		for i := range len(name) {
+			if !letter(name[i]) && !digit(name[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fieldType is the type of a field, of a list that of its items.
+func fieldType(subject string) string {
+	for _, f := range Fields() {
+		if f.Path == subject {
+			return strings.TrimSuffix(strings.TrimPrefix(f.Type, "list<"), ">")
+		}
+	}
+	return ""
+}
