@@ -16,15 +16,16 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A Scheme is how an API key signs. The zero value is none.
+// A Scheme is how a key signs. The zero value is none.
 type Scheme uint8
 
-// The schemes of X-Stamp.
+// The schemes of X-Stamp, and behind them that of X-Stamp-WebAuthn.
 const (
 	P256 Scheme = iota + 1
 	Secp256k1
 	Secp256k1EIP191
 	Ed25519
+	WebAuthn
 )
 
 // schemes are the published names: of the scheme itself, of the curve in an API
@@ -35,9 +36,10 @@ var schemes = [...]struct{ name, curve, credential string }{
 	Secp256k1:       {"SIGNATURE_SCHEME_TK_API_SECP256K1", "API_KEY_CURVE_SECP256K1", "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
 	Secp256k1EIP191: {"SIGNATURE_SCHEME_TK_API_SECP256K1_EIP191", "API_KEY_CURVE_SECP256K1", "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
 	Ed25519:         {"SIGNATURE_SCHEME_TK_API_ED25519", "API_KEY_CURVE_ED25519", "CREDENTIAL_TYPE_API_KEY_ED25519"},
+	WebAuthn:        {"SIGNATURE_SCHEME_TK_WEBAUTHN", "WEBAUTHN", "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"},
 }
 
-// String is the name that votes and records show, SIGNATURE_SCHEME_TK_API_....
+// String is the name that votes and records show, SIGNATURE_SCHEME_TK_….
 func (s Scheme) String() string {
 	if int(s) < len(schemes) {
 		return schemes[s].name
@@ -45,8 +47,9 @@ func (s Scheme) String() string {
 	return ""
 }
 
+// schemeOf finds the schemes of X-Stamp.
 func schemeOf(name string) Scheme {
-	for s := P256; int(s) < len(schemes); s++ {
+	for s := P256; s < WebAuthn; s++ {
 		if schemes[s].name == name {
 			return s
 		}
@@ -87,8 +90,8 @@ var (
 	paddedURL = base64.URLEncoding.Strict()
 )
 
-// readAPIKey is the reader of X-Stamp.
-func readAPIKey(v *Verifier, c *Caller, value string) error {
+// verifyAPIKey verifies the value of X-Stamp over c's body and completes c.
+func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 	s, err := parseStamp(value)
 	if err != nil {
 		return err

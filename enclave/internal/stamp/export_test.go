@@ -20,3 +20,6 @@ func ParseDER(b []byte) (r, s [32]byte, ok bool) {
 }
 
 func AppendDER(r, s [32]byte) []byte { return (&scalars{r, s}).appendDER(nil) }
+
+// SignatureOf is what the passkey is said to have signed with.
+func SignatureOf(p *Passkey) []byte { return p.assertion.Signature }

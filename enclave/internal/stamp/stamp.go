@@ -1,13 +1,18 @@
 // Package stamp verifies who signed a request.
 //
 // A request carries exactly one credential header. X-Stamp, the stamp of an API
-// key or a session key, is verified here: the signature over the body's exact
+// key or a session key, is verified by Read: the signature over the body's exact
 // bytes under the public key that the header names. Whether that key belongs to
 // anybody is not known here; core looks it up by Curve and PublicKey in the
 // newest state of the organization.
 //
-// The outcome is a Caller. It is made by Verify only and holds the body, so that
-// no byte of a body is parsed before its signature held.
+// X-Stamp-WebAuthn, the stamp of a passkey, names no key but a credential, whose
+// key lies in the organization's state. Read then answers a Passkey, of which
+// nothing is proven, and the Passkey's Verify makes the Caller once core has
+// found the credential.
+//
+// A Caller is made in these two ways only and holds the body, so that no byte of
+// a body is acted upon before its signature held.
 //
 // What is signed: P256 and SECP256K1 sign SHA-256 of the body, both with s in
 // either half of the range (a stamp is malleable; never use it as an id);
@@ -58,13 +63,15 @@ func ParseFingerprint(s string) (f Fingerprint, ok bool) {
 }
 
 // A Caller is the holder of a key that signed a body. There is no other way to
-// make one than Verify, and none to a verified body but through it.
+// make one than Verify and Read, or a Passkey's Verify, and none to a verified
+// body but through it.
 type Caller struct {
-	body        []byte
-	fingerprint Fingerprint
-	scheme      Scheme
-	publicKey   string
-	signature   string
+	body         []byte
+	fingerprint  Fingerprint
+	scheme       Scheme
+	publicKey    string
+	signature    string
+	credentialID string
 }
 
 // Body is the signed text, the bytes as received. It must not be changed.
@@ -74,20 +81,25 @@ func (c *Caller) Body() []byte { return c.body }
 func (c *Caller) Fingerprint() Fingerprint { return c.fingerprint }
 
 // PublicKey is the key that signed, in lower-case hex: 66 digits of a compressed
-// point, or 64 of an Ed25519 key.
+// point, 64 of an Ed25519 key, or a passkey's COSE_Key.
 func (c *Caller) PublicKey() string { return c.publicKey }
 
 // Scheme says how the key signed.
 func (c *Caller) Scheme() Scheme { return c.scheme }
 
-// Signature is the hex text of the header, as received, for the vote's record.
+// Signature is, for the vote's record, the hex text of the header as received; of
+// a passkey the header's whole value, because what it signed is not the body but
+// texts that stand there.
 func (c *Caller) Signature() string { return c.signature }
 
-// Curve is the API_KEY_CURVE_ name under which the key was registered.
+// CredentialID is a passkey's credential id in base64url, empty for other keys.
+func (c *Caller) CredentialID() string { return c.credentialID }
+
+// Curve is the API_KEY_CURVE_ name under which the key was registered, or
+// WEBAUTHN.
 func (c *Caller) Curve() string { return schemes[c.scheme].curve }
 
-// CredentialType is the CREDENTIAL_TYPE_API_KEY_ name of a long-lived key of
-// this curve. Session keys stamp like P-256 API keys but are of other types, so
+// CredentialType is the CREDENTIAL_TYPE_ name of a long-lived key of this curve. Session keys stamp like P-256 API keys but are of other types, so
 // the type that counts is the one in the organization's record.
 func (c *Caller) CredentialType() string { return schemes[c.scheme].credential }
 
@@ -103,51 +115,57 @@ func NewVerifier() *Verifier {
 	return &Verifier{newKeyCache[p256Key](CachedKeys), newKeyCache[k256Key](CachedKeys)}
 }
 
-// A reader verifies the value of one credential header over c's body and
-// completes c.
-type reader func(v *Verifier, c *Caller, value string) error
-
 // credentials are the headers that say who is calling; a request has one of
-// them. A nil reader belongs to a header that is not served yet.
-var credentials = [...]struct {
-	name string
-	read reader
-}{
-	{"X-Stamp", readAPIKey},
-	{"X-Stamp-WebAuthn", nil},
-	{"X-Stamp-Attested", nil},
-	{"X-Session", nil},
-}
+// them.
+var credentials = [...]string{apiKey: "X-Stamp", passkey: "X-Stamp-WebAuthn", 2: "X-Stamp-Attested", 3: "X-Session"}
 
-// Verify finds the one credential header and verifies it over body. It is
-// stateless: the same arguments always give the same answer. The Caller keeps
-// body.
-func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
+const (
+	apiKey  = 0
+	passkey = 1
+)
+
+// Read finds the one credential header. A stamp by an API key is verified over
+// body and answered as its Caller; one by a passkey is only read. Without an
+// error exactly one of the two is set. Read is stateless: the same arguments
+// always give the same answer. What it answers keeps body.
+func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, error) {
 	kind, value := -1, ""
 	for i := range headers {
 		for k := range credentials {
-			if !sameName(headers[i].Name, credentials[k].name) {
+			if !sameName(headers[i].Name, credentials[k]) {
 				continue
 			}
 			if kind >= 0 {
-				return nil, malformed("more than one stamp header")
+				return nil, nil, malformed("more than one stamp header")
 			}
 			kind, value = k, headers[i].Value
 		}
 	}
 	switch {
 	case kind < 0:
-		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
+		return nil, nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
 	case len(value) > MaxHeader:
-		return nil, malformed("header too large")
-	case credentials[kind].read == nil:
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind].name)
+		return nil, nil, malformed("header too large")
+	case kind == passkey:
+		p, err := readPasskey(value, body)
+		return nil, p, err
+	case kind != apiKey:
+		return nil, nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind])
 	}
 	c := &Caller{body: body, fingerprint: sha256.Sum256(body)}
-	if err := credentials[kind].read(v, c, value); err != nil {
-		return nil, err
+	if err := v.verifyAPIKey(c, value); err != nil {
+		return nil, nil, err
 	}
-	return c, nil
+	return c, nil, nil
+}
+
+// Verify is Read where no passkey can sign.
+func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
+	c, p, err := v.Read(headers, body)
+	if p != nil {
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[passkey])
+	}
+	return c, err
 }
 
 // sameName compares header names without regard to the case of ASCII letters.
