@@ -23,7 +23,8 @@ type View struct {
 	keys  map[uint32]*seal.Key
 }
 
-// View fixes the history up to this turn.
+// View fixes the history up to this turn. Activities that wait are believed from
+// it only in the entry that the state names; others only in the one that ends them.
 func (t *Turn) View() *View {
 	return &View{l: t.o.l, id: t.o.id, tip: Tip{t.o.count, t.o.root}, batch: t.o.lastBatch, keys: map[uint32]*seal.Key{t.o.keyID: t.o.key}}
 }
@@ -147,7 +148,11 @@ func (v *View) prove(p *wire.ProvenEntry) (*org.Entry, error) {
 	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, p.Seq, v.tip.Count, leaf, path, v.tip.Root[:]); err != nil && !insecure.Skip(insecure.Inclusion) {
 		return nil, v.l.breach(fault.AlarmInclusion, "entry not in the tree")
 	}
-	return openEntry(v.l, v.keys, v.id, p.Seq, p.Sealed, nil)
+	e, err := openEntry(v.l, v.keys, v.id, p.Seq, p.Sealed, nil)
+	if err == nil {
+		e.Seq = p.Seq
+	}
+	return e, err
 }
 
 // Wait returns when batch n is stored and this enclave may answer.

@@ -46,6 +46,7 @@ type Store interface {
 	LoadPieces(context.Context, wire.LoadPieces) (wire.Pieces, error)
 	Find(context.Context, wire.Find) (wire.Proven, error)
 	Page(context.Context, wire.Page) (wire.Proven, error)
+	PageIndex(context.Context, wire.PageIndex) (wire.IndexRows, error)
 	PutSnapshot(context.Context, wire.PutSnapshot) (wire.Done, error)
 }
 

@@ -27,8 +27,12 @@ type batch struct {
 }
 
 // entryMargin is what an entry may need in a batch beside its sealed bytes: its
-// own fields, its tip in the header, a wrapped key.
-const entryMargin = 512
+// own fields, its tip in the header, a wrapped key. indexMargin is what a change
+// of the index takes.
+const (
+	entryMargin = 512
+	indexMargin = 48
+)
 
 // pipe carries one batch at a time to the store while the next one fills.
 type pipe struct {
@@ -71,6 +75,11 @@ type addition struct {
 	tip   Tip
 }
 
+// bytes is about what the addition takes in a batch.
+func (a *addition) bytes() int {
+	return len(a.entry.Sealed) + entryMargin + indexMargin*len(a.entry.Index)
+}
+
 // add puts entries that belong together into one batch and returns its number.
 // The turns of their organizations are held, so their order is the ledgers'.
 func (p *pipe) add(as ...addition) uint64 {
@@ -78,8 +87,8 @@ func (p *pipe) add(as ...addition) uint64 {
 	defer p.mu.Unlock()
 	b := p.queue[len(p.queue)-1]
 	var more int64
-	for _, a := range as {
-		more += int64(len(a.entry.Sealed)) + entryMargin
+	for i := range as {
+		more += int64(as[i].bytes())
 	}
 	if len(b.entries) > 0 && (b.closed || b.bytes+more > wire.MaxBatchBytes || len(b.entries)+len(as) > wire.MaxBatch) {
 		b.closed = true

@@ -34,6 +34,7 @@ type hooks struct {
 	pieces  func(context.Context, wire.LoadPieces, wire.Pieces) (wire.Pieces, error)
 	proven  func(wire.Find, wire.Proven) (wire.Proven, error)
 	page    func(wire.Page, wire.Proven) (wire.Proven, error)
+	index   func(wire.PageIndex, wire.IndexRows) (wire.IndexRows, error)
 	put     func(ctx context.Context, q wire.PutSnapshot, honest func() wire.Done) (wire.Done, error)
 }
 

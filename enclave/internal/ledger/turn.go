@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/transparency-dev/merkle/compact"
@@ -115,12 +116,57 @@ func (o *organization) run(f func(*Turn) error) error {
 	return err
 }
 
-// An Addition is one entry that a turn decided, with what the host may know of
-// it. A new organization comes as Child.
+// Pair is Turn over a sub-organization and its parent at once: f gets both, and
+// what it appends to both is one step. The parent is locked before its child.
+func (l *Ledger) Pair(ctx context.Context, parent, child org.ID, f func(t, above *Turn) error) error {
+	if l.fenced.Load() {
+		return ErrFenced
+	}
+	if parent == child {
+		return errors.New("ledger: an organization is not its own parent")
+	}
+	up, err := l.open(ctx, parent)
+	if err != nil {
+		return err
+	}
+	defer l.leave(up)
+	o, err := l.open(ctx, child)
+	if err != nil {
+		return err
+	}
+	defer l.leave(o)
+	for range 1000 {
+		err := up.run(func(above *Turn) error { return o.run(func(t *Turn) error { return f(t, above) }) })
+		var m *org.Missing
+		if !errors.As(err, &m) {
+			return err
+		}
+		from := o
+		if up.misses(m.Piece) {
+			from = up
+		}
+		if err := l.fetch(ctx, from, m.Piece); err != nil {
+			return err
+		}
+	}
+	return ErrBusy
+}
+
+func (o *organization) misses(piece org.Hash) bool {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	return o.state.Misses(piece)
+}
+
+// An Addition is one entry that a turn decided beside its main one, with what
+// the host may know of it: the first of a new organization comes with Child, one
+// of another organization whose turn is held with Turn, and with neither it is
+// the next of the turn's own.
 type Addition struct {
 	Entry *org.Entry
 	Tx    *org.Tx // its writes are the entry's; may be nil
-	Child *Child  // set for the first entry of a new organization
+	Child *Child
+	Turn  *Turn
 }
 
 // A Child is an organization in the making: opened by nobody else before its
@@ -157,10 +203,11 @@ func (l *Ledger) fresh(id org.ID) *organization {
 // Key is the organization's data key, for the secrets in its records.
 func (t *Turn) Key() (*seal.Key, uint32) { return t.o.key, t.o.keyID }
 
-// Append seals the turn's entry and those of its children and puts them into
-// one batch. It answers the batch's number, for which every reply that tells of
-// the entry must wait. After it the entry is decided: nothing undoes it.
-func (t *Turn) Append(e *org.Entry, tx *org.Tx, children ...Addition) (uint64, error) {
+// Append seals the turn's entry and the others of the same step and puts them
+// into one batch, in this order. It answers the batch's number, for which every
+// reply that tells of them must wait. After it the step is decided: nothing undoes
+// it. Each Tx is given at most once.
+func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
 	l := t.o.l
 	if err := l.pipe.room(); err != nil {
 		return 0, err
@@ -174,47 +221,116 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, children ...Addition) (uint64, e
 		return 0, ErrWindowFull
 	}
 	// Everything that can fail comes before the first effect.
-	as := make([]addition, 0, 1+len(children))
-	a, err := t.o.seal(e, tx, nil)
-	if err != nil {
-		return 0, err
-	}
-	as = append(as, a)
-	for i := range children {
-		c := &children[i]
-		a, err := c.Child.o.seal(c.Entry, c.Tx, []wire.WrappedKey{c.Child.wrap})
+	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
+	as := make([]addition, len(all))
+	drafts := map[*organization]*draft{}
+	for i := range all {
+		o, keys := all[i].of(t)
+		d := drafts[o]
+		if d == nil {
+			d = &draft{o: o, count: o.count, root: o.root}
+			drafts[o] = d
+		}
+		a, err := d.seal(all[i].Entry, all[i].Tx, keys)
 		if err != nil {
 			return 0, err
 		}
-		as = append(as, a)
+		as[i] = a
 	}
 	if err := fits(as); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
-	for _, c := range children {
-		if l.takenLocked(c.Child.o.id) {
+	for i := range all {
+		if c := all[i].Child; c != nil && l.takenLocked(c.o.id) {
 			l.mu.Unlock()
 			return 0, ErrBusy
 		}
 	}
-	as[0].tip = t.o.take(e, tx, as[0].entry.Sealed)
-	for i, c := range children {
-		as[1+i].tip = c.Child.o.take(c.Entry, c.Tx, as[1+i].entry.Sealed)
-		l.orgs[c.Child.o.id] = c.Child.o // whoever asks for it waits until it is adopted
-	}
-	for i := range as {
-		l.tips[as[i].id] = as[i].tip
+	for i := range all {
+		o, _ := all[i].of(t)
+		as[i].tip = o.take(all[i].Entry, all[i].Tx, as[i].entry.Sealed)
+		if all[i].Child != nil {
+			l.orgs[o.id] = o // whoever asks for it waits until it is adopted
+		}
+		l.tips[o.id] = as[i].tip
 	}
 	l.mu.Unlock()
 	n := l.pipe.add(as...)
-	t.o.lastBatch = n
-	for i := range children {
-		children[i].Child.o.lastBatch = n
-		l.adopt(children[i].Child.o)
+	for i := range all {
+		o, _ := all[i].of(t)
+		o.lastBatch = n
+		if all[i].Child != nil {
+			l.adopt(o)
+		}
 	}
-	t.o.maybeShoot()
+	for o := range drafts {
+		if o == t.o || held(others, o) {
+			o.maybeShoot()
+		}
+	}
 	return n, nil
+}
+
+// of tells whose entry an addition to turn t is, with the keys that come with a
+// new organization.
+func (a *Addition) of(t *Turn) (*organization, []wire.WrappedKey) {
+	switch {
+	case a.Child != nil:
+		return a.Child.o, []wire.WrappedKey{a.Child.wrap}
+	case a.Turn != nil:
+		return a.Turn.o, nil
+	}
+	return t.o, nil
+}
+
+func held(as []Addition, o *organization) bool {
+	for i := range as {
+		if as[i].Turn != nil && as[i].Turn.o == o {
+			return true
+		}
+	}
+	return false
+}
+
+// draft is where an organization will stand once entries that are sealed already
+// are taken.
+type draft struct {
+	o    *organization
+	last []byte // the sealed entry that the next one follows; nil: none yet
+	// As of the entry before last.
+	count uint64
+	root  wire.Hash
+	edge  *compact.Range // nil while it stands where o does
+}
+
+func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (addition, error) {
+	if d.last != nil {
+		if err := d.grow(); err != nil {
+			return addition{}, err
+		}
+	}
+	a, err := d.o.seal(e, tx, keys, d.count, d.root)
+	d.last = a.entry.Sealed
+	return a, err
+}
+
+func (d *draft) grow() (err error) {
+	if d.edge == nil {
+		if d.edge, err = ranges.NewRange(0, d.o.count, slices.Clone(d.o.edge.Hashes())); err != nil {
+			return fmt.Errorf("copying a tree's edge: %w", err)
+		}
+	}
+	if err := d.edge.Append(rfc6962.DefaultHasher.HashLeaf(d.last), nil); err != nil {
+		return fmt.Errorf("growing a tree: %w", err)
+	}
+	root, err := d.edge.GetRootHash(nil)
+	if err != nil {
+		return fmt.Errorf("growing a tree: %w", err)
+	}
+	d.root = wire.Hash(root)
+	d.count++
+	return nil
 }
 
 // Found puts a new organization's first entry into a batch of its own making.
@@ -224,7 +340,7 @@ func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 	if err := l.pipe.room(); err != nil {
 		return 0, err
 	}
-	a, err := c.o.seal(e, tx, []wire.WrappedKey{c.wrap})
+	a, err := c.o.seal(e, tx, []wire.WrappedKey{c.wrap}, c.o.count, c.o.root)
 	if err != nil {
 		return 0, err
 	}
@@ -253,7 +369,7 @@ func (l *Ledger) takenLocked(id org.ID) bool {
 func fits(as []addition) error {
 	n := 0
 	for i := range as {
-		n += len(as[i].entry.Sealed) + entryMargin
+		n += as[i].bytes()
 	}
 	if n > maxAddition || len(as) > wire.MaxBatch {
 		return fault.New(fault.InvalidArgument, "request too large: its records would have %d bytes", n)
@@ -261,8 +377,9 @@ func fits(as []addition) error {
 	return nil
 }
 
-// seal makes the stored form of the organization's next entry. Nothing changes.
-func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (addition, error) {
+// seal makes the stored form of the entry that follows count others under root.
+// Nothing changes.
+func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, count uint64, root wire.Hash) (addition, error) {
 	l := o.l
 	e.Boot = l.cfg.BootNumber
 	e.Writes = nil // what is stored is what the state takes
@@ -277,16 +394,23 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a
 	if err != nil {
 		return addition{}, fmt.Errorf("encoding an entry: %w", err)
 	}
-	sealed, err := sealEntry(l, o.key, o.keyID, o.id, o.count, o.root, plain)
+	sealed, err := sealEntry(l, o.key, o.keyID, o.id, count, root, plain)
 	if err != nil {
 		return addition{}, err
 	}
 	if len(sealed) > wire.MaxSealed {
 		return addition{}, fault.New(fault.InvalidArgument, "request too large: its record would have %d bytes", len(sealed))
 	}
+	if len(e.Index) > wire.MaxIndex {
+		return addition{}, fault.New(fault.InvalidArgument, "request too large: %d changes of names and addresses", len(e.Index))
+	}
+	var index []wire.IndexChange
+	for _, c := range e.Index {
+		index = append(index, wire.IndexChange{Key: wire.Hash(c.Key), Rank: c.Rank, Drop: c.Drop})
+	}
 	return addition{
-		entry: wire.Entry{Organization: wire.ID(o.id), Seq: o.count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
-			Status: uint8(e.Status), TimeMs: e.TimeMs, Prior: e.Prior},
+		entry: wire.Entry{Organization: wire.ID(o.id), Seq: count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
+			Status: uint8(e.Status), TimeMs: e.TimeMs, Prior: e.Prior, Index: index},
 		keys: keys, id: o.id,
 	}, nil
 }

@@ -52,6 +52,7 @@ const (
 	ChildVerifiedPhone = 'P'
 	ChildIdentity      = 'o' // IdentityText
 	ChildName          = 'n'
+	ChildVerified      = 'V' // nothing: those with any contact that is verified
 )
 
 // IdentityText is the value under which an OpenID identity is found.
@@ -161,6 +162,9 @@ func foundBy(u *User) map[finder]bool {
 		if u.PhoneVerified {
 			m[finder{ChildVerifiedPhone, u.Phone}] = true
 		}
+	}
+	if u.Email != "" && u.EmailVerified || u.Phone != "" && u.PhoneVerified {
+		m[finder{ChildVerified, ""}] = true
 	}
 	for i := range u.APIKeys {
 		if k := &u.APIKeys[i]; k.ExpirationSeconds == 0 {

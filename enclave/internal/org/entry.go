@@ -71,6 +71,31 @@ type Entry struct {
 	// Prior is one more than the seq of the activity's step before, or 0.
 	Prior uint64 `cbor:"20,keyasint,omitempty"`
 	Boot  uint64 `cbor:"21,keyasint"` // number of the boot that decided
+	// Evaluations are what the policies made of each vote, all steps' so far.
+	Evaluations []Evaluation `cbor:"22,keyasint,omitempty"`
+
+	Seq uint64 `cbor:"-"` // where it stands, when it was read from the ledger
+	// Index is what the host is told beside the entry, once: see IndexChange.
+	Index []IndexChange `cbor:"-"`
+}
+
+// Evaluation is what the policies made of an activity at one vote.
+type Evaluation struct {
+	ID       ID              `cbor:"1,keyasint"`
+	Vote     ID              `cbor:"2,keyasint"`
+	TimeMs   uint64          `cbor:"3,keyasint"`
+	Policies []PolicyOutcome `cbor:"4,keyasint,omitempty"`
+	Outcome  string          `cbor:"5,keyasint,omitempty"` // of the activity, where no policy was asked
+}
+
+// PolicyOutcome is what one policy made of it. What explains it may be left out.
+type PolicyOutcome struct {
+	Policy   ID       `cbor:"1,keyasint"`
+	Name     string   `cbor:"-"`          // of now, put in when it is told
+	Outcome  string   `cbor:"3,keyasint"` // OUTCOME_…
+	Clause   string   `cbor:"4,keyasint,omitempty"`
+	Position int64    `cbor:"5,keyasint,omitempty"`
+	Values   []string `cbor:"6,keyasint,omitempty"` // expression, value, expression, value …
 }
 
 // Vote is one user's yes or no, with what was signed.

@@ -22,6 +22,11 @@ func (t *Tx) ScanRaw(prefix, from string, visit func(key string, b []byte) bool)
 	return t.scan(prefix, from, func(k string, v *slot) bool { return visit(k, v.b) })
 }
 
+// ScanDownRaw visits keys and bytes, the highest first.
+func (t *Tx) ScanDownRaw(prefix, to string, visit func(key string, b []byte) bool) error {
+	return t.scanDown(prefix, to, func(k string, v *slot) bool { return visit(k, v.b) })
+}
+
 // Same tells whether two changes see one decoded record under a key.
 func (t *Tx) Same(u *Tx, key string) bool {
 	a, _ := t.slot(key)

@@ -10,6 +10,16 @@ type Pending struct {
 	Last        uint64        `cbor:"5,keyasint"` // seq of its newest entry
 	Votes       []PendingVote `cbor:"6,keyasint"`
 	Initiator   ID            `cbor:"7,keyasint"`
+	// OpenedMs is when the window of approvals was opened by the first of them.
+	OpenedMs uint64 `cbor:"8,keyasint"`
+}
+
+// WindowMs is how long approvals wait for others.
+const WindowMs = 24 * 60 * 60 * 1000
+
+// Live tells whether v is an approval that counts at nowMs.
+func (p *Pending) Live(v *PendingVote, nowMs uint64) bool {
+	return !v.Rejected && v.CreatedMs >= p.OpenedMs && nowMs < p.OpenedMs+WindowMs
 }
 
 // PendingVote is one user's yes or no.
@@ -28,6 +38,7 @@ type VoteCredential struct {
 	Type         string `cbor:"2,keyasint"`           // CREDENTIAL_TYPE_…
 	PublicKey    string `cbor:"3,keyasint"`           // lower-case hex
 	CredentialID string `cbor:"4,keyasint,omitempty"` // of a passkey, base64url
+	Profile      ID     `cbor:"5,keyasint"`           // of a session: its profile, or zero
 }
 
 // PendingBy returns the waiting activity whose body has this fingerprint, or nil.

@@ -1,16 +1,5 @@
 package org
 
-// Bounds of the interface.
-const (
-	MaxPolicies    = 100
-	MaxTags        = 100 // of a top-level organization
-	MaxTagsOfChild = 10  // of a sub-organization
-	MaxInvitations = 100
-	MaxProfiles    = 100
-	MaxInterfaces  = 1000
-	MaxPending     = 1000 // activities that wait for votes
-)
-
 // Policy is a rule in the policy language.
 type Policy struct {
 	ID        ID     `cbor:"1,keyasint"`

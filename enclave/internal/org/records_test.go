@@ -271,8 +271,8 @@ func TestLists(t *testing.T) {
 func TestChildrenOf(t *testing.T) {
 	tx := org.Begin(id(1), org.NewState(), 0)
 	for i := byte(1); i < 6; i++ {
-		must(t, tx.PutChildKey(org.ChildCredential, "C:k", &org.Child{ID: id(i*10)}, org.ID{}))
-		must(t, tx.PutChildKey(org.ChildCredential, "C:l", &org.Child{ID: id(i*10)}, org.ID{}))
+		must(t, tx.PutChildKey(org.ChildCredential, "C:k", &org.Child{ID: id(i * 10)}, org.ID{}))
+		must(t, tx.PutChildKey(org.ChildCredential, "C:l", &org.Child{ID: id(i * 10)}, org.ID{}))
 	}
 	tx.DeleteChildKey(org.ChildCredential, "C:k", &org.Child{ID: id(10)}, org.ID{})
 	tx = again(t, tx)

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"cloister/enclave/internal/fault"
 )
 
 // Bounds on what one organization may hold.
@@ -77,7 +79,8 @@ type piece struct {
 type State struct {
 	pieces  []*piece         // ascending by lo; the first has lo ""
 	over    map[string]*slot // written since the pieces were made; nil slot: deleted
-	sorted  []string         // keys of over in order, nil when stale
+	sorted  []string         // keys of over in order but for fresh; nil until somebody asks
+	fresh   []string         // keys of over that are not in sorted yet
 	overLen int              // bytes in over
 	resid   int              // bytes of present pieces
 }
@@ -121,15 +124,27 @@ func (s *State) Get(key []byte) ([]byte, error) {
 	return v.b, nil
 }
 
-// order brings the keys written since the last snapshot into order.
+// order brings the keys written since the last snapshot into order. What came
+// since the last time is put into its places, so that a busy organization does not
+// sort thousands of keys anew for each look.
 func (s *State) order() []string {
-	if s.sorted == nil {
+	switch {
+	case s.sorted == nil:
 		s.sorted = make([]string, 0, len(s.over))
 		for k := range s.over {
 			s.sorted = append(s.sorted, k)
 		}
 		slices.Sort(s.sorted)
+	case len(s.fresh) > 64+len(s.sorted)/64:
+		s.sorted = append(s.sorted, s.fresh...)
+		slices.Sort(s.sorted)
+	default:
+		for _, k := range s.fresh {
+			i, _ := slices.BinarySearch(s.sorted, k)
+			s.sorted = slices.Insert(s.sorted, i, k)
+		}
 	}
+	s.fresh = s.fresh[:0]
 	return s.sorted
 }
 
@@ -211,7 +226,9 @@ func (s *State) put(k string, v *slot) {
 	switch {
 	case !was:
 		s.overLen += len(k) + 96
-		s.sorted = nil
+		if s.sorted != nil {
+			s.fresh = append(s.fresh, k)
+		}
 	case old != nil:
 		s.overLen -= len(old.b)
 	}
@@ -221,13 +238,15 @@ func (s *State) put(k string, v *slot) {
 	s.over[k] = v
 }
 
-// Check tells whether a write could be stored at all.
+// Check tells whether a write could be stored at all. A record that would outgrow
+// its piece is refused as a *fault.Error.
 func (w Write) Check() error {
 	if len(w.Key) == 0 || len(w.Key) > MaxKey {
 		return fmt.Errorf("key of %d bytes", len(w.Key))
 	}
 	if len(w.Value) > MaxValue {
-		return fmt.Errorf("record of %d bytes under %q", len(w.Value), w.Key[0])
+		// A user may be given more than fits into one record before a limit is met.
+		return fault.New(fault.ResourceExhausted, "over quota: a record would have %d bytes, at most %d", len(w.Value), MaxValue)
 	}
 	return nil
 }
@@ -303,7 +322,7 @@ func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
 		}
 	}
 	s.pieces = out
-	s.over, s.sorted, s.overLen = map[string]*slot{}, nil, 0
+	s.over, s.sorted, s.fresh, s.overLen = map[string]*slot{}, nil, nil, 0
 	s.resid = 0
 	for _, p := range out {
 		if p.run != nil {

@@ -170,6 +170,7 @@ func (m *model) compare(tx *org.Tx, want map[string][]byte) {
 	if !slices.Equal(got, keys) {
 		m.t.Fatalf("scan of %q from %q shows\n%q, want\n%q", prefix, from, got, keys)
 	}
+	m.compareDown(tx, want, prefix)
 }
 
 // fold makes a snapshot and checks every promise about its pieces.

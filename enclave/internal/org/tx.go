@@ -94,6 +94,9 @@ func (t *Tx) Writes() ([]Write, error) {
 	return ws, nil
 }
 
+// Changed tells whether anything was put or deleted.
+func (t *Tx) Changed() bool { return len(t.order) > 0 }
+
 // Keep folds the change into the state that it was begun on. It must follow
 // Writes, in the same turn.
 func (t *Tx) Keep() {

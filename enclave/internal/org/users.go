@@ -2,15 +2,6 @@ package org
 
 import "crypto/sha256"
 
-// Bounds of the interface.
-const (
-	MaxUsers           = 100
-	MaxLongLivedKeys   = 10 // API keys without expiry, for each user
-	MaxExpiringAPIKeys = 10 // with expiry; one more evicts the oldest
-	MaxAuthenticators  = 10 // for each user
-	MaxOauthProviders  = 10 // for each user
-)
-
 // User is a user with its credentials.
 type User struct {
 	ID        ID       `cbor:"1,keyasint"`

@@ -4,12 +4,6 @@ import (
 	"encoding/binary"
 )
 
-// Bounds of the interface.
-const (
-	MaxWallets     = 100
-	MaxPrivateKeys = 1000
-)
-
 // Wallet is a seed with a name. Its accounts are records of their own.
 type Wallet struct {
 	ID        ID     `cbor:"1,keyasint"`

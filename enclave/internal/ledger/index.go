@@ -1,0 +1,58 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// IndexRow is an organization that, by the host's word, has a key.
+type IndexRow struct {
+	Rank uint64
+	ID   org.ID
+}
+
+// compare is the order of a key's rows.
+func (r *IndexRow) compare(o *IndexRow) int {
+	return cmp.Or(cmp.Compare(r.Rank, o.Rank), bytes.Compare(r.ID[:], o.ID[:]))
+}
+
+// PageIndex returns up to limit rows of a key in their order: the first ones,
+// those behind after, or those just above before, at most one of which is given.
+// It asks only when all of the view is stored. The host may have left rows out
+// and kept others that are no longer true; only the form of its answer is held
+// against the question.
+func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
+	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
+		return nil, err
+	}
+	ask := wire.PageIndex{Key: wire.Hash(key), Limit: uint16(min(limit, wire.MaxRows))}
+	if before != nil {
+		ask.Before = &wire.IndexRow{Rank: before.Rank, Organization: wire.ID(before.ID)}
+	}
+	if after != nil {
+		ask.After = &wire.IndexRow{Rank: after.Rank, Organization: wire.ID(after.ID)}
+	}
+	got, err := v.l.cfg.Store.PageIndex(ctx, ask)
+	if err != nil {
+		return nil, ErrBusy
+	}
+	if len(got.Rows) > int(ask.Limit) && !insecure.Skip(insecure.Answer) {
+		return nil, v.l.breach(fault.AlarmIndex, "more rows than asked for")
+	}
+	rows, last := make([]IndexRow, len(got.Rows)), after
+	for i := range rows {
+		rows[i] = IndexRow{got.Rows[i].Rank, org.ID(got.Rows[i].Organization)}
+		fits := (last == nil || rows[i].compare(last) > 0) && (before == nil || rows[i].compare(before) < 0)
+		if !fits && !insecure.Skip(insecure.Answer) {
+			return nil, v.l.breach(fault.AlarmIndex, "rows out of order")
+		}
+		last = &rows[i]
+	}
+	return rows, nil
+}
