@@ -1,9 +1,24 @@
 package activity
 
-import "slices"
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
 
-// The shapes of passkeys and identity providers. They are read and repeated;
-// what holds one is refused as UNIMPLEMENTED.
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/webauthn"
+)
+
+var authenticators = []*Kind{
+	ownAllowed(kind("CREATE_AUTHENTICATORS", "CREDENTIAL", "CREATE", createAuthenticators, was(1, carryAuthenticatorsV1)),
+		func(in *CreateAuthenticators) string { return in.UserID }),
+	ownAllowed(kind("DELETE_AUTHENTICATORS", "CREDENTIAL", "DELETE", deleteAuthenticators),
+		func(in *DeleteAuthenticators) string { return in.UserID }),
+}
+
+// The shapes of passkeys and identity providers.
 
 // AuthenticatorTransport is how an authenticator can be reached.
 type AuthenticatorTransport string
@@ -70,6 +85,256 @@ type Attestation struct {
 	ClientDataJSON    string                   `json:"clientDataJson" rule:"required"`
 	AttestationObject string                   `json:"attestationObject" rule:"required"`
 	Transports        []AuthenticatorTransport `json:"transports" rule:"dive"`
+}
+
+// carryAuthenticator takes what matters of a browser's credential. The user that
+// it names is the intent's business.
+func carryAuthenticator(o *AuthenticatorParamsV1) AuthenticatorParams {
+	r := &o.Attestation.Response
+	return AuthenticatorParams{o.AuthenticatorName, o.Challenge, Attestation{o.Attestation.ID, r.ClientDataJSON, r.AttestationObject, r.Transports}}
+}
+
+// maxCredentialID bounds the text of a credential id in every version.
+const maxCredentialID = 256
+
+// registration reads the texts of p.
+func (p *AuthenticatorParams) registration(path string) (r webauthn.Registration, err error) {
+	for _, m := range []struct {
+		name, text string
+		most       int
+		into       *[]byte
+	}{
+		{"challenge", p.Challenge, maxCredentialID, &r.Challenge},
+		{"attestation.credentialId", p.Attestation.CredentialID, webauthn.MaxCredentialID, &r.CredentialID},
+		{"attestation.clientDataJson", p.Attestation.ClientDataJSON, webauthn.MaxClientDataJSON, &r.ClientDataJSON},
+		{"attestation.attestationObject", p.Attestation.AttestationObject, webauthn.MaxAttestationObject, &r.AttestationObject},
+	} {
+		var ok bool
+		if *m.into, ok = webauthn.Text(m.text, m.most); !ok || len(*m.into) == 0 {
+			return r, fault.Field(path+"."+m.name, "invalid attestation: not base64url, or too long")
+		}
+	}
+	if len(p.Attestation.CredentialID) > maxCredentialID {
+		return r, fault.Field(path+".attestation.credentialId", "invalid attestation: not base64url, or too long")
+	}
+	return r, nil
+}
+
+// checkAuthenticators refuses what cannot be read. Whether it holds is seen when
+// it is added, because the organization says at which origins it may be made.
+func checkAuthenticators(path string, ps []AuthenticatorParams) error {
+	for i := range ps {
+		if _, err := ps[i].registration(fmt.Sprintf("%sauthenticators.%d", path, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateAuthenticatorsV1 is version 1 of the intent.
+type CreateAuthenticatorsV1 struct {
+	Authenticators []AuthenticatorParamsV1 `json:"authenticators" rule:"dive,required"`
+	UserID         string                  `json:"userId" rule:"required,uuid"`
+}
+
+// CreateAuthenticators gives a user passkeys.
+type CreateAuthenticators struct {
+	Authenticators []AuthenticatorParams `json:"authenticators" rule:"dive,required"`
+	UserID         string                `json:"userId" rule:"required,uuid"`
+
+	others bool // a passkey of version 1 names another user
+}
+
+func carryAuthenticatorsV1(v *CreateAuthenticatorsV1) CreateAuthenticators {
+	return CreateAuthenticators{carryAll(v.Authenticators, carryAuthenticator), v.UserID,
+		slices.ContainsFunc(v.Authenticators, func(p AuthenticatorParamsV1) bool { return !sameID(p.UserID, v.UserID) })}
+}
+
+// sameID compares UUIDs whatever their case.
+func sameID(a, b string) bool {
+	x, _ := org.ParseID(a)
+	y, _ := org.ParseID(b)
+	return x == y
+}
+
+func (in *CreateAuthenticators) check() error {
+	if in.others {
+		return fault.Field("authenticators.userId", "authenticators must be of the user that userId names")
+	}
+	return checkAuthenticators("", in.Authenticators)
+}
+
+// AuthenticatorIDs is the result of making and of deleting passkeys.
+type AuthenticatorIDs struct {
+	AuthenticatorIDs []string `json:"authenticatorIds"`
+}
+
+func createAuthenticators(tx *Tx, in *CreateAuthenticators) (*AuthenticatorIDs, error) {
+	old, err := findUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.Authenticators = slices.Clone(old.Authenticators)
+	ids, err := addAuthenticators(tx, &u, "", in.Authenticators)
+	if err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &AuthenticatorIDs{ids}, tx.PutUser(&u)
+}
+
+// addAuthenticators gives u, which the caller stores, more passkeys. The
+// organization's record need not be there yet, but then tx.Parent must be what is
+// above it.
+func addAuthenticators(tx *Tx, u *org.User, path string, ps []AuthenticatorParams) ([]string, error) {
+	if len(ps) == 0 {
+		return nil, nil
+	}
+	if len(u.Authenticators)+len(ps) > tx.Limits.Authenticators {
+		return nil, fault.New(fault.ResourceExhausted, "user has exceeded maximum authenticators: %d", tx.Limits.Authenticators)
+	}
+	allowed, err := allowedOrigins(tx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(ps))
+	for i := range ps {
+		at := fmt.Sprintf("%sauthenticators.%d", path, i)
+		a, counter, err := newAuthenticator(tx, at, &ps[i], allowed)
+		if err != nil {
+			return nil, err
+		}
+		curve, id := org.PasskeyCurve, hex.EncodeToString(a.CredentialID)
+		held, err := tx.Credential(curve, id)
+		if err != nil {
+			return nil, err
+		}
+		if held != nil {
+			return nil, fault.Field(at+".attestation.credentialId", "credential ID must be unique in the organization")
+		}
+		if err := tx.PutCredential(curve, id, &org.Credential{User: u.ID, Key: a.ID}); err != nil {
+			return nil, err
+		}
+		if err := tx.PutCounter(a.ID, counter); err != nil {
+			return nil, err
+		}
+		u.Authenticators = append(u.Authenticators, *a)
+		ids[i] = a.ID.String()
+	}
+	return ids, nil
+}
+
+// newAuthenticator verifies a registration.
+func newAuthenticator(tx *Tx, path string, p *AuthenticatorParams, allowed webauthn.Origins) (*org.Authenticator, uint32, error) {
+	r, err := p.registration(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	c, err := webauthn.Register(r, allowed)
+	if err != nil {
+		var why webauthn.Refusal
+		errors.As(err, &why)
+		return nil, 0, fault.Field(path+".attestation", "invalid attestation: %s", string(why))
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, 0, err
+	}
+	a := &org.Authenticator{
+		ID: id, Name: p.AuthenticatorName, CredentialID: c.ID, PublicKey: c.PublicKey, AAGUID: c.AAGUID, Attestation: c.Format,
+		RPIDHash: c.RPIDHash, Origin: c.Origin, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+	}
+	for _, t := range p.Attestation.Transports {
+		if !slices.Contains(a.Transports, string(t)) {
+			a.Transports = append(a.Transports, string(t))
+		}
+	}
+	return a, c.Counter, nil
+}
+
+const featureOrigins = "FEATURE_NAME_WEBAUTHN_ORIGINS"
+
+// WebAuthnOrigins are where passkeys of organization o may be made and used: what
+// its parent's feature lists, which binds its sub-organizations, else what its own
+// does, else any origin of the relying party. Parent is nil at the top, and o of an organization that is being
+// made. A value that cannot be read accepts nothing.
+func WebAuthnOrigins(o, parent *org.Organization) webauthn.Origins {
+	for _, rec := range []*org.Organization{parent, o} {
+		if rec == nil {
+			continue
+		}
+		if list, ok := rec.Features[featureOrigins]; ok {
+			allowed, err := webauthn.ParseOrigins(list)
+			if err != nil {
+				return webauthn.NoOrigins()
+			}
+			return allowed
+		}
+	}
+	return webauthn.Origins{}
+}
+
+// allowedOrigins are those of tx's organization.
+func allowedOrigins(tx *Tx) (webauthn.Origins, error) {
+	o, err := tx.Organization()
+	if err != nil {
+		return webauthn.NoOrigins(), err
+	}
+	above := tx.Parent
+	if o != nil {
+		if above, err = tx.Above(); err != nil {
+			return webauthn.NoOrigins(), err
+		}
+	}
+	var parent *org.Organization
+	if above != nil {
+		if parent, err = above.Organization(); err != nil {
+			return webauthn.NoOrigins(), err
+		}
+	}
+	return WebAuthnOrigins(o, parent), nil
+}
+
+// DeleteAuthenticators takes passkeys away from a user.
+type DeleteAuthenticators struct {
+	UserID           string   `json:"userId" rule:"required,uuid"`
+	AuthenticatorIDs []string `json:"authenticatorIds" rule:"required,dive,required,uuid"`
+}
+
+func (in *DeleteAuthenticators) check() error {
+	return checkDistinct("authenticatorIds", in.AuthenticatorIDs)
+}
+
+func deleteAuthenticators(tx *Tx, in *DeleteAuthenticators) (*AuthenticatorIDs, error) {
+	old, err := findUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.Authenticators = slices.Clone(old.Authenticators)
+	for _, text := range in.AuthenticatorIDs {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == id })
+		if i < 0 {
+			return nil, fault.New(fault.NotFound, "webauthn authenticator not found in organization: %s", id)
+		}
+		if err := forgetAuthenticator(tx, &u.Authenticators[i]); err != nil {
+			return nil, err
+		}
+		u.Authenticators = slices.Delete(u.Authenticators, i, i+1)
+	}
+	if err := keepQuorum(tx, old, &u); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &AuthenticatorIDs{in.AuthenticatorIDs}, tx.PutUser(&u)
+}
+
+// forgetAuthenticator removes what is kept of a passkey outside of its user.
+func forgetAuthenticator(tx *Tx, a *org.Authenticator) error {
+	tx.DeleteCredential(org.PasskeyCurve, hex.EncodeToString(a.CredentialID))
+	return tx.PutCounter(a.ID, 0)
 }
 
 // OauthProviderParamsV1 is an identity by its token.

@@ -10,12 +10,20 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var credentials = []*Kind{
-	kind("CREATE_API_KEYS", "CREDENTIAL", "CREATE", createAPIKeys,
+	ownAllowed(showing(kind("CREATE_API_KEYS", "CREDENTIAL", "CREATE", createAPIKeys,
 		was(1, func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{carryKeys(v.APIKeys), v.UserID} })),
-	kind("DELETE_API_KEYS", "CREDENTIAL", "DELETE", deleteAPIKeys),
+		func(in *CreateAPIKeys) policy.Value {
+			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)})
+		}), func(in *CreateAPIKeys) string { return in.UserID }),
+	ownAllowed(showing(kind("DELETE_API_KEYS", "CREDENTIAL", "DELETE", deleteAPIKeys),
+		func(in *DeleteAPIKeys) policy.Value {
+			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)},
+				policy.Member{Name: "api_key_ids", Value: policy.Strings(in.APIKeyIDs)})
+		}), func(in *DeleteAPIKeys) string { return in.UserID }),
 }
 
 // APIKeyCurve is the curve of an API key.
@@ -178,14 +186,16 @@ func limitAPIKeys(tx *Tx, u *org.User, added int) error {
 		}
 	}
 	switch {
-	case forever > org.MaxLongLivedKeys:
-		return fault.New(fault.ResourceExhausted, "user has exceeded maximum long-lived api keys: %d", org.MaxLongLivedKeys)
-	case fresh > org.MaxExpiringAPIKeys:
-		return fault.New(fault.ResourceExhausted, "user has exceeded maximum short-lived api keys: %d", org.MaxExpiringAPIKeys)
+	case forever > tx.Limits.LongLivedKeys:
+		return fault.New(fault.ResourceExhausted, "user has exceeded maximum long-lived api keys: %d", tx.Limits.LongLivedKeys)
+	case fresh > tx.Limits.ExpiringAPIKeys:
+		return fault.New(fault.ResourceExhausted, "user has exceeded maximum short-lived api keys: %d", tx.Limits.ExpiringAPIKeys)
 	}
-	for ; expiring > org.MaxExpiringAPIKeys; expiring-- {
+	for ; expiring > tx.Limits.ExpiringAPIKeys; expiring-- {
 		i := evictable(u.APIKeys[:len(u.APIKeys)-added], tx.NowMs)
-		forget(tx, &u.APIKeys[i])
+		if err := forget(tx, &u.APIKeys[i]); err != nil {
+			return err
+		}
 		u.APIKeys = slices.Delete(u.APIKeys, i, i+1)
 	}
 	return nil
@@ -206,7 +216,24 @@ func evictable(ks []org.APIKey, nowMs uint64) int {
 	return oldest
 }
 
-func forget(tx *Tx, k *org.APIKey) { tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey) }
+// forget makes the public key of k unknown, and drops the list of addresses from
+// which it may be used unless the same text is a key on another curve, whose list
+// that is too.
+func forget(tx *Tx, k *org.APIKey) error {
+	tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey)
+	list, err := tx.Allowlist(k.PublicKey)
+	if err != nil || list == nil {
+		return err
+	}
+	for curve := range apiKeyCurves { // the order does not matter
+		held, err := tx.Credential(string(curve), k.PublicKey)
+		if err != nil || held != nil {
+			return err
+		}
+	}
+	tx.DeleteAllowlist(k.PublicKey)
+	return nil
+}
 
 // DeleteAPIKeys takes API keys away from a user.
 type DeleteAPIKeys struct {
@@ -229,7 +256,9 @@ func deleteAPIKeys(tx *Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
 		if i < 0 {
 			return nil, notFound("api key", text)
 		}
-		forget(tx, &u.APIKeys[i])
+		if err := forget(tx, &u.APIKeys[i]); err != nil {
+			return nil, err
+		}
 		u.APIKeys = slices.Delete(u.APIKeys, i, i+1)
 	}
 	if err := keepQuorum(tx, old, &u); err != nil {
@@ -247,7 +276,13 @@ func keepQuorum(tx *Tx, before, after *org.User) error {
 		return err
 	}
 	sub := !o.Parent.Zero()
-	if !o.Root(after.ID) || means(after, sub, tx.NowMs) >= means(before, sub, tx.NowMs) {
+	if !o.Root(after.ID) {
+		return nil
+	}
+	if err := keepFactors(before, after); err != nil {
+		return err
+	}
+	if means(after, sub, tx.NowMs) >= means(before, sub, tx.NowMs) {
 		return nil
 	}
 	var able uint32
@@ -276,10 +311,10 @@ const (
 )
 
 // means is how u can log in. In a sub-organization an address to which a
-// passcode can be sent is enough.
+// passcode can be sent is enough, verified or not.
 func means(u *org.User, sub bool, nowMs uint64) int {
 	best := meansNone
-	if sub && (u.Email != "" || u.Phone != "") {
+	if len(u.Authenticators)+len(u.OauthProviders) > 0 || sub && (u.Email != "" || u.Phone != "") {
 		best = meansForGood
 	}
 	for i := range u.APIKeys {

@@ -82,19 +82,64 @@ func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 	}
 	text := "No policies evaluated to outcome: Allow"
 	if deniers != nil {
-		text = "Policies evaluated to outcome: Deny: " + strings.Join(deniers, ", ")
+		text = "The following policies denied this action: " + strings.Join(deniers, ", ")
 	}
 	dst = appendText(dst, `"message":`, text)
 	dst = append(dst, `,"policyEvaluations":[`...)
-	for i, e := range es {
+	for i := range es {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, `{"policyId":`, e.PolicyID)
-		dst = appendText(dst, `,"outcome":`, e.Outcome)
-		dst = append(dst, '}')
+		dst = appendEvaluation(dst, &es[i])
 	}
 	return append(dst, `]}`...)
+}
+
+// appendEvaluation writes what a policy came to, with what explains it.
+func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
+	dst = appendText(dst, `{"policyId":`, e.PolicyID)
+	dst = appendText(dst, `,"outcome":`, e.Outcome)
+	if e.Name != "" {
+		dst = appendText(dst, `,"policyName":`, e.Name)
+	}
+	if e.Clause != "" {
+		dst = appendText(dst, `,"clause":`, e.Clause)
+		dst = strconv.AppendInt(append(dst, `,"position":`...), e.Position, 10)
+		dst = append(dst, `,"values":[`...)
+		for i := 0; i+1 < len(e.Values); i += 2 {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendText(dst, `{"expression":`, e.Values[i])
+			dst = appendText(dst, `,"value":`, e.Values[i+1])
+			dst = append(dst, '}')
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// PolicyEvaluations are a decision's, as a refusal tells them.
+func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {
+	es := make([]fault.Evaluation, len(ps))
+	for i := range ps {
+		p := &ps[i]
+		es[i] = fault.Evaluation{PolicyID: p.Policy.String(), Outcome: p.Outcome, Name: p.Name, Clause: p.Clause, Position: p.Position, Values: p.Values}
+	}
+	return es
+}
+
+// AppendEvaluations writes the array of what policies came to.
+func AppendEvaluations(dst []byte, ps []org.PolicyOutcome) []byte {
+	dst = append(dst, '[')
+	es := PolicyEvaluations(ps)
+	for i := range es {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendEvaluation(dst, &es[i])
+	}
+	return append(dst, ']')
 }
 
 // appendFailure writes an activity's failure: an error body less its top-level
@@ -130,6 +175,7 @@ var wordings = map[string][2]string{
 	"hashFunction":      {"", "invalid hash function"},
 	"expirationSeconds": {"", "invalid api key expiration"},
 	"userEmail":         {"", "invalid email address"},
+	"receiverUserEmail": {"", "invalid email address"},
 	"walletName":        {"missing wallet params", ""},
 }
 
@@ -159,7 +205,7 @@ func documented(err error) error {
 	}
 	named := *e
 	named.Message = word
-	if leaf == "userEmail" {
+	if word == "invalid email address" {
 		named.Name = "INVALID_EMAIL"
 	}
 	return &named

@@ -28,6 +28,7 @@ func ParseFirst(body []byte) (*FirstOrganization, error) {
 
 // Make writes the organization into tx, a change to an empty state.
 func (in *FirstOrganization) Make(tx *Tx) (root, key org.ID, err error) {
+	tx.Limits = tx.Limits.WithDefaults()
 	u, err := createUser(tx, "", &UserParams{UserName: in.RootUserName, APIKeys: []APIKeyParams{in.RootAPIKey}})
 	if err != nil {
 		return root, key, err

@@ -44,9 +44,12 @@ type KeyID struct {
 
 // Tx is what an activity may touch while it runs.
 type Tx struct {
-	*org.Tx           // records of the organization; ID, NowMs
-	Vault   Vault     // of the organization
-	Rand    io.Reader // the enclave's randomness
+	*org.Tx       // records of the organization; ID, NowMs
+	Vault   Vault // of the organization
+	// Limits are how many things there may be; Run takes none that is below what is
+	// documented.
+	Limits org.Limits
+	Rand   io.Reader // the enclave's randomness
 	// Keys holds derived account keys.
 	Keys     *keys.Cache[KeyID]
 	User     org.ID // who submitted
@@ -54,7 +57,7 @@ type Tx struct {
 	// Parent is the organization above a sub-organization, when the step holds it
 	// too. Nil in a top-level organization; use Above.
 	Parent *org.Tx
-	Grant    *policy.Grant // spent by signing
+	Grant  *policy.Grant // spent by signing
 	// WantsProofs asks that Claims be gathered.
 	WantsProofs bool
 	Claims      []Claim
@@ -112,13 +115,14 @@ type Kind struct {
 
 	// RootQuorum tells that no policy can grant the kind.
 	RootQuorum bool
+	// Vote tells that the kind is a yes or no to another activity.
+	Vote bool
 
 	versions []*Version
 	run      func(*Tx, any) (any, error)
 	params   func(any) policy.Value
 	facts    func(*org.Tx, any) (policy.Facts, error)
 	self     func(any) string
-	others   func(any) string
 }
 
 // Version is one activity type of a kind.
@@ -159,6 +163,7 @@ func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 // failure, an *org.Missing wants a piece loaded and the activity run again with
 // another Grant, any other is internal.
 func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
+	tx.Limits = tx.Limits.WithDefaults()
 	r, err := v.Kind.run(tx, in.newest)
 	if err == nil {
 		err = tx.link()
@@ -245,12 +250,6 @@ func reading[I any](k *Kind, facts func(*org.Tx, *I) (policy.Facts, error)) *Kin
 // something: user answers the id that the intent names.
 func ownAllowed[I any](k *Kind, user func(*I) string) *Kind {
 	k.self = func(in any) string { return user(in.(*I)) }
-	return k
-}
-
-// ownOnly declares that the intent must name the caller's own user, whoever asks.
-func ownOnly[I any](k *Kind, user func(*I) string) *Kind {
-	k.others = func(in any) string { return user(in.(*I)) }
 	return k
 }
 

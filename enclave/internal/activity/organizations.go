@@ -16,6 +16,10 @@ var organizations = []*Kind{
 		was(5, carryOrganizationV5),
 		was(6, carryOrganizationV6),
 		was(7, carryOrganizationV7)).results(1, 3, 4, 5, 6, 7, 8),
+	kind("DELETE_SUB_ORGANIZATION", "ORGANIZATION", "DELETE", deleteSubOrganization),
+	kind("CREATE_ORGANIZATION", "", "", createOrganization, was(1, carryTopV1)).rootQuorum(),
+	kind("DELETE_ORGANIZATION", "ORGANIZATION", "DELETE", deleteOrganization).rootQuorum(),
+	kind("UPDATE_ORGANIZATION_NAME", "", "", updateOrganizationName).rootQuorum(),
 }
 
 // RootUserParamsV1 is a root user of versions 2 to 4.
@@ -150,10 +154,13 @@ type CreateSubOrganization struct {
 	privateKeys []PrivateKeyParams // of version 3
 }
 
+// rootName is what a root user is called to whom nobody gave a name.
+const rootName = "Root user"
+
 func carryOrganizationV1(v *CreateSubOrganizationV1) CreateSubOrganization {
 	return CreateSubOrganization{
 		SubOrganizationName: v.Name, RootQuorumThreshold: 1,
-		RootUsers: []RootUserParams{{UserName: "Root user", Authenticators: []AuthenticatorParams{v.RootAuthenticator}}},
+		RootUsers: []RootUserParams{{UserName: rootName, Authenticators: []AuthenticatorParams{v.RootAuthenticator}}},
 	}
 }
 
@@ -221,16 +228,10 @@ func (in *CreateSubOrganization) check() error {
 		return fault.Field("rootQuorumThreshold", "quorum threshold must be non-zero integer")
 	case int(in.RootQuorumThreshold) > len(in.RootUsers):
 		return fault.Field("rootQuorumThreshold", "threshold exceeds quorum size")
-	case len(in.RootUsers) > org.MaxUsers:
-		return overQuota(org.MaxUsers, "users")
-	case in.RootQuorumThreshold > 1:
-		return fault.New(fault.Unimplemented, "UNIMPLEMENTED: root quorum above one")
 	case in.VerificationToken != nil:
 		return unimplemented(op, "verificationToken")
 	case in.ClientSignature != nil:
 		return unimplemented(op, "clientSignature")
-	case len(in.privateKeys) > org.MaxPrivateKeys:
-		return overQuota(org.MaxPrivateKeys, "private keys")
 	}
 	for i := range in.RootUsers {
 		if err := in.RootUsers[i].user().check(op, fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
@@ -301,19 +302,21 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 		return nil, err
 	}
 	if !parent.Parent.Zero() || tx.NewOrganization == nil {
-		return nil, fault.Named(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "a sub-organization cannot have sub-organizations")
+		return nil, wrongCaller("a sub-organization cannot have sub-organizations")
+	}
+	switch {
+	case len(in.RootUsers) > tx.Limits.Users:
+		return nil, overQuota(tx.Limits.Users, "users")
+	case len(in.privateKeys) > tx.Limits.PrivateKeys:
+		return nil, overQuota(tx.Limits.PrivateKeys, "private keys")
 	}
 	sub, err := tx.NewOrganization()
 	if err != nil {
 		return nil, err
 	}
-	sub.WantsProofs = tx.WantsProofs
-	r, o, err := fillOrganization(sub, in)
+	sub.WantsProofs, sub.Parent, sub.Limits = tx.WantsProofs, tx.Tx, tx.Limits
+	r, o, err := fillOrganization(sub, tx.ID, in)
 	if err != nil {
-		return nil, err
-	}
-	o.Parent = tx.ID
-	if err := sub.PutOrganization(o); err != nil {
 		return nil, err
 	}
 	tx.Claims = append(tx.Claims, sub.Claims...)
@@ -324,7 +327,6 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 	if err := tx.PutChildKey(org.ChildName, o.Name, c, org.ID{}); err != nil {
 		return nil, err
 	}
-	sub.Parent = tx.Tx
 	if err := sub.link(); err != nil {
 		return nil, err
 	}
@@ -333,29 +335,285 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 	return r, tx.PutOrganization(&p)
 }
 
-// fillOrganization makes users, wallet and keys of a new organization; the
-// caller stores its record.
-func fillOrganization(sub *Tx, in *CreateSubOrganization) (*SubOrganization, *org.Organization, error) {
+// wrongCaller refuses an activity of an organization of this kind.
+func wrongCaller(why string) *fault.Error {
+	return fault.Named(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
+}
+
+// fillOrganization makes the record, users, wallet and keys of a new
+// organization. The record is there before the users, who depend on it.
+func fillOrganization(sub *Tx, parent org.ID, in *CreateSubOrganization) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
-		ID: sub.ID, Name: in.SubOrganizationName, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
+		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
 		Users: uint32(len(in.RootUsers)), PrivateKeys: uint32(len(in.privateKeys)), Features: in.features(),
 	}
+	if err := sub.PutOrganization(o); err != nil {
+		return nil, nil, err
+	}
 	r := &SubOrganization{SubOrganizationID: sub.ID.String()}
+	filled := *o
 	for i := range in.RootUsers {
 		u, err := createUser(sub, fmt.Sprintf("rootUsers.%d.", i), in.RootUsers[i].user())
 		if err != nil {
 			return nil, nil, err
 		}
-		o.RootUsers = append(o.RootUsers, u.ID)
+		filled.RootUsers = append(filled.RootUsers, u.ID)
 		r.RootUserIDs = append(r.RootUserIDs, u.ID.String())
 	}
 	var err error
 	if in.Wallet != nil {
-		o.Wallets = 1
+		filled.Wallets = 1
 		if r.Wallet, err = addWallet(sub, "wallet.", in.Wallet); err != nil {
 			return nil, nil, err
 		}
 	}
-	r.privateKeys, err = addPrivateKeys(sub, in.privateKeys)
-	return r, o, err
+	if r.privateKeys, err = addPrivateKeys(sub, in.privateKeys); err != nil {
+		return nil, nil, err
+	}
+	return r, &filled, sub.PutOrganization(&filled)
+}
+
+// DeleteSubOrganization removes the organization in which it is asked, for good.
+type DeleteSubOrganization struct {
+	DeleteWithoutExport *bool `json:"deleteWithoutExport"`
+}
+
+// DeletedSubOrganization is the result of removing one.
+type DeletedSubOrganization struct {
+	SubOrganizationUUID string `json:"subOrganizationUuid"`
+}
+
+func deleteSubOrganization(tx *Tx, in *DeleteSubOrganization) (*DeletedSubOrganization, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if old.Parent.Zero() {
+		return nil, wrongCaller("only a sub-organization can be deleted as one")
+	}
+	if !old.Root(tx.User) {
+		return nil, wrongCaller("only a root user of the sub-organization can delete it")
+	}
+	parent, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	if err := removeSecrets(tx, forced(in.DeleteWithoutExport)); err != nil {
+		return nil, err
+	}
+	if err := forgetChild(tx, parent, old); err != nil {
+		return nil, err
+	}
+	return &DeletedSubOrganization{tx.ID.String()}, markDeleted(tx, old)
+}
+
+// removeSecrets removes every wallet and private key with its secret. Accounts,
+// of which there may be any number, stay behind: without their seed they are
+// addresses and no more. Unless it is forced, all must have been exported.
+func removeSecrets(tx *Tx, force bool) error {
+	var ws []*org.Wallet
+	var ks []*org.PrivateKey
+	exported := true
+	err := tx.EachWallet(func(w *org.Wallet) bool {
+		ws, exported = append(ws, w), exported && w.Exported
+		return true
+	})
+	if err == nil {
+		err = tx.EachPrivateKey(func(k *org.PrivateKey) bool {
+			ks, exported = append(ks, k), exported && k.Exported
+			return true
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if !exported && !force {
+		return notExported()
+	}
+	for _, w := range ws {
+		tx.DeleteWallet(w.ID)
+	}
+	for _, k := range ks {
+		tx.DeletePrivateKey(k, matchesOf(k))
+	}
+	// Should the step come to nothing, the keys are derived again when wanted.
+	tx.Keys.Drop(func(k KeyID) bool { return k.Organization == tx.ID })
+	return nil
+}
+
+// forgetChild removes what a parent keeps of the sub-organization of tx.
+func forgetChild(tx *Tx, parent *org.Tx, o *org.Organization) error {
+	c, err := parent.Child(tx.ID)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("a sub-organization that its parent does not know")
+	}
+	var bad error
+	err = tx.EachUser(func(u *org.User) bool {
+		bad = parent.LinkUser(c, u, nil)
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return err
+	}
+	parent.DeleteChildKey(org.ChildName, c.Name, c, org.ID{})
+	parent.DeleteChild(c)
+	old, err := parent.Organization()
+	if err != nil {
+		return err
+	}
+	p := *old
+	p.Children--
+	return parent.PutOrganization(&p)
+}
+
+// markDeleted ends an organization whose secrets are gone.
+func markDeleted(tx *Tx, old *org.Organization) error {
+	o := *old
+	o.Deleted, o.Wallets, o.PrivateKeys, o.UpdatedMs = true, 0, 0, tx.NowMs
+	return tx.PutOrganization(&o)
+}
+
+// DeleteOrganization removes the top-level organization in which it is asked, for
+// good. There is no option to lose keys with it: who wants that deletes them
+// first.
+type DeleteOrganization struct {
+	OrganizationID string `json:"organizationId" rule:"required,uuid"`
+}
+
+// OrganizationID is the result of making and of removing an organization.
+type OrganizationID struct {
+	OrganizationID string `json:"organizationId"`
+}
+
+func deleteOrganization(tx *Tx, in *DeleteOrganization) (*OrganizationID, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	switch id, _ := org.ParseID(in.OrganizationID); { // a UUID by its rule
+	case id != tx.ID:
+		return nil, fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: an organization can delete only itself, not %s", id)
+	case !old.Parent.Zero():
+		return nil, wrongCaller("a sub-organization is deleted by delete_sub_organization")
+	case old.Children > 0:
+		return nil, fault.New(fault.InvalidArgument, "organization has sub-organizations: %d", old.Children)
+	}
+	if err := removeSecrets(tx, false); err != nil {
+		return nil, err
+	}
+	return &OrganizationID{in.OrganizationID}, markDeleted(tx, old)
+}
+
+// CreateOrganizationV1 is version 1 of the intent.
+type CreateOrganizationV1 struct {
+	OrganizationName  string                `json:"organizationName" rule:"required,label,label_length"`
+	RootEmail         string                `json:"rootEmail" rule:"required,email,email_ext"`
+	RootAuthenticator AuthenticatorParamsV1 `json:"rootAuthenticator" rule:"required"`
+	RootUserID        *string               `json:"rootUserId" rule:"uuid"`
+}
+
+// CreateOrganization makes a top-level organization that has nothing to do with
+// the one in which it is asked.
+type CreateOrganization struct {
+	OrganizationName  string              `json:"organizationName" rule:"required,label,label_length"`
+	RootEmail         string              `json:"rootEmail" rule:"required,email,email_ext"`
+	RootAuthenticator AuthenticatorParams `json:"rootAuthenticator" rule:"required"`
+	RootUserID        *string             `json:"rootUserId" rule:"uuid"`
+}
+
+func carryTopV1(v *CreateOrganizationV1) CreateOrganization {
+	return CreateOrganization{v.OrganizationName, v.RootEmail, carryAuthenticator(&v.RootAuthenticator), v.RootUserID}
+}
+
+// root is the one user of the new organization.
+func (in *CreateOrganization) root() *UserParams {
+	return &UserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []AuthenticatorParams{in.RootAuthenticator}}
+}
+
+func (in *CreateOrganization) check() error { return in.root().check("create_organization", "", true) }
+
+func createOrganization(tx *Tx, in *CreateOrganization) (*OrganizationID, error) {
+	here, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if !here.Parent.Zero() || tx.NewOrganization == nil {
+		return nil, wrongCaller("a sub-organization cannot make organizations")
+	}
+	top, err := tx.NewOrganization()
+	if err != nil {
+		return nil, err
+	}
+	top.Limits = tx.Limits
+	o := &org.Organization{ID: top.ID, Name: in.OrganizationName, Threshold: 1, CreatedMs: top.NowMs, UpdatedMs: top.NowMs, Users: 1}
+	if err := top.PutOrganization(o); err != nil {
+		return nil, err
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	if in.RootUserID != nil {
+		id, _ = org.ParseID(*in.RootUserID) // a UUID by its rule; the first user of all has no other's id
+	}
+	u, err := createUserAs(top, id, "", in.root())
+	if err != nil {
+		return nil, err
+	}
+	filled := *o
+	filled.RootUsers = []org.ID{u.ID}
+	return &OrganizationID{top.ID.String()}, top.PutOrganization(&filled)
+}
+
+// UpdateOrganizationName gives the organization another name.
+type UpdateOrganizationName struct {
+	OrganizationName string `json:"organizationName" rule:"required,label,label_length"`
+}
+
+// OrganizationName is the result of that.
+type OrganizationName struct {
+	OrganizationID   string `json:"organizationId"`
+	OrganizationName string `json:"organizationName"`
+}
+
+func updateOrganizationName(tx *Tx, in *UpdateOrganizationName) (*OrganizationName, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	parent, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	if parent != nil {
+		if err := renameChild(parent, tx.ID, in.OrganizationName); err != nil {
+			return nil, err
+		}
+	}
+	o := *old
+	o.Name, o.UpdatedMs = in.OrganizationName, tx.NowMs
+	return &OrganizationName{tx.ID.String(), o.Name}, tx.PutOrganization(&o)
+}
+
+func renameChild(parent *org.Tx, id org.ID, name string) error {
+	old, err := parent.Child(id)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		return fmt.Errorf("a sub-organization that its parent does not know")
+	}
+	c := *old
+	c.Name = name
+	parent.DeleteChildKey(org.ChildName, old.Name, old, org.ID{})
+	if err := parent.PutChildKey(org.ChildName, name, &c, org.ID{}); err != nil {
+		return err
+	}
+	return parent.PutChild(&c)
 }

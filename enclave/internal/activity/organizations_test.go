@@ -1,6 +1,10 @@
 package activity_test
 
 import (
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"cloister/enclave/internal/activity"
@@ -110,7 +114,7 @@ func TestCreateSubOrganizationRefuses(t *testing.T) {
 		{subOrganization("Sub", 0, good()), 3, "quorum threshold must be non-zero integer"},
 		{subOrganization("Sub", -1, good()), 3, "quorum threshold must be non-zero integer"},
 		{subOrganization("Sub", 2, good()), 3, "threshold exceeds quorum size"},
-		{subOrganization("Sub", 2, good(), rootUser("B", apiKey("b", w.freshKey()))), 12, "UNIMPLEMENTED: root quorum above one"},
+		{subOrganization("Sub", 3, good(), rootUser("B", apiKey("b", w.freshKey()))), 3, "threshold exceeds quorum size"},
 		{subOrganization("Sub", 1), 3, "missing field `rootUsers`"},
 		{subOrganization("Sub", "x", good()), 3, "rootQuorumThreshold"},
 		{subOrganization(" Sub", 1, good()), 3, "subOrganizationName"},
@@ -119,8 +123,9 @@ func TestCreateSubOrganizationRefuses(t *testing.T) {
 		{subOrganization("Sub", 1, rootUser("B")), 3, "at least one credential"},
 		{withUser("userTags", []any{}), 3, "unknown field"},
 		{withUser("userEmail", ""), 3, "invalid email address"},
-		{withUser("authenticators", []any{sample("AuthenticatorParamsV2")}), 12, "authenticators"},
-		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcClaims": object{"iss": "i", "sub": "s", "aud": "a"}}}), 12, "oauthProviders"},
+		{withUser("authenticators", []any{sample("AuthenticatorParamsV2")}), 3, "invalid attestation"},
+		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcClaims": object{"iss": "i", "sub": "s", "aud": "a"}}}), 3, "oidcClaims must share iss and sub"},
+		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 12, "oidcToken"},
 		{with("wallet", object{}), 3, "missing wallet params"},
 		{with("wallet", wallet("w", account("ED25519", "m/0", "ETHEREUM"))), 3, "invalid curve"},
 		{with("verificationToken", "x"), 12, "verificationToken"},
@@ -178,7 +183,11 @@ func TestOlderSubOrganizations(t *testing.T) {
 			t.Error("the phone number is lost")
 		}
 	}
-	w.refused("CREATE_SUB_ORGANIZATION", object{"name": "One", "rootAuthenticator": sample("AuthenticatorParamsV2")}, 12, "authenticators")
+	w.refused("CREATE_SUB_ORGANIZATION", object{"name": "One", "rootAuthenticator": sample("AuthenticatorParamsV2")}, 3, "invalid attestation")
+	one := w.sub(w.run("CREATE_SUB_ORGANIZATION", object{"name": "One", "rootAuthenticator": passkeyOf(w, "key")})["subOrganizationId"])
+	if u, _ := one.tx().User(one.user); u.Name != "Root user" || len(u.Authenticators) != 1 || u.Authenticators[0].Name != "key" || mustOrganization(one).Threshold != 1 {
+		t.Errorf("%+v", u)
+	}
 	r := w.run("CREATE_SUB_ORGANIZATION_V3", subOrganization("Three", 1, old()))
 	if keys := r["privateKeys"].([]any); len(keys) != 0 {
 		t.Error(keys)
@@ -195,5 +204,248 @@ func TestStepsMayNotSpanOrganizations(t *testing.T) {
 	w.must(err)
 	if _, err := v.Run(&activity.Tx{Tx: w.tx(), Rand: w.rand}, in); code(err) != fault.InvalidArgument {
 		t.Error(err)
+	}
+}
+
+func TestPasskeysOfASubOrganization(t *testing.T) {
+	w := newWorld(t)
+	p := passkeyOf(w, "key")
+	u := rootUser("A")
+	u["authenticators"] = []any{p}
+	sub := w.sub(w.run("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 1, u))["subOrganizationId"])
+	rec, _ := sub.tx().User(sub.user)
+	ids, err := w.tx().ChildrenBy(org.ChildCredential, org.PasskeyCurve+":"+hex.EncodeToString(rec.Authenticators[0].CredentialID), nil, 10)
+	w.must(err)
+	if len(ids) != 1 || ids[0] != sub.id {
+		t.Errorf("%v", ids)
+	}
+	// Where passkeys may be made is the parent's word.
+	w.run("SET_ORGANIZATION_FEATURE", feature("WEBAUTHN_ORIGINS", "https://elsewhere.example"))
+	u["authenticators"] = []any{passkeyOf(w, "key")}
+	w.refused("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 1, u), 3, "invalid attestation")
+	w.run("SET_ORGANIZATION_FEATURE", feature("WEBAUTHN_ORIGINS", "https://elsewhere.example,https://example.org"))
+	w.run("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 1, u))
+}
+
+func TestQuorumOfASubOrganization(t *testing.T) {
+	w := newWorld(t)
+	r := w.run("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 2, rootUser("A", apiKey("a", w.freshKey())), rootUser("B", apiKey("b", w.freshKey())), rootUser("C", apiKey("c", w.freshKey()))))
+	if o := mustOrganization(w.sub(r["subOrganizationId"])); o.Threshold != 2 || len(o.RootUsers) != 3 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// family is a sub-organization with a wallet, a private key and two users.
+func (w *world) family() (sub *world, key string) {
+	key = w.freshKey()
+	u := rootUser("A", apiKey("a", key))
+	u["userEmail"] = "a@example.org"
+	in := subOrganization("Sub", 1, u, rootUser("B", apiKey("b", w.freshKey())))
+	in["wallet"] = wallet("Wallet", ethAccount(0))
+	sub = w.sub(w.run("CREATE_SUB_ORGANIZATION_V8", in)["subOrganizationId"])
+	sub.run("CREATE_PRIVATE_KEYS_V2", object{"privateKeys": []any{privateKey("k", "SECP256K1", "ETHEREUM")}})
+	return sub, key
+}
+
+// export marks every secret as exported.
+func (w *world) export() {
+	tx := w.tx()
+	w.must(tx.EachWallet(func(rec *org.Wallet) bool {
+		c := *rec
+		c.Exported = true
+		w.must(tx.PutWallet(&c))
+		return true
+	}))
+	w.must(tx.EachPrivateKey(func(rec *org.PrivateKey) bool {
+		c := *rec
+		c.Exported = true
+		w.must(tx.PutPrivateKey(&c, nil))
+		return true
+	}))
+	w.keep(tx)
+}
+
+// keep applies a change as the ledger does.
+func (w *world) keep(tx *org.Tx) {
+	ws, err := tx.Writes()
+	w.must(err)
+	w.state.Apply(ws)
+}
+
+func secrets(w *world) (n int) {
+	w.must(w.tx().EachWallet(func(*org.Wallet) bool { n++; return true }))
+	w.must(w.tx().EachPrivateKey(func(*org.PrivateKey) bool { n++; return true }))
+	return n
+}
+
+func TestDeleteSubOrganization(t *testing.T) {
+	w := newWorld(t)
+	sub, key := w.family()
+	other, _ := w.family()
+	for _, without := range []any{nil, false} {
+		sub.refused("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": without}, 3, "wallet account has not been exported")
+	}
+	_, err := sub.try("DELETE_SUB_ORGANIZATION", object{})
+	if e := fault.Of(err); e.Name != "WALLET_ACCOUNT_NOT_EXPORTED" {
+		t.Errorf("%+v", e)
+	}
+	plain := mustID(sub.people("Nobody")[0])
+	root := sub.user
+	sub.user = plain
+	sub.refused("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true}, 3, "only a root user")
+	_, err = sub.try("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true})
+	if e := fault.Of(err); e.Name != "INVALID_ACTIVITY_CALLER" {
+		t.Errorf("%+v", e)
+	}
+	sub.user = root
+	w.refused("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true}, 3, "only a sub-organization")
+
+	if r := sub.run("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true}); r["subOrganizationUuid"] != sub.id.String() {
+		t.Error(r)
+	}
+	if o := mustOrganization(sub); !o.Deleted || o.Wallets != 0 || o.PrivateKeys != 0 || secrets(sub) != 0 {
+		t.Errorf("%+v", o)
+	}
+	if c, _ := w.tx().Child(sub.id); c != nil || mustOrganization(w).Children != 1 {
+		t.Error("the parent still knows it")
+	}
+	if ids, _ := w.tx().Children(nil, 10); len(ids) != 1 || ids[0] != other.id {
+		t.Errorf("%v", ids)
+	}
+	for what, value := range map[byte]string{org.ChildCredential: "API_KEY_CURVE_SECP256K1:" + key, org.ChildEmail: "a@example.org", org.ChildName: "Sub"} {
+		ids, err := w.tx().ChildrenBy(what, value, nil, 10)
+		w.must(err)
+		for _, id := range ids {
+			if id == sub.id {
+				t.Errorf("found by %c %s", what, value)
+			}
+		}
+	}
+	// Exported secrets go without asking.
+	other.export()
+	other.run("DELETE_SUB_ORGANIZATION", object{})
+	if !mustOrganization(other).Deleted || mustOrganization(w).Children != 0 {
+		t.Error("not deleted")
+	}
+}
+
+func TestChangesAboveNeedTheParent(t *testing.T) {
+	w := newWorld(t)
+	sub, _ := w.family()
+	for typ, params := range map[string]object{"DELETE_SUB_ORGANIZATION": {"deleteWithoutExport": true}, "UPDATE_ORGANIZATION_NAME": {"organizationName": "X"}} {
+		v, err := activity.Lookup(activity.OpOf("ACTIVITY_TYPE_"+typ), "ACTIVITY_TYPE_"+typ)
+		w.must(err)
+		in, err := v.Decode(text(params))
+		w.must(err)
+		if _, err := v.Run(&activity.Tx{Tx: sub.tx(), Rand: w.rand, Keys: w.keys, User: sub.user}, in); !errors.Is(err, activity.ErrNeedsParent) {
+			t.Errorf("%s: %v", typ, err)
+		}
+	}
+}
+
+func TestDeleteOrganization(t *testing.T) {
+	w := newWorld(t)
+	here := object{"organizationId": w.id.String()}
+	w.refused("DELETE_ORGANIZATION", object{"organizationId": w.newID().String()}, 3, "organization mismatch")
+	w.refused("DELETE_ORGANIZATION", object{}, 3, "organizationId")
+	sub, _ := w.family()
+	w.refused("DELETE_ORGANIZATION", here, 3, "organization has sub-organizations: 1")
+	sub.refused("DELETE_ORGANIZATION", object{"organizationId": sub.id.String()}, 3, "delete_sub_organization")
+	sub.refused("DELETE_ORGANIZATION", here, 3, "organization mismatch")
+	sub.run("DELETE_SUB_ORGANIZATION", object{"deleteWithoutExport": true})
+	w.run("CREATE_WALLET", wallet("w"))
+	w.refused("DELETE_ORGANIZATION", here, 3, "wallet account has not been exported")
+	w.export()
+	if r := w.run("DELETE_ORGANIZATION", here); r["organizationId"] != w.id.String() || !mustOrganization(w).Deleted || secrets(w) != 0 {
+		t.Error(r)
+	}
+}
+
+func TestCreateOrganization(t *testing.T) {
+	w := newWorld(t)
+	w.run("SET_ORGANIZATION_FEATURE", feature("WEBAUTHN_ORIGINS", "https://elsewhere.example")) // concerns nobody else
+	in := object{"organizationName": "Other", "rootEmail": "root@example.org", "rootAuthenticator": passkeyOf(w, "key")}
+	top := w.sub(w.run("CREATE_ORGANIZATION_V2", in)["organizationId"])
+	o := mustOrganization(top)
+	u, _ := top.tx().User(top.user)
+	if o.Name != "Other" || !o.Parent.Zero() || o.Threshold != 1 || len(o.RootUsers) != 1 || o.Users != 1 || len(o.Features) != 0 ||
+		u.Name != "Root user" || u.Email != "root@example.org" || len(u.Authenticators) != 1 {
+		t.Errorf("%+v %+v", o, u)
+	}
+	if c, _ := w.tx().Child(top.id); c != nil || mustOrganization(w).Children != 0 {
+		t.Error("it is a child")
+	}
+	top.run("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 1, rootUser("A", apiKey("a", w.freshKey()))))
+
+	p := passkeyOf(w, "key")
+	att := p["attestation"].(object)
+	v1 := object{"organizationName": "Old", "rootEmail": "root@example.org", "rootUserId": someID, "rootAuthenticator": object{
+		"authenticatorName": "key", "userId": someID, "challenge": p["challenge"], "attestation": object{
+			"id": att["credentialId"], "type": "public-key", "rawId": att["credentialId"], "clientExtensionResults": object{},
+			"response": object{"clientDataJson": att["clientDataJson"], "attestationObject": att["attestationObject"]}}}}
+	old := w.sub(w.run("CREATE_ORGANIZATION", v1)["organizationId"])
+	if old.root != someID {
+		t.Errorf("the root user is %s", old.root)
+	}
+
+	bad := func(k string, v any) object {
+		c := without(in, k)
+		c[k] = v
+		return c
+	}
+	for _, c := range []struct {
+		params object
+		says   string
+	}{
+		{bad("organizationName", ""), "organizationName"},
+		{bad("organizationName", "x\n"), "organizationName"},
+		{bad("rootEmail", ""), "rootEmail"},
+		{bad("rootEmail", "nobody"), "rootEmail"},
+		{bad("rootUserId", "x"), "rootUserId"},
+		{bad("rootAuthenticator", nil), "missing field `rootAuthenticator`"},
+		{bad("rootAuthenticator", sample("AuthenticatorParamsV2")), "invalid attestation"},
+	} {
+		w.refused("CREATE_ORGANIZATION_V2", c.params, 3, c.says)
+	}
+	sub, _ := w.family()
+	sub.refused("CREATE_ORGANIZATION_V2", in, 3, "a sub-organization cannot make organizations")
+	if _, err := sub.try("CREATE_ORGANIZATION_V2", in); fault.Of(err).Name != "INVALID_ACTIVITY_CALLER" {
+		t.Error(err)
+	}
+}
+
+func TestUpdateOrganizationName(t *testing.T) {
+	w := newWorld(t)
+	sub, _ := w.family()
+	w.now += 1000
+	sub.now += 1000
+	if r := w.run("UPDATE_ORGANIZATION_NAME", object{"organizationName": "Summit"}); r["organizationName"] != "Summit" || r["organizationId"] != w.id.String() {
+		t.Error(r)
+	}
+	if o := mustOrganization(w); o.Name != "Summit" || o.UpdatedMs != start+1000 || o.CreatedMs != start {
+		t.Errorf("%+v", o)
+	}
+	for range 2 { // the second changes nothing
+		sub.run("UPDATE_ORGANIZATION_NAME", object{"organizationName": "Valley"})
+		c, _ := w.tx().Child(sub.id)
+		was, _ := w.tx().ChildrenBy(org.ChildName, "Sub", nil, 10)
+		is, _ := w.tx().ChildrenBy(org.ChildName, "Valley", nil, 10)
+		all, _ := w.tx().Children(nil, 10)
+		if mustOrganization(sub).Name != "Valley" || c.Name != "Valley" || c.CreatedMs != start || len(was) != 0 || len(is) != 1 || is[0] != sub.id || len(all) != 1 {
+			t.Errorf("%+v %v %v %v", c, was, is, all)
+		}
+	}
+	for _, bad := range []any{"", " x", nil, strings.Repeat("x", 256)} {
+		w.refused("UPDATE_ORGANIZATION_NAME", object{"organizationName": bad}, 3, "organizationName")
+	}
+}
+
+// Only the root quorum decides about these.
+func TestRootQuorumKinds(t *testing.T) {
+	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION DELETE_ORGANIZATION")
+	for typ, v := range activity.Live() {
+		if v.Kind.RootQuorum != slices.Contains(want, v.Kind.Name) {
+			t.Errorf("%s: %v", typ, v.Kind.RootQuorum)
+		}
 	}
 }

@@ -8,11 +8,18 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var privateKeys = []*Kind{
 	kind("CREATE_PRIVATE_KEYS", "PRIVATE_KEY", "CREATE", createPrivateKeys,
 		answering(was(1, func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)).results(1, 2),
+	reading(kind("DISABLE_PRIVATE_KEY", "PRIVATE_KEY", "DELETE", disablePrivateKey), func(tx *org.Tx, in *DisablePrivateKey) (policy.Facts, error) {
+		return privateKeyFacts(tx, in.PrivateKeyID)
+	}),
+	reading(kind("DELETE_PRIVATE_KEYS", "PRIVATE_KEY", "DELETE", deletePrivateKeys), func(tx *org.Tx, in *DeletePrivateKeys) (policy.Facts, error) {
+		return privateKeyFacts(tx, in.PrivateKeyIDs...)
+	}),
 }
 
 // PrivateKeyParams is a private key to be made.
@@ -64,7 +71,7 @@ type PrivateKeys struct {
 	PrivateKeys []PrivateKeyResult `json:"privateKeys"`
 }
 
-// PrivateKeyIDs is the same in version 1.
+// PrivateKeyIDs is the same in version 1, and the result of removing keys.
 type PrivateKeyIDs struct {
 	PrivateKeyIDs []string `json:"privateKeyIds"`
 }
@@ -82,8 +89,8 @@ func createPrivateKeys(tx *Tx, in *CreatePrivateKeys) (*PrivateKeys, error) {
 	if err != nil {
 		return nil, err
 	}
-	if int(old.PrivateKeys)+len(in.PrivateKeys) > org.MaxPrivateKeys {
-		return nil, overQuota(org.MaxPrivateKeys, "private keys")
+	if int(old.PrivateKeys)+len(in.PrivateKeys) > tx.Limits.PrivateKeys {
+		return nil, overQuota(tx.Limits.PrivateKeys, "private keys")
 	}
 	made, err := addPrivateKeys(tx, in.PrivateKeys)
 	if err != nil {
@@ -111,8 +118,9 @@ func addPrivateKeys(tx *Tx, ps []PrivateKeyParams) ([]PrivateKeyResult, error) {
 }
 
 func addPrivateKey(tx *Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) {
-	if len(p.PrivateKeyTags) > 0 {
-		return nil, notFound("private key tag", p.PrivateKeyTags[0])
+	tags, err := checkTags(tx, at("privateKeys", i, "privateKeyTags"), p.PrivateKeyTags, tagTypePrivateKey)
+	if err != nil {
+		return nil, err
 	}
 	holder, err := tx.Named(org.NamePrivateKey, p.PrivateKeyName)
 	if err != nil {
@@ -136,7 +144,7 @@ func addPrivateKey(tx *Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) 
 	defer key.Wipe()
 	k := &org.PrivateKey{
 		ID: id, Name: p.PrivateKeyName, Curve: string(p.Curve), PublicKey: hex.EncodeToString(key.Public().Bytes()),
-		CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		Tags: tags, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 	}
 	if k.Key, err = sealKey(tx, id, key); err != nil {
 		return nil, err
@@ -167,4 +175,110 @@ func sealKey(tx *Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
 	}
 	defer s.Wipe()
 	return tx.Vault.Seal(id, s)
+}
+
+// findPrivateKey finds the private key that an intent names by a UUID.
+func findPrivateKey(tx *Tx, text string) (*org.PrivateKey, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	k, err := tx.PrivateKey(id)
+	if err == nil && k == nil {
+		err = notFound("private key", text)
+	}
+	return k, err
+}
+
+// matchesOf are the match keys of k's addresses.
+func matchesOf(k *org.PrivateKey) []string {
+	ms := make([]string, len(k.Addresses))
+	for i, a := range k.Addresses {
+		ms[i] = chain.MatchKey(a.Address)
+	}
+	return ms
+}
+
+// DisablePrivateKey ends the use of a private key for good. Asking again changes
+// nothing.
+type DisablePrivateKey struct {
+	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
+}
+
+// PrivateKeyID is the result of disabling a private key.
+type PrivateKeyID struct {
+	PrivateKeyID string `json:"privateKeyId"`
+}
+
+func disablePrivateKey(tx *Tx, in *DisablePrivateKey) (*PrivateKeyID, error) {
+	old, err := findPrivateKey(tx, in.PrivateKeyID)
+	if err != nil || old.Disabled {
+		return &PrivateKeyID{in.PrivateKeyID}, err
+	}
+	k := *old
+	k.Disabled, k.UpdatedMs = true, tx.NowMs
+	dropKey(tx, k.ID)
+	return &PrivateKeyID{in.PrivateKeyID}, tx.PutPrivateKey(&k, matchesOf(&k))
+}
+
+// dropKey forgets the private key in memory. Should the step come to nothing, it
+// is opened again when wanted.
+func dropKey(tx *Tx, id org.ID) {
+	of := KeyID{tx.ID, id, 0}
+	tx.Keys.Drop(func(k KeyID) bool { return k == of })
+}
+
+// DeletePrivateKeys removes private keys, all or none.
+type DeletePrivateKeys struct {
+	PrivateKeyIDs       []string `json:"privateKeyIds" rule:"required,dive,uuid"`
+	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
+}
+
+func (in *DeletePrivateKeys) check() error { return checkDistinct("privateKeyIds", in.PrivateKeyIDs) }
+
+func deletePrivateKeys(tx *Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	for _, text := range in.PrivateKeyIDs {
+		k, err := findPrivateKey(tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if !k.Exported && !forced(in.DeleteWithoutExport) {
+			return nil, notExported()
+		}
+		tx.DeletePrivateKey(k, matchesOf(k))
+		tx.FreeName(org.NamePrivateKey, k.Name)
+		dropKey(tx, k.ID)
+		o.PrivateKeys--
+	}
+	return &PrivateKeyIDs{in.PrivateKeyIDs}, tx.PutOrganization(&o)
+}
+
+// privateKeyFacts are the roots of what is about private keys: one of them, or
+// nothing.
+func privateKeyFacts(tx *org.Tx, ids ...string) (policy.Facts, error) {
+	if len(ids) != 1 {
+		return nil, nil
+	}
+	id, _ := org.ParseID(ids[0]) // a UUID by its rule
+	k, err := tx.PrivateKey(id)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	return policy.Facts{"private_key": privateKeyValue(k)}, nil
+}
+
+// privateKeyValue is the root private_key.
+func privateKeyValue(k *org.PrivateKey) policy.Value {
+	tags := make([]policy.Value, len(k.Tags))
+	for i, t := range k.Tags {
+		tags[i] = policy.String(t.String())
+	}
+	return policy.Struct(
+		policy.Member{Name: "id", Value: policy.String(k.ID.String())},
+		policy.Member{Name: "tags", Value: policy.List(tags...)},
+		policy.Member{Name: "imported", Value: policy.Bool(k.Imported)},
+		policy.Member{Name: "exported", Value: policy.Bool(k.Exported)},
+		policy.Member{Name: "label", Value: policy.String(k.Name)})
 }

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"strconv"
 
@@ -37,11 +38,23 @@ func AppendActivity(dst []byte, e *org.Entry, organization org.ID, view Activity
 		dst = append(dst, e.Result...)
 	}
 	dst = append(dst, `,"votes":[`...)
+	open := len(dst)
 	for i := range e.Votes {
-		if i > 0 {
+		v := &e.Votes[i]
+		var u *org.User
+		if view.Users != nil {
+			u = view.Users(v.User)
+		}
+		if u == nil {
+			if !e.Status.Terminal() && view.Users != nil {
+				continue // his vote is gone with him
+			}
+			u = &org.User{ID: v.User, Name: v.UserName}
+		}
+		if len(dst) > open {
 			dst = append(dst, ',')
 		}
-		dst = appendVote(dst, e, &e.Votes[i], view.Users)
+		dst = appendVote(dst, e, v, u)
 	}
 	dst = append(dst, ']')
 	if len(e.Proofs) > 0 {
@@ -80,14 +93,7 @@ func appendIntentOf(dst []byte, e *org.Entry) []byte {
 	return append(append(dst, s.Parameters...), '}')
 }
 
-func appendVote(dst []byte, e *org.Entry, v *org.Vote, users func(org.ID) *org.User) []byte {
-	var u *org.User
-	if users != nil {
-		u = users(v.User)
-	}
-	if u == nil {
-		u = &org.User{ID: v.User, Name: v.UserName}
-	}
+func appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []byte {
 	dst = appendID(dst, `{"id":`, v.ID)
 	dst = appendID(dst, `,"userId":`, v.User)
 	dst = AppendUser(append(dst, `,"user":`...), u)
@@ -135,30 +141,95 @@ func AppendUser(dst []byte, u *org.User) []byte {
 	if u.Phone != "" {
 		dst = appendText(dst, `,"userPhoneNumber":`, u.Phone)
 	}
-	dst = append(dst, `,"authenticators":[],"apiKeys":[`...)
+	dst = append(dst, `,"authenticators":[`...)
+	for i := range u.Authenticators {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendAuthenticator(dst, &u.Authenticators[i])
+	}
+	dst = append(dst, `],"apiKeys":[`...)
 	for i := range u.APIKeys {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = AppendAPIKey(dst, &u.APIKeys[i])
 	}
-	dst = append(dst, `],"userTags":[`...)
-	for i, t := range u.Tags {
+	dst = appendIDs(append(dst, ']'), `,"userTags":`, u.Tags)
+	dst = append(dst, `,"oauthProviders":[`...)
+	for i := range u.OauthProviders {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendID(dst, "", t)
+		dst = AppendOauthProvider(dst, &u.OauthProviders[i])
 	}
-	dst = append(dst, `],"oauthProviders":[]`...)
+	dst = append(dst, ']')
 	dst = AppendTime(append(dst, `,"createdAt":`...), u.CreatedMs)
 	dst = AppendTime(append(dst, `,"updatedAt":`...), u.UpdatedMs)
-	return append(dst, `,"mfaPolicies":[]}`...)
+	dst = append(dst, `,"mfaPolicies":[`...)
+	for i := range u.MFAPolicies {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendMFAPolicy(dst, &u.MFAPolicies[i])
+	}
+	return append(dst, `]}`...)
+}
+
+// AppendOauthProvider writes an OauthProvider object.
+func AppendOauthProvider(dst []byte, p *org.OauthProvider) []byte {
+	dst = appendID(dst, `{"providerId":`, p.ID)
+	dst = appendText(dst, `,"providerName":`, p.Name)
+	dst = appendText(dst, `,"issuer":`, p.Issuer)
+	dst = appendText(dst, `,"audience":`, p.Audience)
+	dst = appendText(dst, `,"subject":`, p.Subject)
+	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
+}
+
+// AppendTag writes a Tag object.
+func AppendTag(dst []byte, t *org.Tag) []byte {
+	dst = appendID(dst, `{"tagId":`, t.ID)
+	dst = appendText(dst, `,"tagName":`, t.Name)
+	dst = appendText(dst, `,"tagType":`, t.Type)
+	return appendTimes(dst, t.CreatedMs, t.UpdatedMs)
+}
+
+// AppendInvitation writes an Invitation object.
+func AppendInvitation(dst []byte, i *org.Invitation) []byte {
+	dst = appendID(dst, `{"invitationId":`, i.ID)
+	dst = appendText(dst, `,"receiverUserName":`, i.UserName)
+	dst = appendText(dst, `,"receiverEmail":`, i.Email)
+	dst = appendIDs(dst, `,"receiverUserTags":`, i.Tags)
+	dst = appendText(dst, `,"accessType":`, i.AccessType)
+	dst = appendText(dst, `,"status":`, i.Status)
+	dst = appendID(dst, `,"senderUserId":`, i.Sender)
+	return appendTimes(dst, i.CreatedMs, i.UpdatedMs)
+}
+
+func appendIDs(dst []byte, key string, ids []org.ID) []byte {
+	dst = append(append(dst, key...), '[')
+	for i, id := range ids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendID(dst, "", id)
+	}
+	return append(dst, ']')
+}
+
+// appendTimes ends an object with the times that every record has.
+func appendTimes(dst []byte, createdMs, updatedMs uint64) []byte {
+	dst = AppendTime(append(dst, `,"createdAt":`...), createdMs)
+	return append(AppendTime(append(dst, `,"updatedAt":`...), updatedMs), '}')
 }
 
 // AppendAPIKey writes an ApiKey object.
 func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 	dst = appendText(dst, `{"credential":{"publicKey":`, k.PublicKey)
 	dst = appendText(dst, `,"type":`, k.Type)
+	if !k.Profile.Zero() {
+		dst = appendID(dst, `,"sessionProfileId":`, k.Profile)
+	}
 	dst = appendID(append(dst, '}'), `,"apiKeyId":`, k.ID)
 	dst = appendText(dst, `,"apiKeyName":`, k.Name)
 	dst = AppendTime(append(dst, `,"createdAt":`...), k.CreatedMs)
@@ -170,18 +241,25 @@ func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 	return append(dst, '}')
 }
 
-// Votable tells whether a member of organization o may approve or reject the
-// activity: who may vote and has not voted so, whatever the status. For others,
-// a parent's users among them, both are false.
-func Votable(o *org.Organization, e *org.Entry, caller org.ID) (approve, reject bool) {
-	if o == nil || !o.Root(caller) {
-		return false, false
-	}
-	approve, reject = true, true
-	for i := range e.Votes {
-		if v := &e.Votes[i]; v.User == caller {
-			approve, reject = v.Rejected, !v.Rejected
+// AppendAuthenticator writes an Authenticator object. The model is not known:
+// nobody is asked about an AAGUID.
+func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
+	dst = append(dst, `{"transports":[`...)
+	for i, t := range a.Transports {
+		if i > 0 {
+			dst = append(dst, ',')
 		}
+		dst = appendText(dst, "", t)
 	}
-	return approve, reject
+	dst = appendText(dst, `],"attestationType":`, a.Attestation)
+	dst = appendID(dst, `,"aaguid":`, a.AAGUID)
+	dst = appendText(dst, `,"credentialId":`, base64.RawURLEncoding.EncodeToString(a.CredentialID))
+	dst = append(dst, `,"model":""`...)
+	dst = appendHex(dst, `,"credential":{"publicKey":`, a.PublicKey)
+	dst = append(dst, `,"type":"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"}`...)
+	dst = appendID(dst, `,"authenticatorId":`, a.ID)
+	dst = appendText(dst, `,"authenticatorName":`, a.Name)
+	dst = AppendTime(append(dst, `,"createdAt":`...), a.CreatedMs)
+	dst = AppendTime(append(dst, `,"updatedAt":`...), a.UpdatedMs)
+	return append(dst, '}')
 }

@@ -76,6 +76,11 @@ func TestAppendActivityInOtherStates(t *testing.T) {
 	e.Votes = append(e.Votes, org.Vote{ID: w.newID(), User: gone, UserName: "Gone", Rejected: true, Message: []byte("{\"other\":\"\u2028\\\"\x01\"}"), Scheme: "S", CreatedMs: 1})
 	e.Status, e.Result = org.StatusConsensusNeeded, nil
 	e.Proofs = []org.Proof{{Key: []byte{4, 0xAB}, Payload: []byte(`{"type":"x"}`), Signature: []byte{1}}}
+	// While it waits, the vote of a user who is gone is gone; what has ended stays.
+	if m := parsed(t, activity.AppendActivity(nil, e, w.id, view(w))); len(m["votes"].([]any)) != 1 {
+		t.Error(m["votes"])
+	}
+	e.Status = org.StatusRejected
 	b := activity.AppendActivity(nil, e, w.id, view(w))
 	for _, wrong := range api.Check("Activity", b) {
 		t.Error(wrong)
@@ -140,7 +145,7 @@ func TestVotable(t *testing.T) {
 	two := *o
 	two.RootUsers = append([]org.ID{other}, o.RootUsers...)
 	e2 := *e
-	e2.Votes = append([]org.Vote{}, e.Votes[0], org.Vote{User: w.user, Rejected: true})
+	e2.Votes = []org.Vote{{User: w.user, Rejected: true}}
 	for _, c := range []struct {
 		o               *org.Organization
 		e               *org.Entry
@@ -151,10 +156,10 @@ func TestVotable(t *testing.T) {
 		{&two, e, other, true, true},
 		{&two, &e2, w.user, true, false}, // changed to a no
 		{o, e, other, false, false},
-		{nil, e, w.user, false, false},
 	} {
-		if a, r := activity.Votable(c.o, c.e, c.who); a != c.approve || r != c.reject {
-			t.Errorf("%v %v, want %v %v", a, r, c.approve, c.reject)
+		steps := activity.VotableSteps
+		if a, r, err := activity.Votable(w.tx(), c.o, c.e, c.who, &steps); a != c.approve || r != c.reject || err != nil {
+			t.Errorf("%v %v, want %v %v: %v", a, r, c.approve, c.reject, err)
 		}
 	}
 }
@@ -186,7 +191,7 @@ func TestAppendError(t *testing.T) {
 			object{"code": 7.0, "message": "request not authorized", "turnkeyErrorCode": "REQUEST_NOT_AUTHORIZED",
 				"details": []any{coded("REQUEST_NOT_AUTHORIZED"), permission("No policies evaluated to outcome: Allow"), refusedDetail}}},
 		{activity.AppendError(nil, &fault.Error{Code: 7, Message: "m", Denied: true, Evaluations: []fault.Evaluation{{PolicyID: "p", Outcome: "OUTCOME_DENY_EXPLICIT"}, {PolicyID: "q", Outcome: "OUTCOME_ALLOW"}}}),
-			object{"code": 7.0, "message": "m", "details": []any{permission("Policies evaluated to outcome: Deny: p", object{"policyId": "p", "outcome": "OUTCOME_DENY_EXPLICIT"}, object{"policyId": "q", "outcome": "OUTCOME_ALLOW"})}}},
+			object{"code": 7.0, "message": "m", "details": []any{permission("The following policies denied this action: p", object{"policyId": "p", "outcome": "OUTCOME_DENY_EXPLICIT"}, object{"policyId": "q", "outcome": "OUTCOME_ALLOW"})}}},
 	} {
 		if got := parsed(t, c.body); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s\nwant %s", text(got), text(c.want))

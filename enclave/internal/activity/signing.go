@@ -10,14 +10,26 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var signing = []*Kind{
-	kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
+	showing(reading(kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
 		was(1, func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})),
-	kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
+		func(tx *org.Tx, in *SignRawPayload) (policy.Facts, error) { return signerFacts(tx, in.SignWith) }),
+		func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
+	showing(reading(kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
+		func(tx *org.Tx, in *SignRawPayloads) (policy.Facts, error) { return signerFacts(tx, in.SignWith) }),
+		func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
+}
+
+// payloadParams are what policies may read of the signing of raw payloads.
+func payloadParams(h HashFunction, e PayloadEncoding) policy.Value {
+	return policy.Struct(
+		policy.Member{Name: "hash_function", Value: policy.String(string(h))},
+		policy.Member{Name: "encoding", Value: policy.String(string(e))})
 }
 
 // PayloadEncoding is how a payload is written.
@@ -180,18 +192,27 @@ func claimSignature(tx *Tx, k *keys.PrivateKey, hash keys.HashFunction, payloads
 }
 
 // withKey finds the key that signs with an address or under an id, and calls
-// use with it.
+// use with it. A disabled key does not sign.
 func withKey(tx *Tx, signWith string, use func(*keys.PrivateKey) error) error {
-	owner, err := signer(tx, signWith)
+	owner, err := signer(tx.Tx, signWith)
 	if err != nil {
 		return err
+	}
+	if owner.No == 0 {
+		k, err := tx.PrivateKey(owner.ID)
+		if err != nil {
+			return err
+		}
+		if k != nil && k.Disabled {
+			return fault.New(fault.InvalidArgument, "private key is disabled: %s", owner.ID)
+		}
 	}
 	id := KeyID{tx.ID, owner.ID, owner.No}
 	return tx.Keys.With(id, func() (*keys.PrivateKey, error) { return deriveKey(tx, owner) }, use)
 }
 
 // signer finds what an address or the id of a private key belongs to.
-func signer(tx *Tx, signWith string) (org.Owner, error) {
+func signer(tx *org.Tx, signWith string) (org.Owner, error) {
 	if id, err := org.ParseID(signWith); err == nil {
 		k, err := tx.PrivateKey(id)
 		if err == nil && k == nil {
@@ -204,6 +225,34 @@ func signer(tx *Tx, signWith string) (org.Owner, error) {
 		err = notFound("wallet account", signWith)
 	}
 	return owner, err
+}
+
+// signerFacts are the roots of what signs: an account with its wallet, or a
+// private key.
+func signerFacts(tx *org.Tx, signWith string) (policy.Facts, error) {
+	owner, err := signer(tx, signWith)
+	if fault.Of(err) != nil {
+		return nil, nil // the activity will say what is not there
+	}
+	if err != nil {
+		return nil, err
+	}
+	if owner.No == 0 {
+		k, err := tx.PrivateKey(owner.ID)
+		if k == nil || err != nil {
+			return nil, err
+		}
+		return policy.Facts{"private_key": privateKeyValue(k)}, nil
+	}
+	a, err := tx.Account(owner.ID, owner.No)
+	if a == nil || err != nil {
+		return nil, err
+	}
+	w, err := tx.Wallet(owner.ID)
+	if w == nil || err != nil {
+		return nil, err
+	}
+	return policy.Facts{"wallet": walletValue(w), "wallet_account": accountValue(a)}, nil
 }
 
 // deriveKey makes the private key that owner names.

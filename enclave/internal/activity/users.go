@@ -5,6 +5,7 @@ import (
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var users = []*Kind{
@@ -12,7 +13,14 @@ var users = []*Kind{
 		was(1, func(v *CreateUsersV1) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV1)} }),
 		was(2, func(v *CreateUsersV2) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV2)} }),
 		was(3, func(v *CreateUsersV3) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV3)} })),
+	kind("CREATE_API_ONLY_USERS", "USER", "CREATE", createAPIOnlyUsers),
+	kind("UPDATE_USER", "USER", "UPDATE", updateUser),
 	kind("UPDATE_USER_NAME", "USER", "UPDATE", updateUserName),
+	kind("UPDATE_USER_EMAIL", "USER", "UPDATE", updateUserEmail),
+	kind("UPDATE_USER_PHONE_NUMBER", "USER", "UPDATE", updateUserPhoneNumber),
+	showing(kind("DELETE_USERS", "USER", "DELETE", deleteUsers), func(in *DeleteUsers) policy.Value {
+		return policy.Struct(policy.Member{Name: "user_ids", Value: policy.Strings(in.UserIDs)})
+	}),
 }
 
 // AccessType is where a user of version 1 was meant to act. It decides nothing.
@@ -73,11 +81,10 @@ func carryAll[O, N any](olds []O, carry func(*O) N) []N {
 }
 
 func carryUserV1(o *UserParamsV1) UserParams {
-	u := UserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: carryKeys(o.APIKeys), UserTags: o.UserTags}
-	if len(o.Authenticators) > 0 {
-		u.Authenticators = make([]AuthenticatorParams, len(o.Authenticators))
+	return UserParams{
+		UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: carryKeys(o.APIKeys),
+		Authenticators: carryAll(o.Authenticators, carryAuthenticator), UserTags: o.UserTags,
 	}
-	return u
 }
 
 func carryUserV2(o *UserParamsV2) UserParams {
@@ -91,20 +98,22 @@ func carryUserV3(o *UserParamsV3) UserParams {
 // check looks at one user. With contact an address is enough to log in.
 func (p *UserParams) check(op, path string, contact bool) error {
 	switch {
-	case len(p.Authenticators) > 0:
-		return unimplemented(op, "authenticators")
-	case len(p.OauthProviders) > 0:
-		return unimplemented(op, "oauthProviders")
 	case p.UserEmail != nil && *p.UserEmail == "":
 		e := fault.Field(path+"userEmail", "invalid email address")
 		e.Name = "INVALID_EMAIL"
 		return e
 	case p.UserPhoneNumber != nil && *p.UserPhoneNumber == "":
 		return fault.Field(path+"userPhoneNumber", "invalid phone number")
-	case len(p.APIKeys) == 0 && !(contact && (p.UserEmail != nil || p.UserPhoneNumber != nil)):
+	case len(p.APIKeys)+len(p.Authenticators)+len(p.OauthProviders) == 0 && !(contact && (p.UserEmail != nil || p.UserPhoneNumber != nil)):
 		return fault.Field(path+"apiKeys", "user must have at least one credential")
 	}
-	return checkAPIKeys(path, p.APIKeys)
+	if err := checkAPIKeys(path, p.APIKeys); err != nil {
+		return err
+	}
+	if err := checkAuthenticators(path, p.Authenticators); err != nil {
+		return err
+	}
+	return checkProviders(op, path, p.OauthProviders)
 }
 
 // CreateUsersV1 is version 1 of the intent.
@@ -142,41 +151,48 @@ type UserIDs struct {
 }
 
 func createUsers(tx *Tx, in *CreateUsers) (*UserIDs, error) {
+	return addUsers(tx, "users", in.Users)
+}
+
+// addUsers makes users and counts them.
+func addUsers(tx *Tx, field string, ps []UserParams) (*UserIDs, error) {
 	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
 	}
 	o := *old
-	if int(o.Users)+len(in.Users) > org.MaxUsers {
-		return nil, overQuota(org.MaxUsers, "users")
+	if int(o.Users)+len(ps) > tx.Limits.Users {
+		return nil, overQuota(tx.Limits.Users, "users")
 	}
-	r := &UserIDs{make([]string, len(in.Users))}
-	for i := range in.Users {
-		u, err := createUser(tx, fmt.Sprintf("users.%d.", i), &in.Users[i])
+	r := &UserIDs{make([]string, len(ps))}
+	for i := range ps {
+		u, err := createUser(tx, fmt.Sprintf("%s.%d.", field, i), &ps[i])
 		if err != nil {
 			return nil, err
 		}
 		r.UserIDs[i] = u.ID.String()
 	}
-	o.Users += uint32(len(in.Users))
+	o.Users += uint32(len(ps))
 	return r, tx.PutOrganization(&o)
 }
 
 // createUser makes a user; the caller counts it.
 func createUser(tx *Tx, path string, p *UserParams) (*org.User, error) {
-	if len(p.UserTags) > 0 {
-		return nil, notFound("user tag", p.UserTags[0])
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
 	}
+	return createUserAs(tx, id, path, p)
+}
+
+// createUserAs makes a user with an id that was never another's.
+func createUserAs(tx *Tx, id org.ID, path string, p *UserParams) (*org.User, error) {
 	holder, err := tx.Named(org.NameUser, p.UserName)
 	if err != nil {
 		return nil, err
 	}
 	if !holder.Zero() {
 		return nil, taken("user", path+"userName")
-	}
-	id, err := org.NewID(tx.Rand)
-	if err != nil {
-		return nil, err
 	}
 	u := &org.User{ID: id, Name: p.UserName, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
 	if p.UserEmail != nil {
@@ -185,13 +201,54 @@ func createUser(tx *Tx, path string, p *UserParams) (*org.User, error) {
 	if p.UserPhoneNumber != nil {
 		u.Phone = *p.UserPhoneNumber
 	}
+	if u.Tags, err = checkTags(tx, path+"userTags", p.UserTags, tagTypeUser); err != nil {
+		return nil, err
+	}
 	if _, err := addAPIKeys(tx, u, path, p.APIKeys); err != nil {
+		return nil, err
+	}
+	if _, err := addAuthenticators(tx, u, path, p.Authenticators); err != nil {
+		return nil, err
+	}
+	if _, err := addProviders(tx, u, path, p.OauthProviders); err != nil {
 		return nil, err
 	}
 	if err := tx.TakeName(org.NameUser, u.Name, id); err != nil {
 		return nil, err
 	}
 	return u, tx.PutUser(u)
+}
+
+// APIOnlyUserParams is a user who has API keys and no passkeys.
+type APIOnlyUserParams struct {
+	UserName  string           `json:"userName" rule:"required,label_length,label"`
+	UserEmail *string          `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserTags  []string         `json:"userTags" rule:"dive,uuid"`
+	APIKeys   []APIKeyParamsV1 `json:"apiKeys" rule:"dive"`
+}
+
+// CreateAPIOnlyUsers makes users who have API keys and no passkeys.
+type CreateAPIOnlyUsers struct {
+	APIOnlyUsers []APIOnlyUserParams `json:"apiOnlyUsers" rule:"required,dive,required"`
+}
+
+func (in *CreateAPIOnlyUsers) users() []UserParams {
+	return carryAll(in.APIOnlyUsers, func(p *APIOnlyUserParams) UserParams {
+		return UserParams{UserName: p.UserName, UserEmail: p.UserEmail, APIKeys: carryKeys(p.APIKeys), UserTags: p.UserTags}
+	})
+}
+
+func (in *CreateAPIOnlyUsers) check() error {
+	for i, u := range in.users() {
+		if err := u.check("create_api_only_users", fmt.Sprintf("apiOnlyUsers.%d.", i), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func createAPIOnlyUsers(tx *Tx, in *CreateAPIOnlyUsers) (*UserIDs, error) {
+	return addUsers(tx, "apiOnlyUsers", in.users())
 }
 
 // findUser finds the user whom an intent names by a UUID.
@@ -216,16 +273,160 @@ type UserID struct {
 }
 
 func updateUserName(tx *Tx, in *UpdateUserName) (*UserID, error) {
-	old, err := findUser(tx, in.UserID)
+	return changeUser(tx, in.UserID, func(u *org.User) error {
+		if err := rename(tx, org.NameUser, "user", "userName", u.Name, in.UserName, u.ID); err != nil {
+			return err
+		}
+		u.Name = in.UserName
+		return nil
+	})
+}
+
+// changeUser applies change to a copy of a user's record and stores that. Slices
+// in it are still the record's.
+func changeUser(tx *Tx, text string, change func(*org.User) error) (*UserID, error) {
+	old, err := findUser(tx, text)
 	if err != nil {
 		return nil, err
 	}
-	if err := rename(tx, org.NameUser, "user", "userName", old.Name, in.UserName, old.ID); err != nil {
+	u := *old
+	if err := change(&u); err != nil {
 		return nil, err
 	}
-	u := *old
-	u.Name, u.UpdatedMs = in.UserName, tx.NowMs
-	return &UserID{in.UserID}, tx.PutUser(&u)
+	if err := keepQuorum(tx, old, &u); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &UserID{text}, tx.PutUser(&u)
+}
+
+// UpdateUser changes what is set in it and not empty.
+type UpdateUser struct {
+	UserID          string   `json:"userId" rule:"required,uuid"`
+	UserName        *string  `json:"userName" rule:"omitempty,label,label_length"`
+	UserEmail       *string  `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserTagIDs      []string `json:"userTagIds,omitempty" rule:"omitempty,dive,uuid"`
+	UserPhoneNumber *string  `json:"userPhoneNumber" rule:"omitempty,e164"`
+}
+
+func updateUser(tx *Tx, in *UpdateUser) (*UserID, error) {
+	return changeUser(tx, in.UserID, func(u *org.User) (err error) {
+		if in.UserName != nil && *in.UserName != "" {
+			if err := rename(tx, org.NameUser, "user", "userName", u.Name, *in.UserName, u.ID); err != nil {
+				return err
+			}
+			u.Name = *in.UserName
+		}
+		if e := in.UserEmail; e != nil && *e != "" && *e != u.Email {
+			u.Email, u.EmailVerified = *e, false
+		}
+		if n := in.UserPhoneNumber; n != nil && *n != "" && *n != u.Phone {
+			u.Phone, u.PhoneVerified = *n, false
+		}
+		if len(in.UserTagIDs) > 0 {
+			u.Tags, err = checkTags(tx, "userTagIds", in.UserTagIDs, tagTypeUser)
+		}
+		return err
+	})
+}
+
+// UpdateUserEmail gives a user another address, or with an empty one none.
+type UpdateUserEmail struct {
+	UserID            string  `json:"userId" rule:"required,uuid"`
+	UserEmail         string  `json:"userEmail" rule:"present,omitempty,email,email_ext"`
+	VerificationToken *string `json:"verificationToken"`
+}
+
+func (in *UpdateUserEmail) check() error {
+	return checkToken("update_user_email", in.VerificationToken)
+}
+
+func checkToken(op string, token *string) error {
+	if token != nil && *token != "" {
+		return unimplemented(op, "verificationToken")
+	}
+	return nil
+}
+
+// Without a token the contact is unverified, also if it is the one that was
+// verified: so says the interface.
+func updateUserEmail(tx *Tx, in *UpdateUserEmail) (*UserID, error) {
+	return changeUser(tx, in.UserID, func(u *org.User) error {
+		u.Email, u.EmailVerified = in.UserEmail, false
+		return nil
+	})
+}
+
+// UpdateUserPhoneNumber gives a user another number, or with an empty one none.
+type UpdateUserPhoneNumber struct {
+	UserID            string  `json:"userId" rule:"required,uuid"`
+	UserPhoneNumber   string  `json:"userPhoneNumber" rule:"present,omitempty,e164"`
+	VerificationToken *string `json:"verificationToken"`
+}
+
+func (in *UpdateUserPhoneNumber) check() error {
+	return checkToken("update_user_phone_number", in.VerificationToken)
+}
+
+func updateUserPhoneNumber(tx *Tx, in *UpdateUserPhoneNumber) (*UserID, error) {
+	return changeUser(tx, in.UserID, func(u *org.User) error {
+		u.Phone, u.PhoneVerified = in.UserPhoneNumber, false
+		return nil
+	})
+}
+
+// DeleteUsers removes users with their credentials.
+type DeleteUsers struct {
+	UserIDs []string `json:"userIds" rule:"required,dive,required,uuid"`
+}
+
+func (in *DeleteUsers) check() error { return checkDistinct("userIds", in.UserIDs) }
+
+func deleteUsers(tx *Tx, in *DeleteUsers) (*UserIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	gone := map[org.ID]bool{}
+	for i, text := range in.UserIDs {
+		u, err := findUser(tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if o.Root(u.ID) {
+			return nil, fault.Field(fmt.Sprintf("userIds.%d", i), "quorum users missing")
+		}
+		if err := dropUser(tx, u); err != nil {
+			return nil, err
+		}
+		gone[u.ID] = true
+	}
+	if len(in.UserIDs) >= int(o.Users) {
+		return nil, fault.New(fault.InvalidArgument, "the last user of an organization cannot be deleted")
+	}
+	o.Users -= uint32(len(in.UserIDs))
+	if err := dropInvitations(tx, &o, func(i *org.Invitation) bool { return gone[i.Sender] }); err != nil {
+		return nil, err
+	}
+	return &UserIDs{in.UserIDs}, tx.PutOrganization(&o)
+}
+
+// dropUser removes a user and all that finds it.
+func dropUser(tx *Tx, u *org.User) error {
+	for i := range u.APIKeys {
+		if err := forget(tx, &u.APIKeys[i]); err != nil {
+			return err
+		}
+	}
+	for i := range u.Authenticators {
+		if err := forgetAuthenticator(tx, &u.Authenticators[i]); err != nil {
+			return err
+		}
+	}
+	tx.FreeName(org.NameUser, u.Name)
+	tx.DeleteUser(u.ID)
+	return nil
 }
 
 // rename moves a name that must be unique among the things of one kind.

@@ -1,12 +1,19 @@
 package activity_test
 
 import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 func TestCreateUsers(t *testing.T) {
@@ -68,10 +75,426 @@ func TestCreateUsers(t *testing.T) {
 		{with("apiKeys", []any{expiring("k", someKey, "+5")}), 3, "invalid api key expiration"},
 		{with("apiKeys", []any{expiring("k", someKey, "18446744073709551615")}), 3, "invalid api key expiration"},
 		{with("apiKeys", []any{object{"apiKeyName": "k", "publicKey": someKey, "curveType": "API_KEY_CURVE_SECP256K1", "expirationSeconds": 5}}), 3, "invalid api key expiration"},
-		{with("authenticators", []any{sample("AuthenticatorParamsV2")}), 12, "UNIMPLEMENTED: create_users with authenticators"},
-		{with("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 12, "UNIMPLEMENTED: create_users with oauthProviders"},
+		{with("authenticators", []any{sample("AuthenticatorParamsV2")}), 3, "invalid attestation"},
+		{with("authenticators", []any{object{"authenticatorName": "p", "challenge": "Y2g", "attestation": object{"credentialId": "!", "clientDataJson": "e30", "attestationObject": "oA", "transports": []any{}}}}), 3, "not base64url"},
+		{with("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 12, "UNIMPLEMENTED: create_users with oidcToken"},
+		{with("oauthProviders", []any{claims("https://issuer.example", "s", "a")}), 3, "must share iss and sub"},
+		{with("userTags", []any{"x"}), 3, "UUID"},
 	} {
 		w.refused("CREATE_USERS_V4", c.params, c.code, c.says)
+	}
+	for field, params := range map[string]any{
+		"users.0.userEmail": with("userEmail", ""), "users.0.apiKeys": object{"users": []any{user("D")}}, "users.0.userName": object{"users": []any{user("Alice", apiKey("k", someKey))}},
+		"users.0.oauthProviders.0.oidcClaims": with("oauthProviders", []any{claims("https://issuer.example", "s", "a")}),
+	} {
+		_, err := w.try("CREATE_USERS_V4", params)
+		if e := fault.Of(err); e == nil || len(e.Violations) != 1 || e.Violations[0].Field != field || (e.Name == "INVALID_EMAIL") != strings.HasSuffix(field, "userEmail") {
+			t.Errorf("%s: %+v", field, e)
+		}
+	}
+}
+
+func TestUsersWithPasskeys(t *testing.T) {
+	w := newWorld(t)
+	u := user("Passkey")
+	first := passkeyOf(w, "mine")
+	u["authenticators"] = []any{first}
+	id := newUser(w, u)
+	rec := userOf(w, id)
+	if len(rec.Authenticators) != 1 || rec.Authenticators[0].Name != "mine" || len(rec.APIKeys) != 0 {
+		t.Errorf("%+v", rec)
+	}
+	c, err := w.tx().Credential(org.PasskeyCurve, hex.EncodeToString(rec.Authenticators[0].CredentialID))
+	w.must(err)
+	if c == nil || c.User != rec.ID || c.Key != rec.Authenticators[0].ID {
+		t.Errorf("%+v", c)
+	}
+	u["userName"] = "Another"
+	w.refused("CREATE_USERS_V4", object{"users": []any{u}}, 3, "must be unique in the organization")
+	// Versions 1 and 2 take them too.
+	b := passkeyOf(w, "theirs")
+	att := b["attestation"].(object)
+	v1 := object{"authenticatorName": "theirs", "userId": w.root, "challenge": b["challenge"], "attestation": object{
+		"id": att["credentialId"], "type": "public-key", "rawId": att["credentialId"], "clientExtensionResults": object{},
+		"response": object{"clientDataJson": att["clientDataJson"], "attestationObject": att["attestationObject"]}}}
+	for typ, u := range map[string]object{
+		"CREATE_USERS":    {"userName": "one", "accessType": "ACCESS_TYPE_WEB", "apiKeys": []any{}, "authenticators": []any{v1}, "userTags": []any{}},
+		"CREATE_USERS_V2": {"userName": "two", "apiKeys": []any{}, "authenticators": []any{passkeyOf(w, "theirs")}, "userTags": []any{}},
+		"CREATE_USERS_V3": {"userName": "three", "apiKeys": []any{}, "authenticators": []any{passkeyOf(w, "theirs")}, "oauthProviders": []any{}, "userTags": []any{}},
+	} {
+		ids := list(w.run(typ, object{"users": []any{u}}), "userIds")
+		if rec := userOf(w, ids[0]); len(rec.Authenticators) != 1 || rec.Authenticators[0].Name != "theirs" {
+			t.Errorf("%s: %+v", typ, rec)
+		}
+	}
+}
+
+// newUser makes one user and returns its id.
+func newUser(w *world, u object) string {
+	w.t.Helper()
+	return list(w.run("CREATE_USERS_V4", object{"users": []any{u}}), "userIds")[0]
+}
+
+func userOf(w *world, text string) *org.User {
+	w.t.Helper()
+	id, err := org.ParseID(text)
+	w.must(err)
+	u, err := w.tx().User(id)
+	w.must(err)
+	return u
+}
+
+// passkeyOf is a new passkey as a browser gives it, without a statement.
+func passkeyOf(w *world, name string) object {
+	public, _, err := ed25519.GenerateKey(w.rand)
+	w.must(err)
+	id := w.newID()
+	party := sha256.Sum256([]byte("example.org"))
+	data := append(party[:], 0x41, 0, 0, 0, 7)
+	data = append(append(data, make([]byte, 16)...), 0, byte(len(id)))
+	data = append(append(data, id[:]...), 0xa4, 1, 1, 3, 0x27, 0x20, 6, 0x21, 0x58, 32) // a COSE_Key for EdDSA
+	data = append(data, public...)
+	o := append([]byte("\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData\x58"), byte(len(data)))
+	o = append(o, data...)
+	client := text(object{"type": "webauthn.create", "challenge": "Y2hhbGxlbmdl", "origin": "https://example.org"})
+	e := base64.RawURLEncoding.EncodeToString
+	return object{"authenticatorName": name, "challenge": "Y2hhbGxlbmdl", "attestation": object{
+		"credentialId": e(id[:]), "clientDataJson": e(client), "attestationObject": e(o), "transports": []any{}}}
+}
+
+func TestCreateAPIOnlyUsers(t *testing.T) {
+	w := newWorld(t)
+	tag := w.run("CREATE_USER_TAG", object{"userTagName": "robots", "userIds": []any{}})["userTagId"].(string)
+	key := somePublic(w)
+	robot := func(name string, change ...any) object {
+		u := object{"userName": name, "userTags": []any{tag}, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": somePublic(w)}}}
+		for i := 0; i+1 < len(change); i += 2 {
+			u[change[i].(string)] = change[i+1]
+		}
+		return object{"apiOnlyUsers": []any{u}}
+	}
+	ids := list(w.run("CREATE_API_ONLY_USERS", robot("R", "userEmail", "r@example.org", "apiKeys", []any{object{"apiKeyName": "k", "publicKey": key}})), "userIds")
+	u := userOf(w, ids[0])
+	if u.Name != "R" || u.Email != "r@example.org" || len(u.APIKeys) != 1 || u.APIKeys[0].PublicKey != key || u.APIKeys[0].Type != "CREDENTIAL_TYPE_API_KEY_P256" ||
+		len(u.Tags) != 1 || u.Tags[0].String() != tag || mustOrganization(w).Users != 2 {
+		t.Errorf("%+v", u)
+	}
+	nobody := w.newID().String()
+	for _, c := range []struct {
+		params any
+		code   fault.Code
+		says   string
+	}{
+		{robot("R"), 3, "user label must be unique"},
+		{robot("S", "apiKeys", []any{}), 3, "at least one credential"},
+		{robot("S", "apiKeys", []any{object{"apiKeyName": "k", "publicKey": key}}), 3, "must be unique"},
+		{robot("S", "apiKeys", []any{apiKey("k", someKey)}), 3, "curveType"},
+		{robot("S", "userEmail", ""), 3, "invalid email address"},
+		{robot("S", "userTags", []any{nobody}), 5, "user tag not found: " + nobody},
+		{robot("S", "userTags", []any{tag, tag}), 3, "named twice"},
+		{robot("S", "authenticators", []any{}), 3, "unknown field"},
+		{robot("S", "userPhoneNumber", "+15551234567"), 3, "unknown field"},
+		{object{"apiOnlyUsers": []any{}}, 3, "missing field `apiOnlyUsers`"},
+	} {
+		w.refused("CREATE_API_ONLY_USERS", c.params, c.code, c.says)
+	}
+	many := make([]any, 99)
+	for i := range many {
+		many[i] = robot(fmt.Sprint("many ", i))["apiOnlyUsers"].([]any)[0]
+	}
+	w.refused("CREATE_API_ONLY_USERS", object{"apiOnlyUsers": many}, 8, "at most 100 users")
+	w.run("CREATE_API_ONLY_USERS", object{"apiOnlyUsers": many[:98]})
+	w.refused("CREATE_API_ONLY_USERS", robot("one more"), 8, "at most 100 users")
+}
+
+// alter changes records behind the activities' back.
+func alter(w *world, change func(tx *org.Tx)) {
+	w.t.Helper()
+	tx := w.tx()
+	change(tx)
+	ws, err := tx.Writes()
+	w.must(err)
+	w.state.Apply(ws)
+}
+
+func verify(w *world, id string) {
+	alter(w, func(tx *org.Tx) {
+		u := *userOf(w, id)
+		u.EmailVerified, u.PhoneVerified = true, true
+		w.must(tx.PutUser(&u))
+	})
+}
+
+func TestUpdateUser(t *testing.T) {
+	w := newWorld(t)
+	alice := user("Alice", apiKey("a", w.freshKey()))
+	alice["userEmail"], alice["userPhoneNumber"] = "alice@example.org", "+15551234567"
+	id := newUser(w, alice)
+	verify(w, id)
+	one := w.run("CREATE_USER_TAG", object{"userTagName": "one", "userIds": []any{id}})["userTagId"].(string)
+	two := w.run("CREATE_USER_TAG", object{"userTagName": "two", "userIds": []any{}})["userTagId"].(string)
+	w.now += 1000
+	// What is absent or empty stays.
+	if r := w.run("UPDATE_USER", object{"userId": id, "userEmail": "", "userPhoneNumber": "+15551234567", "userName": nil, "userTagIds": []any{}}); r["userId"] != id {
+		t.Error(r)
+	}
+	u := userOf(w, id)
+	if u.Name != "Alice" || u.Email != "alice@example.org" || !u.EmailVerified || !u.PhoneVerified || len(u.Tags) != 1 || u.UpdatedMs != start+1000 {
+		t.Errorf("%+v", u)
+	}
+	w.run("UPDATE_USER", object{"userId": id, "userName": "Bob", "userEmail": "bob@example.org", "userTagIds": []any{two}})
+	u = userOf(w, id)
+	if u.Name != "Bob" || u.Email != "bob@example.org" || u.EmailVerified || u.Phone == "" || !u.PhoneVerified || len(u.Tags) != 1 || u.Tags[0].String() != two {
+		t.Errorf("%+v", u)
+	}
+	verify(w, id)
+	w.run("UPDATE_USER", object{"userId": id, "userPhoneNumber": "+15557654321", "userEmail": "bob@example.org"})
+	if u = userOf(w, id); !u.EmailVerified {
+		t.Error("the address is the one that was verified")
+	}
+	w.run("UPDATE_USER", object{"userId": id, "userPhoneNumber": ""})
+	if u = userOf(w, id); u.Phone != "+15557654321" || u.PhoneVerified {
+		t.Errorf("%+v", u)
+	}
+	newUser(w, user("Alice", apiKey("a", w.freshKey()))) // the name is free again
+	nobody := w.newID().String()
+	for _, c := range []struct {
+		params any
+		code   fault.Code
+		says   string
+	}{
+		{object{"userId": nobody, "userName": "X"}, 5, "user not found: " + nobody},
+		{object{"userName": "X"}, 3, "missing field `userId`"},
+		{object{"userId": id, "userName": "Alice"}, 3, "user label must be unique"},
+		{object{"userId": id, "userName": " x"}, 3, "userName"},
+		{object{"userId": id, "userEmail": "x"}, 3, "invalid email address"},
+		{object{"userId": id, "userPhoneNumber": "123"}, 3, "userPhoneNumber"},
+		{object{"userId": id, "userTagIds": []any{nobody}}, 5, "user tag not found: " + nobody},
+		{object{"userId": id, "userTagIds": []any{one, one}}, 3, "named twice"},
+		{object{"userId": id, "userName": "X", "userTagIds": []any{one, nobody}}, 5, "user tag not found"}, // all or nothing
+	} {
+		w.refused("UPDATE_USER", c.params, c.code, c.says)
+	}
+}
+
+func TestUpdateContacts(t *testing.T) {
+	w := newWorld(t)
+	for typ, c := range map[string]struct {
+		field, first, second, bad, says string
+		get                             func(*org.User) (string, bool)
+	}{
+		"UPDATE_USER_EMAIL":        {"userEmail", "a@example.org", "b@example.org", "b@", "invalid email address", func(u *org.User) (string, bool) { return u.Email, u.EmailVerified }},
+		"UPDATE_USER_PHONE_NUMBER": {"userPhoneNumber", "+15551234567", "+15557654321", "0555", "telephone", func(u *org.User) (string, bool) { return u.Phone, u.PhoneVerified }},
+	} {
+		for _, value := range []string{c.first, c.second, "", c.first} {
+			w.run(typ, object{"userId": w.root, c.field: value})
+			if got, verified := c.get(userOf(w, w.root)); got != value || verified {
+				t.Errorf("%s: %q %v, want %q", typ, got, verified, value)
+			}
+			verify(w, w.root)
+		}
+		w.run(typ, object{"userId": w.root, c.field: c.first, "verificationToken": ""}) // given anew, and nothing shows whose it is
+		if got, verified := c.get(userOf(w, w.root)); got != c.first || verified {
+			t.Errorf("%s: %q %v", typ, got, verified)
+		}
+		nobody := w.newID().String()
+		w.refused(typ, object{"userId": nobody, c.field: c.first}, 5, "user not found: "+nobody)
+		w.refused(typ, object{"userId": w.root, c.field: c.bad}, 3, c.says)
+		w.refused(typ, object{"userId": w.root}, 3, "missing field `"+c.field+"`")
+		w.refused(typ, object{"userId": w.root, c.field: nil}, 3, "missing field `"+c.field+"`")
+		w.refused(typ, object{c.field: c.first}, 3, "missing field `userId`")
+		w.refused(typ, object{"userId": w.root, c.field: c.second, "verificationToken": "x.y.z"}, 12, "UNIMPLEMENTED: "+strings.ToLower(typ)+" with verificationToken")
+	}
+}
+
+func TestDeleteUsers(t *testing.T) {
+	w := newWorld(t)
+	alice := user("Alice", apiKey("a", someKey), expiring("b", w.freshKey(), "900"))
+	alice["authenticators"] = []any{passkeyOf(w, "p")}
+	a, b, c := newUser(w, alice), newUser(w, user("Bob", apiKey("b", w.freshKey()))), newUser(w, user("Carol", apiKey("c", w.freshKey())))
+	rec := userOf(w, a)
+	n, err := w.tx().Counter(rec.Authenticators[0].ID)
+	w.must(err)
+	if n == 0 {
+		t.Fatal("the passkey does not count")
+	}
+	invite := func(sender string) string {
+		return list(w.run("CREATE_INVITATIONS", invitations(invitation("I"+sender[:4], sender))), "invitationIds")[0]
+	}
+	theirs, other := invite(a), invite(b)
+	alter(w, func(tx *org.Tx) {
+		w.must(tx.PutAllowlist(someKey, &org.Allowlist{}))
+		w.must(tx.PutAllowlist("", &org.Allowlist{}))
+	})
+	nobody := w.newID().String()
+	for _, x := range []struct {
+		ids  []any
+		code fault.Code
+		says string
+	}{
+		{[]any{w.root}, 3, "quorum users missing"},
+		{[]any{a, w.root}, 3, "quorum users missing"},
+		{[]any{nobody}, 5, "user not found: " + nobody},
+		{[]any{a, nobody}, 5, "user not found: " + nobody},
+		{[]any{a, a}, 3, "named twice"},
+		{[]any{}, 3, "missing field `userIds`"},
+	} {
+		w.refused("DELETE_USERS", object{"userIds": x.ids}, x.code, x.says)
+	}
+	if got := list(w.run("DELETE_USERS", object{"userIds": []any{a, c}}), "userIds"); len(got) != 2 || got[0] != a || got[1] != c {
+		t.Error(got)
+	}
+	if o := mustOrganization(w); o.Users != 2 || o.Invitations != 1 {
+		t.Errorf("%+v", o)
+	}
+	if userOf(w, a) != nil || userOf(w, c) != nil || userOf(w, b) == nil {
+		t.Error("not those users are gone")
+	}
+	tx := w.tx()
+	for curve, keys := range map[string][]string{
+		"API_KEY_CURVE_SECP256K1": {rec.APIKeys[0].PublicKey, rec.APIKeys[1].PublicKey},
+		org.PasskeyCurve:          {hex.EncodeToString(rec.Authenticators[0].CredentialID)},
+	} {
+		for _, k := range keys {
+			held, err := tx.Credential(curve, k)
+			w.must(err)
+			if held != nil {
+				t.Errorf("%s %s is known", curve, k)
+			}
+		}
+	}
+	if n, _ := tx.Counter(rec.Authenticators[0].ID); n != 0 {
+		t.Error("the counter is there")
+	}
+	if l, _ := tx.Allowlist(someKey); l != nil {
+		t.Error("the key's addresses are there")
+	}
+	if l, _ := tx.Allowlist(""); l == nil {
+		t.Error("the organization's addresses are gone")
+	}
+	id, _ := org.ParseID(theirs)
+	if i, _ := tx.Invitation(id); i != nil {
+		t.Error("the invitation is there")
+	}
+	id, _ = org.ParseID(other)
+	if i, _ := tx.Invitation(id); i == nil {
+		t.Error("another's invitation is gone")
+	}
+	newUser(w, user("Alice", apiKey("a", someKey))) // name and key are free
+	// Even without a quorum somebody stays.
+	alter(w, func(tx *org.Tx) {
+		o := *mustOrganization(w)
+		o.RootUsers, o.Users = []org.ID{w.newID()}, 1
+		w.must(tx.PutOrganization(&o))
+	})
+	w.refused("DELETE_USERS", object{"userIds": []any{b}}, 3, "last user")
+}
+
+// A parent finds the users of its sub-organizations as they are now.
+func TestLinksFollowUsers(t *testing.T) {
+	w := newWorld(t)
+	sub := w.sub(w.run("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 1, rootUser("Root", apiKey("r", w.freshKey()))))["subOrganizationId"])
+	found := func(what byte, value string, want bool) {
+		t.Helper()
+		ids, err := w.tx().ChildrenBy(what, value, nil, 2)
+		w.must(err)
+		if (len(ids) == 1 && ids[0] == sub.id) != want {
+			t.Errorf("%c %s: %v", what, value, ids)
+		}
+	}
+	key := w.freshKey()
+	u := user("U", apiKey("k", key), expiring("e", someKey, "900"))
+	u["userEmail"], u["userPhoneNumber"] = "U@Example.org", "+15551234567"
+	pass := passkeyOf(w, "p")
+	u["authenticators"] = []any{pass}
+	id := newUser(sub, u)
+	passkey := hex.EncodeToString(userOf(sub, id).Authenticators[0].CredentialID)
+	found(org.ChildEmail, "u@example.org", true)
+	found(org.ChildVerifiedEmail, "u@example.org", false)
+	found(org.ChildPhone, "+15551234567", true)
+	found(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+key, true)
+	found(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+someKey, false) // it expires
+	found(org.ChildCredential, org.PasskeyCurve+":"+passkey, true)
+	sub.run("UPDATE_USER_EMAIL", object{"userId": id, "userEmail": "v@example.org"})
+	found(org.ChildEmail, "u@example.org", false)
+	found(org.ChildEmail, "v@example.org", true)
+	sub.run("UPDATE_USER", object{"userId": id, "userEmail": "x@example.org"})
+	found(org.ChildEmail, "v@example.org", false)
+	found(org.ChildEmail, "x@example.org", true)
+	sub.run("UPDATE_USER_PHONE_NUMBER", object{"userId": id, "userPhoneNumber": ""})
+	found(org.ChildPhone, "+15551234567", false)
+	sub.run("DELETE_API_KEYS", object{"userId": id, "apiKeyIds": []any{userOf(sub, id).APIKeys[0].ID.String()}})
+	found(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+key, false)
+	identity(sub, id, "https://issuer.example", "s", "a")
+	found(org.ChildIdentity, org.IdentityText("https://issuer.example", "s", "a"), true)
+	r := sub.run("CREATE_OAUTH_PROVIDERS_V2", object{"userId": id, "oauthProviders": []any{claims("https://issuer.example", "s", "b")}})
+	found(org.ChildIdentity, org.IdentityText("https://issuer.example", "s", "b"), true)
+	sub.run("DELETE_OAUTH_PROVIDERS", object{"userId": id, "providerIds": r["providerIds"]})
+	found(org.ChildIdentity, org.IdentityText("https://issuer.example", "s", "b"), false)
+	sub.run("DELETE_USERS", object{"userIds": []any{id}})
+	found(org.ChildEmail, "x@example.org", false)
+	found(org.ChildCredential, org.PasskeyCurve+":"+passkey, false)
+	found(org.ChildIdentity, org.IdentityText("https://issuer.example", "s", "a"), false)
+	if o := mustOrganization(w); o.Users != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// What a root user of a sub-organization can log in with last stays.
+func TestTheLastMeansOfARootUserStay(t *testing.T) {
+	w := newWorld(t)
+	u := rootUser("Mail")
+	u["userEmail"] = "mail@example.org"
+	sub := w.sub(w.run("CREATE_SUB_ORGANIZATION_V8", subOrganization("Sub", 1, u))["subOrganizationId"])
+	sub.refused("UPDATE_USER_EMAIL", object{"userId": sub.root, "userEmail": ""}, 3, "last credential")
+	sub.run("UPDATE_USER_EMAIL", object{"userId": sub.root, "userEmail": "other@example.org"})
+	sub.run("UPDATE_USER_PHONE_NUMBER", object{"userId": sub.root, "userPhoneNumber": "+15551234567"})
+	sub.run("UPDATE_USER_EMAIL", object{"userId": sub.root, "userEmail": ""})
+	sub.refused("UPDATE_USER_PHONE_NUMBER", object{"userId": sub.root, "userPhoneNumber": ""}, 3, "last credential")
+	provider := identity(sub, sub.root, "https://issuer.example", "s", "a")
+	sub.run("UPDATE_USER_PHONE_NUMBER", object{"userId": sub.root, "userPhoneNumber": ""})
+	sub.refused("DELETE_OAUTH_PROVIDERS", object{"userId": sub.root, "providerIds": []any{provider}}, 3, "last credential")
+	// In a top-level organization nobody sends a passcode to an address.
+	w.run("UPDATE_USER_EMAIL", object{"userId": w.root, "userEmail": "root@example.org"})
+	w.refused("DELETE_API_KEYS", object{"userId": w.root, "apiKeyIds": []any{w.rootKey(w.tx()).String()}}, 3, "last credential")
+	identity(w, w.root, "https://issuer.example", "r", "a")
+	w.run("DELETE_API_KEYS", object{"userId": w.root, "apiKeyIds": []any{w.rootKey(w.tx()).String()}})
+}
+
+// Policies see what an activity is about, and users may change their own
+// credentials.
+func TestWhatPoliciesSee(t *testing.T) {
+	w := newWorld(t)
+	member := func(name string, v policy.Value) policy.Member { return policy.Member{Name: name, Value: v} }
+	key := someID
+	for _, c := range []struct {
+		typ    string
+		params any
+		want   policy.Value
+		self   bool
+	}{
+		{"DELETE_USERS", object{"userIds": []any{w.root, key}}, policy.Struct(member("user_ids", policy.Strings([]string{w.root, key}))), false},
+		{"CREATE_API_KEYS_V2", object{"userId": w.root, "apiKeys": []any{apiKey("k", someKey)}}, policy.Struct(member("user_id", policy.String(w.root))), true},
+		{"CREATE_API_KEYS", object{"userId": w.root, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": someP256}}}, policy.Struct(member("user_id", policy.String(w.root))), true},
+		{"CREATE_API_KEYS_V2", object{"userId": key, "apiKeys": []any{apiKey("k", someKey)}}, policy.Struct(member("user_id", policy.String(key))), false},
+		{"DELETE_API_KEYS", object{"userId": w.root, "apiKeyIds": []any{key}}, policy.Struct(member("user_id", policy.String(w.root)), member("api_key_ids", policy.Strings([]string{key}))), true},
+		{"CREATE_OAUTH_PROVIDERS_V2", object{"userId": w.root, "oauthProviders": []any{claims("i", "s", "a")}}, policy.Value{}, true},
+		{"CREATE_OAUTH_PROVIDERS_V2", object{"userId": key, "oauthProviders": []any{claims("i", "s", "a")}}, policy.Value{}, false},
+		{"DELETE_OAUTH_PROVIDERS", object{"userId": w.root, "providerIds": []any{key}}, policy.Value{}, true},
+		{"UPDATE_USER_NAME", object{"userId": w.root, "userName": "x"}, policy.Value{}, false},
+		{"UPDATE_USER_EMAIL", object{"userId": w.root, "userEmail": ""}, policy.Value{}, false},
+		{"UPDATE_USER", object{"userId": w.root}, policy.Value{}, false},
+	} {
+		typ := "ACTIVITY_TYPE_" + c.typ
+		v, err := activity.Lookup(activity.OpOf(typ), typ)
+		w.must(err)
+		in, err := v.Decode(text(c.params))
+		w.must(err)
+		r, err := v.Question(w.tx(), in, w.newID(), w.user, false)
+		w.must(err)
+		if !reflect.DeepEqual(r.Params, c.want) || r.Self != c.self || r.RootQuorum {
+			t.Errorf("%s: %+v", c.typ, r)
+		}
 	}
 }
 
@@ -96,8 +519,12 @@ func TestOlderUsersAreCarriedUp(t *testing.T) {
 			t.Errorf("%s: %q", typ, rec.Phone)
 		}
 	}
-	v1["authenticators"] = []any{sample("AuthenticatorParams")}
-	w.refused("CREATE_USERS", object{"users": []any{v1}}, 12, "authenticators")
+	v1["userName"], v1["apiKeys"], v1["authenticators"] = "more", []any{}, []any{sample("AuthenticatorParams")}
+	w.refused("CREATE_USERS", object{"users": []any{v1}}, 3, "invalid attestation")
+	v3["userName"], v3["apiKeys"], v3["oauthProviders"] = "more", []any{}, []any{object{"providerName": "p", "oidcToken": "t"}}
+	w.refused("CREATE_USERS_V3", object{"users": []any{v3}}, 12, "UNIMPLEMENTED: create_users with oidcToken")
+	v3["oauthProviders"] = []any{claims("i", "s", "a")}
+	w.refused("CREATE_USERS_V3", object{"users": []any{v3}}, 3, "oidcClaims")
 	v2["userPhoneNumber"] = "+15551234567"
 	w.refused("CREATE_USERS_V2", object{"users": []any{v2}}, 3, "userPhoneNumber")
 }
@@ -235,6 +662,31 @@ func TestDeleteAPIKeys(t *testing.T) {
 	bob, _ := w.tx().User(id)
 	w.refused("DELETE_API_KEYS", del(bob.APIKeys[0].ID.String()), 5, "api key not found")
 	w.run("DELETE_API_KEYS", object{"userId": ids[0], "apiKeyIds": []any{bob.APIKeys[0].ID.String()}})
+}
+
+// The list of addresses goes with the key, unless the same text is somebody's key
+// on the other curve: else whoever registers that could take the list away.
+func TestKeysTakeTheirAddressesAlong(t *testing.T) {
+	w := newWorld(t)
+	both := "" // a number that is x of a point on both curves
+	for i := 1; both == ""; i++ {
+		x := fmt.Sprintf("02%064x", i)
+		if _, err := w.try("CREATE_API_KEYS_V2", object{"userId": w.root, "apiKeys": []any{apiKey("k", x)}}); err != nil {
+			continue
+		}
+		if _, err := w.try("CREATE_API_KEYS", object{"userId": w.root, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": x}}}); err == nil {
+			both = x
+		}
+	}
+	alter(w, func(tx *org.Tx) { w.must(tx.PutAllowlist(both, &org.Allowlist{Enabled: true})) })
+	ks := userOf(w, w.root).APIKeys
+	last := ks[len(ks)-2:]
+	for i, there := range []bool{true, false} {
+		w.run("DELETE_API_KEYS", object{"userId": w.root, "apiKeyIds": []any{last[i].ID.String()}})
+		if l, err := w.tx().Allowlist(both); err != nil || (l != nil) != there {
+			t.Errorf("after %d: %+v %v", i+1, l, err)
+		}
+	}
 }
 
 func TestKeyCurve(t *testing.T) {

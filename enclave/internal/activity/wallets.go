@@ -2,18 +2,29 @@ package activity
 
 import (
 	"encoding/hex"
+	"strconv"
+	"strings"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var wallets = []*Kind{
 	kind("CREATE_WALLET", "WALLET", "CREATE", createWallet),
 	kind("CREATE_WALLET_ACCOUNTS", "WALLET", "CREATE", createWalletAccounts),
-	kind("UPDATE_WALLET", "WALLET", "UPDATE", updateWallet),
-	kind("DELETE_WALLETS", "WALLET", "DELETE", deleteWallets),
+	showing(kind("UPDATE_WALLET", "WALLET", "UPDATE", updateWallet), func(in *UpdateWallet) policy.Value {
+		return policy.Struct(policy.Member{Name: "wallet_id", Value: policy.String(in.WalletID)})
+	}),
+	kind("UPDATE_WALLET_ACCOUNT_NAME", "WALLET", "UPDATE", updateWalletAccountName),
+	reading(kind("DELETE_WALLETS", "WALLET", "DELETE", deleteWallets), func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) {
+		return walletsFacts(tx, in.WalletIDs)
+	}),
+	reading(kind("DELETE_WALLET_ACCOUNTS", "WALLET", "DELETE", deleteWalletAccounts), func(tx *org.Tx, in *DeleteWalletAccounts) (policy.Facts, error) {
+		return accountsFacts(tx, in.WalletAccountIDs)
+	}),
 }
 
 const defaultWords = 12
@@ -90,8 +101,8 @@ func createWallet(tx *Tx, in *CreateWallet) (*WalletResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old.Wallets >= org.MaxWallets {
-		return nil, overQuota(org.MaxWallets, "wallets")
+	if int(old.Wallets) >= tx.Limits.Wallets {
+		return nil, overQuota(tx.Limits.Wallets, "wallets")
 	}
 	r, err := addWallet(tx, "", in)
 	if err != nil {
@@ -293,6 +304,14 @@ type DeleteWallets struct {
 
 func (in *DeleteWallets) check() error { return checkDistinct("walletIds", in.WalletIDs) }
 
+// forced reads the option to delete what was not exported.
+func forced(option *bool) bool { return option != nil && *option }
+
+// notExported refuses to delete a secret of which there may be no copy.
+func notExported() error {
+	return fault.Named(fault.InvalidArgument, "WALLET_ACCOUNT_NOT_EXPORTED", "wallet account has not been exported")
+}
+
 // WalletIDs is the result of removing wallets.
 type WalletIDs struct {
 	WalletIDs []string `json:"walletIds"`
@@ -308,8 +327,8 @@ func deleteWallets(tx *Tx, in *DeleteWallets) (*WalletIDs, error) {
 		if found[i], err = findWallet(tx, text); err != nil {
 			return nil, err
 		}
-		if !found[i].Exported && (in.DeleteWithoutExport == nil || !*in.DeleteWithoutExport) {
-			return nil, fault.Named(fault.InvalidArgument, "WALLET_ACCOUNT_NOT_EXPORTED", "wallet account has not been exported")
+		if !found[i].Exported && !forced(in.DeleteWithoutExport) {
+			return nil, notExported()
 		}
 	}
 	for _, w := range found {
@@ -339,4 +358,147 @@ func removeWallet(tx *Tx, w *org.Wallet) error {
 	// Should the step come to nothing, the keys are derived again when wanted.
 	tx.Keys.Drop(func(k KeyID) bool { return k.Owner == w.ID && k.Organization == tx.ID })
 	return nil
+}
+
+// findAccount finds the account and its wallet that an intent names by a UUID.
+func findAccount(tx *org.Tx, text string) (*org.Account, *org.Wallet, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	w, no, err := tx.WalletOfAccount(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if w == nil {
+		return nil, nil, notFound("wallet account", text)
+	}
+	a, err := tx.Account(w.ID, no)
+	if err == nil && a == nil {
+		err = notFound("wallet account", text)
+	}
+	return a, w, err
+}
+
+// UpdateWalletAccountName gives an account another name.
+type UpdateWalletAccountName struct {
+	WalletAccountID string `json:"walletAccountId" rule:"required,uuid"`
+	Name            string `json:"name" rule:"required,label,label_length"`
+}
+
+// WalletAccountID is the result of changing an account.
+type WalletAccountID struct {
+	WalletAccountID string `json:"walletAccountId"`
+}
+
+func updateWalletAccountName(tx *Tx, in *UpdateWalletAccountName) (*WalletAccountID, error) {
+	old, _, err := findAccount(tx.Tx, in.WalletAccountID)
+	if err != nil {
+		return nil, err
+	}
+	a := *old
+	a.Name, a.UpdatedMs = in.Name, tx.NowMs
+	return &WalletAccountID{in.WalletAccountID}, tx.PutAccount(&a, chain.MatchKey(a.Address))
+}
+
+// DeleteWalletAccounts removes accounts, which can be derived again while there is
+// their wallet.
+type DeleteWalletAccounts struct {
+	WalletAccountIDs    []string `json:"walletAccountIds" rule:"required,dive,uuid"`
+	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
+}
+
+func (in *DeleteWalletAccounts) check() error {
+	return checkDistinct("walletAccountIds", in.WalletAccountIDs)
+}
+
+// WalletAccountIDs is the result of removing accounts.
+type WalletAccountIDs struct {
+	WalletAccountIDs []string `json:"walletAccountIds"`
+}
+
+func deleteWalletAccounts(tx *Tx, in *DeleteWalletAccounts) (*WalletAccountIDs, error) {
+	for _, text := range in.WalletAccountIDs {
+		a, old, err := findAccount(tx.Tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if !a.Exported && !old.Exported && !forced(in.DeleteWithoutExport) {
+			return nil, notExported()
+		}
+		tx.DeleteAccount(a, chain.MatchKey(a.Address))
+		w := *old
+		w.Accounts--
+		w.UpdatedMs = tx.NowMs
+		if err := tx.PutWallet(&w); err != nil {
+			return nil, err
+		}
+		id := KeyID{tx.ID, a.Wallet, a.No}
+		tx.Keys.Drop(func(k KeyID) bool { return k == id })
+	}
+	return &WalletAccountIDs{in.WalletAccountIDs}, nil
+}
+
+// walletValue is the root wallet, and an element of wallets.
+func walletValue(w *org.Wallet) policy.Value {
+	return policy.Struct(
+		policy.Member{Name: "id", Value: policy.String(w.ID.String())},
+		policy.Member{Name: "imported", Value: policy.Bool(w.Imported)},
+		policy.Member{Name: "exported", Value: policy.Bool(w.Exported)},
+		policy.Member{Name: "label", Value: policy.String(w.Name)})
+}
+
+// accountValue is the root wallet_account.
+func accountValue(a *org.Account) policy.Value {
+	address := policy.String(a.Address)
+	if strings.HasPrefix(a.Address, "0x") {
+		address = policy.Hex(a.Address)
+	}
+	var indexes, hardened []policy.Value
+	for _, step := range strings.Split(a.Path, "/")[1:] {
+		digits, hard := strings.CutSuffix(step, "'")
+		n, _ := strconv.ParseUint(digits, 10, 31) // it was parsed before it was stored
+		indexes, hardened = append(indexes, policy.Int(int64(n))), append(hardened, policy.Bool(hard))
+	}
+	return policy.Struct(
+		policy.Member{Name: "address", Value: address},
+		policy.Member{Name: "path_indexes", Value: policy.List(indexes...)},
+		policy.Member{Name: "path_hardened", Value: policy.List(hardened...)})
+}
+
+// walletsFacts are the roots of what is about several wallets: all of them, or
+// nothing when one is not there.
+func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
+	ws := make([]policy.Value, len(ids))
+	for i, text := range ids {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		w, err := tx.Wallet(id)
+		if w == nil || err != nil {
+			return nil, err
+		}
+		ws[i] = walletValue(w)
+	}
+	return policy.Facts{"wallets": policy.List(ws...)}, nil
+}
+
+// accountsFacts are the roots of what is about accounts: their wallets, each
+// once, and the account with its wallet when there is but one.
+func accountsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
+	var ws []policy.Value
+	seen := map[org.ID]bool{}
+	facts := policy.Facts{}
+	for _, text := range ids {
+		a, w, err := findAccount(tx, text)
+		if fault.Of(err) != nil {
+			return nil, nil // the activity will say what is not there
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !seen[w.ID] {
+			seen[w.ID], ws = true, append(ws, walletValue(w))
+		}
+		if len(ids) == 1 {
+			facts["wallet"], facts["wallet_account"] = walletValue(w), accountValue(a)
+		}
+	}
+	facts["wallets"] = policy.List(ws...)
+	return facts, nil
 }

@@ -249,15 +249,17 @@ func TestDeleteWallets(t *testing.T) {
 	w.run("DELETE_WALLETS", del(nil, kept["walletId"]))
 }
 
+func privateKey(name, curve string, formats ...string) object {
+	fs := []any{}
+	for _, f := range formats {
+		fs = append(fs, "ADDRESS_FORMAT_"+f)
+	}
+	return object{"privateKeyName": name, "curve": "CURVE_" + curve, "addressFormats": fs, "privateKeyTags": []any{}}
+}
+
 func TestPrivateKeys(t *testing.T) {
 	w := newWorld(t)
-	key := func(name, curve string, formats ...string) object {
-		fs := []any{}
-		for _, f := range formats {
-			fs = append(fs, "ADDRESS_FORMAT_"+f)
-		}
-		return object{"privateKeyName": name, "curve": "CURVE_" + curve, "addressFormats": fs, "privateKeyTags": []any{}}
-	}
+	key := privateKey
 	in := func(ks ...object) object { return object{"privateKeys": ks} }
 	r := w.run("CREATE_PRIVATE_KEYS_V2", in(key("a", "SECP256K1", "ETHEREUM", "COMPRESSED"), key("b", "ED25519", "SOLANA"), key("c", "P256")))
 	made := r["privateKeys"].([]any)
@@ -319,4 +321,83 @@ func TestNothingIsClaimedUnasked(t *testing.T) {
 	if _, err := v.Run(tx, in); err != nil || len(tx.Claims) != 0 {
 		t.Errorf("%v %+v", err, tx.Claims)
 	}
+}
+
+func TestUpdateWalletAccountName(t *testing.T) {
+	w := newWorld(t)
+	made := w.run("CREATE_WALLET", wallet("One", ethAccount(0), ethAccount(1)))
+	a, _ := w.tx().Account(mustID(made["walletId"]), 2)
+	w.now += 1000
+	if r := w.run("UPDATE_WALLET_ACCOUNT_NAME", object{"walletAccountId": a.ID().String(), "name": "Savings"}); r["walletAccountId"] != a.ID().String() {
+		t.Error(r)
+	}
+	if b, _ := w.tx().Account(a.Wallet, 2); b.Name != "Savings" || b.UpdatedMs != start+1000 || b.CreatedMs != start || b.Address != a.Address {
+		t.Errorf("%+v", b)
+	}
+	sign(w, a.Address, "00")
+	missing := *a
+	missing.No = 3
+	other := w.newID().String()
+	w.refused("UPDATE_WALLET_ACCOUNT_NAME", object{"walletAccountId": missing.ID().String(), "name": "x"}, 5, "wallet account not found: "+missing.ID().String())
+	w.refused("UPDATE_WALLET_ACCOUNT_NAME", object{"walletAccountId": other, "name": "x"}, 5, "wallet account not found: "+other)
+	w.refused("UPDATE_WALLET_ACCOUNT_NAME", object{"walletAccountId": a.ID().String(), "name": ""}, 3, "name")
+	w.refused("UPDATE_WALLET_ACCOUNT_NAME", object{"walletAccountId": a.ID().String(), "name": " x"}, 3, "name")
+	w.refused("UPDATE_WALLET_ACCOUNT_NAME", object{"walletAccountId": "x", "name": "x"}, 3, "walletAccountId")
+}
+
+func TestDeleteWalletAccounts(t *testing.T) {
+	w := newWorld(t)
+	one := w.run("CREATE_WALLET", wallet("One", ethAccount(0), ethAccount(1), ethAccount(2)))
+	two := w.run("CREATE_WALLET", wallet("Two", ethAccount(0)))
+	id := func(made object, no uint64) string {
+		return (&org.Account{Wallet: mustID(made["walletId"]), No: no}).ID().String()
+	}
+	sign(w, list(one, "addresses")[0], "00")
+	del := func(without any, ids ...any) object {
+		return object{"walletAccountIds": ids, "deleteWithoutExport": without}
+	}
+	for _, without := range []any{nil, false} {
+		w.refused("DELETE_WALLET_ACCOUNTS", del(without, id(one, 1)), 3, "wallet account has not been exported")
+	}
+	_, err := w.try("DELETE_WALLET_ACCOUNTS", del(nil, id(one, 1)))
+	if e := fault.Of(err); e.Name != "WALLET_ACCOUNT_NOT_EXPORTED" {
+		t.Errorf("%+v", e)
+	}
+	w.refused("DELETE_WALLET_ACCOUNTS", del(true, id(one, 1), id(one, 4)), 5, "wallet account not found: "+id(one, 4))
+	w.refused("DELETE_WALLET_ACCOUNTS", del(true, id(one, 1), w.root), 5, "wallet account not found: "+w.root)
+	w.refused("DELETE_WALLET_ACCOUNTS", del(true, id(one, 1), id(one, 1)), 3, "named twice")
+	w.refused("DELETE_WALLET_ACCOUNTS", del(true), 3, "walletAccountIds")
+	w.now += 1000
+	if got := list(w.run("DELETE_WALLET_ACCOUNTS", del(true, id(one, 1), id(two, 1), id(one, 3))), "walletAccountIds"); len(got) != 3 {
+		t.Error(got)
+	}
+	rec, _ := w.tx().Wallet(mustID(one["walletId"]))
+	if rec.Accounts != 1 || rec.LastNo != 3 || rec.UpdatedMs != start+1000 {
+		t.Errorf("%+v", rec)
+	}
+	for i, gone := range []bool{true, false, true} {
+		address := list(one, "addresses")[i]
+		if !gone {
+			sign(w, address, "00")
+			continue
+		}
+		w.refused("SIGN_RAW_PAYLOAD_V2", signing(address, "00"), 5, "wallet account not found: "+address)
+	}
+	// What was deleted can be derived again, under another number.
+	again := w.run("CREATE_WALLET_ACCOUNTS", object{"walletId": one["walletId"], "accounts": []any{ethAccount(0)}})
+	if list(again, "addresses")[0] != list(one, "addresses")[0] {
+		t.Error("another address at the same path")
+	}
+	sign(w, list(one, "addresses")[0], "00")
+	// An account is exported if it was, or its wallet.
+	tx := w.tx()
+	a, _ := tx.Account(mustID(one["walletId"]), 2)
+	exported := *a
+	exported.Exported = true
+	w.must(tx.PutAccount(&exported, chain.MatchKey(a.Address)))
+	w.keep(tx)
+	w.run("DELETE_WALLET_ACCOUNTS", del(nil, id(one, 2)))
+	w.refused("DELETE_WALLET_ACCOUNTS", del(nil, id(one, 4)), 3, "has not been exported")
+	w.export()
+	w.run("DELETE_WALLET_ACCOUNTS", del(nil, id(one, 4)))
 }

@@ -77,6 +77,8 @@ type world struct {
 	above *world // of a sub-organization
 	subs  map[org.ID]*world
 	last  *activity.Tx // of the last run
+
+	limits org.Limits
 }
 
 const start = 1_700_000_000_000
@@ -148,7 +150,7 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	}
 	var sub *world
 	var subTx *activity.Tx
-	tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: w.newID(), WantsProofs: true}
+	tx := &activity.Tx{Tx: w.tx(), Limits: w.limits, Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: w.newID(), WantsProofs: true}
 	if w.above != nil {
 		tx.Parent = w.above.tx()
 	}
@@ -182,6 +184,9 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 		o, err := sub.tx().Organization()
 		w.must(err)
 		sub.user, sub.root = o.RootUsers[0], o.RootUsers[0].String()
+		if o.Parent.Zero() {
+			sub.above = nil
+		}
 		w.subs[sub.id] = sub
 	}
 	var m map[string]map[string]any

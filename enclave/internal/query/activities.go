@@ -45,11 +45,11 @@ func fetchActivity(in *ActivityRequest, r *Request, h History, _ BootProofs) err
 }
 
 func answerActivity(v *View, r *Request) ([]byte, error) {
-	write, err := writer(v)
+	w, err := newWriter(v)
 	if err != nil {
 		return nil, err
 	}
-	return append(write([]byte(`{"activity":`), r.entries[0]), '}'), nil
+	return append(w.write([]byte(`{"activity":`), r.entries[0]), '}'), w.err
 }
 
 func fetchActivities(in *ActivitiesRequest, r *Request, h History, _ BootProofs) (err error) {
@@ -71,34 +71,47 @@ func fetchActivities(in *ActivitiesRequest, r *Request, h History, _ BootProofs)
 }
 
 func answerActivities(v *View, r *Request) ([]byte, error) {
-	write, err := writer(v)
+	w, err := newWriter(v)
 	if err != nil {
 		return nil, err
 	}
-	return append(array(nil, `{"activities":`, r.entries, write), '}'), nil
+	return append(array(nil, `{"activities":`, r.entries, w.write), '}'), w.err
 }
 
 // writer writes activities as the caller sees them.
-func writer(v *View) (func([]byte, *org.Entry) []byte, error) {
+type writer struct {
+	v   *View
+	o   *org.Organization
+	us  []*org.User
+	err error // the first one
+
+	steps int // left to find out who may vote
+}
+
+func newWriter(v *View) (*writer, error) {
 	o, err := v.Organization()
 	if err != nil {
 		return nil, err
 	}
 	us, err := usersInOrder(v)
-	if err != nil {
-		return nil, err
+	return &writer{v: v, o: o, us: us, steps: activity.VotableSteps}, err
+}
+
+func (w *writer) user(id org.ID) *org.User {
+	if i := slices.IndexFunc(w.us, func(u *org.User) bool { return u.ID == id }); i >= 0 {
+		return w.us[i]
 	}
-	find := func(id org.ID) *org.User {
-		if i := slices.IndexFunc(us, func(u *org.User) bool { return u.ID == id }); i >= 0 {
-			return us[i]
+	return nil
+}
+
+func (w *writer) write(dst []byte, e *org.Entry) []byte {
+	view := activity.ActivityView{Users: w.user}
+	if w.v.Home == nil {
+		var err error
+		view.CanApprove, view.CanReject, err = activity.Votable(w.v.Tx, w.o, e, w.v.Caller.ID, &w.steps)
+		if w.err == nil {
+			w.err = err
 		}
-		return nil
 	}
-	return func(dst []byte, e *org.Entry) []byte {
-		view := activity.ActivityView{Users: find}
-		if v.Home == nil {
-			view.CanApprove, view.CanReject = activity.Votable(o, e, v.Caller.ID)
-		}
-		return activity.AppendActivity(dst, e, v.ID, view)
-	}, nil
+	return activity.AppendActivity(dst, e, w.v.ID, view)
 }

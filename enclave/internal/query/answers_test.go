@@ -58,8 +58,21 @@ func TestAPIKeys(t *testing.T) {
 	if k["apiKeyName"] != "session" || k["expirationSeconds"] != "900" || k["credential"].(object)["publicKey"] != "02cd" {
 		t.Error(k)
 	}
+	if _, ok := k["credential"].(object)["sessionProfileId"]; ok {
+		t.Error(k)
+	}
 	k = w.get("get_api_key", object{"apiKeyId": id('K', 2).String()})["apiKey"].(object)
 	if _, ok := k["expirationSeconds"]; ok {
+		t.Error(k)
+	}
+	w.change(func(tx *org.Tx) {
+		u := *w.user
+		u.APIKeys = []org.APIKey{u.APIKeys[0], u.APIKeys[1]}
+		u.APIKeys[1].Profile = id('S', 1)
+		w.must(tx.PutUser(&u))
+	})
+	k = w.get("get_api_key", object{"apiKeyId": id('L', 1).String()})["apiKey"].(object)
+	if k["credential"].(object)["sessionProfileId"] != id('S', 1).String() {
 		t.Error(k)
 	}
 	order := func(l ...org.ID) (ids []string) {
@@ -78,6 +91,43 @@ func TestAPIKeys(t *testing.T) {
 	w.refused("get_api_key", object{"apiKeyId": "x"}, 3, "UUID")
 	w.refused("get_api_keys", object{"userId": id('U', 9).String()}, 5, "user not found")
 	w.refused("get_api_keys", object{"userId": "x"}, 3, "UUID")
+}
+
+func TestOauthProviders(t *testing.T) {
+	w := newWorld(t)
+	if got := pick(w.get("get_oauth_providers", nil)["oauthProviders"], "providerName"); !reflect.DeepEqual(got, []string{"Provider 2", "Provider 1"}) {
+		t.Errorf("not in order of creation: %v", got)
+	}
+	at := func(s string) object { return object{"seconds": s, "nanos": "0"} }
+	want := []any{object{"providerId": id('I', 1).String(), "providerName": "Provider 1", "issuer": "https://issuer.example", "audience": "client", "subject": "s1", "createdAt": at("49"), "updatedAt": at("51")}}
+	if got := w.get("get_oauth_providers", object{"userId": id('U', 1).String()})["oauthProviders"]; !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+	if got := w.get("get_user", object{"userId": id('U', 1).String()})["user"].(object)["oauthProviders"]; !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+	if got := w.get("get_oauth_providers", object{"userId": id('U', 3).String()})["oauthProviders"].([]any); len(got) != 0 {
+		t.Error(got)
+	}
+	w.refused("get_oauth_providers", object{"userId": id('U', 9).String()}, 5, "user not found")
+	w.refused("get_oauth_providers", object{"userId": "x"}, 3, "UUID")
+}
+
+func TestTags(t *testing.T) {
+	w := newWorld(t)
+	at := func(s string) object { return object{"seconds": s, "nanos": "0"} }
+	for op, c := range map[string]struct {
+		member, typ string
+		n           byte
+	}{"list_user_tags": {"userTags", "TAG_TYPE_USER", 1}, "list_private_key_tags": {"privateKeyTags", "TAG_TYPE_PRIVATE_KEY", 2}} {
+		want := []any{
+			object{"tagId": id('T', c.n+2).String(), "tagName": "older tag", "tagType": c.typ, "createdAt": at("0"), "updatedAt": at("0")},
+			object{"tagId": id('T', c.n).String(), "tagName": "tag", "tagType": c.typ, "createdAt": at("1"), "updatedAt": at("2")},
+		}
+		if got := w.get(op, nil)[c.member]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v", op, got)
+		}
+	}
 }
 
 func TestPrivateKeys(t *testing.T) {

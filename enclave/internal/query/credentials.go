@@ -11,6 +11,8 @@ import (
 var credentials = []*Query{
 	query("get_api_key", getAPIKey),
 	query("get_api_keys", getAPIKeys),
+	query("get_authenticator", getAuthenticator),
+	query("get_authenticators", getAuthenticators),
 }
 
 // APIKeyRequest names an API key.
@@ -47,18 +49,9 @@ func getAPIKey(v *View, in *APIKeyRequest) ([]byte, error) {
 }
 
 func getAPIKeys(v *View, in *APIKeysRequest) ([]byte, error) {
-	var of []*org.User
-	if in.UserID != nil && *in.UserID != "" {
-		u, err := named("user", "userId", *in.UserID, v.User)
-		if err != nil {
-			return nil, err
-		}
-		of = append(of, u)
-	} else {
-		var err error
-		if of, err = usersInOrder(v); err != nil {
-			return nil, err
-		}
+	of, err := usersAsked(v, in.UserID)
+	if err != nil {
+		return nil, err
 	}
 	var ks []*org.APIKey
 	for _, u := range of {
@@ -68,4 +61,49 @@ func getAPIKeys(v *View, in *APIKeysRequest) ([]byte, error) {
 	}
 	slices.SortStableFunc(ks, func(a, b *org.APIKey) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return append(array(nil, `{"apiKeys":`, ks, activity.AppendAPIKey), '}'), nil
+}
+
+// AuthenticatorRequest names a passkey.
+type AuthenticatorRequest struct {
+	Head
+	AuthenticatorID string `json:"authenticatorId" rule:"required"`
+}
+
+// AuthenticatorsRequest asks for the passkeys of a user.
+type AuthenticatorsRequest struct {
+	Head
+	UserID string `json:"userId" rule:"required"`
+}
+
+func getAuthenticator(v *View, in *AuthenticatorRequest) ([]byte, error) {
+	want, err := id("authenticatorId", in.AuthenticatorID)
+	if err != nil {
+		return nil, err
+	}
+	var found *org.Authenticator
+	err = v.EachUser(func(u *org.User) bool {
+		if i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == want }); i >= 0 {
+			found = &u.Authenticators[i]
+		}
+		return found == nil
+	})
+	if err == nil && found == nil {
+		err = fault.New(fault.NotFound, "webauthn authenticator not found in organization: %s", want)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(activity.AppendAuthenticator([]byte(`{"authenticator":`), found), '}'), nil
+}
+
+func getAuthenticators(v *View, in *AuthenticatorsRequest) ([]byte, error) {
+	u, err := named("user", "userId", in.UserID, v.User)
+	if err != nil {
+		return nil, err
+	}
+	as := make([]*org.Authenticator, len(u.Authenticators))
+	for i := range u.Authenticators {
+		as[i] = &u.Authenticators[i]
+	}
+	return append(array(nil, `{"authenticators":`, as, activity.AppendAuthenticator), '}'), nil
 }

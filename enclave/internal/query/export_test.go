@@ -2,6 +2,12 @@ package query
 
 import "reflect"
 
+// MaxAsked bounds what one search opens.
+const MaxAsked = maxAsked
+
+// Own are the live queries that the interface does not have.
+var Own = own
+
 // Live lists the live queries by operation.
 func Live() map[string]*Query { return live }
 

@@ -26,16 +26,22 @@ func getPrivateKey(v *View, in *PrivateKeyRequest) ([]byte, error) {
 }
 
 func listPrivateKeys(v *View, _ *OrganizationRequest) ([]byte, error) {
+	ks, err := privateKeysInOrder(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(array(nil, `{"privateKeys":`, ks, appendPrivateKey), '}'), nil
+}
+
+// privateKeysInOrder are all private keys, in order of creation.
+func privateKeysInOrder(v *View) ([]*org.PrivateKey, error) {
 	var ks []*org.PrivateKey
 	err := v.EachPrivateKey(func(k *org.PrivateKey) bool {
 		ks = append(ks, k)
 		return true
 	})
-	if err != nil {
-		return nil, err
-	}
 	slices.SortFunc(ks, func(a, b *org.PrivateKey) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return append(array(nil, `{"privateKeys":`, ks, appendPrivateKey), '}'), nil
+	return ks, err
 }
 
 func appendPrivateKey(dst []byte, k *org.PrivateKey) []byte {

@@ -5,8 +5,8 @@
 // interface, read strictly. Answers hold every member that the interface
 // requires, also when empty.
 //
-// A query is answered in two steps. Fetch reads old entries and boot proofs,
-// which may wait for the host, and happens outside of the organization's turn;
+// A query is answered in two steps. Fetch reads old entries, boot proofs and the
+// index, which may wait for the host, and happens outside of the organization's turn;
 // most queries have nothing to fetch. Answer reads the newest state, inside of
 // the turn, and waits for nobody. Whether the caller may read is core's to
 // decide: any user of the organization or of its parent may read all of it.
@@ -26,9 +26,27 @@ import (
 type View struct {
 	*org.Tx           // read only
 	Caller  *org.User // who asks
+	// Credential is what Caller asks with.
+	Credential org.VoteCredential
 	// Home is the caller's organization when that is the parent of the one
 	// asked about; nil when the caller belongs to the one asked about.
 	Home *org.Organization
+	// Parent is the organization above a sub-organization, when the turn holds it
+	// too; see activity.ErrNeedsParent.
+	Parent *org.Tx
+}
+
+// top is the organization itself or, for a sub-organization, its parent: where
+// profiles lie. The error activity.ErrNeedsParent must be handed up.
+func (v *View) top() (*org.Tx, error) {
+	o, err := v.Organization()
+	switch {
+	case err != nil || o.Parent.Zero():
+		return v.Tx, err
+	case v.Parent == nil:
+		return nil, activity.ErrNeedsParent
+	}
+	return v.Parent, nil
 }
 
 // Page asks for activities, newest first. After means those that follow in that
@@ -64,7 +82,7 @@ type Query struct {
 	Fetches bool
 
 	decode func([]byte) (any, error)
-	fetch  func(*Request, History, BootProofs) error
+	fetch  func(*Request, History, BootProofs, Index) error
 	answer func(*View, *Request) ([]byte, error)
 	shape  reflect.Type
 }
@@ -75,6 +93,7 @@ type Request struct {
 	in      any
 	entries []*org.Entry // fetched
 	proof   []byte       // fetched
+	search  *suborgSearch
 }
 
 // Decode reads the body of a request, strictly. The errors are *fault.Error,
@@ -87,19 +106,32 @@ func (q *Query) Decode(body []byte) (*Request, error) {
 	return &Request{query: q, in: in}, nil
 }
 
-// Fetch reads what the answer needs of history and boot proofs. Errors that are
-// no *fault.Error are the sources' own.
-func (r *Request) Fetch(h History, p BootProofs) error {
+// Fetch reads what the answer needs of history, boot proofs and index. Errors
+// that are no *fault.Error are the sources' own.
+func (r *Request) Fetch(h History, p BootProofs, x Index) error {
 	if r.query.fetch == nil {
 		return nil
 	}
-	return r.query.fetch(r, h, p)
+	return r.query.fetch(r, h, p, x)
 }
 
 // Answer writes the response. A *fault.Error is what the caller is told, an
 // *org.Missing wants a piece loaded and Answer called again, any other error is
 // internal.
-func (r *Request) Answer(v *View) ([]byte, error) { return r.query.answer(v, r) }
+func (r *Request) Answer(v *View) ([]byte, error) {
+	b, err := r.query.answer(v, r)
+	if err == nil && len(b) > maxAnswer {
+		return nil, tooLarge()
+	}
+	return b, err
+}
+
+// maxAnswer keeps an answer inside of a frame.
+const maxAnswer = 7 << 20
+
+func tooLarge() error {
+	return fault.New(fault.ResourceExhausted, "answer is too large: ask for things one by one")
+}
 
 // Head is what every request holds.
 type Head struct {
@@ -145,7 +177,15 @@ func query[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
 func fetching[Q any](op string, fetch func(*Q, *Request, History, BootProofs) error, answer func(*View, *Request) ([]byte, error)) *Query {
 	q := query[Q](op, nil)
 	q.Fetches, q.answer = true, answer
-	q.fetch = func(r *Request, h History, p BootProofs) error { return fetch(r.in.(*Q), r, h, p) }
+	q.fetch = func(r *Request, h History, p BootProofs, _ Index) error { return fetch(r.in.(*Q), r, h, p) }
+	return q
+}
+
+// searching declares a query that reads the index too.
+func searching[Q any](op string, fetch func(*Q, *Request, Index) error, answer func(*View, *Request) ([]byte, error)) *Query {
+	q := query[Q](op, nil)
+	q.Fetches, q.answer = true, answer
+	q.fetch = func(r *Request, _ History, _ BootProofs, x Index) error { return fetch(r.in.(*Q), r, x) }
 	return q
 }
 
@@ -163,7 +203,7 @@ func index(families ...[]*Query) map[string]*Query {
 }
 
 // live are the queries that can be asked today.
-var live = index(organizations, users, credentials, wallets, privateKeys, activities, proofs)
+var live = index(organizations, policies, interfaces, mfa, ipAllowlists, sessionProfiles, suborgs, users, credentials, oauthProviders, tags, wallets, privateKeys, activities, proofs, evaluations)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {

@@ -44,3 +44,15 @@ func usersInOrder(v *View) ([]*org.User, error) {
 	slices.SortFunc(us, func(a, b *org.User) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return us, err
 }
+
+// usersAsked are the one whom a request names, or all, in order of creation.
+func usersAsked(v *View, text *string) ([]*org.User, error) {
+	if text == nil || *text == "" {
+		return usersInOrder(v)
+	}
+	u, err := named("user", "userId", *text, v.User)
+	if err != nil {
+		return nil, err
+	}
+	return []*org.User{u}, nil
+}

@@ -1,0 +1,243 @@
+package activity
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/webauthn"
+)
+
+var features = []*Kind{
+	kind("SET_ORGANIZATION_FEATURE", "", "", setOrganizationFeature).rootQuorum(),
+	kind("REMOVE_ORGANIZATION_FEATURE", "", "", removeOrganizationFeature).rootQuorum(),
+	kind("UPDATE_ALLOWED_ORIGINS", "CONFIG", "UPDATE", updateAllowedOrigins),
+}
+
+// FeatureName is the interface's name of a feature.
+type FeatureName string
+
+// Features that are more than on or off; featureOrigins is another.
+const (
+	featureWebhook   FeatureName = "FEATURE_NAME_WEBHOOK"
+	featureAuthProxy FeatureName = "FEATURE_NAME_AUTH_PROXY"
+)
+
+// switches are the features that are on or off.
+var switches = []FeatureName{
+	"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY",
+}
+
+// futures are features of the interface that are not live.
+var futures = []FeatureName{"FEATURE_NAME_SOLANA_RENT_PREFUND_ENABLED", "FEATURE_NAME_SWAP_CONFIG", "FEATURE_NAME_EARN_CONFIG"}
+
+// Valid tells whether n is one of the interface's, live or not.
+func (n FeatureName) Valid() bool {
+	return n == featureOrigins || n == featureWebhook || n == featureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
+}
+
+// SetOrganizationFeature turns a feature on, or gives it another value.
+type SetOrganizationFeature struct {
+	Name  FeatureName `json:"name" rule:"required"`
+	Value string      `json:"value" rule:"present"`
+}
+
+func (in *SetOrganizationFeature) check() error {
+	switch {
+	case slices.Contains(switches, in.Name):
+		if in.Value != "" {
+			return fault.Field("value", "feature takes no value: %s", in.Name)
+		}
+		return nil
+	case in.Name == featureOrigins:
+		return checkOrigins("value", in.Value)
+	case in.Name == featureWebhook:
+		return checkWebhook("value", in.Value)
+	case in.Name == featureAuthProxy:
+		return ofAuthProxy()
+	}
+	return unimplemented("set_organization_feature", string(in.Name))
+}
+
+func ofAuthProxy() error {
+	return fault.Field("name", "FEATURE_NAME_AUTH_PROXY is set and removed by enable_auth_proxy and disable_auth_proxy only")
+}
+
+// maxFeature is how many bytes the value of a feature may have.
+const maxFeature = 16 << 10
+
+// checkOrigins refuses a list that could not be read where passkeys are made.
+func checkOrigins(field, list string) error {
+	if len(list) > maxFeature {
+		return fault.Field(field, "invalid origins: more than %d bytes", maxFeature)
+	}
+	if _, err := webauthn.ParseOrigins(list); err != nil {
+		return fault.Field(field, "invalid origins: %s", err)
+	}
+	return nil
+}
+
+const maxURL = 2048
+
+// address reads a URL that names a host, without user and fragment.
+func address(text string) (*url.URL, bool) {
+	if len(text) > maxURL || strings.ContainsAny(text, "#\\, ") {
+		return nil, false
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.User != nil || !plainHost(u.Hostname()) || strings.HasSuffix(u.Host, ":") {
+		return nil, false
+	}
+	return u, u.Port() == "" || isNumber(u.Port(), 1, 1<<16-1, 1)
+}
+
+// plainHost takes names of letters, digits, hyphens and dots, and IP addresses.
+// Other scripts come as xn--.
+func plainHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == ""
+	}
+	labels := strings.Split(host, ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+			return false
+		}
+		for i := range len(l) {
+			if c := l[i] | 0x20; (l[i] < '0' || l[i] > '9') && (c < 'a' || c > 'z') && l[i] != '-' {
+				return false
+			}
+		}
+	}
+	// A last label of digits alone is read as an IP address by some.
+	return strings.Trim(labels[len(labels)-1], "0123456789") != "" && len(host) <= 253
+}
+
+// checkWebhook takes https to a public destination. A name may still lead
+// anywhere: who delivers looks at the address again.
+func checkWebhook(field, text string) error {
+	u, ok := address(text)
+	if !ok || u.Scheme != "https" {
+		return fault.Field(field, "invalid webhook URL: must be https, without user and fragment")
+	}
+	host := strings.ToLower(u.Hostname())
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if !public(ip.Unmap()) {
+			return fault.Field(field, "invalid webhook URL: destination is not public")
+		}
+		return nil
+	}
+	if !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
+		return fault.Field(field, "invalid webhook URL: destination is not public")
+	}
+	return nil
+}
+
+// notPublic are ranges that netip does not know as such.
+var notPublic = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"),
+}
+
+func public(ip netip.Addr) bool {
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// Feature is a feature that is on.
+type Feature struct {
+	Name  FeatureName `json:"name"`
+	Value string      `json:"value,omitempty"`
+}
+
+// Features are all features that are on after a change.
+type Features struct {
+	Features []Feature `json:"features"`
+}
+
+func setOrganizationFeature(tx *Tx, in *SetOrganizationFeature) (*Features, error) {
+	return changeFeatures(tx, func(m map[string]string) error {
+		m[string(in.Name)] = in.Value
+		return nil
+	})
+}
+
+func changeFeatures(tx *Tx, change func(map[string]string) error) (*Features, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Features, o.UpdatedMs = maps.Clone(old.Features), tx.NowMs
+	if o.Features == nil {
+		o.Features = map[string]string{}
+	}
+	if err := change(o.Features); err != nil {
+		return nil, err
+	}
+	return featuresOf(&o), tx.PutOrganization(&o)
+}
+
+func featuresOf(o *org.Organization) *Features {
+	r := &Features{make([]Feature, 0, len(o.Features))}
+	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
+		r.Features = append(r.Features, Feature{FeatureName(name), o.Features[name]})
+	}
+	return r
+}
+
+// RemoveOrganizationFeature turns a feature off.
+type RemoveOrganizationFeature struct {
+	Name FeatureName `json:"name" rule:"required"`
+}
+
+func (in *RemoveOrganizationFeature) check() error {
+	if in.Name == featureAuthProxy {
+		return ofAuthProxy()
+	}
+	return nil
+}
+
+func removeOrganizationFeature(tx *Tx, in *RemoveOrganizationFeature) (*Features, error) {
+	return changeFeatures(tx, func(m map[string]string) error {
+		if _, on := m[string(in.Name)]; !on {
+			return fault.Field("name", "feature is not set: %s", in.Name)
+		}
+		delete(m, string(in.Name))
+		return nil
+	})
+}
+
+// UpdateAllowedOrigins is how WEBAUTHN_ORIGINS was set before there were
+// features.
+type UpdateAllowedOrigins struct {
+	AllowedOrigins []string `json:"allowedOrigins" rule:"required"`
+}
+
+func (in *UpdateAllowedOrigins) check() error {
+	if len(in.AllowedOrigins) == 0 {
+		return fault.Field("allowedOrigins", "must have at least 1 element")
+	}
+	for i, o := range in.AllowedOrigins {
+		field := fmt.Sprintf("allowedOrigins.%d", i)
+		if strings.Contains(o, ",") {
+			return fault.Field(field, "invalid origins: a comma in one")
+		}
+		if err := checkOrigins(field, o); err != nil {
+			return err
+		}
+	}
+	return checkOrigins("allowedOrigins", strings.Join(in.AllowedOrigins, ","))
+}
+
+func updateAllowedOrigins(tx *Tx, in *UpdateAllowedOrigins) (*Nothing, error) {
+	_, err := changeFeatures(tx, func(m map[string]string) error {
+		m[featureOrigins] = strings.Join(in.AllowedOrigins, ",")
+		return nil
+	})
+	return &Nothing{}, err
+}

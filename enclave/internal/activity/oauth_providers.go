@@ -1,0 +1,200 @@
+package activity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+var oauthProviders = []*Kind{
+	ownAllowed(kind("CREATE_OAUTH_PROVIDERS", "CREDENTIAL", "CREATE", createOauthProviders,
+		was(1, func(v *CreateOauthProvidersV1) CreateOauthProviders {
+			return CreateOauthProviders{v.UserID, carryProviders(v.OauthProviders)}
+		})).results(1, 2),
+		func(in *CreateOauthProviders) string { return in.UserID }),
+	ownAllowed(kind("DELETE_OAUTH_PROVIDERS", "CREDENTIAL", "DELETE", deleteOauthProviders),
+		func(in *DeleteOauthProviders) string { return in.UserID }),
+}
+
+// Bounds of what identities are made of. OpenID Connect bounds subjects alone.
+const (
+	maxProviderName = 255 // characters
+	maxSubject      = 255 // bytes, as the next
+	maxClaim        = 1024
+)
+
+// CreateOauthProvidersV1 is the intent when identities came as tokens only.
+type CreateOauthProvidersV1 struct {
+	UserID         string                  `json:"userId" rule:"required,uuid"`
+	OauthProviders []OauthProviderParamsV1 `json:"oauthProviders" rule:"required,dive,required"`
+}
+
+// CreateOauthProviders gives a user identities at OpenID providers.
+type CreateOauthProviders struct {
+	UserID         string                `json:"userId" rule:"required,uuid"`
+	OauthProviders []OauthProviderParams `json:"oauthProviders" rule:"required,dive,required"`
+}
+
+func (in *CreateOauthProviders) check() error {
+	return checkProviders("create_oauth_providers", "", in.OauthProviders)
+}
+
+// ProviderIDs is the result of making and of deleting identities.
+type ProviderIDs struct {
+	ProviderIDs []string `json:"providerIds"`
+}
+
+func (p *OauthProviderParams) tokened() bool { return p.OidcToken != nil && *p.OidcToken != "" }
+
+func checkProviders(op, path string, ps []OauthProviderParams) error {
+	for i := range ps {
+		p, at := &ps[i], fmt.Sprintf("%soauthProviders.%d.", path, i)
+		switch {
+		case !named(p.ProviderName):
+			return fault.Field(at+"providerName", "must be 1 to %d characters without control characters", maxProviderName)
+		case p.tokened() == (p.OidcClaims != nil):
+			return fault.Field(at+"oidcToken", "exactly one of oidcToken and oidcClaims must be set")
+		case p.tokened():
+			return unimplemented(op, "oidcToken")
+		}
+		for _, c := range []struct {
+			name, value string
+			limit       int
+		}{{"iss", p.OidcClaims.Iss, maxClaim}, {"sub", p.OidcClaims.Sub, maxSubject}, {"aud", p.OidcClaims.Aud, maxClaim}} {
+			if len(c.value) > c.limit || strings.ContainsFunc(c.value, unicode.IsControl) {
+				return fault.Field(at+"oidcClaims."+c.name, "must be at most %d bytes without control characters", c.limit)
+			}
+		}
+	}
+	return nil
+}
+
+// named tells whether a name without a rule of the interface can be kept.
+func named(s string) bool {
+	return s != "" && utf8.RuneCountInString(s) <= maxProviderName && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+func createOauthProviders(tx *Tx, in *CreateOauthProviders) (*ProviderIDs, error) {
+	old, err := findUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.OauthProviders = slices.Clone(old.OauthProviders)
+	ids, err := addProviders(tx, &u, "", in.OauthProviders)
+	if err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &ProviderIDs{ids}, tx.PutUser(&u)
+}
+
+// addProviders gives u, which the caller stores, more identities.
+func addProviders(tx *Tx, u *org.User, path string, ps []OauthProviderParams) ([]string, error) {
+	if len(u.OauthProviders)+len(ps) > tx.Limits.OauthProviders {
+		return nil, fault.New(fault.ResourceExhausted, "user has exceeded maximum oauth providers: %d", tx.Limits.OauthProviders)
+	}
+	ids := make([]string, len(ps))
+	for i := range ps {
+		at := fmt.Sprintf("%soauthProviders.%d", path, i)
+		c := ps[i].OidcClaims
+		if c == nil { // a token, which check refuses earlier
+			return nil, unimplemented("create_oauth_providers", "oidcToken")
+		}
+		// Claims alone prove nothing: they only widen an identity that was proven,
+		// to another client of the same issuer.
+		if !slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }) {
+			return nil, fault.Field(at+".oidcClaims", "oidcClaims must share iss and sub with a verified token in the request or with an identity of the user")
+		}
+		held, err := identityHeld(tx, u, c)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			e := fault.Field(at, "oauth provider already exists")
+			e.Name = "OAUTH_PROVIDER_ALREADY_EXISTS"
+			return nil, e
+		}
+		id, err := org.NewID(tx.Rand)
+		if err != nil {
+			return nil, err
+		}
+		u.OauthProviders = append(u.OauthProviders, org.OauthProvider{
+			ID: id, Name: ps[i].ProviderName, Issuer: c.Iss, Audience: c.Aud, Subject: c.Sub, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		})
+		ids[i] = id.String()
+	}
+	return ids, nil
+}
+
+// identityHeld tells whether anybody in the whole tree of organizations has an
+// identity: u as it is in the making, the other users here, those of the parent,
+// and those of its sub-organizations. The organization's record need not be there
+// yet, but then tx.Parent must be what is above it.
+func identityHeld(tx *Tx, u *org.User, c *OidcClaims) (bool, error) {
+	held := hasIdentity(u, c)
+	visit := func(u *org.User) bool {
+		held = held || hasIdentity(u, c)
+		return !held
+	}
+	if err := tx.EachUser(visit); err != nil || held {
+		return held, err
+	}
+	o, err := tx.Organization()
+	top, parent := tx.Tx, tx.Parent
+	if err == nil && o != nil {
+		parent, err = tx.Above()
+	}
+	if err != nil {
+		return false, err
+	}
+	if parent != nil {
+		if err := parent.EachUser(visit); err != nil || held {
+			return held, err
+		}
+		top = parent
+	}
+	children, err := top.ChildrenBy(org.ChildIdentity, org.IdentityText(c.Iss, c.Sub, c.Aud), nil, 1)
+	return len(children) > 0, err
+}
+
+func hasIdentity(u *org.User, c *OidcClaims) bool {
+	return slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool {
+		return p.Issuer == c.Iss && p.Subject == c.Sub && p.Audience == c.Aud
+	})
+}
+
+// DeleteOauthProviders takes identities away from a user.
+type DeleteOauthProviders struct {
+	UserID      string   `json:"userId" rule:"required,uuid"`
+	ProviderIDs []string `json:"providerIds" rule:"dive,required,uuid"`
+}
+
+func (in *DeleteOauthProviders) check() error { return checkDistinct("providerIds", in.ProviderIDs) }
+
+func deleteOauthProviders(tx *Tx, in *DeleteOauthProviders) (*ProviderIDs, error) {
+	old, err := findUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.OauthProviders = slices.Clone(old.OauthProviders)
+	for _, text := range in.ProviderIDs {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		i := slices.IndexFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == id })
+		if i < 0 {
+			return nil, notFound("oauth provider", text)
+		}
+		u.OauthProviders = slices.Delete(u.OauthProviders, i, i+1)
+	}
+	if err := keepQuorum(tx, old, &u); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &ProviderIDs{in.ProviderIDs}, tx.PutUser(&u)
+}

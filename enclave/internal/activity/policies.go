@@ -1,0 +1,498 @@
+package activity
+
+import (
+	"fmt"
+	"slices"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+var policies = []*Kind{
+	kind("CREATE_POLICY", "POLICY", "CREATE", createPolicy, was(1, carryPolicyV1), was(2, carryPolicyV2)),
+	kind("CREATE_POLICIES", "POLICY", "CREATE", createPolicies),
+	kind("UPDATE_POLICY", "POLICY", "UPDATE", updatePolicy, was(1, carryPolicyUpdate)).results(1, 2),
+	kind("DELETE_POLICY", "POLICY", "DELETE", deletePolicy),
+	kind("DELETE_POLICIES", "POLICY", "DELETE", deletePolicies),
+}
+
+// Effect is what a policy does when it applies.
+type Effect string
+
+// effects are those of the interface.
+var effects = map[Effect]policy.Effect{"EFFECT_ALLOW": policy.EffectAllow, "EFFECT_DENY": policy.EffectDeny}
+
+// Valid tells whether e is one of the interface's.
+func (e Effect) Valid() bool { return effects[e] != 0 }
+
+// Operator is how a selector of old compares.
+type Operator string
+
+var operators = []Operator{
+	"OPERATOR_EQUAL", "OPERATOR_MORE_THAN", "OPERATOR_MORE_THAN_OR_EQUAL", "OPERATOR_LESS_THAN", "OPERATOR_LESS_THAN_OR_EQUAL", "OPERATOR_CONTAINS",
+	"OPERATOR_NOT_EQUAL", "OPERATOR_IN", "OPERATOR_NOT_IN", "OPERATOR_CONTAINS_ONE", "OPERATOR_CONTAINS_ALL",
+}
+
+// Valid tells whether o is one of the interface's.
+func (o Operator) Valid() bool { return slices.Contains(operators, o) }
+
+// SelectorV1 is a comparison of version 1, with one target.
+type SelectorV1 struct {
+	Subject  *string   `json:"subject"`
+	Operator *Operator `json:"operator"`
+	Target   *string   `json:"target"`
+}
+
+// SelectorV2 is a comparison of version 2.
+type SelectorV2 struct {
+	Subject  *string   `json:"subject"`
+	Operator *Operator `json:"operator"`
+	Targets  []string  `json:"targets,omitempty"`
+}
+
+// CreatePolicyV1 is version 1 of the intent: comparisons, all of which must hold.
+type CreatePolicyV1 struct {
+	PolicyName string       `json:"policyName" rule:"required,label,label_length"`
+	Selectors  []SelectorV1 `json:"selectors" rule:"required,dive,required"`
+	Effect     Effect       `json:"effect" rule:"required"`
+	Notes      *string      `json:"notes"`
+}
+
+// CreatePolicyV2 is version 2 of the intent.
+type CreatePolicyV2 struct {
+	PolicyName string       `json:"policyName" rule:"required,label,label_length"`
+	Selectors  []SelectorV2 `json:"selectors" rule:"required,dive,required"`
+	Effect     Effect       `json:"effect" rule:"required"`
+	Notes      *string      `json:"notes"`
+}
+
+// CreatePolicy makes a policy. An expression that is absent or empty is true.
+type CreatePolicy struct {
+	PolicyName string  `json:"policyName" rule:"required,label,label_length"`
+	Effect     Effect  `json:"effect" rule:"required"`
+	Condition  *string `json:"condition"`
+	Consensus  *string `json:"consensus"`
+	Notes      string  `json:"notes" rule:"present"`
+	Time       *string `json:"time"`
+
+	selectors []SelectorV2 // of versions 1 and 2
+	clauses   clauses
+}
+
+// clauses are the expressions of a policy, compiled.
+type clauses struct{ consensus, condition, time *policy.Program }
+
+func carryPolicyV1(v *CreatePolicyV1) CreatePolicy {
+	selectors := carryAll(v.Selectors, func(s *SelectorV1) SelectorV2 {
+		n := SelectorV2{Subject: s.Subject, Operator: s.Operator}
+		if s.Target != nil {
+			n.Targets = []string{*s.Target}
+		}
+		return n
+	})
+	return carryPolicyV2(&CreatePolicyV2{v.PolicyName, selectors, v.Effect, v.Notes})
+}
+
+func carryPolicyV2(v *CreatePolicyV2) CreatePolicy {
+	return CreatePolicy{PolicyName: v.PolicyName, Effect: v.Effect, Notes: textOf(v.Notes), selectors: v.Selectors}
+}
+
+// textOf is the text of an option, empty when absent.
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (in *CreatePolicy) check() error { return in.checkAt("") }
+
+func (in *CreatePolicy) checkAt(path string) error {
+	if in.selectors != nil {
+		if err := in.translate(); err != nil {
+			return err
+		}
+	}
+	if err := checkNotes(path+"notes", &in.Notes); err != nil {
+		return err
+	}
+	return in.clauses.compile(path, "", in.Consensus, in.Condition, in.Time)
+}
+
+// translate writes the selectors of older versions as expressions.
+func (in *CreatePolicy) translate() error {
+	ss := make([]policy.Selector, len(in.selectors))
+	for i, s := range in.selectors {
+		ss[i] = policy.Selector{Subject: textOf(s.Subject), Targets: s.Targets}
+		if s.Operator != nil {
+			ss[i].Operator = string(*s.Operator)
+		}
+	}
+	consensus, condition, err := policy.FromSelectors(ss)
+	if e := fault.Of(err); e != nil {
+		return fault.Field("selectors", "%s", e.Message)
+	}
+	in.Consensus, in.Condition = &consensus, &condition
+	return err
+}
+
+// compile compiles the expressions that are there. The fields that may be called
+// so start with prefix.
+func (c *clauses) compile(path, prefix string, consensus, condition, time *string) error {
+	field := func(name string) string { return path + name }
+	if prefix != "" {
+		field = func(name string) string { return path + camel(prefix+"_"+name) }
+	}
+	var err error
+	if c.consensus, err = compile(policy.ClauseConsensus, field("consensus"), textOf(consensus)); err != nil {
+		return err
+	}
+	if c.condition, err = compile(policy.ClauseCondition, field("condition"), textOf(condition)); err != nil {
+		return err
+	}
+	c.time, err = compile(policy.ClauseTime, path+"time", textOf(time))
+	return err
+}
+
+// compile compiles the expression that an intent has in a field.
+func compile(c policy.Clause, field, source string) (*policy.Program, error) {
+	p, err := policy.Compile(c, source)
+	if e := fault.Of(err); e != nil && e.Code == fault.InvalidArgument {
+		named := *e
+		named.Violations = []fault.Violation{{Field: field, Description: e.Message}}
+		return nil, &named
+	}
+	return p, err
+}
+
+// maxNotes is how many bytes of notes a record has room for.
+const maxNotes = 4 << 10
+
+func checkNotes(field string, notes *string) error {
+	if len(textOf(notes)) > maxNotes {
+		return fault.Field(field, "must have at most %d bytes", maxNotes)
+	}
+	return nil
+}
+
+// PolicyWarning is a hint about a policy; it never blocks.
+type PolicyWarning struct {
+	PolicyName string `json:"policyName"`
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	Position   int32  `json:"position"`
+}
+
+// PolicyID is the result of making, changing and deleting one policy.
+type PolicyID struct {
+	PolicyID string          `json:"policyId"`
+	Warnings []PolicyWarning `json:"warnings,omitempty"`
+}
+
+// PolicyIDs is the result for several policies.
+type PolicyIDs struct {
+	PolicyIDs []string        `json:"policyIds"`
+	Warnings  []PolicyWarning `json:"warnings,omitempty"`
+}
+
+// CompiledPolicy is p with its expressions compiled, at most once for each time
+// that p comes into memory.
+func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
+	if c, ok := p.Compiled.(*policy.Policy); ok {
+		return c, nil
+	}
+	c := &policy.Policy{ID: p.ID, Name: p.Name, Effect: effects[Effect(p.Effect)]}
+	for _, part := range []struct {
+		clause policy.Clause
+		source string
+		into   **policy.Program
+	}{{policy.ClauseConsensus, p.Consensus, &c.Consensus}, {policy.ClauseCondition, p.Condition, &c.Condition}, {policy.ClauseTime, p.Time, &c.Time}} {
+		var err error
+		if *part.into, err = recompiled("policy", p.ID, part.clause, part.source); err != nil {
+			return nil, err
+		}
+	}
+	p.Compiled = c
+	return c, nil
+}
+
+// recompiled compiles what had been compiled before it was stored. That it does
+// not compile is no refusal.
+func recompiled(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
+	p, err := policy.Compile(c, source)
+	if err != nil {
+		return nil, fmt.Errorf("%s %v does not compile: %s", what, id, err)
+	}
+	return p, nil
+}
+
+// compiledPolicies are all policies but one, in the order of their ids.
+func compiledPolicies(tx *Tx, but org.ID) ([]*policy.Policy, error) {
+	var ps []*policy.Policy
+	var bad error
+	err := tx.EachPolicy(func(p *org.Policy) bool {
+		if p.ID == but {
+			return true
+		}
+		var c *policy.Policy
+		c, bad = CompiledPolicy(p)
+		ps = append(ps, c)
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return ps, err
+}
+
+// linted says what is likely wrong with policies, when the organization has
+// others beside each of them.
+func linted(tx *Tx, o *org.Organization, others []*policy.Policy, ps ...*policy.Policy) ([]PolicyWarning, error) {
+	state := PolicyState(tx.Tx, o)
+	users, err := state.Users()
+	if err != nil {
+		return nil, err
+	}
+	var ws []PolicyWarning
+	for _, p := range ps {
+		for _, w := range policy.LintIn(p, policy.Surroundings{Others: others, RootUsers: state.RootUsers, Threshold: state.Threshold, Users: users}) {
+			ws = append(ws, PolicyWarning{p.Name, w.Code, w.Message, int32(w.Position)})
+		}
+		others = append(others, p)
+	}
+	return ws, nil
+}
+
+// putPolicy stores p with what its expressions were compiled to.
+func putPolicy(tx *Tx, p *org.Policy, c *clauses) (*policy.Policy, error) {
+	compiled := &policy.Policy{ID: p.ID, Name: p.Name, Effect: effects[Effect(p.Effect)], Consensus: c.consensus, Condition: c.condition, Time: c.time}
+	p.Compiled = compiled
+	return compiled, tx.PutPolicy(p)
+}
+
+func createPolicy(tx *Tx, in *CreatePolicy) (*PolicyID, error) {
+	r, err := addPolicies(tx, func(int) string { return "" }, in)
+	if err != nil {
+		return nil, err
+	}
+	return &PolicyID{r.PolicyIDs[0], r.Warnings}, nil
+}
+
+// CreatePolicies makes policies, all or none.
+type CreatePolicies struct {
+	Policies []CreatePolicy `json:"policies" rule:"dive"`
+}
+
+func (in *CreatePolicies) check() error {
+	for i := range in.Policies {
+		if err := in.Policies[i].checkAt(at("policies", i, "")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func createPolicies(tx *Tx, in *CreatePolicies) (*PolicyIDs, error) {
+	ps := make([]*CreatePolicy, len(in.Policies))
+	for i := range ps {
+		ps[i] = &in.Policies[i]
+	}
+	return addPolicies(tx, func(i int) string { return at("policies", i, "") }, ps...)
+}
+
+func addPolicies(tx *Tx, path func(int) string, ps ...*CreatePolicy) (*PolicyIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.Policies)+len(ps) > tx.Limits.Policies {
+		return nil, overQuota(tx.Limits.Policies, "policies")
+	}
+	others, err := compiledPolicies(tx, org.ID{})
+	if err != nil {
+		return nil, err
+	}
+	r := &PolicyIDs{PolicyIDs: []string{}}
+	var made []*policy.Policy
+	for i, p := range ps {
+		id, err := newNamed(tx, org.NamePolicy, "policy", path(i)+"policyName", p.PolicyName)
+		if err != nil {
+			return nil, err
+		}
+		rec := &org.Policy{
+			ID: id, Name: p.PolicyName, Effect: string(p.Effect), Consensus: textOf(p.Consensus), Condition: textOf(p.Condition), Time: textOf(p.Time),
+			Notes: p.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		}
+		compiled, err := putPolicy(tx, rec, &p.clauses)
+		if err != nil {
+			return nil, err
+		}
+		r.PolicyIDs = append(r.PolicyIDs, id.String())
+		made = append(made, compiled)
+	}
+	if r.Warnings, err = linted(tx, old, others, made...); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Policies += uint32(len(ps))
+	return r, tx.PutOrganization(&o)
+}
+
+// newNamed draws an id for something and gives it its name, which must be free.
+func newNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
+	holder, err := tx.Named(what, name)
+	if err != nil {
+		return org.ID{}, err
+	}
+	if !holder.Zero() {
+		return org.ID{}, taken(called, field)
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return org.ID{}, err
+	}
+	return id, tx.TakeName(what, name, id)
+}
+
+// UpdatePolicyV1 is version 1 of the intent.
+type UpdatePolicyV1 struct {
+	PolicyID        string  `json:"policyId" rule:"required,uuid"`
+	PolicyName      *string `json:"policyName" rule:"omitempty,label,label_length"`
+	PolicyEffect    *Effect `json:"policyEffect"`
+	PolicyCondition *string `json:"policyCondition"`
+	PolicyConsensus *string `json:"policyConsensus"`
+	PolicyNotes     *string `json:"policyNotes"`
+}
+
+// UpdatePolicy changes what it names of a policy. An empty expression takes the
+// old one away.
+type UpdatePolicy struct {
+	PolicyID        string  `json:"policyId" rule:"required,uuid"`
+	PolicyName      *string `json:"policyName" rule:"omitempty,label,label_length"`
+	PolicyEffect    *Effect `json:"policyEffect"`
+	PolicyCondition *string `json:"policyCondition"`
+	PolicyConsensus *string `json:"policyConsensus"`
+	PolicyNotes     *string `json:"policyNotes"`
+	Time            *string `json:"time"`
+
+	clauses clauses
+}
+
+func carryPolicyUpdate(v *UpdatePolicyV1) UpdatePolicy {
+	return UpdatePolicy{PolicyID: v.PolicyID, PolicyName: v.PolicyName, PolicyEffect: v.PolicyEffect, PolicyCondition: v.PolicyCondition,
+		PolicyConsensus: v.PolicyConsensus, PolicyNotes: v.PolicyNotes}
+}
+
+func (in *UpdatePolicy) check() error {
+	if err := checkNotes("policyNotes", in.PolicyNotes); err != nil {
+		return err
+	}
+	return in.clauses.compile("", "policy", in.PolicyConsensus, in.PolicyCondition, in.Time)
+}
+
+func updatePolicy(tx *Tx, in *UpdatePolicy) (*PolicyID, error) {
+	old, err := findPolicy(tx, in.PolicyID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := CompiledPolicy(old)
+	if err != nil {
+		return nil, err
+	}
+	p, c := *old, clauses{before.Consensus, before.Condition, before.Time}
+	p.UpdatedMs = tx.NowMs
+	if name := textOf(in.PolicyName); name != "" {
+		if err := rename(tx, org.NamePolicy, "policy", "policyName", old.Name, name, old.ID); err != nil {
+			return nil, err
+		}
+		p.Name = name
+	}
+	if in.PolicyEffect != nil {
+		p.Effect = string(*in.PolicyEffect)
+	}
+	if in.PolicyConsensus != nil {
+		p.Consensus, c.consensus = *in.PolicyConsensus, in.clauses.consensus
+	}
+	if in.PolicyCondition != nil {
+		p.Condition, c.condition = *in.PolicyCondition, in.clauses.condition
+	}
+	if in.Time != nil {
+		p.Time, c.time = *in.Time, in.clauses.time
+	}
+	if in.PolicyNotes != nil {
+		p.Notes = *in.PolicyNotes
+	}
+	others, err := compiledPolicies(tx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	after, err := putPolicy(tx, &p, &c)
+	if err != nil {
+		return nil, err
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	ws, err := linted(tx, o, others, after)
+	return &PolicyID{in.PolicyID, ws}, err
+}
+
+// findPolicy finds the policy that an intent names by a UUID.
+func findPolicy(tx *Tx, text string) (*org.Policy, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	p, err := tx.Policy(id)
+	if err == nil && p == nil {
+		err = notFound("policy", text)
+	}
+	return p, err
+}
+
+// DeletePolicy removes a policy.
+type DeletePolicy struct {
+	PolicyID string `json:"policyId" rule:"required,uuid"`
+}
+
+// DeletedPolicy is the result of removing a policy.
+type DeletedPolicy struct {
+	PolicyID string `json:"policyId"`
+}
+
+func deletePolicy(tx *Tx, in *DeletePolicy) (*DeletedPolicy, error) {
+	return &DeletedPolicy{in.PolicyID}, removePolicies(tx, in.PolicyID)
+}
+
+// DeletePolicies removes policies, all or none.
+type DeletePolicies struct {
+	PolicyIDs []string `json:"policyIds" rule:"required,dive,uuid"`
+}
+
+func (in *DeletePolicies) check() error { return checkDistinct("policyIds", in.PolicyIDs) }
+
+// DeletedPolicies is the result of removing policies.
+type DeletedPolicies struct {
+	PolicyIDs []string `json:"policyIds"`
+}
+
+func deletePolicies(tx *Tx, in *DeletePolicies) (*DeletedPolicies, error) {
+	return &DeletedPolicies{in.PolicyIDs}, removePolicies(tx, in.PolicyIDs...)
+}
+
+func removePolicies(tx *Tx, ids ...string) error {
+	old, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	o := *old
+	for _, text := range ids {
+		p, err := findPolicy(tx, text)
+		if err != nil {
+			return err
+		}
+		tx.FreeName(org.NamePolicy, p.Name)
+		tx.DeletePolicy(p.ID)
+		o.Policies--
+	}
+	return tx.PutOrganization(&o)
+}

@@ -1,0 +1,383 @@
+package activity
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+func parseFingerprint(text string) (h org.Hash, ok bool) {
+	digits, found := strings.CutPrefix(text, "sha256:")
+	if !found || len(digits) != 2*len(h) {
+		return h, false
+	}
+	_, err := hex.Decode(h[:], []byte(digits))
+	return h, err == nil
+}
+
+// Target is the fingerprint that a vote's intent names.
+func (in *Intent) Target() org.Hash {
+	v, ok := in.newest.(*Vote)
+	if !ok {
+		return org.Hash{}
+	}
+	h, _ := parseFingerprint(v.Fingerprint)
+	return h
+}
+
+// Question is what the policies are asked about an activity that initiator
+// submitted. Votes, and the scope of whose turn it is, are the caller's to fill in.
+// What it is about, Params and Facts, is left out when the root quorum alone
+// decides: bare. An *org.Missing must be passed up.
+func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, bare bool) (policy.Request, error) {
+	k := v.Kind
+	r := policy.Request{
+		Organization: tx.ID, Activity: activity, Type: v.Type, Kind: k.Name, Resource: k.Resource, Action: k.Action,
+		RootQuorum: k.RootQuorum, Initiator: initiator, NowMs: tx.NowMs,
+	}
+	if k.RootQuorum {
+		r.Kind = "" // as policies see it
+	}
+	if k.params != nil && !bare {
+		r.Params = k.params(in.newest)
+	}
+	if k.facts != nil && !bare {
+		facts, err := k.facts(tx, in.newest)
+		if err != nil {
+			return r, err
+		}
+		r.Facts = facts
+	}
+	if k.self != nil {
+		id, err := org.ParseID(k.self(in.newest))
+		r.Self = err == nil && id == initiator
+	}
+	return r, nil
+}
+
+// PolicyState is what policies decide from: the newest records of the
+// organization o. It is valid as long as tx is.
+func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
+	s := policy.State{Threshold: o.Threshold, RootUsers: make([][16]byte, len(o.RootUsers))}
+	for i, id := range o.RootUsers {
+		s.RootUsers[i] = id
+	}
+	var us []policy.User
+	s.Users = func() ([]policy.User, error) {
+		if us != nil {
+			return us, nil
+		}
+		err := tx.EachUser(func(u *org.User) bool {
+			us = append(us, policyUser(u, tx.NowMs))
+			return true
+		})
+		return us, err
+	}
+	s.Policies = func() ([]*policy.Policy, error) {
+		ps := make([]*policy.Policy, 0, o.Policies)
+		var bad error
+		err := tx.EachPolicy(func(p *org.Policy) bool {
+			c, err := CompiledPolicy(p)
+			if err != nil {
+				bad = err
+				return false
+			}
+			ps = append(ps, c)
+			return true
+		})
+		if err == nil {
+			err = bad
+		}
+		return ps, err
+	}
+	return s
+}
+
+func policyUser(u *org.User, nowMs uint64) policy.User {
+	p := policy.User{ID: u.ID, Name: u.Name, Email: u.Email, Tags: make([][16]byte, len(u.Tags))}
+	for i, t := range u.Tags {
+		p.Tags[i] = t
+	}
+	for i := range u.APIKeys {
+		if k := &u.APIKeys[i]; !k.Expired(nowMs) {
+			p.Credentials = append(p.Credentials, PolicyCredential(u.ID, APIKeyCredential(k)))
+		}
+	}
+	for i := range u.Authenticators {
+		p.Credentials = append(p.Credentials, PolicyCredential(u.ID, PasskeyCredential(&u.Authenticators[i])))
+	}
+	return p
+}
+
+// CanStamp tells whether u has a credential that is active.
+func CanStamp(u *org.User, nowMs uint64) bool {
+	return len(u.Authenticators) > 0 || slices.ContainsFunc(u.APIKeys, func(k org.APIKey) bool { return !k.Expired(nowMs) })
+}
+
+// APIKeyCredential is an API or session key as policies and votes see it.
+func APIKeyCredential(k *org.APIKey) org.VoteCredential {
+	return org.VoteCredential{ID: k.ID, Type: k.Type, PublicKey: k.PublicKey, Profile: k.Profile}
+}
+
+// PasskeyCredential is a passkey as policies and votes see it.
+func PasskeyCredential(a *org.Authenticator) org.VoteCredential {
+	return org.VoteCredential{
+		ID: a.ID, Type: "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR", PublicKey: hex.EncodeToString(a.PublicKey),
+		CredentialID: base64.RawURLEncoding.EncodeToString(a.CredentialID),
+	}
+}
+
+// PolicyCredential is a user's credential in the terms of the policy room.
+func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
+	return policy.Credential{ID: c.ID, User: user, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
+}
+
+// Electorate fills in whose approval counts: those that have not lapsed, of users
+// who are still there and have proven all that is demanded of them; and who has
+// rejected. It answers the MFA policy that the initiator still owes, if any.
+func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request) (lacks *org.MFAPolicy, err error) {
+	q.Approvals, q.Rejections = nil, nil
+	for i := range p.Votes {
+		v := &p.Votes[i]
+		u, err := tx.User(v.User)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case u == nil: // gone, and the vote with him
+			continue
+		case v.Rejected:
+			q.Rejections = append(q.Rejections, v.User)
+			continue
+		case !p.Live(v, tx.NowMs):
+			continue
+		}
+		if m := EnforcedMFA(u, q); m != nil && !Satisfied(m, v.Credentials) {
+			if v.User == p.Initiator {
+				lacks = m
+			}
+			continue
+		}
+		a := policy.Approval{User: v.User, Credentials: make([]policy.Credential, len(v.Credentials))}
+		for j, c := range v.Credentials {
+			a.Credentials[j] = PolicyCredential(v.User, c)
+		}
+		q.Approvals = append(q.Approvals, a)
+	}
+	return lacks, nil
+}
+
+// VotableSteps is what one reply may spend on finding out who may vote.
+const VotableSteps = 2_000_000
+
+// Votable tells whether a user of organization o may approve or reject the
+// activity of which e is the newest entry: whether he may vote and has not voted
+// so. The root quorum may, who submitted may, and whom the policies of now count,
+// which is found out as far as steps go.
+func Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *int) (approve, reject bool, err error) {
+	may := o.Root(user)
+	approve, reject = true, true
+	for i := range e.Votes {
+		if v := &e.Votes[i]; v.User == user {
+			approve, reject = v.Rejected, !v.Rejected
+		}
+	}
+	var p *org.Pending
+	if !e.Status.Terminal() {
+		if p, err = tx.PendingBy(e.Fingerprint); p == nil || err != nil {
+			return false, false, err
+		}
+	} else if p = (&org.Pending{}); len(e.Votes) > 0 {
+		// The flags do not look at the status: as if it waited with the votes it has.
+		p.Initiator, p.OpenedMs = e.Votes[0].User, tx.NowMs
+		for i := range e.Votes {
+			p.Votes = append(p.Votes, org.PendingVote{User: e.Votes[i].User, Rejected: e.Votes[i].Rejected, CreatedMs: tx.NowMs})
+		}
+	}
+	for i := range p.Votes {
+		if v := &p.Votes[i]; v.User == user && !v.Rejected {
+			approve = !p.Live(v, tx.NowMs)
+		}
+	}
+	if !may && p.Initiator != user {
+		may, err = mayVote(tx, o, e, p, user, steps)
+	} else {
+		may = true
+	}
+	return may && approve, may && reject, err
+}
+
+func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user org.ID, steps *int) (bool, error) {
+	if *steps <= 0 {
+		return false, nil
+	}
+	q, err := QuestionOf(tx, e, p.Initiator)
+	if err != nil {
+		return false, err
+	}
+	if _, err := Electorate(tx, p, &q); err != nil {
+		return false, err
+	}
+	s := PolicyState(tx, o)
+	s.Steps = steps
+	return policy.MayVote(s, q, user)
+}
+
+// QuestionOf is the Question of an activity by its newest entry.
+func QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
+	sub, err := ParseSubmit(e.Body)
+	if err != nil {
+		return policy.Request{}, err
+	}
+	v, err := Lookup(OpOf(e.Type), e.Type)
+	if err != nil {
+		return policy.Request{}, err
+	}
+	in, err := v.Decode(sub.Parameters)
+	if err != nil {
+		return policy.Request{}, err
+	}
+	return v.Question(tx, in, e.Activity, initiator, false)
+}
+
+// explainedBytes bounds what explanations of one evaluation may take in an entry;
+// outcomes are always kept.
+const explainedBytes = 16 << 10
+
+// maxEvaluations bounds in bytes what an entry keeps of evaluations.
+const maxEvaluations = 256 << 10
+
+// AddEvaluation puts the newest evaluation behind the others. When they take too
+// much, the oldest lose what explains them, and then what they are of.
+func AddEvaluation(es []org.Evaluation, e org.Evaluation) []org.Evaluation {
+	es = append(es, e)
+	size := 0
+	for i := len(es) - 1; i >= 0; i-- {
+		for j := range es[i].Policies {
+			p := &es[i].Policies[j]
+			size += len(p.Outcome) + len(p.Clause) + 32
+			for _, v := range p.Values {
+				size += len(v) + 3
+			}
+		}
+		if size > maxEvaluations && i < len(es)-1 {
+			es[i].Policies = nil
+		}
+	}
+	return es
+}
+
+// Evaluated is a decision's record.
+func Evaluated(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
+	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String()}
+	room := explainedBytes
+	for i := range d.Evaluations {
+		ev := &d.Evaluations[i]
+		o := org.PolicyOutcome{Policy: ev.Policy, Outcome: ev.Outcome.String()}
+		size := len(ev.Clause) + 16
+		for _, x := range ev.Values {
+			size += len(x.Expression) + len(x.Value) + 8
+		}
+		if ev.Clause != "" && size <= room {
+			room -= size
+			o.Clause, o.Position = ev.Clause, int64(ev.Position)
+			for _, x := range ev.Values {
+				o.Values = append(o.Values, x.Expression, x.Value)
+			}
+		}
+		e.Policies = append(e.Policies, o)
+	}
+	return e
+}
+
+// EnforcedMFA is the policy of a user whose condition this request meets first, or
+// nil. One that cannot be evaluated is enforced.
+func EnforcedMFA(u *org.User, r *policy.Request) *org.MFAPolicy {
+	for i := range u.MFAPolicies {
+		m := &u.MFAPolicies[i]
+		p, err := policy.Compile(policy.ClauseCondition, m.Condition)
+		if err != nil || p == nil {
+			return m
+		}
+		if yes, err := p.Holds(r); err != nil || yes {
+			return m
+		}
+	}
+	return nil
+}
+
+// Satisfied tells whether credentials that a user has approved with are enough
+// for an MFA policy: one for each of its steps.
+func Satisfied(m *org.MFAPolicy, cs []org.VoteCredential) bool {
+	for i := range m.Required {
+		if !slices.ContainsFunc(m.Required[i].Any, func(f org.Factor) bool { return met(&f, cs) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// SatisfiedBy lists the factors among a policy's steps that credentials proved.
+func SatisfiedBy(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
+	var out []org.Factor
+	for i := range m.Required {
+		for j := range m.Required[i].Any {
+			if f := &m.Required[i].Any[j]; met(f, cs) {
+				out = append(out, *f)
+			}
+		}
+	}
+	return out
+}
+
+// factorTypes are the factors that a credential of a type proves. A session is
+// never a substitute for the factor that created it.
+var factorTypes = map[string]string{
+	"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR": "AUTHENTICATION_TYPE_PASSKEY",
+	"CREDENTIAL_TYPE_API_KEY_P256":           "AUTHENTICATION_TYPE_API_KEY",
+	"CREDENTIAL_TYPE_API_KEY_SECP256K1":      "AUTHENTICATION_TYPE_API_KEY",
+	"CREDENTIAL_TYPE_API_KEY_ED25519":        "AUTHENTICATION_TYPE_API_KEY",
+	"CREDENTIAL_TYPE_LOGIN":                  "AUTHENTICATION_TYPE_SESSION",
+}
+
+func met(f *org.Factor, cs []org.VoteCredential) bool {
+	for i := range cs {
+		c := &cs[i]
+		if factorTypes[c.Type] != f.Type {
+			continue
+		}
+		id := c.ID
+		if f.Type == "AUTHENTICATION_TYPE_SESSION" {
+			id = c.Profile
+		}
+		if f.ID == nil || *f.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendFactor writes an AuthenticationMethod object.
+func AppendFactor(dst []byte, f org.Factor) []byte {
+	dst = appendText(dst, `{"type":`, f.Type)
+	if f.ID != nil {
+		dst = appendID(dst, `,"id":`, *f.ID)
+	}
+	return append(dst, '}')
+}
+
+// AppendMFAMethod writes a RequiredAuthenticationMethod object.
+func AppendMFAMethod(dst []byte, m org.MFAMethod) []byte {
+	dst = append(dst, `{"any":[`...)
+	for i, f := range m.Any {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendFactor(dst, f)
+	}
+	return append(dst, `]}`...)
+}

@@ -1,0 +1,63 @@
+package activity
+
+import (
+	"fmt"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+var quorum = []*Kind{
+	kind("UPDATE_ROOT_QUORUM", "", "", updateRootQuorum).rootQuorum(),
+}
+
+// UpdateRootQuorum replaces the root quorum: who its members are and how many of
+// them decide.
+type UpdateRootQuorum struct {
+	Threshold int32    `json:"threshold" rule:"required"`
+	UserIDs   []string `json:"userIds" rule:"dive,uuid"`
+}
+
+func (in *UpdateRootQuorum) check() error {
+	switch {
+	case in.Threshold < 1:
+		return fault.Field("threshold", "quorum threshold must be non-zero integer")
+	case len(in.UserIDs) == 0:
+		return fault.Field("userIds", "quorum users missing")
+	case int(in.Threshold) > len(in.UserIDs):
+		return fault.Field("threshold", "threshold exceeds quorum size")
+	}
+	return checkDistinct("userIds", in.UserIDs)
+}
+
+// Nothing is a result without members.
+type Nothing struct{}
+
+func updateRootQuorum(tx *Tx, in *UpdateRootQuorum) (*Nothing, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	o.RootUsers, o.Threshold, o.UpdatedMs = make([]org.ID, len(in.UserIDs)), uint32(in.Threshold), tx.NowMs
+	var able uint32
+	for i, text := range in.UserIDs {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		u, err := tx.Tx.User(id)
+		if err != nil {
+			return nil, err
+		}
+		if u == nil {
+			return nil, fault.Field(fmt.Sprintf("userIds.%d", i), "quorum users missing: %s", text)
+		}
+		o.RootUsers[i] = id
+		if means(u, !o.Parent.Zero(), tx.NowMs) == meansForGood {
+			able++
+		}
+	}
+	// A quorum that cannot come together could not be replaced either.
+	if able < o.Threshold {
+		return nil, fault.Field("userIds", "quorum users have too few lasting credentials: %d of them can log in for good, the threshold is %d", able, o.Threshold)
+	}
+	return &Nothing{}, tx.PutOrganization(&o)
+}

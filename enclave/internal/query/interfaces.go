@@ -1,0 +1,73 @@
+package query
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/org"
+)
+
+var interfaces = []*Query{
+	query("get_smart_contract_interface", getInterface),
+	query("list_smart_contract_interfaces", listInterfaces),
+}
+
+// InterfaceRequest names a smart contract interface.
+type InterfaceRequest struct {
+	Head
+	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
+}
+
+func getInterface(v *View, in *InterfaceRequest) ([]byte, error) {
+	i, err := named("smart contract interface", "smartContractInterfaceId", in.SmartContractInterfaceID, v.Interface)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := appendInterface([]byte(`{"smartContractInterface":`), v, i)
+	return append(dst, '}'), err
+}
+
+func listInterfaces(v *View, _ *OrganizationRequest) ([]byte, error) {
+	is, err := interfacesInOrder(v)
+	if err != nil {
+		return nil, err
+	}
+	dst := []byte(`{"smartContractInterfaces":[`)
+	for n, i := range is {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendInterface(dst, v, i); err != nil {
+			return nil, err
+		}
+		if len(dst) > maxAnswer { // before more texts are loaded
+			return nil, tooLarge()
+		}
+	}
+	return append(dst, `]}`...), nil
+}
+
+// interfacesInOrder are all interfaces, in order of creation.
+func interfacesInOrder(v *View) ([]*org.Interface, error) {
+	var is []*org.Interface
+	err := v.EachInterface(func(i *org.Interface) bool {
+		is = append(is, i)
+		return true
+	})
+	slices.SortFunc(is, func(a, b *org.Interface) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	return is, err
+}
+
+func appendInterface(dst []byte, v *View, i *org.Interface) ([]byte, error) {
+	source, err := v.InterfaceText(i)
+	if err != nil {
+		return nil, err
+	}
+	dst = ident(dst, `{"organizationId":`, v.ID)
+	dst = ident(dst, `,"smartContractInterfaceId":`, i.ID)
+	dst = text(dst, `,"smartContractAddress":`, i.Address)
+	dst = text(dst, `,"smartContractInterface":`, source)
+	dst = text(dst, `,"type":`, i.Type)
+	dst = text(dst, `,"label":`, i.Label)
+	dst = text(dst, `,"notes":`, i.Notes)
+	return append(times(dst, i.CreatedMs, i.UpdatedMs), '}'), nil
+}
