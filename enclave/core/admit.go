@@ -85,7 +85,7 @@ func (c *Core) admitNew(id org.ID, in *activity.FirstOrganization, fp org.Hash, 
 		return 0, err
 	}
 	tx := child.Tx()
-	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
+	root, key, err := in.Make(&activity.Tx{Tx: tx, Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,7 @@ import (
 
 // phases measure a call: stamp, decide, execute, store; microseconds.
 type phases struct {
+	toll  toll
 	clock Clock
 	last  time.Time
 	us    [4]uint32
@@ -53,7 +54,7 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	p := &phases{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
+	p := &phases{toll: toll{meter: c.meter}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
 	a, err := c.door(ctx, call, p)
 	// No reply of any kind leaves before all that it could have seen is stored.
 	// The lease is looked at again behind the reading: without one a newer boot
@@ -69,7 +70,7 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	} else {
 		reply.Status, reply.Body = uint16(a.status), a.body
 	}
-	reply.Phases = p.us[:]
+	reply.Phases, reply.Limit, reply.Remaining = p.us[:], p.toll.count.Limit, p.toll.count.Remaining
 	return reply
 }
 

@@ -4,36 +4,60 @@ import (
 	"context"
 	"errors"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/stamp"
 )
 
 // caller is a verified stamp with the user whose it is in the newest state.
 type caller struct {
-	user *org.User
-	home *org.Organization // the parent, for a user of it, who may read and not write
+	user       *org.User
+	credential org.VoteCredential
+	passkey    *org.Authenticator // nil for a key
+	home       *org.Organization  // the parent, for a user of it, who may read and not write
 }
 
 // stranger says that an organization does not know a key. parent is where else
 // to look, if anywhere.
-type stranger struct{ parent org.ID }
+type stranger struct {
+	parent  org.ID
+	deleted bool
+}
 
 func (*stranger) Error() string { return "stranger" }
 
-// authenticate finds whose key made the stamp.
-func (c *Core) authenticate(tx *org.Tx, who *stamp.Caller) (*caller, error) {
-	cred, err := tx.Credential(who.Curve(), who.PublicKey())
+// authenticate finds whose credential made the stamp. In a deleted organization
+// it is nobody's.
+func (c *Core) authenticate(tx *org.Tx, s *signer) (*caller, error) {
+	who, err := c.credential(tx, s)
+	if err != nil {
+		return nil, err
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if o.Deleted {
+		return nil, &stranger{o.Parent, true}
+	}
+	return who, nil
+}
+
+// credential is authenticate where deleted organizations still know their own:
+// who deleted one may hear so again.
+func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
+	curve, public := s.name()
+	cred, err := tx.Credential(curve, public)
 	if err != nil {
 		return nil, err
 	}
 	if cred == nil {
-		rec, err := tx.Organization()
+		o, err := tx.Organization()
 		if err != nil {
 			return nil, err
 		}
-		return nil, &stranger{rec.Parent}
+		return nil, &stranger{o.Parent, o.Deleted}
 	}
 	u, err := tx.User(cred.User)
 	if err != nil {
@@ -42,6 +66,19 @@ func (c *Core) authenticate(tx *org.Tx, who *stamp.Caller) (*caller, error) {
 	if u == nil {
 		return nil, errors.New("credential without a user")
 	}
+	if s.passkey != nil {
+		for i := range u.Authenticators {
+			a := &u.Authenticators[i]
+			if a.ID != cred.Key {
+				continue
+			}
+			if err := s.verify(tx, a); err != nil {
+				return nil, err
+			}
+			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.toll.pay(tx, public, c.cfg.Clock.Now())
+		}
+		return nil, errors.New("credential without an authenticator")
+	}
 	for i := range u.APIKeys {
 		k := &u.APIKeys[i]
 		if k.ID != cred.Key {
@@ -49,27 +86,31 @@ func (c *Core) authenticate(tx *org.Tx, who *stamp.Caller) (*caller, error) {
 		}
 		if k.Expired(tx.NowMs) {
 			return nil, fault.Named(fault.Unauthenticated, "API_KEY_EXPIRED",
-				"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", who.PublicKey(), tx.ID)
+				"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
 		}
-		return &caller{user: u}, nil
+		return &caller{user: u, credential: activity.APIKeyCredential(k)}, s.toll.pay(tx, public, c.cfg.Clock.Now())
 	}
 	return nil, errors.New("credential without a key")
 }
 
-// unknownKey is the one answer to a key that is not known, to an organization
-// that is not there, and to one that is deleted: an outsider cannot tell them
-// apart.
-func unknownKey(id org.ID, who *stamp.Caller) error {
+// unknownKey is the one answer to a credential that is not known, to an
+// organization that is not there, and to one that is deleted: an outsider cannot
+// tell them apart.
+func unknownKey(id org.ID, s *signer) error {
+	if s.passkey != nil {
+		return fault.Named(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
+			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
+	}
 	return fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
-		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, who.PublicKey())
+		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, s.caller.PublicKey())
 }
 
 // inParent tells which user of the parent a stranger is, and the batch seen.
-func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *stamp.Caller) (u *caller, batch uint64, err error) {
+func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer) (u *caller, batch uint64, err error) {
 	if s.parent.Zero() {
 		return nil, 0, unknownKey(id, who)
 	}
-	err = c.serve.ledger.Turn(ctx, s.parent, func(t *ledger.Turn) (err error) {
+	err = c.turn(ctx, s.parent, who, func(t *ledger.Turn) (err error) {
 		batch = t.Batch()
 		tx := org.Begin(t.ID(), t.State, c.now())
 		if u, err = c.authenticate(tx, who); err != nil {
@@ -79,18 +120,21 @@ func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *stamp.
 		u.home, err = tx.Organization()
 		return err
 	})
-	if errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization) {
+	switch {
+	case errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(id, who)
+	case err == nil && s.deleted: // who may read is told
+		err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 	}
 	return u, batch, err
 }
 
-// foreign answers a submit by a key that the organization does not know: a user
-// of the parent is told that reading is all it may.
+// foreign answers a submit by a credential that the organization does not know: a
+// user of the parent is told that reading is all it may.
 func (c *Core) foreign(ctx context.Context, r *request, a answer, err error) (answer, error) {
 	var s *stranger
 	errors.As(err, &s)
-	_, batch, err := c.inParent(ctx, s, r.sub.Organization, r.caller)
+	_, batch, err := c.inParent(ctx, s, r.sub.Organization, r.signer)
 	a.batch = max(a.batch, batch)
 	if err == nil {
 		err = fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.sub.Organization, s.parent)

@@ -23,6 +23,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/stamp"
 )
@@ -68,6 +69,11 @@ type Config struct {
 	ApplicationDigest string
 	// Limits bound memory; zero fields take the ledger's defaults.
 	Limits Limits
+	// Quotas are how much an organization may have; none is below what the
+	// interface documents.
+	Quotas Quotas
+	// Rates are how many requests are answered.
+	Rates Rates
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
 	// Fault is told of errors that users see as internal, without their content.
@@ -76,6 +82,9 @@ type Config struct {
 
 // Limits bound an enclave's memory; see ledger.Limits.
 type Limits = ledger.Limits
+
+// Quotas bound what an organization and its users have; see org.Limits.
+type Quotas = org.Limits
 
 // state is how far boot has come. There is no way back.
 type state uint32
@@ -97,6 +106,7 @@ type Core struct {
 	host   *host
 	stamps *stamp.Verifier
 	keys   *keys.Cache[activity.KeyID]
+	meter  *meter
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -132,8 +142,9 @@ const SpareBytes = 20 << 20
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
+	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		active: make(chan struct{}, 1)}
+		meter: newMeter(cfg.Rates), active: make(chan struct{}, 1)}
 	c.host = newHost(c)
 	return c
 }

@@ -203,6 +203,10 @@ func (h *host) Page(ctx context.Context, q wire.Page) (wire.Proven, error) {
 	return question[wire.Proven](ctx, h, wire.RoleLoads, wire.KindPage, wire.KindProven, q)
 }
 
+func (h *host) PageIndex(ctx context.Context, q wire.PageIndex) (wire.IndexRows, error) {
+	return question[wire.IndexRows](ctx, h, wire.RoleLoads, wire.KindPageIndex, wire.KindIndexRows, q)
+}
+
 func (h *host) LoadObject(ctx context.Context, q wire.LoadObject) (wire.Object, error) {
 	return question[wire.Object](ctx, h, wire.RoleLoads, wire.KindLoadObject, wire.KindObject, q)
 }

@@ -4,10 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"cloister/attestation"
-	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 	"cloister/shared/wire"
 )
 
@@ -28,15 +29,22 @@ type decisionContext struct {
 // prove signs what app proofs can say of a completed activity. The digest of
 // the organization's data is the root of its ledger's tree before the activity:
 // it binds every record that the decision could read.
-func (c *Core) prove(t *ledger.Turn, rec *org.Organization, r *request, e *org.Entry, claims []claim) ([]org.Proof, error) {
-	k := r.version.Kind
+func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
+	t, e, k := s.t, s.e, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
 		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
 	var approvals []attestation.Approval
 	for i := range e.Votes {
 		v := &e.Votes[i]
+		if !slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == v.User }) {
+			continue // rejected, lapsed, or not proven: it did not count
+		}
+		message := v.Message
+		if len(message) == 0 {
+			message = e.Body
+		}
 		dc.Approvals = append(dc.Approvals, wire.ID(v.User))
-		approvals = append(approvals, attestation.Approval{Scheme: v.Scheme, PublicKey: v.PublicKey, Message: string(e.Body), Signature: v.Signature})
+		approvals = append(approvals, attestation.Approval{Scheme: v.Scheme, PublicKey: v.PublicKey, Message: string(message), Signature: v.Signature})
 	}
 	b, err := wire.Marshal(&dc)
 	if err != nil {
@@ -45,7 +53,7 @@ func (c *Core) prove(t *ledger.Turn, rec *org.Organization, r *request, e *org.E
 	digest := sha256.Sum256(b)
 	tip := t.Tip()
 	fresh := c.serve.freshness()
-	id, act, fp := t.ID().String(), e.Activity.String(), r.caller.Fingerprint().String()
+	id, act, fp := t.ID().String(), e.Activity.String(), "sha256:"+hex.EncodeToString(e.Fingerprint[:])
 	all := []attestation.Claim{&attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
 		UserRequestApprovals: approvals, ActivityID: act, Fingerprint: fp, Freshness: fresh,

@@ -23,8 +23,9 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 	if in != nil {
 		view.Intent = v.AppendIntent(make([]byte, 0, 512), in)
 	}
+	steps := activity.VotableSteps
 	if rec, err := tx.Organization(); err == nil {
-		view.CanApprove, view.CanReject = activity.Votable(rec, e, who)
+		view.CanApprove, view.CanReject, _ = activity.Votable(tx, rec, e, who, &steps)
 	}
 	// Room for all of it at once: body, intent and proofs each stand in it.
 	size := 2048 + 3*len(e.Body) + len(e.Result)
@@ -41,7 +42,16 @@ func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.Use
 	a.status = 200
 	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
 		a.batch = t.Batch()
-		a.body = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, nil, nil)
+		tx := org.Begin(id, t.State, c.now())
+		o, err := tx.Organization()
+		if err != nil {
+			return err
+		}
+		steps := activity.VotableSteps
+		if _, _, err := activity.Votable(tx, o, e, who.ID, &steps); err != nil {
+			return err // a piece that it needs is brought in first
+		}
+		a.body = c.activityReply(e, id, tx, who.ID, nil, nil)
 		return nil
 	})
 	return a, err

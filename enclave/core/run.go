@@ -15,13 +15,18 @@ type run struct {
 	children []*ledger.Child
 }
 
-// activityTx is what the activity's function may touch.
-func (c *Core) activityTx(tx *org.Tx, who *caller, r *request, run *run, g *policy.Grant) *activity.Tx {
-	key, keyID := run.t.Key()
-	return &activity.Tx{
-		Tx: tx, Vault: c.vault(tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: who.user.ID, Activity: r.id, Grant: g,
-		WantsProofs: r.sub.WantsProofs || r.intent.WantsProofs, NewOrganization: run.newOrganization,
+// activityTx is what the activity's function may touch. It runs as whoever
+// submitted the activity, whoever's vote let it.
+func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
+	key, keyID := s.t.Key()
+	at := &activity.Tx{
+		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.p.Initiator, Activity: s.e.Activity, Grant: g,
+		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization,
 	}
+	if s.above != nil {
+		at.Parent = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs)
+	}
+	return at
 }
 
 func (n *run) newOrganization() (*activity.Tx, error) {
@@ -40,12 +45,12 @@ func (n *run) newOrganization() (*activity.Tx, error) {
 
 // entries makes the first entry of each new organization. It and the parent's
 // entry name each other.
-func (n *run) entries(e *org.Entry) ([]ledger.Addition, error) {
+func (n *run) entries(e *org.Entry, seq uint64) ([]ledger.Addition, error) {
 	var out []ledger.Addition
 	for _, c := range n.children {
 		e.Other = c.Tx().ID
 		out = append(out, ledger.Addition{Child: c, Tx: c.Tx(), Entry: &org.Entry{
-			Fingerprint: e.Fingerprint, CreatedMs: e.TimeMs, TimeMs: e.TimeMs, Other: n.t.ID(), OtherSeq: n.t.Tip().Count,
+			Fingerprint: e.Fingerprint, CreatedMs: e.TimeMs, TimeMs: e.TimeMs, Other: n.t.ID(), OtherSeq: seq,
 		}})
 	}
 	return out, nil

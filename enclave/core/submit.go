@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 
 	"cloister/enclave/internal/activity"
@@ -9,84 +11,175 @@ import (
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/policy"
-	"cloister/enclave/internal/stamp"
 	"cloister/shared/wire"
 )
 
 // request is a submit on its way through the steps.
 type request struct {
 	c       *Core
-	caller  *stamp.Caller
+	signer  *signer
+	from    string // the address that the host says it came from
 	sub     *activity.Submit
 	version *activity.Version
 	intent  *activity.Intent
 	shape   error // what is wrong with type or parameters; told to who may ask
-	id      org.ID
+	print   org.Hash
+	id      org.ID // of the activity that this body makes or made
 	p       *phases
 }
 
-// submit is the whole life of an activity, the first function to read.
+// submit is the whole life of a request to act, the first function to read.
 func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
-	r := &request{c: c, p: p}
+	r := &request{c: c, p: p, from: call.From.Address}
 	var err error
-	if r.caller, err = c.verify(call); err != nil { // who signed these very bytes
+	if r.signer, err = c.read(call, &p.toll); err != nil { // who signed these very bytes
 		return answer{}, err
 	}
 	p.end(0)
-	if r.sub, err = activity.ParseSubmit(r.caller.Body()); err != nil { // what they ask, from the same bytes
+	if r.sub, err = activity.ParseSubmit(r.signer.body); err != nil { // what they ask, from the same bytes
 		return answer{}, err
 	}
+	r.print = sha256.Sum256(r.signer.body)
 	r.read(call.Op)
-	fp := r.caller.Fingerprint()
-	r.id = c.serve.activityID(r.sub.Organization, fp, r.sub.TimestampMs)
+	r.id = c.serve.activityID(r.sub.Organization, r.print, r.sub.TimestampMs)
 
 	var a answer
 	var old *found
-	err = c.serve.ledger.Turn(ctx, r.sub.Organization, func(t *ledger.Turn) error {
-		a, old = answer{batch: t.Batch()}, nil
-		tx := org.Begin(t.ID(), t.State, c.now())
-		who, err := c.authenticate(tx, r.caller)
-		if err != nil {
-			return err
-		}
-		t.Renew()
-		if old = r.seen(t, who); old != nil { // a known body has its answer, whatever its age
-			return nil
-		}
-		if err := live(tx.NowMs, r.sub.TimestampMs); err != nil {
-			return err
-		}
-		if r.shape != nil {
-			return r.shape
-		}
-		e, children, err := r.decide(t, tx, who)
-		if err != nil {
-			return err
-		}
-		a, err = r.commit(t, tx, who, e, children)
-		return err
-	})
+	if r.shape == nil && r.version.Kind.Vote {
+		a, old, err = r.vote(ctx)
+	} else {
+		a, old, err = r.act(ctx)
+	}
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
-		return a, unknownKey(r.sub.Organization, r.caller)
+		err = unknownKey(r.sub.Organization, r.signer)
 	case errors.As(err, new(*stranger)):
-		return c.foreign(ctx, r, a, err)
+		a, err = c.foreign(ctx, r, a, err)
 	case err == nil && old != nil:
-		return r.repeat(ctx, old)
+		a, err = r.repeat(ctx, old)
 	}
+	a.batch = max(a.batch, r.signer.batch)
 	return a, err
 }
 
-// read finds the version and decodes the parameters. What is wrong with them is
-// told only behind authentication.
+// act is a submission: authenticated, looked for among what is known, decided,
+// done and made durable in one turn.
+func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
+	err = r.turn(ctx, func(t, above *ledger.Turn) error {
+		a, old = answer{batch: seen(t, above)}, nil
+		tx, who, f, err := r.enter(t)
+		if err != nil || f != nil {
+			old = f
+			return err
+		}
+		s, err := r.begin(t, above, tx, who)
+		if err != nil {
+			return err
+		}
+		if err := s.decide(); err != nil {
+			return err
+		}
+		done, err := s.commit(nil)
+		done.batch = max(done.batch, a.batch) // also with an error: it tells of what was seen
+		a = done
+		return err
+	})
+	return a, old, err
+}
+
+// turn runs f in the organization's turn, or if it turns out that what happens
+// reaches into the parent, in those of both.
+func (r *request) turn(ctx context.Context, f func(t, above *ledger.Turn) error) error {
+	var parent org.ID
+	err := r.c.turn(ctx, r.sub.Organization, r.signer, func(t *ledger.Turn) error {
+		err := f(t, nil)
+		if errors.Is(err, activity.ErrNeedsParent) {
+			o, oerr := org.Begin(t.ID(), t.State, r.c.now()).Organization()
+			if oerr != nil {
+				return oerr
+			}
+			parent = o.Parent
+		}
+		return err
+	})
+	if errors.Is(err, activity.ErrNeedsParent) {
+		err = r.c.pair(ctx, parent, r.sub.Organization, r.signer, f)
+	}
+	return err
+}
+
+// seen is the last batch that a step over these organizations has seen.
+func seen(t, above *ledger.Turn) uint64 {
+	if above == nil {
+		return t.Batch()
+	}
+	return max(t.Batch(), above.Batch())
+}
+
+// enter is what every submission and vote passes: a credential of the
+// organization, a body that is new, in time and in shape. A body that is not new
+// is found.
+func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
+	tx := org.Begin(t.ID(), t.State, r.c.now())
+	who, err := r.c.credential(tx, r.signer)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	f, err := r.seen(t, tx, who)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if f == nil && o.Deleted {
+		return nil, nil, nil, &stranger{o.Parent, true}
+	}
+	t.Renew()
+	if err := r.c.allowed(tx, who, r.from); err != nil {
+		return nil, nil, nil, err
+	}
+	if f != nil { // a known body has its answer, whatever its age
+		return tx, who, f, nil
+	}
+	if err := live(tx.NowMs, r.sub.TimestampMs); err != nil {
+		return nil, nil, nil, err
+	}
+	if err := r.decode(); err != nil {
+		return nil, nil, nil, err
+	}
+	if who.passkey != nil && r.signer.counter != 0 {
+		err = r.count(tx, who.passkey.ID)
+	}
+	return tx, who, nil, err
+}
+
+// count remembers a passkey's counter. Another request of it may have come in
+// between two turns of this one: the counter never goes back.
+func (r *request) count(tx *org.Tx, authenticator org.ID) error {
+	n, err := tx.Counter(authenticator)
+	if err != nil || n >= r.signer.counter {
+		return err
+	}
+	return tx.PutCounter(authenticator, r.signer.counter)
+}
+
+// read finds the version. What is wrong with type or parameters is told only behind
+// authentication.
 func (r *request) read(op string) {
 	if insecure.Skip(insecure.Path) {
 		op = activity.OpOf(r.sub.Type)
 	}
-	if r.version, r.shape = activity.Lookup(op, r.sub.Type); r.shape == nil {
+	r.version, r.shape = activity.Lookup(op, r.sub.Type)
+}
+
+// decode reads the parameters, once: strangers cannot make the enclave do it.
+func (r *request) decode() error {
+	if r.shape == nil && r.intent == nil {
 		r.intent, r.shape = r.version.Decode(r.sub.Parameters)
 	}
+	return r.shape
 }
 
 // found is where an earlier answer to this body may stand.
@@ -98,33 +191,34 @@ type found struct {
 }
 
 // seen tells whether this body may have made an activity before.
-func (r *request) seen(t *ledger.Turn, who *caller) *found {
+func (r *request) seen(t *ledger.Turn, tx *org.Tx, who *caller) (*found, error) {
 	if insecure.Skip(insecure.Repeat) {
-		return nil
+		return nil, nil
 	}
-	if seq, ok := t.Known(r.caller.Fingerprint()); ok {
-		return &found{view: t.View(), seq: seq, who: who}
+	if seq, ok := t.Known(r.print); ok {
+		return &found{view: t.View(), seq: seq, who: who}, nil
 	}
 	if r.sub.TimestampMs <= t.FloorMs() {
-		return &found{view: t.View(), byID: true, who: who}
+		return &found{view: t.View(), byID: true, who: who}, nil
 	}
-	return nil
+	return nil, nil
 }
 
-// repeat answers a body that has been answered before, in the same words.
+// repeat answers a body that has been answered before: a refusal in the same
+// words, an activity as it stands now.
 func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 	a := answer{batch: f.view.Batch()}
 	var e *org.Entry
 	var err error
 	if f.byID {
-		e, err = f.view.Activity(ctx, r.id)
-	} else {
-		e, err = f.view.Entry(ctx, f.seq)
+		e, _, err = r.c.newest(ctx, r.sub.Organization, r.id)
+	} else if e, err = f.view.Entry(ctx, f.seq); err == nil && !e.Status.Terminal() {
+		e, _, err = r.c.newest(ctx, r.sub.Organization, e.Activity) // it has gone on since
 	}
 	if err != nil {
 		return a, err
 	}
-	if e == nil || e.Fingerprint != org.Hash(r.caller.Fingerprint()) {
+	if e == nil || e.Fingerprint != r.print {
 		// Nothing starts at or below the floor, so a host that hides an entry
 		// gets a refusal and no second activity.
 		return a, errTime
@@ -133,86 +227,41 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 		a.status, a.body = int(e.Refused), e.Failure
 		return a, nil
 	}
+	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
+		if target, err := r.target(ctx, f); target != nil || err != nil {
+			e = target
+			if err != nil {
+				return a, err
+			}
+		}
+	}
 	return r.c.render(ctx, r.sub.Organization, e, f.who.user)
 }
 
-// decide asks the policies and, if they grant it, runs the activity. What comes
-// back is the entry as it will stand in the ledger.
-func (r *request) decide(t *ledger.Turn, tx *org.Tx, who *caller) (*org.Entry, []ledger.Addition, error) {
-	k := r.version.Kind
-	rec, err := tx.Organization()
+// newest is the entry that shows an activity as it stands: the one that the state
+// names while it waits, the one that ended it otherwise, nil if there is none.
+func (c *Core) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
+	var view *ledger.View
+	var p *org.Pending
+	err := c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+		view = t.View()
+		p, err = org.Begin(t.ID(), t.State, c.now()).PendingActivity(act)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &org.Entry{
-		Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.caller.Body(), Fingerprint: org.Hash(r.caller.Fingerprint()),
-		StampedMs: r.sub.TimestampMs, CreatedMs: tx.NowMs, TimeMs: tx.NowMs,
+	var e *org.Entry
+	if p != nil {
+		e, err = view.Entry(ctx, p.Last)
+	} else {
+		e, err = view.Activity(ctx, act)
 	}
-	vote, err := org.NewID(r.c.cfg.Rand)
-	if err != nil {
-		return nil, nil, err
-	}
-	e.Votes = []org.Vote{{ID: vote, User: who.user.ID, UserName: who.user.Name, PublicKey: r.caller.PublicKey(), Signature: r.caller.Signature(),
-		Scheme: r.caller.Scheme().String(), CreatedMs: tx.NowMs}}
-	root := make([][16]byte, len(rec.RootUsers))
-	for i, u := range rec.RootUsers {
-		root[i] = u
-	}
-	d, err := policy.Decide(policy.State{RootUsers: root, Threshold: rec.Threshold},
-		policy.Request{Organization: t.ID(), Activity: r.id, Kind: k.Name, Resource: k.Resource, Action: k.Action, Approvals: []policy.Approval{{User: who.user.ID}}})
-	if err != nil {
-		return nil, nil, err
-	}
-	e.Outcome = d.Outcome.String()
-	r.p.end(1)
-	if d.Outcome != policy.Allow {
-		r.fail(e, &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true})
-		return e, nil, nil
-	}
-	run := &run{r: r, t: t, nowMs: tx.NowMs}
-	at := r.c.activityTx(tx, who, r, run, d.Grant)
-	result, err := r.version.Run(at, r.intent)
-	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
-		r.fail(e, f) // kept, so that the same body gets the same answer
-		return e, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err // nothing happened
-	}
-	e.Status, e.Result = org.StatusCompleted, result
-	children, err := run.entries(e)
-	if err != nil {
-		return nil, nil, err
-	}
-	if r.sub.WantsProofs || r.intent.WantsProofs {
-		if e.Proofs, err = r.c.prove(t, rec, r, e, at.Claims); err != nil {
-			return nil, nil, err
-		}
-	}
-	return e, children, nil
+	return e, view, err
 }
 
 // fail makes e a refusal that is kept.
 func (r *request) fail(e *org.Entry, f *fault.Error) {
 	e.Status, e.Refused = org.StatusFailed, uint16(f.Code.HTTPStatus())
-	e.Failure = activity.AppendRefusal(nil, f, r.id, r.caller.Fingerprint().String())
-}
-
-// commit makes the decision durable and says what may be told once it is.
-func (r *request) commit(t *ledger.Turn, tx *org.Tx, who *caller, e *org.Entry, children []ledger.Addition) (answer, error) {
-	if e.Status != org.StatusCompleted {
-		tx = nil // a refusal writes nothing
-	}
-	n, err := t.Append(e, tx, children...)
-	if err != nil {
-		return answer{batch: t.Batch()}, err
-	}
-	a := answer{status: 200, batch: n}
-	if e.Refused != 0 {
-		a.status, a.body = int(e.Refused), e.Failure
-	} else {
-		a.body = r.c.activityReply(e, t.ID(), org.Begin(t.ID(), t.State, e.TimeMs), who.user.ID, r.version, r.intent)
-	}
-	r.p.end(2)
-	return a, nil
+	e.Failure = activity.AppendRefusal(nil, f, e.Activity, "sha256:"+hex.EncodeToString(e.Fingerprint[:]))
 }

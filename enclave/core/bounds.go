@@ -1,0 +1,77 @@
+package core
+
+import (
+	"net/netip"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+
+	"cloister/enclave/internal/activity"
+)
+
+// scope is what bounds the session key that stamped, nil for other credentials.
+// Session profiles live in the top-level organization.
+func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (*policy.Program, error) {
+	if cred.Profile.Zero() {
+		return nil, nil
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	home := tx
+	if !o.Parent.Zero() {
+		if above == nil {
+			return nil, activity.ErrNeedsParent
+		}
+		home = org.Begin(above.ID(), above.State, tx.NowMs)
+	}
+	p, err := home.SessionProfile(cred.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, fault.New(fault.PermissionDenied, "the session's profile is gone")
+	}
+	if prog, ok := p.Compiled.(*policy.Program); ok {
+		return prog, nil
+	}
+	prog, err := policy.Compile(policy.ClauseCondition, p.Scope)
+	p.Compiled = prog
+	return prog, err
+}
+
+// allowed asks the allowlists of a top-level organization, if it has any, whether
+// its users' requests may come from an address. The host says where a request
+// came from: the list keeps out who has stolen a key, not a host that lies.
+func (c *Core) allowed(tx *org.Tx, who *caller, from string) error {
+	all, err := tx.Allowlist("")
+	if err != nil || all == nil || !all.Enabled {
+		return err
+	}
+	rules, onError := all.Rules, all.OnError
+	if who.passkey == nil {
+		own, err := tx.Allowlist(who.credential.PublicKey)
+		if err != nil {
+			return err
+		}
+		if own != nil && len(own.Rules) > 0 {
+			rules = own.Rules
+		}
+	}
+	ip, err := netip.ParseAddr(from)
+	if err != nil {
+		if onError == "ALLOW" {
+			return nil
+		}
+		return fault.Named(fault.PermissionDenied, "FORBIDDEN", "request not authorized: its address is not known and the organization has an IP allowlist")
+	}
+	for i := range rules {
+		if p, err := netip.ParsePrefix(rules[i].CIDR); err == nil && p.Contains(ip.Unmap()) {
+			return nil
+		}
+	}
+	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "request not authorized: address %s is not on the IP allowlist", ip)
+}

@@ -1,0 +1,82 @@
+package core
+
+import (
+	"time"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/shared/pace"
+)
+
+// Rates are how much is answered: to the users of one organization of the top
+// level, to those of one sub-organization, to one key. Zero sets no limit. They
+// are of this process alone and forgotten with it.
+type Rates struct {
+	Organization, SubOrganization, Key pace.Rate
+}
+
+// maxBuckets is how many organizations of each level, and how many keys, are
+// counted at a time.
+const maxBuckets = 1 << 16
+
+// meter counts requests. What is counted has a verified stamp of a credential
+// in the newest state, so nobody can use up what is another's.
+type meter struct {
+	top, sub *pace.Buckets[org.ID]
+	keys     *pace.Buckets[keyOf]
+}
+
+// keyOf is a credential: the same key in two organizations is two.
+type keyOf struct {
+	org org.ID
+	key string
+}
+
+func newMeter(r Rates) *meter {
+	return &meter{pace.New[org.ID](r.Organization, maxBuckets), pace.New[org.ID](r.SubOrganization, maxBuckets), pace.New[keyOf](r.Key, maxBuckets)}
+}
+
+// take counts a request of a key of an organization, which counts for itself and
+// not for its parent. The key comes first: one that is over its rate takes
+// nothing from the organization.
+func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count, error) {
+	c := m.keys.Take(keyOf{id, key}, now)
+	if c.Refused {
+		return c, fault.Named(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: key is rate limited, try again in %s: organizationId=%s publicKey=%s", c.Again(), id, key)
+	}
+	of := m.top
+	if sub {
+		of = m.sub
+	}
+	c = pace.Least(c, of.Take(id, now))
+	if c.Refused {
+		return c, fault.Named(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization is rate limited, try again in %s: organizationId=%s", c.Again(), id)
+	}
+	return c, nil
+}
+
+// A toll is what one call pays. It pays once, however often its turn runs again.
+type toll struct {
+	*meter
+	paid  bool
+	count pace.Count
+	err   error
+}
+
+// pay counts the call for the organization of tx, whose user signed with key. A
+// deleted one pays nothing: it must not be told from one that never was.
+func (t *toll) pay(tx *org.Tx, key string, now time.Time) error {
+	if t.paid {
+		return t.err
+	}
+	rec, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	if rec.Deleted {
+		return nil
+	}
+	t.paid = true
+	t.count, t.err = t.take(tx.ID, !rec.Parent.Zero(), key, now)
+	return t.err
+}

@@ -1,0 +1,358 @@
+package core
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// step is one step of one activity: its submission, or a vote on it.
+type step struct {
+	r        *request
+	t, above *ledger.Turn
+	tx       *org.Tx
+	rec      *org.Organization
+	who      *caller // whose turn it is
+
+	version *activity.Version
+	intent  *activity.Intent
+	sub     *activity.Submit // the activity's own
+	e       *org.Entry       // as it will stand
+	p       *org.Pending     // votes that count; a copy
+	last    *org.Entry       // of the step before; nil for a submission, else the state holds a Pending
+	ballot  org.ID           // of the vote that this step casts
+
+	question policy.Request
+	records  *org.Tx // what the step writes, nil for nothing
+	parent   *org.Tx // and in the parent
+	children []ledger.Addition
+}
+
+// begin is the step that submits an activity.
+func (r *request) begin(t, above *ledger.Turn, tx *org.Tx, who *caller) (*step, error) {
+	rec, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	s := &step{r: r, t: t, above: above, tx: tx, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
+		e: &org.Entry{
+			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.signer.body, Fingerprint: r.print,
+			StampedMs: r.sub.TimestampMs, CreatedMs: tx.NowMs, TimeMs: tx.NowMs,
+		},
+		p: &org.Pending{Activity: r.id, Fingerprint: r.print, CreatedMs: tx.NowMs, Initiator: who.user.ID, OpenedMs: tx.NowMs},
+	}
+	s.p.Votes = []org.PendingVote{{User: who.user.ID, CreatedMs: tx.NowMs, Credentials: []org.VoteCredential{who.credential}}}
+	v, err := r.ballot(tx, who, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.e.Votes, s.ballot = []org.Vote{v}, v.ID
+	return s, nil
+}
+
+// ballot is the record of the vote that this request casts; message is nil when
+// the entry's body is what was signed.
+func (r *request) ballot(tx *org.Tx, who *caller, message []byte) (org.Vote, error) {
+	id, err := org.NewID(r.c.cfg.Rand)
+	return org.Vote{ID: id, User: who.user.ID, UserName: who.user.Name, Message: message, PublicKey: r.signer.caller.PublicKey(),
+		Signature: r.signer.caller.Signature(), Scheme: r.signer.caller.Scheme().String(), CreatedMs: tx.NowMs}, err
+}
+
+// ask puts the question to the policies, with the votes that count now. If the
+// initiator still owes a factor, the decision is the one that would be if he had
+// proven it.
+func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
+	if err := s.pose(); err != nil {
+		return d, nil, err
+	}
+	if !s.inScope() {
+		return policy.Decision{Outcome: policy.DenyImplicit}, nil, nil
+	}
+	if lacks, err = activity.Electorate(s.tx, s.p, &s.question); err != nil {
+		return d, nil, err
+	}
+	q := s.question
+	if lacks != nil {
+		q.Approvals = append([]policy.Approval{{User: s.p.Initiator}}, q.Approvals...)
+		for _, v := range s.p.Votes {
+			if v.User == s.p.Initiator {
+				for _, c := range v.Credentials {
+					q.Approvals[0].Credentials = append(q.Approvals[0].Credentials, activity.PolicyCredential(v.User, c))
+				}
+			}
+		}
+	}
+	d, err = policy.Decide(activity.PolicyState(s.tx, s.rec), q)
+	return d, lacks, err
+}
+
+// inScope tells whether the session that asks, if it is bounded, may do this.
+func (s *step) inScope() bool {
+	if s.question.Scope == nil {
+		return true
+	}
+	yes, err := s.question.Scope.Holds(&s.question)
+	return yes && err == nil
+}
+
+// pose makes the question, without votes.
+func (s *step) pose() (err error) {
+	u := s.who.user
+	// The common case by far: one root user is enough and nothing is demanded of him.
+	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
+	if s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare); err != nil {
+		return err
+	}
+	s.question.Scope, err = s.r.c.scope(s.tx, s.above, &s.who.credential)
+	return err
+}
+
+// decide asks the policies and, if they grant it, runs the activity.
+func (s *step) decide() error {
+	d, lacks, err := s.ask()
+	s.r.p.end(1)
+	if err != nil {
+		return err
+	}
+	s.records = s.tx
+	denied := d.Outcome != policy.Allow && d.Outcome != policy.RequiresConsensus
+	if lacks != nil && !denied {
+		if err := s.evaluated(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
+			return err
+		}
+		return s.wait(org.StatusAuthenticatorsNeeded)
+	}
+	if err := s.evaluated(&d); err != nil {
+		return err
+	}
+	switch d.Outcome {
+	case policy.Allow:
+		return s.run(d.Grant)
+	case policy.RequiresConsensus:
+		return s.wait(org.StatusConsensusNeeded)
+	case policy.DenyImplicit:
+		if s.last != nil && s.last.Status == org.StatusConsensusNeeded { // what was let in waits until somebody ends it
+			return s.wait(org.StatusConsensusNeeded)
+		}
+	}
+	s.end(denial(s.e, &d))
+	return nil
+}
+
+// rootCan tells whether the root quorum can still be met: by members who have
+// approved, or who have not rejected and could stamp.
+func (s *step) rootCan() (bool, error) {
+	var able uint32
+	for _, id := range s.rec.RootUsers {
+		if slices.Contains(s.question.Rejections, [16]byte(id)) {
+			continue
+		}
+		u, err := s.tx.User(id)
+		if err != nil {
+			return false, err
+		}
+		if u == nil {
+			continue
+		}
+		approved := slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == id })
+		if approved || activity.CanStamp(u, s.tx.NowMs) {
+			able++
+		}
+	}
+	return able >= s.rec.Threshold, nil
+}
+
+// othersCan tells whether somebody who has not voted could still carry it by a
+// policy, whether or not that counts the initiator.
+func (s *step) othersCan() (can bool, err error) {
+	eerr := s.tx.EachUser(func(u *org.User) bool {
+		voted := slices.ContainsFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == u.ID && (v.Rejected || s.p.Live(&v, s.tx.NowMs)) })
+		if !voted && activity.CanStamp(u, s.tx.NowMs) {
+			can, err = policy.Counts(activity.PolicyState(s.tx, s.rec), s.question, u.ID)
+		}
+		return !can && err == nil
+	})
+	if err == nil {
+		err = eerr
+	}
+	return can, err
+}
+
+// evaluated keeps what the policies made of the newest vote.
+func (s *step) evaluated(d *policy.Decision) error {
+	s.e.Outcome = d.Outcome.String()
+	if d.Outcome == policy.Allow && len(d.Evaluations) == 0 {
+		return nil // the root quorum: there is nothing to tell
+	}
+	id, err := org.NewID(s.r.c.cfg.Rand)
+	if err != nil {
+		return err
+	}
+	s.e.Evaluations = activity.AddEvaluation(s.e.Evaluations, activity.Evaluated(id, s.ballot, s.tx.NowMs, d))
+	return nil
+}
+
+// denial tells why the policies said no, from the entry's newest evaluation, with
+// the names that they have in the decision.
+func denial(e *org.Entry, d *policy.Decision) *fault.Error {
+	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}
+	if n := len(e.Evaluations); n > 0 {
+		f.Evaluations = activity.PolicyEvaluations(e.Evaluations[n-1].Policies)
+		for i := range f.Evaluations {
+			f.Evaluations[i].Name = d.Evaluations[i].Name
+		}
+	}
+	return f
+}
+
+// end is the end of an activity that fails. A submission is answered by the
+// refusal itself, for ever; a vote by the activity.
+func (s *step) end(f *fault.Error) {
+	s.r.fail(s.e, f)
+	s.records = nil // a refusal writes nothing
+	if s.last != nil {
+		s.e.Refused = 0
+	}
+}
+
+// wait keeps the activity for later.
+func (s *step) wait(status org.Status) error {
+	s.e.Status, s.p.Status = status, status
+	if s.last != nil {
+		return nil
+	}
+	if most := s.r.c.cfg.Quotas.Pending; int(s.rec.Pending) >= most {
+		return fault.New(fault.ResourceExhausted, "too many activities wait for approval: %d; approve or reject some", most)
+	}
+	return nil
+}
+
+// run executes what has been granted.
+func (s *step) run(g *policy.Grant) error {
+	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs}
+	at := s.r.c.activityTx(s, n, g)
+	result, err := s.version.Run(at, s.intent)
+	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
+		s.end(f) // kept, so that the same body gets the same answer
+		return nil
+	}
+	if err != nil {
+		return err // nothing happened
+	}
+	s.e.Status, s.e.Result = org.StatusCompleted, result
+	s.parent = at.Parent
+	if s.children, err = n.entries(s.e, s.seq()); err != nil {
+		return err
+	}
+	if at.WantsProofs {
+		s.e.Proofs, err = s.r.c.prove(s, at.Claims)
+	}
+	return err
+}
+
+// commit makes the decision durable and says what may be told once it is. A vote
+// has a record of its own, ahead of the step that it led to.
+func (s *step) commit(own *org.Entry) (answer, error) {
+	tip := s.seq()
+	if err := s.account(tip); err != nil {
+		return answer{}, err
+	}
+	if err := s.index(); err != nil {
+		return answer{}, err
+	}
+	others := s.children
+	if s.parent != nil && s.parent.Changed() {
+		s.e.Other, s.e.OtherSeq = s.parent.ID, s.above.Tip().Count
+		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: &org.Entry{
+			Fingerprint: s.e.Fingerprint, CreatedMs: s.e.TimeMs, TimeMs: s.e.TimeMs, Other: s.t.ID(), OtherSeq: tip,
+		}})
+	}
+	var n uint64
+	var err error
+	if own != nil {
+		others = append([]ledger.Addition{{Entry: s.e, Tx: s.records}}, others...)
+		n, err = s.t.Append(own, nil, others...)
+	} else {
+		n, err = s.t.Append(s.e, s.records, others...)
+	}
+	if err != nil {
+		return answer{batch: seen(s.t, s.above)}, err
+	}
+	a := answer{status: 200, batch: n}
+	if s.e.Refused != 0 {
+		a.status, a.body = int(s.e.Refused), s.e.Failure
+	} else {
+		a.body = s.r.c.activityReply(s.e, s.t.ID(), org.Begin(s.t.ID(), s.t.State, s.e.TimeMs), s.who.user.ID, s.version, s.intent)
+	}
+	s.r.p.end(2)
+	return a, nil
+}
+
+// index says what the host's index must change with the entries.
+func (s *step) index() (err error) {
+	if s.records != nil {
+		if s.e.Index, err = s.r.c.indexChanges(s.records); err != nil {
+			return err
+		}
+	}
+	for i := range s.children {
+		if s.children[i].Entry.Index, err = s.r.c.indexChanges(s.children[i].Tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seq is where the step's entry will stand: that of a vote behind the vote's own.
+func (s *step) seq() uint64 {
+	if s.last != nil {
+		return s.t.Tip().Count + 1
+	}
+	return s.t.Tip().Count
+}
+
+// account brings the record of what waits up to date with the step.
+func (s *step) account(seq uint64) error {
+	ends := s.e.Status.Terminal()
+	if ends && s.last == nil {
+		return nil
+	}
+	if s.records == nil {
+		s.records = org.Begin(s.tx.ID, s.t.State, s.tx.NowMs)
+	}
+	rec, err := s.records.Organization() // the activity may have changed it
+	if err != nil {
+		return err
+	}
+	o := *rec
+	switch {
+	case ends:
+		s.records.DeletePending(s.p)
+		o.Pending--
+	default:
+		s.p.Last = seq
+		if err := s.records.PutPending(s.p); err != nil || s.last != nil {
+			return err
+		}
+		o.Pending++
+	}
+	return s.records.PutOrganization(&o)
+}
+
+// mayVote tells whether user's approval or rejection can matter.
+func (s *step) mayVote(user org.ID) (bool, error) {
+	return policy.MayVote(activity.PolicyState(s.tx, s.rec), s.question, user)
+}
+
+// vote returns the caller's vote so far, or nil.
+func (s *step) vote() *org.PendingVote {
+	i := slices.IndexFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == s.who.user.ID })
+	if i < 0 {
+		return nil
+	}
+	return &s.p.Votes[i]
+}

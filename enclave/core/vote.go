@@ -1,0 +1,321 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// errMoved says that an activity went on while its entry was being read.
+var errMoved = errors.New("the activity has moved")
+
+// maxFactors bounds with how many credentials one user may approve an activity: as
+// many as he can have that are no sessions, about.
+const maxFactors = 30
+
+// voteTries bounds how often a vote looks again.
+const voteTries = 8
+
+// vote approves or rejects an activity that waits. The activity's body lies in
+// its newest entry, which the host has: it is read between two turns, and the
+// second finds out whether the activity is still where the first saw it.
+func (r *request) vote(ctx context.Context) (a answer, old *found, err error) {
+	for range voteTries {
+		var p *org.Pending
+		var view *ledger.View
+		err = r.turn(ctx, func(t, above *ledger.Turn) error {
+			a, old, view = answer{batch: seen(t, above)}, nil, t.View()
+			tx, _, f, err := r.enter(t)
+			if err != nil || f != nil {
+				old = f
+				return err
+			}
+			p, err = r.waiting(t, tx)
+			return err
+		})
+		if err != nil || old != nil {
+			return a, old, err
+		}
+		target, err := view.Entry(ctx, p.Last)
+		if err != nil {
+			return a, nil, err
+		}
+		if target.Activity != p.Activity || target.Fingerprint != p.Fingerprint {
+			return a, nil, errors.New("the state names an entry of another activity")
+		}
+		err = r.turn(ctx, func(t, above *ledger.Turn) error {
+			a, old = answer{batch: seen(t, above)}, nil
+			tx, who, f, err := r.enter(t)
+			if err != nil || f != nil {
+				old = f
+				return err
+			}
+			now, err := r.waiting(t, tx)
+			if err != nil {
+				return err
+			}
+			if now.Last != p.Last {
+				return errMoved
+			}
+			s, err := r.resume(t, above, tx, who, now, target)
+			if err != nil {
+				return err
+			}
+			cast, err := s.cast()
+			cast.batch = max(cast.batch, a.batch) // also with an error: it tells of what was seen
+			a = cast
+			return err
+		})
+		if !errors.Is(err, errMoved) {
+			return a, old, err
+		}
+	}
+	return a, nil, ledger.ErrBusy
+}
+
+// waiting is the activity that the vote names.
+func (r *request) waiting(t *ledger.Turn, tx *org.Tx) (*org.Pending, error) {
+	target := r.intent.Target()
+	p, err := tx.PendingBy(target)
+	if p != nil || err != nil {
+		return p, err
+	}
+	if _, ok := t.Known(target); ok {
+		return nil, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
+	}
+	return nil, fault.New(fault.NotFound, "No activity found with fingerprint sha256:%x", target)
+}
+
+// resume is the step of a vote on an activity that waits, from its newest entry.
+func (r *request) resume(t, above *ledger.Turn, tx *org.Tx, who *caller, p *org.Pending, last *org.Entry) (*step, error) {
+	rec, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	sub, err := activity.ParseSubmit(last.Body)
+	if err != nil {
+		return nil, err
+	}
+	v, err := activity.Lookup(activity.OpOf(last.Type), last.Type)
+	if err != nil {
+		return nil, err
+	}
+	in, err := v.Decode(sub.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	e := *last
+	e.TimeMs, e.Prior, e.Seq = tx.NowMs, last.Seq+1, 0
+	e.Evaluations = slices.Clone(last.Evaluations)
+	e.Votes = nil
+	for _, v := range last.Votes { // those of users who are gone are gone
+		u, err := tx.User(v.User)
+		if err != nil {
+			return nil, err
+		}
+		if u != nil {
+			e.Votes = append(e.Votes, v)
+		}
+	}
+	e.Other, e.OtherSeq, e.FloorMs, e.Writes, e.Sends = org.ID{}, 0, 0, nil, nil
+	mine := *p
+	mine.Votes = slices.DeleteFunc(slices.Clone(p.Votes), func(v org.PendingVote) bool {
+		return !slices.ContainsFunc(e.Votes, func(o org.Vote) bool { return o.User == v.User })
+	})
+	return &step{r: r, t: t, above: above, tx: tx, rec: rec, who: who, version: v, intent: in, sub: sub, e: &e, p: &mine, last: last}, nil
+}
+
+// cast records the vote and what comes of it.
+func (s *step) cast() (answer, error) {
+	if err := s.pose(); err != nil {
+		return answer{}, err
+	}
+	if _, err := activity.Electorate(s.tx, s.p, &s.question); err != nil {
+		return answer{}, err
+	}
+	if !s.inScope() {
+		return answer{}, denial(&org.Entry{}, nil)
+	}
+	mine := s.vote()
+	if mine == nil || mine.User != s.p.Initiator {
+		if ok, err := s.mayVote(s.who.user.ID); err != nil || !ok {
+			if err == nil {
+				err = denial(&org.Entry{}, nil)
+			}
+			return answer{}, err
+		}
+	}
+	if mine != nil && (mine.Rejected || !s.changes(mine)) {
+		return s.same(mine)
+	}
+	if s.p.Status == org.StatusAuthenticatorsNeeded && s.who.user.ID != s.p.Initiator && !s.r.version.Kind.Rejects() {
+		return answer{}, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
+	}
+	if mine != nil && len(mine.Credentials) >= maxFactors {
+		return answer{}, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
+	}
+	if err := s.record(mine); err != nil {
+		return answer{}, err
+	}
+	if err := s.consider(); err != nil {
+		return answer{}, err
+	}
+	own, err := s.own()
+	if err != nil {
+		return answer{}, err
+	}
+	return s.commit(own)
+}
+
+// changes tells whether the vote makes a difference to the one before: a no to a
+// yes, a yes that had lapsed, or one with another credential.
+func (s *step) changes(before *org.PendingVote) bool {
+	return s.r.version.Kind.Rejects() || !s.p.Live(before, s.tx.NowMs) ||
+		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.who.credential.ID })
+}
+
+// same answers a vote that changes nothing: the activity as it stands. Only a
+// second no of who has rejected is taken as the wish to look again whether it can
+// still pass: policies and users may have gone since.
+func (s *step) same(mine *org.PendingVote) (answer, error) {
+	if mine.Rejected && s.r.version.Kind.Rejects() {
+		can, err := s.canPass()
+		if err != nil {
+			return answer{}, err
+		}
+		if !can {
+			s.records = s.tx
+			if err := s.rejected(); err != nil {
+				return answer{}, err
+			}
+			own, err := s.own()
+			if err != nil {
+				return answer{}, err
+			}
+			return s.commit(own)
+		}
+	}
+	a := answer{status: 200, batch: seen(s.t, s.above)}
+	a.body = s.r.c.activityReply(s.last, s.t.ID(), s.tx, s.who.user.ID, s.version, s.intent)
+	return a, nil
+}
+
+// record puts the vote among those of the activity: one for each user.
+func (s *step) record(before *org.PendingVote) error {
+	no, now := s.r.version.Kind.Rejects(), s.tx.NowMs
+	b, err := s.r.ballot(s.tx, s.who, s.r.signer.body)
+	if err != nil {
+		return err
+	}
+	b.Rejected = no
+	s.ballot = b.ID
+	v := org.PendingVote{User: s.who.user.ID, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.who.credential}}
+	if !no && now >= s.p.OpenedMs+org.WindowMs {
+		s.p.OpenedMs = now // what was approved before has lapsed
+	}
+	if before != nil && !no && s.p.Live(before, now) {
+		// Another credential of one who has approved: no second vote.
+		v.CreatedMs = before.CreatedMs
+		v.Credentials = append(slices.Clone(before.Credentials), s.who.credential)
+		s.p.Votes[slices.IndexFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == before.User })] = v
+		if i := slices.IndexFunc(s.e.Votes, func(o org.Vote) bool { return o.User == b.User }); i >= 0 {
+			s.ballot = s.e.Votes[i].ID
+		}
+		return nil
+	}
+	s.p.Votes = append(slices.DeleteFunc(s.p.Votes, func(o org.PendingVote) bool { return o.User == v.User }), v)
+	if i := slices.IndexFunc(s.e.Votes, func(o org.Vote) bool { return o.User == b.User }); i >= 0 {
+		s.e.Votes[i] = b // in its place: the first is the initiator's
+	} else {
+		s.e.Votes = append(s.e.Votes, b)
+	}
+	return nil
+}
+
+// consider asks again after a vote.
+func (s *step) consider() error {
+	if !s.r.version.Kind.Rejects() {
+		return s.decide()
+	}
+	s.records = s.tx
+	if s.who.user.ID == s.p.Initiator {
+		return s.rejected() // he takes it back
+	}
+	can, err := s.canPass()
+	if err != nil {
+		return err
+	}
+	if can {
+		return s.rejectedByOne() // a no never starts anything
+	}
+	return s.rejected()
+}
+
+// canPass tells whether the root quorum or a policy that allows could still be met.
+func (s *step) canPass() (bool, error) {
+	d, _, err := s.ask()
+	if err != nil {
+		return false, err
+	}
+	if d.Outcome == policy.Allow || d.Outcome == policy.RequiresConsensus {
+		return true, nil
+	}
+	if can, err := s.rootCan(); can || err != nil || d.Outcome != policy.DenyImplicit {
+		return can, err
+	}
+	return s.othersCan()
+}
+
+func (s *step) rejected() error {
+	s.e.Status = org.StatusRejected
+	return s.evaluated(&policy.Decision{Outcome: policy.Rejected})
+}
+
+func (s *step) rejectedByOne() error {
+	s.e.Status = s.p.Status
+	return s.evaluated(&policy.Decision{Outcome: policy.Rejected})
+}
+
+// own is the record of the vote as an activity of its own.
+func (s *step) own() (*org.Entry, error) {
+	r := s.r
+	v, err := r.ballot(s.tx, s.who, nil)
+	return &org.Entry{
+		Activity: r.id, Type: r.version.Type, Status: org.StatusCompleted, Body: r.signer.body, Fingerprint: r.print, StampedMs: r.sub.TimestampMs,
+		CreatedMs: s.tx.NowMs, TimeMs: s.tx.NowMs, Votes: []org.Vote{v}, Outcome: policy.Allow.String(),
+	}, err
+}
+
+// target is the activity that a vote cast earlier was about, as it stands; nil
+// when it cannot be found any more.
+func (r *request) target(ctx context.Context, f *found) (e *org.Entry, err error) {
+	var p *org.Pending
+	var view *ledger.View
+	var seq uint64
+	var known bool
+	err = r.c.serve.ledger.Turn(ctx, r.sub.Organization, func(t *ledger.Turn) (err error) {
+		view = t.View()
+		seq, known = t.Known(r.intent.Target())
+		p, err = org.Begin(t.ID(), t.State, r.c.now()).PendingBy(r.intent.Target())
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case p != nil:
+		return view.Entry(ctx, p.Last)
+	case !known:
+		return nil, nil
+	}
+	if e, err = view.Entry(ctx, seq); err != nil || e.Status.Terminal() {
+		return e, err
+	}
+	e, _, err = r.c.newest(ctx, r.sub.Organization, e.Activity)
+	return e, err
+}
