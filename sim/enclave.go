@@ -31,6 +31,8 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 	fenced := make(chan error, 1)
 	c, err := o.dir().Enclave(core.Config{
 		Limits: core.Limits{StateBytes: o.stateBytes, SnapshotEvery: o.snapshotEvery, Lease: o.lease},
+		Rates:  o.rates,
+		Quotas: o.quotas,
 		Fence:  func(reason error) { fenced <- reason },
 		Fault:  func(ref string, err error) { log.Error("internal error", "reference", ref, "error", err.Error()) },
 	})

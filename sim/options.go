@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"cloister/enclave/core"
+	"cloister/shared/pace"
 	"cloister/sim/laptop"
 )
 
@@ -27,6 +29,9 @@ type options struct {
 	stateBytes    int64
 	snapshotEvery int
 	lease         time.Duration
+	addressRate   pace.Rate // the host's; the others are the enclave's
+	rates         core.Rates
+	quotas        core.Quotas
 	insecure      string // checks to switch off; refused by builds that cannot
 	record        string // file for the enclave's secrets; refused likewise
 }
@@ -50,6 +55,11 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.Int64Var(&o.stateBytes, "state-bytes", 0, "enclave memory for opened organizations (default 1 GiB)")
 	f.IntVar(&o.snapshotEvery, "snapshot-every", 0, "entries between snapshots of an organization (default 4096)")
 	f.DurationVar(&o.lease, "lease", 0, "how long the enclave may answer without the store's word (default 2s)")
+	f.TextVar(&o.addressRate, "address-rate", pace.Rate{}, "requests that one address may send: 10/s, 600/m, 5000/h, or off")
+	f.TextVar(&o.rates.Organization, "organization-rate", pace.Rate{}, "likewise, the users of one organization of the top level")
+	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
+	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
+	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error

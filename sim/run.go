@@ -67,8 +67,13 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	quotas, err := o.quotas.MarshalText()
+	if err != nil {
+		return err
+	}
 	enc := exec.Command(self, "enclave", "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
-		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-insecure-test-skip", o.insecure)
+		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-organization-rate", o.rates.Organization.String(),
+		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-quotas", string(quotas), "-insecure-test-skip", o.insecure)
 	enc.Stderr = stderr
 	out, err := enc.StdoutPipe()
 	if err != nil {
@@ -84,7 +89,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return errors.New("the enclave did not start")
 	}
 	address = strings.TrimSpace(address)
-	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-log-level", o.logLevel)
+	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-log-level", o.logLevel)
 	h.Stdout, h.Stderr = stderr, stderr
 	host, err := start("host", h)
 	if err != nil {

@@ -58,6 +58,7 @@ var groups = []group{
 	{"histories", tiny, histories},
 	{"requests", tiny, requests},
 	{"frames", tiny, frames},
+	{"rules", tiny, rules},
 	{"acknowledgements", core.Limits{StateBytes: 48 << 10, UnstoredBytes: unstoredBytes, SnapshotEvery: 1000, Lease: lease}, acknowledgements},
 }
 

@@ -40,6 +40,9 @@ func TestHonest(t *testing.T) {
 		f.served(func() answer { return f.query(v, "get_activity", map[string]any{"activityId": v.activities[2]}) })
 		f.served(func() answer { return f.query(v, "list_activities", nil) })
 		f.served(func() answer { return f.query(v, "list_wallet_accounts", map[string]any{"walletId": v.wallet}) })
+		f.served(func() answer {
+			return f.query(v, "list_suborgs", map[string]any{"filterType": "USERNAME", "filterValue": "Name"})
+		})
 	}
 	for k, n := range f.alarms() {
 		if len(k) > 6 && k[:6] == "alarm_" && n != 0 {
@@ -48,7 +51,7 @@ func TestHonest(t *testing.T) {
 	}
 	seen := f.proxy.Seen()
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindReply, wire.KindOwn, wire.KindOwned, wire.KindBatch, wire.KindStored, wire.KindLoadOrganization,
-		wire.KindOrganization, wire.KindLoadPieces, wire.KindPieces, wire.KindFind, wire.KindPage, wire.KindProven, wire.KindPutSnapshot, wire.KindDone} {
+		wire.KindOrganization, wire.KindLoadPieces, wire.KindPieces, wire.KindFind, wire.KindPage, wire.KindProven, wire.KindPageIndex, wire.KindIndexRows, wire.KindPutSnapshot, wire.KindDone} {
 		if seen[k] == 0 {
 			t.Errorf("no frame of kind %d crossed", k)
 		}

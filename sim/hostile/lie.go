@@ -68,6 +68,7 @@ var messages = map[wire.Kind]func() any{
 	wire.KindLoadEntries: blank[wire.LoadEntries], wire.KindEntries: blank[wire.Entries],
 	wire.KindLoadPieces: blank[wire.LoadPieces], wire.KindPieces: blank[wire.Pieces],
 	wire.KindFind: blank[wire.Find], wire.KindPage: blank[wire.Page], wire.KindProven: blank[wire.Proven],
+	wire.KindPageIndex: blank[wire.PageIndex], wire.KindIndexRows: blank[wire.IndexRows],
 	wire.KindLoadObject: blank[wire.LoadObject], wire.KindObject: blank[wire.Object],
 	wire.KindPutSnapshot: blank[wire.PutSnapshot], wire.KindPutObject: blank[wire.PutObject], wire.KindDone: blank[wire.Done],
 	wire.KindFailed: blank[wire.Failed],
@@ -101,6 +102,8 @@ func value(p any) any {
 	case *wire.Find:
 		return *q
 	case *wire.Page:
+		return *q
+	case *wire.PageIndex:
 		return *q
 	case *wire.LoadObject:
 		return *q

@@ -139,3 +139,8 @@ func (s *Store) Find(ctx context.Context, q wire.Find) (wire.Proven, error) {
 func (s *Store) Page(ctx context.Context, q wire.Page) (wire.Proven, error) {
 	return through(ctx, s, q, s.Store.Page)
 }
+
+// PageIndex is store.Finder's.
+func (s *Store) PageIndex(ctx context.Context, q wire.PageIndex) (wire.IndexRows, error) {
+	return through(ctx, s, q, s.Store.PageIndex)
+}

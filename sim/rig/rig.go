@@ -28,6 +28,8 @@ type Options struct {
 	Dir    string      // data directory; empty: the test's own
 	Store  store.Store // instead of SQLite in Dir
 	Limits core.Limits
+	Rates  core.Rates
+	Quotas core.Quotas
 	Clock  core.Clock
 	Root   core.RootSecret // instead of the sealed file in Dir, which takes a while to open
 	// Between, given the enclave's address, answers the one that the host dials.
@@ -92,7 +94,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		r.stop = append(r.stop, func() { _ = s.Close() })
 	}
 	var err error
-	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
+	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
 		Fault: func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,378 @@
+package matrix_test
+
+import (
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+
+	"cloister/sim/rig"
+)
+
+// A maker makes the body of one operation on an organization, and first what it
+// is about, so that whoever may do it gets it done. by is who will send it; self
+// asks that it be about by's own user.
+type maker struct {
+	typ    string // ACTIVITY_TYPE_…, the newest; empty for a query
+	params func(t *tenant, by *principal, self bool) object
+}
+
+const noID = "00000000-0000-4000-8000-000000000000"
+
+// about is the user that a body is about.
+func (t *tenant) about(by *principal, self bool) string {
+	if !self {
+		return t.second
+	}
+	if by.user == "" {
+		return noID
+	}
+	return by.user
+}
+
+// member tells whether by is a user of t.
+func (t *tenant) member(by *principal) bool {
+	for _, p := range t.as {
+		if p == by {
+			return true
+		}
+	}
+	return false
+}
+
+func list(xs ...any) []any { return append([]any{}, xs...) }
+
+func (t *tenant) user() string {
+	r := t.do("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": list(tagged(newUser(t.name("Made"), t.newKey())))})
+	return rig.Text(r, "userIds", "0")
+}
+
+func (t *tenant) userTag() string {
+	return rig.Text(t.do("create_user_tag", "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": t.name("Tag"), "userIds": list()}), "userTagId")
+}
+
+func (t *tenant) keyTag() string {
+	return rig.Text(t.do("create_private_key_tag", "ACTIVITY_TYPE_CREATE_PRIVATE_KEY_TAG", object{"privateKeyTagName": t.name("Tag"), "privateKeyIds": list()}), "privateKeyTagId")
+}
+
+func (t *tenant) policy() string {
+	return rig.Text(t.do("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", t.newPolicy()), "policyId")
+}
+
+func (t *tenant) newPolicy() object {
+	return object{"policyName": t.name("Policy"), "effect": "EFFECT_ALLOW", "condition": "activity.resource == 'WALLET'", "consensus": "approvers.any(u, u.id == '" + noID + "')", "notes": "note"}
+}
+
+func ethereum(path string) object {
+	return object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": path, "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}
+}
+
+func (t *tenant) newWallet() object {
+	return object{"walletName": t.name("Wallet"), "accounts": list(ethereum("m/44'/60'/0'/0/0"))}
+}
+
+// wallet makes a wallet and answers its id and address.
+func (t *tenant) wallet() (id, address string) {
+	r := t.do("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", t.newWallet())
+	return rig.Text(r, "walletId"), rig.Text(r, "addresses", "0")
+}
+
+// account makes a wallet and answers its account's id.
+func (t *tenant) account() string {
+	id, _ := t.wallet()
+	return rig.Text(t.look("list_wallet_accounts", object{"walletId": id}), "accounts", "0", "walletAccountId")
+}
+
+func (t *tenant) newKeys() object {
+	return object{"privateKeys": list(object{"privateKeyName": t.name("Key"), "curve": "CURVE_SECP256K1", "privateKeyTags": list(), "addressFormats": list("ADDRESS_FORMAT_ETHEREUM")})}
+}
+
+func (t *tenant) privateKey() string {
+	return rig.Text(t.do("create_private_keys", "ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", t.newKeys()), "privateKeys", "0", "privateKeyId")
+}
+
+func (t *tenant) newInvitation() object {
+	n := t.n.Add(1)
+	return object{"invitations": list(object{"receiverUserName": fmt.Sprintf("Guest %d", n), "receiverUserEmail": fmt.Sprintf("guest%d@example.com", n), "receiverUserTags": list(),
+		"accessType": "ACCESS_TYPE_ALL", "senderUserId": t.root.user})}
+}
+
+func (t *tenant) newInterface() object {
+	return object{"smartContractAddress": fmt.Sprintf("0x%040x", t.n.Add(1)), "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "label": t.name("Interface"), "notes": "note",
+		"smartContractInterface": `[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"amount","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]`}
+}
+
+func (t *tenant) newMFA(user string) object {
+	return object{"userId": user, "mfaPolicyName": t.name("MFA"), "condition": "activity.resource == 'NOTHING'", "order": t.n.Add(1), "notes": "note",
+		"requiredAuthenticationMethods": list(object{"any": list(object{"type": "AUTHENTICATION_TYPE_PASSKEY"}, object{"type": "AUTHENTICATION_TYPE_API_KEY"})})}
+}
+
+func (t *tenant) newProfile() object {
+	return object{"sessionProfileName": t.name("Profile"), "scope": "activity.resource == 'WALLET'", "expirationSeconds": "600", "notes": "note"}
+}
+
+func allowlist(publicKey string) object {
+	o := object{"enabled": false, "rules": list(object{"cidr": "192.0.2.0/24", "label": "office"}), "onEvaluationError": "ALLOW"}
+	if publicKey != "" {
+		delete(o, "enabled")
+		o["publicKey"] = publicKey
+	}
+	return o
+}
+
+// look is a query of the root user, which must succeed.
+func (t *tenant) look(op string, request object) object {
+	r := t.ask(t.root, op, request)
+	if r.status != 200 {
+		t.w.t.Errorf("fixture: %s: %d %s", op, r.status, r.body)
+	}
+	return r.parse()
+}
+
+// target is a new P-256 public key to encrypt an export to, uncompressed.
+func target() string {
+	k, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(k.PublicKey().Bytes())
+}
+
+// fixed is a body that is the same for everybody.
+func fixed(params func(t *tenant) object) func(*tenant, *principal, bool) object {
+	return func(t *tenant, _ *principal, _ bool) object { return params(t) }
+}
+
+// vote is a yes or no to an activity that by may vote on only if self is asked for.
+func vote(t *tenant, by *principal, self bool) object {
+	consent := ""
+	if self && t.member(by) {
+		consent = by.user
+	}
+	return object{"fingerprint": t.pending(consent)}
+}
+
+// submits are the operations that change something.
+var submits = map[string]maker{
+	// users
+	"create_users": {"ACTIVITY_TYPE_CREATE_USERS_V4", fixed(func(t *tenant) object { return object{"users": list(tagged(newUser(t.name("Made"), t.newKey())))} })},
+	"create_api_only_users": {"ACTIVITY_TYPE_CREATE_API_ONLY_USERS", fixed(func(t *tenant) object {
+		return object{"apiOnlyUsers": list(object{"userName": t.name("Made"), "userTags": list(), "apiKeys": list(object{"apiKeyName": "key", "publicKey": t.newKey().PublicKey})})}
+	})},
+	"update_user": {"ACTIVITY_TYPE_UPDATE_USER", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "userName": t.name("Renamed")}
+	}},
+	"update_user_name": {"ACTIVITY_TYPE_UPDATE_USER_NAME", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "userName": t.name("Renamed")}
+	}},
+	"update_user_email": {"ACTIVITY_TYPE_UPDATE_USER_EMAIL", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "userEmail": fmt.Sprintf("user%d@example.com", t.n.Add(1))}
+	}},
+	"update_user_phone_number": {"ACTIVITY_TYPE_UPDATE_USER_PHONE_NUMBER", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "userPhoneNumber": fmt.Sprintf("+4930%07d", t.n.Add(1))}
+	}},
+	"delete_users": {"ACTIVITY_TYPE_DELETE_USERS", fixed(func(t *tenant) object { return object{"userIds": list(t.user())} })},
+
+	// credentials
+	"create_api_keys": {"ACTIVITY_TYPE_CREATE_API_KEYS_V2", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "apiKeys": list(t.expiring())}
+	}},
+	"delete_api_keys": {"ACTIVITY_TYPE_DELETE_API_KEYS", func(t *tenant, by *principal, self bool) object {
+		user := t.about(by, self)
+		if self && !t.member(by) {
+			return object{"userId": user, "apiKeyIds": list(noID)}
+		}
+		r := t.do("create_api_keys", "ACTIVITY_TYPE_CREATE_API_KEYS_V2", object{"userId": user, "apiKeys": list(t.expiring())})
+		return object{"userId": user, "apiKeyIds": list(rig.Text(r, "apiKeyIds", "0"))}
+	}},
+	"create_authenticators": {"ACTIVITY_TYPE_CREATE_AUTHENTICATORS_V2", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "authenticators": list(t.newPasskey())}
+	}},
+	"delete_authenticators": {"ACTIVITY_TYPE_DELETE_AUTHENTICATORS", func(t *tenant, by *principal, self bool) object {
+		user := t.about(by, self)
+		if self && !t.member(by) {
+			return object{"userId": user, "authenticatorIds": list(noID)}
+		}
+		return object{"userId": user, "authenticatorIds": list(t.spent(by, "authenticator", func() string { return t.authenticatorOf(user) }))}
+	}},
+	// An identity must have been proven by a token, which nobody can today: whoever
+	// may do this is told that the claims prove nothing.
+	"create_oauth_providers": {"ACTIVITY_TYPE_CREATE_OAUTH_PROVIDERS_V2", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "oauthProviders": list(object{"providerName": "Provider", "oidcClaims": object{"iss": "https://issuer.example", "sub": "subject", "aud": "audience"}})}
+	}},
+	"delete_oauth_providers": {"ACTIVITY_TYPE_DELETE_OAUTH_PROVIDERS", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "providerIds": list()}
+	}},
+
+	// tags
+	"create_user_tag": {"ACTIVITY_TYPE_CREATE_USER_TAG", fixed(func(t *tenant) object { return object{"userTagName": t.name("Tag"), "userIds": list(t.second)} })},
+	"update_user_tag": {"ACTIVITY_TYPE_UPDATE_USER_TAG", fixed(func(t *tenant) object {
+		return object{"userTagId": t.once("user tag", t.userTag), "newUserTagName": t.name("Tag"), "addUserIds": list(), "removeUserIds": list()}
+	})},
+	"delete_user_tags": {"ACTIVITY_TYPE_DELETE_USER_TAGS", func(t *tenant, by *principal, _ bool) object {
+		return object{"userTagIds": list(t.spent(by, "user tag", t.userTag))}
+	}},
+	"create_private_key_tag": {"ACTIVITY_TYPE_CREATE_PRIVATE_KEY_TAG", fixed(func(t *tenant) object {
+		return object{"privateKeyTagName": t.name("Tag"), "privateKeyIds": list()}
+	})},
+	"update_private_key_tag": {"ACTIVITY_TYPE_UPDATE_PRIVATE_KEY_TAG", fixed(func(t *tenant) object {
+		return object{"privateKeyTagId": t.once("key tag", t.keyTag), "newPrivateKeyTagName": t.name("Tag"), "addPrivateKeyIds": list(), "removePrivateKeyIds": list()}
+	})},
+	"delete_private_key_tags": {"ACTIVITY_TYPE_DELETE_PRIVATE_KEY_TAGS", func(t *tenant, by *principal, _ bool) object {
+		return object{"privateKeyTagIds": list(t.spent(by, "key tag", t.keyTag))}
+	}},
+
+	// policies, quorum, features
+	"create_policy":   {"ACTIVITY_TYPE_CREATE_POLICY_V3", fixed((*tenant).newPolicy)},
+	"create_policies": {"ACTIVITY_TYPE_CREATE_POLICIES", fixed(func(t *tenant) object { return object{"policies": list(t.newPolicy(), t.newPolicy())} })},
+	"update_policy": {"ACTIVITY_TYPE_UPDATE_POLICY_V2", fixed(func(t *tenant) object {
+		return object{"policyId": t.once("policy", t.policy), "policyName": t.name("Policy")}
+	})},
+	"delete_policy":      {"ACTIVITY_TYPE_DELETE_POLICY", fixed(func(t *tenant) object { return object{"policyId": t.policy()} })},
+	"delete_policies":    {"ACTIVITY_TYPE_DELETE_POLICIES", fixed(func(t *tenant) object { return object{"policyIds": list(t.policy())} })},
+	"update_root_quorum": {"ACTIVITY_TYPE_UPDATE_ROOT_QUORUM", fixed(func(t *tenant) object { return object{"threshold": 1, "userIds": list(t.root.user)} })},
+	"set_organization_feature": {"ACTIVITY_TYPE_SET_ORGANIZATION_FEATURE", fixed(func(*tenant) object {
+		return object{"name": "FEATURE_NAME_EMAIL_AUTH", "value": ""}
+	})},
+	"remove_organization_feature": {"ACTIVITY_TYPE_REMOVE_ORGANIZATION_FEATURE", fixed(func(t *tenant) object {
+		t.do("set_organization_feature", "ACTIVITY_TYPE_SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_EMAIL_AUTH", "value": ""})
+		return object{"name": "FEATURE_NAME_EMAIL_AUTH"}
+	})},
+	"update_organization_name": {"ACTIVITY_TYPE_UPDATE_ORGANIZATION_NAME", fixed(func(t *tenant) object { return object{"organizationName": t.name("Renamed")} })},
+
+	"update_allowed_origins": {"ACTIVITY_TYPE_UPDATE_ALLOWED_ORIGINS", fixed(func(t *tenant) object { return object{"allowedOrigins": list("https://example.com")} })},
+
+	// organizations
+	"create_organization": {"ACTIVITY_TYPE_CREATE_ORGANIZATION_V2", fixed(func(t *tenant) object {
+		return object{"organizationName": t.name("Top"), "rootEmail": "root@example.com", "rootAuthenticator": t.newPasskey()}
+	})},
+	"delete_organization": {"ACTIVITY_TYPE_DELETE_ORGANIZATION", fixed(func(t *tenant) object { return object{"organizationId": t.id} })},
+	"create_sub_organization": {"ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", fixed(func(t *tenant) object {
+		return object{"subOrganizationName": t.name("Sub"), "rootQuorumThreshold": 1, "rootUsers": list(newUser("Root", t.newKey()))}
+	})},
+	"delete_sub_organization": {"ACTIVITY_TYPE_DELETE_SUB_ORGANIZATION", fixed(func(*tenant) object { return object{"deleteWithoutExport": true} })},
+	"create_invitations":      {"ACTIVITY_TYPE_CREATE_INVITATIONS", fixed((*tenant).newInvitation)},
+	"delete_invitation": {"ACTIVITY_TYPE_DELETE_INVITATION", fixed(func(t *tenant) object {
+		return object{"invitationId": rig.Text(t.do("create_invitations", "ACTIVITY_TYPE_CREATE_INVITATIONS", t.newInvitation()), "invitationIds", "0")}
+	})},
+	"accept_invitation": {"ACTIVITY_TYPE_ACCEPT_INVITATION_V2", fixed(func(t *tenant) object {
+		id := rig.Text(t.do("create_invitations", "ACTIVITY_TYPE_CREATE_INVITATIONS", t.newInvitation()), "invitationIds", "0")
+		return object{"invitationId": id, "userId": id, "authenticator": t.newPasskey()}
+	})},
+	"create_smart_contract_interface": {"ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE", fixed((*tenant).newInterface)},
+	"delete_smart_contract_interface": {"ACTIVITY_TYPE_DELETE_SMART_CONTRACT_INTERFACE", fixed(func(t *tenant) object {
+		return object{"smartContractInterfaceId": t.contract()}
+	})},
+	"set_ip_allowlist":       {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
+	"remove_ip_allowlist":    {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
+	"create_session_profile": {"ACTIVITY_TYPE_CREATE_SESSION_PROFILE", fixed((*tenant).newProfile)},
+	"create_mfa_policy":      {"ACTIVITY_TYPE_CREATE_MFA_POLICY", func(t *tenant, by *principal, self bool) object { return t.newMFA(t.about(by, self)) }},
+	"update_mfa_policy": {"ACTIVITY_TYPE_UPDATE_MFA_POLICY", func(t *tenant, by *principal, self bool) object {
+		user, id := t.mfa(by, self)
+		return object{"userId": user, "mfaPolicyId": id, "mfaPolicyName": t.name("MFA")}
+	}},
+	"delete_mfa_policy": {"ACTIVITY_TYPE_DELETE_MFA_POLICY", func(t *tenant, by *principal, self bool) object {
+		user, id := t.mfa(by, self)
+		return object{"userId": user, "mfaPolicyId": id}
+	}},
+
+	// wallets and keys
+	"create_wallet": {"ACTIVITY_TYPE_CREATE_WALLET", fixed((*tenant).newWallet)},
+	"create_wallet_accounts": {"ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS", fixed(func(t *tenant) object {
+		return object{"walletId": t.once("wallet", t.walletID), "accounts": list(ethereum(fmt.Sprintf("m/44'/60'/0'/0/%d", t.n.Add(1))))}
+	})},
+	"update_wallet": {"ACTIVITY_TYPE_UPDATE_WALLET", fixed(func(t *tenant) object {
+		return object{"walletId": t.once("wallet", t.walletID), "walletName": t.name("Wallet")}
+	})},
+	"update_wallet_account_name": {"ACTIVITY_TYPE_UPDATE_WALLET_ACCOUNT_NAME", fixed(func(t *tenant) object {
+		return object{"walletAccountId": t.once("account", t.account), "name": t.name("Account")}
+	})},
+	"delete_wallets": {"ACTIVITY_TYPE_DELETE_WALLETS", fixed(func(t *tenant) object {
+		return object{"walletIds": list(t.walletID()), "deleteWithoutExport": true}
+	})},
+	"delete_wallet_accounts": {"ACTIVITY_TYPE_DELETE_WALLET_ACCOUNTS", fixed(func(t *tenant) object {
+		return object{"walletAccountIds": list(t.account()), "deleteWithoutExport": true}
+	})},
+	"create_private_keys": {"ACTIVITY_TYPE_CREATE_PRIVATE_KEYS_V2", fixed((*tenant).newKeys)},
+	"disable_private_key": {"ACTIVITY_TYPE_DISABLE_PRIVATE_KEY", fixed(func(t *tenant) object { return object{"privateKeyId": t.privateKey()} })},
+	"delete_private_keys": {"ACTIVITY_TYPE_DELETE_PRIVATE_KEYS", fixed(func(t *tenant) object {
+		return object{"privateKeyIds": list(t.privateKey()), "deleteWithoutExport": true}
+	})},
+	"sign_raw_payload": {"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", fixed(func(t *tenant) object {
+		return object{"signWith": t.once("address", t.address), "payload": "hello", "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"}
+	})},
+	"sign_raw_payloads": {"ACTIVITY_TYPE_SIGN_RAW_PAYLOADS", fixed(func(t *tenant) object {
+		return object{"signWith": t.once("address", t.address), "payloads": list("hello", "world"), "encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": "HASH_FUNCTION_SHA256"}
+	})},
+	"sign_transaction": {"ACTIVITY_TYPE_SIGN_TRANSACTION_V2", fixed(func(t *tenant) object {
+		return object{"signWith": t.once("address", t.address), "type": "TRANSACTION_TYPE_ETHEREUM",
+			"unsignedTransaction": "02e9018080018252089400000000000000000000000000000000000000008080c0"}
+	})},
+	"export_wallet": {"ACTIVITY_TYPE_EXPORT_WALLET", fixed(func(t *tenant) object {
+		return object{"walletId": t.once("wallet", t.walletID), "targetPublicKey": target()}
+	})},
+	"export_wallet_account": {"ACTIVITY_TYPE_EXPORT_WALLET_ACCOUNT", fixed(func(t *tenant) object {
+		return object{"address": t.once("address", t.address), "targetPublicKey": target()}
+	})},
+	"export_private_key": {"ACTIVITY_TYPE_EXPORT_PRIVATE_KEY", fixed(func(t *tenant) object {
+		return object{"privateKeyId": t.once("private key", t.privateKey), "targetPublicKey": target()}
+	})},
+	"init_import_wallet": {"ACTIVITY_TYPE_INIT_IMPORT_WALLET", func(t *tenant, by *principal, self bool) object { return object{"userId": t.about(by, self)} }},
+	"init_import_private_key": {"ACTIVITY_TYPE_INIT_IMPORT_PRIVATE_KEY", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self)}
+	}},
+
+	// votes
+	"approve_activity": {"ACTIVITY_TYPE_APPROVE_ACTIVITY", vote},
+	"reject_activity":  {"ACTIVITY_TYPE_REJECT_ACTIVITY", vote},
+}
+
+func (t *tenant) expiring() object {
+	k := apiKey(t.name("Key"), t.newKey())
+	k["expirationSeconds"] = "86400"
+	return k
+}
+
+func (t *tenant) walletID() string { id, _ := t.wallet(); return id }
+func (t *tenant) address() string  { _, a := t.wallet(); return a }
+
+func (t *tenant) contract() string {
+	return rig.Text(t.do("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE", t.newInterface()), "smartContractInterfaceId")
+}
+
+// listed gives a top-level organization an allowlist that is not enabled.
+func (t *tenant) listed() {
+	if t.parent == nil {
+		t.do("set_ip_allowlist", "ACTIVITY_TYPE_SET_IP_ALLOWLIST", allowlist(""))
+	}
+}
+
+// mfa is a user and a policy of theirs that never applies.
+func (t *tenant) mfa(by *principal, self bool) (user, id string) {
+	if user = t.about(by, self); self && !t.member(by) {
+		return user, noID
+	}
+	return user, t.spent(by, "MFA policy", func() string {
+		return rig.Text(t.do("create_mfa_policy", "ACTIVITY_TYPE_CREATE_MFA_POLICY", t.newMFA(user)), "mfaPolicyId")
+	})
+}
+
+// once makes something for an organization at its first use.
+func (t *tenant) once(what string, make func() string) string {
+	if t.made == nil {
+		t.made = map[string]string{}
+	}
+	if t.made[what] == "" {
+		t.made[what] = make()
+	}
+	return t.made[what]
+}
+
+// spent makes one thing for each member, and one for all others together: an
+// organization may have ten tags.
+func (t *tenant) spent(by *principal, what string, make func() string) string {
+	if t.member(by) {
+		return make()
+	}
+	return t.once(what, make)
+}

@@ -1,0 +1,6 @@
+// Package matrix holds who may do what against the running product: every live
+// operation as every kind of principal, compared with a table written by hand,
+// and random reads across tenants that must learn nothing.
+//
+// There is no code here but tests.
+package matrix

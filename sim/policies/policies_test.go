@@ -1,0 +1,207 @@
+package policies_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"cloister/sim/rig"
+)
+
+// Every case without a transaction whose kind is live comes out over HTTP as it is written. So does every case about a
+// transaction that does not look at it, with a raw payload in the transaction's place.
+func TestCases(t *testing.T) {
+	k := readBook(t)
+	s := newServer(t, len(k.Cases))
+	var plain, instead, created, left int
+	transactions := 0
+	for i := range k.Cases {
+		c := &k.Cases[i]
+		reason := leftOut[c.ID]
+		typ := c.Request.Type
+		counter := &plain
+		switch {
+		case c.Kind == "create_policy":
+			counter = &created
+		case c.standIn():
+			typ, counter = sign, &instead
+		case c.Request.Tx != "" && !c.raw(k):
+			transactions++
+			if reason != "" {
+				t.Errorf("%s: left out twice", c.ID)
+			}
+			continue
+		}
+		t.Run(c.ID, func(t *testing.T) {
+			w, err := s.build(k, c)
+			if err != nil {
+				t.Fatalf("%s: setting up: %v", c.Title, err)
+			}
+			switch {
+			case reason == notLive:
+				left++
+				err = w.unimplemented(typ)
+			case reason != "":
+				left++
+			case c.Kind == "create_policy":
+				*counter++
+				err = w.creates(c)
+			default:
+				*counter++
+				err = w.judge(c, typ)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", c.Title, err)
+			}
+		})
+	}
+	t.Logf("counted: %d policies created or refused, %d requests, %d with a raw payload in the place of a transaction; left out: %d by the table, %d that look at a transaction",
+		created, plain, instead, left, transactions)
+	for id := range leftOut {
+		found := false
+		for i := range k.Cases {
+			found = found || k.Cases[i].ID == id
+		}
+		if !found {
+			t.Errorf("%s: left out, and there is no such case", id)
+		}
+	}
+}
+
+// unimplemented holds that a kind is still not live.
+func (w *world) unimplemented(typ string) error {
+	a, err := w.submit(typ, w.root, map[string]any{})
+	if err == nil && a.status != 501 {
+		err = fmt.Errorf("left out because %s, but it answers %d %v", notLive, a.status, a.m)
+	}
+	return err
+}
+
+// creates makes the policies of a case, which are taken or refused with a word for the clause.
+func (w *world) creates(c *row) error {
+	for _, p := range c.Policies {
+		a, err := w.submit("ACTIVITY_TYPE_CREATE_POLICY_V3", w.root, w.policy(p))
+		if err != nil {
+			return err
+		}
+		if c.Expect.Outcome == "ALLOW" {
+			if a.status != 200 {
+				return fmt.Errorf("%d %v", a.status, a.m)
+			}
+			continue
+		}
+		clause := "condition"
+		switch {
+		case p.Consensus != "":
+			clause = "consensus"
+		case p.Time != "":
+			clause = "time"
+		}
+		if m := rig.Text(a.m, "message"); a.status != 400 || rig.Text(a.m, "code") != "3" || !strings.Contains(m, "invalid policy "+clause) {
+			return fmt.Errorf("%d %v, want 400 and the clause %s", a.status, a.m, clause)
+		}
+	}
+	return nil
+}
+
+const engineError = "type.googleapis.com/errors.v1.PolicyEnginePermissionError"
+
+// judge sends the request and the approvals of a case and compares what comes of it.
+func (w *world) judge(c *row, typ string) error {
+	params, err := w.request(c, typ)
+	if err != nil {
+		return err
+	}
+	by := w.stamps[c.Request.By.Credential]
+	if by == nil {
+		return fmt.Errorf("no credential %s", c.Request.By.Credential)
+	}
+	a, err := w.submit(typ, by, params)
+	if err != nil {
+		return err
+	}
+	fingerprint := rig.Text(a.m, "activity", "fingerprint")
+	for _, v := range c.Approvals {
+		if s := rig.Text(a.m, "activity", "status"); s != "ACTIVITY_STATUS_CONSENSUS_NEEDED" {
+			return fmt.Errorf("before the vote of %s: %d %v", v.User, a.status, a.m)
+		}
+		stamp := w.stamps[v.Credential]
+		if stamp == nil {
+			return fmt.Errorf("no credential %s", v.Credential)
+		}
+		voted, err := w.submit("ACTIVITY_TYPE_APPROVE_ACTIVITY", stamp, map[string]any{"fingerprint": fingerprint})
+		if err == nil && voted.status == 403 { // not one of those who count: the activity stays as it is
+			voted, err = w.query("get_activity", map[string]any{"activityId": rig.Text(a.m, "activity", "id")})
+		}
+		if err != nil {
+			return err
+		}
+		a = voted
+	}
+	got, evaluations, id := "", []any(nil), rig.Text(a.m, "activity", "id")
+	switch s := rig.Text(a.m, "activity", "status"); {
+	case a.status == 200 && s == "ACTIVITY_STATUS_COMPLETED":
+		got = "ALLOW"
+	case a.status == 200 && s == "ACTIVITY_STATUS_CONSENSUS_NEEDED":
+		got = "CONSENSUS"
+	case a.status == 403 && rig.Text(a.m, "code") == "7":
+		got = "DENY"
+		for _, d := range a.m["details"].([]any) {
+			switch rig.Text(d, "@type") {
+			case engineError:
+				evaluations, _ = rig.Get(d, "policyEvaluations").([]any)
+			case "type.googleapis.com/cloister.v1.RefusedActivity":
+				id = rig.Text(d, "activityId")
+			}
+		}
+		if err := w.compare(c, evaluations, "the refusal"); err != nil {
+			return err
+		}
+	case a.status == 400:
+		got = "ERROR"
+	}
+	if got != c.Expect.Outcome {
+		return fmt.Errorf("%s, want %s: %d %v", got, c.Expect.Outcome, a.status, a.m)
+	}
+	q, err := w.query("get_policy_evaluations", map[string]any{"activityId": id})
+	if err != nil {
+		return err
+	}
+	if q.status != 200 {
+		return fmt.Errorf("get_policy_evaluations: %d %v", q.status, q.m)
+	}
+	return w.compare(c, w.ofLastVote(q.m, a.m), "get_policy_evaluations")
+}
+
+// ofLastVote are the evaluations at the last vote: none where no policy was asked. Of a refusal, whose votes are not told,
+// they are the last.
+func (w *world) ofLastVote(q, a map[string]any) []any {
+	records, _ := q["policyEvaluations"].([]any)
+	if len(records) == 0 {
+		return nil
+	}
+	last := records[len(records)-1]
+	votes, _ := rig.Get(a, "activity", "votes").([]any)
+	if len(votes) > 0 && rig.Text(last, "voteId") != rig.Text(votes[len(votes)-1], "id") {
+		return nil
+	}
+	evaluations, _ := rig.Get(last, "policyEvaluations").([]any)
+	return evaluations
+}
+
+// compare holds evaluations against those of the case.
+func (w *world) compare(c *row, evaluations []any, where string) error {
+	if c.Expect.Reason == "ROOT_QUORUM" && len(evaluations) > 0 {
+		return fmt.Errorf("%s: %v, though the root quorum decided", where, evaluations)
+	}
+	got := map[string]string{}
+	for _, e := range evaluations {
+		got[rig.Text(e, "policyId")] = rig.Text(e, "outcome")
+	}
+	for _, name := range sorted(c.Expect.PolicyOutcomes) {
+		if want := c.Expect.PolicyOutcomes[name]; got[w.ids["policy "+name]] != want {
+			return fmt.Errorf("%s: policy %s has %q, want %q", where, name, got[w.ids["policy "+name]], want)
+		}
+	}
+	return nil
+}

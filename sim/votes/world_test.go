@@ -1,0 +1,587 @@
+package votes_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// clock stands still until it is told to go on. It starts ahead of the machine's, so that what is measured on it and waited
+// for on the machine's does not end too early.
+type clock struct {
+	mu      sync.Mutex
+	now     time.Time
+	waiting []waiter
+}
+
+type waiter struct {
+	at time.Time
+	c  chan time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Now().Add(30 * time.Minute).Truncate(time.Second)} }
+
+// Now is the time that was set.
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// After is heard from when d has passed here or on the machine's clock: retries and renewals go on while time stands.
+func (c *clock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := waiter{c.now.Add(d), make(chan time.Time, 1)}
+	c.waiting = append(c.waiting, w)
+	time.AfterFunc(d, func() { w.ring(c.Now()) })
+	return w.c
+}
+
+func (w *waiter) ring(now time.Time) {
+	select {
+	case w.c <- now:
+	default:
+	}
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool {
+		if w.at.After(c.now) {
+			return false
+		}
+		w.ring(c.now)
+		return true
+	})
+}
+
+// world plays a history to one organization and holds the answers against the model.
+type world struct {
+	r     *rig.Rig
+	clock *clock
+	epoch time.Time // the model's zero
+	m     *model
+	edges *edges
+
+	id     string
+	users  []string
+	keys   map[[2]int]laptop.KeyPair // user and the operation that made the key
+	keyIDs map[[2]int]string
+	bodies map[int][]byte
+	ids    map[int]string // activities by operation
+	result map[int]map[string]any
+	last   map[string]status // what each activity was when last seen
+	voting bool              // the answer is a vote's
+}
+
+func newWorld(r *rig.Rig, c *clock, o laptop.Organization, e *edges) *world {
+	w := &world{r: r, clock: c, epoch: c.Now(), m: newModel(), edges: e, id: o.OrganizationID, users: []string{o.RootUserID},
+		keys: map[[2]int]laptop.KeyPair{{0, -1}: o.RootAPIKey}, keyIDs: map[[2]int]string{}, bodies: map[int][]byte{}, ids: map[int]string{},
+		result: map[int]map[string]any{}, last: map[string]status{}}
+	return w
+}
+
+const nowhere = "00000000-0000-4000-8000-000000000000"
+
+func (w *world) user(u int) string {
+	if u < 0 || u >= len(w.users) {
+		return nowhere
+	}
+	return w.users[u]
+}
+
+func newKey(name string, pair laptop.KeyPair, life time.Duration) map[string]any {
+	k := map[string]any{"apiKeyName": name, "publicKey": pair.PublicKey, "curveType": "API_KEY_CURVE_P256"}
+	if life > 0 {
+		k["expirationSeconds"] = strconv.Itoa(int(life / time.Second))
+	}
+	return k
+}
+
+func (w *world) pair(u, no int) laptop.KeyPair {
+	if p, ok := w.keys[[2]int{u, no}]; ok {
+		return p
+	}
+	p, err := laptop.NewKey()
+	if err != nil {
+		panic(err)
+	}
+	w.keys[[2]int{u, no}] = p
+	return p
+}
+
+// parameters are those of the ask, and its type.
+func (w *world) parameters(in *ask) (typ string, p map[string]any) {
+	switch in.kind {
+	case createUsers:
+		var us []any
+		for u := 1; u < in.user; u++ {
+			us = append(us, map[string]any{"userName": fmt.Sprintf("user %d", u), "apiKeys": []any{newKey("first", w.pair(u, -1), 0)},
+				"authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}})
+		}
+		return "CREATE_USERS_V4", map[string]any{"users": us}
+	case createWallet:
+		return "CREATE_WALLET", map[string]any{"walletName": nameOf(in.name), "accounts": []any{map[string]any{"curve": "CURVE_ED25519",
+			"pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"}}}
+	case sign:
+		address := "11111111111111111111111111111111"
+		if in.ref != nothing {
+			address = rig.Text(w.result[in.ref], "createWalletResult", "addresses", "0")
+		}
+		return "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": address, "payload": "00ff", "encoding": "PAYLOAD_ENCODING_HEXADECIMAL",
+			"hashFunction": "HASH_FUNCTION_NOT_APPLICABLE"}
+	case updateQuorum:
+		ids := make([]string, len(in.users))
+		for i, u := range in.users {
+			ids[i] = w.user(u)
+		}
+		return "UPDATE_ROOT_QUORUM", map[string]any{"threshold": in.threshold, "userIds": ids}
+	case createPolicy:
+		p := map[string]any{"policyName": nameOf(in.name), "effect": map[bool]string{true: "EFFECT_DENY", false: "EFFECT_ALLOW"}[in.rule.deny], "notes": ""}
+		if c := in.rule.consensusText(w.user); c != "" {
+			p["consensus"] = c
+		}
+		if c := in.rule.conditionText(); c != "" {
+			p["condition"] = c
+		}
+		return "CREATE_POLICY_V3", p
+	case deletePolicy:
+		id := nowhere
+		if in.ref != nothing {
+			id = rig.Text(w.result[in.ref], "createPolicyResult", "policyId")
+		}
+		return "DELETE_POLICY", map[string]any{"policyId": id}
+	case deleteUser:
+		return "DELETE_USERS", map[string]any{"userIds": []string{w.user(in.user)}}
+	case renameUser:
+		return "UPDATE_USER_NAME", map[string]any{"userId": w.user(in.user), "userName": nameOf(in.name)}
+	case createKey:
+		return "CREATE_API_KEYS_V2", map[string]any{"userId": w.user(in.user), "apiKeys": []any{newKey(fmt.Sprint("key ", in.no), w.pair(in.user, in.no), in.life)}}
+	}
+	id := nowhere
+	if in.ref != nothing {
+		id = w.keyID(in.user, in.ref)
+	}
+	return "DELETE_API_KEYS", map[string]any{"userId": w.user(in.user), "apiKeyIds": []string{id}}
+}
+
+// keyID is the id of a key that was made. First keys are asked for.
+func (w *world) keyID(u, no int) string {
+	if no >= 0 {
+		return rig.Text(w.result[no], "createApiKeysResult", "apiKeyIds", "0")
+	}
+	if id := w.keyIDs[[2]int{u, no}]; id != "" {
+		return id
+	}
+	for asker := range w.m.people { // anybody who still can
+		for _, k := range w.m.people[asker].keys {
+			if !w.m.knows(asker, k.no) {
+				continue
+			}
+			_, m, err := w.query(asker, k.no, "get_api_keys", map[string]any{"userId": w.user(u)})
+			if err != nil {
+				return nowhere
+			}
+			for _, x := range items(m, "apiKeys") {
+				if rig.Text(x, "credential", "publicKey") == w.pair(u, -1).PublicKey {
+					w.keyIDs[[2]int{u, no}] = rig.Text(x, "apiKeyId")
+				}
+			}
+			return w.keyIDs[[2]int{u, no}]
+		}
+	}
+	return nowhere
+}
+
+func items(m any, keys ...string) []any {
+	l, _ := rig.Get(m, keys...).([]any)
+	return l
+}
+
+// bytes are the body of an operation, made once.
+func (w *world) bytes(b *body) (op string, raw []byte) {
+	var typ string
+	var p map[string]any
+	switch b.verb {
+	case submit:
+		if raw = w.bodies[b.no]; raw == nil {
+			typ, p = w.parameters(&b.ask)
+		}
+		op = strings.ToLower(kindNames[b.ask.kind])
+	default:
+		op = verbNames[b.verb] + "_activity"
+		target := w.bodies[b.target]
+		typ, p = strings.ToUpper(op), map[string]any{"fingerprint": fingerprint(target)}
+	}
+	if raw = w.bodies[b.no]; raw == nil {
+		var err error
+		raw, err = json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_" + typ, "timestampMs": strconv.FormatInt(w.epoch.Add(b.stamped).UnixMilli(), 10),
+			"organizationId": w.id, "parameters": p})
+		if err != nil {
+			panic(err)
+		}
+		w.bodies[b.no] = raw
+	}
+	return op, raw
+}
+
+func fingerprint(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// send answers the status and the decoded reply.
+func (w *world) send(door wire.Door, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		reply, err := w.r.Send(ctx, door, op, raw, pair)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s: %w", op, err)
+		}
+		if reply.Status == 503 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		d := json.NewDecoder(bytes.NewReader(reply.Body))
+		var m map[string]any
+		if err := d.Decode(&m); err != nil {
+			return 0, nil, fmt.Errorf("%s: %w", op, err)
+		}
+		return int(reply.Status), m, nil
+	}
+}
+
+func (w *world) query(u, key int, op string, request map[string]any) (int, map[string]any, error) {
+	request["organizationId"] = w.id
+	raw, err := json.Marshal(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	return w.send(wire.DoorQuery, op, raw, w.pair(u, key))
+}
+
+// step does one operation and holds the answer against the model.
+func (w *world) step(o *op) error {
+	switch o.verb {
+	case pass:
+		w.m.step(o)
+		return nil
+	case again:
+		if w.m.made[o.target] == nil {
+			return nil
+		}
+	case list:
+		return w.list(o)
+	case read:
+		want := w.m.step(o)
+		id := w.ids[o.target]
+		if want.a != nil && want.a.isVote && id == "" {
+			return nil // nobody was told its id
+		}
+		if id == "" {
+			id = nowhere
+		}
+		status, m, err := w.query(o.by, o.key, "get_activity", map[string]any{"activityId": id})
+		if err != nil {
+			return err
+		}
+		return w.compare(want, status, m, o.by)
+	}
+	// The body is made of what was there before.
+	b := w.m.body(o)
+	op, raw := w.bytes(b)
+	want := w.m.step(o)
+	status, m, err := w.send(wire.DoorSubmit, op, raw, w.pair(o.by, o.key))
+	if err != nil {
+		return err
+	}
+	if o.verb == submit && o.ask.kind == createUsers && status == 200 {
+		for _, id := range items(m, "activity", "result", "createUsersResult", "userIds") {
+			w.users = append(w.users, id.(string))
+		}
+	}
+	w.voting = want.code == 0 && (o.verb == approve || o.verb == reject)
+	defer func() { w.voting = false }()
+	return w.compare(want, status, m, o.by)
+}
+
+// A disagreement is of a class, so that a history is not shrunk to another one.
+type disagreement struct{ class, text string }
+
+func (d *disagreement) Error() string { return d.text }
+
+func disagree(class, format string, args ...any) error {
+	return &disagreement{class, fmt.Sprintf(format, args...)}
+}
+
+const prefix = "ACTIVITY_STATUS_"
+
+// compare holds one answer against the model's.
+func (w *world) compare(want answer, status int, m map[string]any, by int) error {
+	code := 0
+	if c, ok := m["code"].(float64); ok {
+		code = int(c)
+	}
+	if code != want.code && code != 0 && code == want.or {
+		want.code = want.or
+	}
+	if code != want.code || status != httpOf[want.code] {
+		return disagree("answer", "answered %d, code %d (%v); the model says %d, code %d", status, code, m["message"], httpOf[want.code], want.code)
+	}
+	if want.code != 0 {
+		return w.refusal(want, m)
+	}
+	got, _ := m["activity"].(map[string]any)
+	if want.own != nil && rig.Text(got, "fingerprint") == fingerprint(w.bodies[want.own.no]) {
+		want = w.m.shown(want.own, by)
+	}
+	if err := w.activity(want.a, got); err != nil {
+		return err
+	}
+	// Who has just removed himself or his last key is told nothing certain.
+	if a, r := got["canApprove"] == true, got["canReject"] == true; w.m.able().has(by) && (a != want.canApprove || r != want.reject) {
+		return disagree("flags", "%s: user %d canApprove %t canReject %t; the model says %t, %t", w.describe(want.a), by, a, r, want.canApprove, want.reject)
+	}
+	return nil
+}
+
+// refusal learns the id of an activity that was kept.
+func (w *world) refusal(want answer, m map[string]any) error {
+	var id string
+	for _, d := range items(m, "details") {
+		if rig.Text(d, "@type") == "type.googleapis.com/cloister.v1.RefusedActivity" {
+			id = rig.Text(d, "activityId")
+		}
+	}
+	if (id != "") != (want.a != nil) {
+		return disagree("kept", "refused, code %v, %v: activity kept is %t; the model says %t", m["code"], m["message"], id != "", want.a != nil)
+	}
+	if want.a == nil {
+		return nil
+	}
+	return w.see(want.a, id, failed)
+}
+
+// see notes what an activity is now and how it came to be that.
+func (w *world) see(a *activity, id string, s status) error {
+	if was := w.ids[a.no]; was != "" && was != id {
+		return disagree("ids", "%s: two ids", w.describe(a))
+	}
+	w.ids[a.no] = id
+	before := w.last[id]
+	w.last[id] = s
+	if before != s || w.voting {
+		w.edges.saw(before, s)
+	}
+	return nil
+}
+
+// activity holds one shown activity against the model's.
+func (w *world) activity(a *activity, got map[string]any) error {
+	s := status(slices.Index(statusNames[:], strings.TrimPrefix(rig.Text(got, "status"), prefix)))
+	if s != a.status {
+		return disagree("status", "%s: status %v; the model says %s (%v)", w.describe(a), got["status"], statusNames[a.status], got["failure"])
+	}
+	if rig.Text(got, "fingerprint") != fingerprint(w.bodies[a.no]) {
+		return disagree("another", "%s: another activity was shown: %v", w.describe(a), got["id"])
+	}
+	result, _ := got["result"].(map[string]any)
+	if (len(result) > 0) != (a.result && !a.isVote) {
+		return disagree("result", "%s: result %v; the model says there is one is %t", w.describe(a), got["result"], a.result && !a.isVote)
+	}
+	if len(result) > 0 {
+		if old := w.result[a.no]; old != nil && fmt.Sprint(old) != fmt.Sprint(result) {
+			return disagree("results", "%s: result %v, before %v", w.describe(a), result, old)
+		}
+		w.result[a.no] = result
+	}
+	if failure := rig.Get(got, "failure"); (failure != nil) != (a.status == failed) {
+		return disagree("failure", "%s: failure %v", w.describe(a), failure)
+	} else if c, ok := rig.Get(failure, "code").(float64); ok && int(c) != a.code {
+		return disagree("failure code", "%s: failure %v; the model says code %d", w.describe(a), failure, a.code)
+	}
+	var votes []string
+	for _, v := range items(got, "votes") {
+		votes = append(votes, fmt.Sprintf("user %d %s", slices.Index(w.users, rig.Text(v, "userId")), strings.TrimPrefix(rig.Text(v, "selection"), "VOTE_SELECTION_")))
+	}
+	var want []string
+	for _, v := range w.m.ballots(a) {
+		want = append(want, fmt.Sprintf("user %d %s", v.user, map[bool]string{true: "APPROVED", false: "REJECTED"}[v.approved]))
+	}
+	slices.Sort(votes)
+	slices.Sort(want)
+	if !slices.Equal(votes, want) {
+		return disagree("votes", "%s: votes %q; the model says %q", w.describe(a), votes, want)
+	}
+	return w.see(a, rig.Text(got, "id"), s)
+}
+
+func (w *world) describe(a *activity) string {
+	if a.isVote {
+		return fmt.Sprintf("vote %d", a.no)
+	}
+	return fmt.Sprintf("activity %d (%s)", a.no, a.ask.String())
+}
+
+// list holds list_activities against the model.
+func (w *world) list(o *op) error {
+	want := w.m.step(o)
+	request := map[string]any{"paginationOptions": map[string]any{"limit": "100"}}
+	if o.status != none {
+		request["filterByStatus"] = []string{prefix + statusNames[o.status]}
+	}
+	status, m, err := w.query(o.by, o.key, "list_activities", request)
+	if err != nil {
+		return err
+	}
+	if code, _ := m["code"].(float64); int(code) != want.code || status != httpOf[want.code] {
+		return disagree("list answer", "list_activities: %d %v; the model says code %d", status, m, want.code)
+	}
+	if want.code != 0 {
+		return nil
+	}
+	there := w.m.listed(o.status)
+	got := items(m, "activities")
+	for i, a := range there {
+		if i >= len(got) {
+			break
+		}
+		if err := w.activity(a, got[i].(map[string]any)); err != nil {
+			return fmt.Errorf("list_activities %s: %w", statusNames[o.status], err)
+		}
+	}
+	if len(got) != len(there) {
+		return disagree("list length", "list_activities %s: %d; the model says %d", statusNames[o.status], len(got), len(there))
+	}
+	return nil
+}
+
+// finish holds everything that is there against the model: each effect happened once, and no other did.
+func (w *world) finish() error {
+	by := w.m.able().list()
+	if len(by) == 0 {
+		return nil
+	}
+	u := by[0]
+	k := w.m.people[u].keys[slices.IndexFunc(w.m.people[u].keys, func(k key) bool { return w.m.active(&k) })].no
+	if err := w.list(&op{verb: list, by: u, key: k}); err != nil {
+		return err
+	}
+	var want []string
+	for _, x := range w.m.wallets {
+		want = append(want, nameOf(x.name))
+	}
+	if err := w.same(u, k, "list_wallets", "wallets", "walletName", want); err != nil {
+		return err
+	}
+	want = nil
+	for _, p := range w.m.policies {
+		want = append(want, nameOf(p.name))
+	}
+	if err := w.same(u, k, "list_policies", "policies", "policyName", want); err != nil {
+		return err
+	}
+	want = nil
+	var keys int
+	for i := range w.m.people {
+		if p := w.m.user(i); p != nil {
+			want = append(want, p.name)
+			keys += len(p.keys)
+		}
+	}
+	status, m, err := w.query(u, k, "list_users", map[string]any{})
+	if err != nil || status != 200 {
+		return fmt.Errorf("list_users: %d %v %w", status, m, err)
+	}
+	for _, x := range items(m, "users") {
+		keys -= len(items(x, "apiKeys"))
+	}
+	if keys != 0 {
+		return disagree("keys", "list_users: the model has %d keys more", keys)
+	}
+	if err := w.names("list_users", m, "users", "userName", want); err != nil {
+		return err
+	}
+	status, m, err = w.query(u, k, "get_organization_configs", map[string]any{})
+	if err != nil || status != 200 {
+		return fmt.Errorf("get_organization_configs: %d %v %w", status, m, err)
+	}
+	var root set
+	for _, id := range items(m, "configs", "quorum", "userIds") {
+		root = root.with(slices.Index(w.users, id.(string)))
+	}
+	if n := rig.Text(m, "configs", "quorum", "threshold"); root != w.m.root || n != fmt.Sprint(w.m.threshold) {
+		return disagree("quorum", "root quorum %s of %v; the model says %d of %v", n, root.list(), w.m.threshold, w.m.root.list())
+	}
+	return nil
+}
+
+func (w *world) same(u, k int, op, list, field string, want []string) error {
+	status, m, err := w.query(u, k, op, map[string]any{})
+	if err != nil || status != 200 {
+		return fmt.Errorf("%s: %d %v %w", op, status, m, err)
+	}
+	return w.names(op, m, list, field, want)
+}
+
+func (w *world) names(op string, m map[string]any, list, field string, want []string) error {
+	var got []string
+	for _, x := range items(m, list) {
+		got = append(got, rig.Text(x, field))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		return disagree("names "+op, "%s: %q; the model says %q", op, got, want)
+	}
+	return nil
+}
+
+// edges counts how activities came from one status to the next, as the enclave told it.
+type edges struct {
+	mu   sync.Mutex
+	seen [statuses][statuses]int
+}
+
+func (e *edges) saw(from, to status) {
+	e.mu.Lock()
+	e.seen[from][to]++
+	e.mu.Unlock()
+}
+
+// allowed are the edges of the lifecycle, as far as clients can see them.
+var allowed = [statuses][statuses]bool{
+	none:            {consensusNeeded: true, completed: true, failed: true},
+	consensusNeeded: {consensusNeeded: true, completed: true, failed: true, rejected: true},
+}
+
+func (e *edges) check(t *testing.T) {
+	t.Helper()
+	for from := range e.seen {
+		for to, n := range e.seen[from] {
+			if (n > 0) != allowed[from][to] {
+				t.Errorf("%s -> %s: seen %d times, allowed is %t", statusNames[from], statusNames[to], n, allowed[from][to])
+			}
+			if n > 0 {
+				t.Logf("counted: %s -> %s %d times", statusNames[from], statusNames[to], n)
+			}
+		}
+	}
+}
