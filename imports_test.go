@@ -31,6 +31,9 @@ var table = []row{
 	// What both processes run under.
 	{"shared/collector", "", "", ""},
 
+	// What both count requests with.
+	{"shared/pace", "", "", ""},
+
 	// The enclave, bottom to top: a package imports only what stands above it here.
 	{"enclave/internal/insecure", "", "", ""},
 	{"enclave/internal/fault", "", "", ""},
@@ -38,6 +41,8 @@ var table = []row{
 	{"enclave/internal/erase", "", "", ""},
 	{"enclave/internal/seal", "enclave/internal/fault enclave/internal/insecure enclave/internal/erase", "", ""},
 	{"enclave/internal/policy", "enclave/internal/fault", "", ""},
+	{"enclave/internal/policy/secondopinion", "", "", "enclave/internal/policy enclave/internal/fault"}, // for tests only
+	{"enclave/internal/webauthn", "enclave/internal/fault enclave/internal/strictjson", "cbor", "sim/authenticator"},
 	{"enclave/internal/org", "enclave/internal/fault", "cbor", ""},
 	{"enclave/internal/chain", "enclave/internal/fault", "secp256k1", "enclave/internal/chain/..."},
 	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/fault", "x/crypto", ""},
@@ -45,17 +50,17 @@ var table = []row{
 	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/fault", "base58", ""},
 	{"enclave/internal/keys", "enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase",
 		"secp256k1 bip39 x/crypto", "base58"},
-	{"enclave/internal/stamp", "enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", ""},
+	{"enclave/internal/stamp", "enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
 	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/chain/... " +
-		"enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest secp256k1"},
+		"enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest sim/authenticator secp256k1"},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
 	{"enclave/internal/nsm", "", "cbor", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire", "", "sim/nsm"},
+	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm"},
 
 	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault shared/collector", "vsock", ""},
 
@@ -67,22 +72,28 @@ var table = []row{
 	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
-	{"host/api", "host/link shared/wire", "mux prometheus", "host/store/..."},
-	{"host", "host/... shared/wire shared/collector", "", "prometheus"},
+	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
 	// Load tests are clients.
 	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
+	{"scripts/load/suborgs", "", "", ""},
+	{"scripts/load/touched", "", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "", "attestation nitrite"},
 	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm", "x/crypto", ""},
-	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", ""},
+	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
 	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
 	{"sim/leak", "", "", "host/... shared/wire sim/laptop sim/rig bip39 secp256k1 base58"},
-	{"sim", "enclave/core host/... attestation shared/wire shared/collector sim/...", "", "porcupine pgx"},
+	{"sim/authenticator", "", "cbor", "enclave/internal/..."},
+	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator"},
+	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
+	{"sim/policies", "", "", "host/api shared/wire sim/authenticator sim/laptop sim/rig"},
+	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.

@@ -37,6 +37,7 @@ analysed() {
 	fi
 	"$tools/staticcheck" ./...
 	(cd scripts/interop/gosdk && "$tools/staticcheck" ./...)
+	(cd scripts/interop/webauthn && "$tools/staticcheck" ./...)
 }
 
 # The vulnerability database is a snapshot, so that the same commit gives the same answer.

@@ -2,7 +2,10 @@
 # The official SDKs, unmodified, against the simulator: everything is made, signed and judged, then every process is killed
 # with -9, the simulator starts again on the same data, and all must still be there and sign.
 #
-#   scripts/interop/run.sh [sqlite] [postgres]      both when none is named
+#   scripts/interop/run.sh [passkeys] [sqlite] [postgres]      all when none is named
+#
+# passkeys needs no simulator: what the enclave says of registrations and assertions, good and altered, is held against what
+# two other implementations say.
 #
 # Needs bin/ as `make build` leaves it. Node and PostgreSQL are used when they are there, and reported when they are not.
 set -euo pipefail
@@ -128,6 +131,26 @@ else
 	(cd "$here/gosdk" && GOFLAGS='' "$GO" build -o "$work/gosdk" .)
 fi
 
+have_webauthn=no
+if ! (cd "$here/webauthn" && GOFLAGS='' "$GO" list -deps .) >"$work/mod.log" 2>&1; then
+	left_out "go-webauthn" "a Go module proxy must serve the modules of scripts/interop/webauthn/go.mod"
+else
+	have_webauthn=yes
+	(cd "$here/webauthn" && GOFLAGS='' "$GO" build -o "$work/webauthn" .)
+fi
+
+# passkeys: a test of the enclave's room writes its cases with its verdicts, then the others judge them.
+passkeys() {
+	export CLOISTER_WEBAUTHN_CASES=$work/passkeys.json
+	"$GO" test -count=1 -run '^TestCases$' ./enclave/internal/webauthn -args -corpus "$CLOISTER_WEBAUTHN_CASES"
+	if [ "$have_webauthn" = yes ]; then
+		"$work/webauthn" "$CLOISTER_WEBAUTHN_CASES"
+	fi
+	if [ "$have_node" = yes ]; then
+		node --test --test-reporter=spec "$work/node/webauthn.mjs"
+	fi
+}
+
 # sdks PHASE: made (everything is made) or kept (everything is still there).
 sdks() {
 	export CLOISTER_CREDENTIALS=$data/credentials.json CLOISTER_STATE=$data.state CLOISTER_VERIFY=$bin/cloister-verify
@@ -172,12 +195,13 @@ on_sqlite() {
 	whole sqlite ''
 }
 
-[ $# -gt 0 ] || set -- sqlite postgres
+[ $# -gt 0 ] || set -- passkeys sqlite postgres
 for name in "$@"; do
 	case $name in
+	passkeys) stage "passkeys" passkeys ;;
 	sqlite) stage "SDKs on SQLite" on_sqlite ;;
 	postgres) stage "SDKs on PostgreSQL" on_postgres ;;
-	*) echo "unknown store: $name" >&2 && exit 2 ;;
+	*) echo "unknown stage: $name" >&2 && exit 2 ;;
 	esac
 done
 finish

@@ -49,6 +49,9 @@ func (p *place) makeAll() (memory, error) {
 	if err := root.refusals(m.Accounts[0]); err != nil {
 		return m, err
 	}
+	if err := p.checkVotes(root); err != nil {
+		return m, fmt.Errorf("votes: %w", err)
+	}
 	fmt.Printf("Go SDK: %d API key schemes, %d accounts, %d signatures judged\n", len(clients), len(m.Accounts), judged)
 	return m, nil
 }
