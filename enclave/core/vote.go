@@ -19,6 +19,10 @@ var errMoved = errors.New("the activity has moved")
 // many as he can have that are no sessions, about.
 const maxFactors = 30
 
+// maxVote bounds the body of a vote, which is kept in every later entry of the
+// activity: nothing in it needs more.
+const maxVote = 2 << 10
+
 // voteTries bounds how often a vote looks again.
 const voteTries = 8
 
@@ -26,6 +30,9 @@ const voteTries = 8
 // its newest entry, which the host has: it is read between two turns, and the
 // second finds out whether the activity is still where the first saw it.
 func (r *request) vote(ctx context.Context) (a answer, old *found, err error) {
+	if len(r.signer.body) > maxVote {
+		r.shape = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
+	}
 	for range voteTries {
 		var p *org.Pending
 		var view *ledger.View
@@ -157,7 +164,7 @@ func (s *step) cast() (answer, error) {
 	if s.p.Status == org.StatusAuthenticatorsNeeded && s.who.user.ID != s.p.Initiator && !s.r.version.Kind.Rejects() {
 		return answer{}, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
 	}
-	if mine != nil && len(mine.Credentials) >= maxFactors {
+	if mine != nil && !s.r.version.Kind.Rejects() && s.p.Live(mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
 		return answer{}, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
 	}
 	if err := s.record(mine); err != nil {
@@ -191,6 +198,9 @@ func (s *step) same(mine *org.PendingVote) (answer, error) {
 		}
 		if !can {
 			s.records = s.tx
+			if i := slices.IndexFunc(s.e.Votes, func(v org.Vote) bool { return v.User == mine.User }); i >= 0 {
+				s.ballot = s.e.Votes[i].ID
+			}
 			if err := s.rejected(); err != nil {
 				return answer{}, err
 			}
@@ -288,7 +298,7 @@ func (s *step) own() (*org.Entry, error) {
 	v, err := r.ballot(s.tx, s.who, nil)
 	return &org.Entry{
 		Activity: r.id, Type: r.version.Type, Status: org.StatusCompleted, Body: r.signer.body, Fingerprint: r.print, StampedMs: r.sub.TimestampMs,
-		CreatedMs: s.tx.NowMs, TimeMs: s.tx.NowMs, Votes: []org.Vote{v}, Outcome: policy.Allow.String(),
+		CreatedMs: s.tx.NowMs, TimeMs: s.tx.NowMs, Initiator: s.who.user.ID, Votes: []org.Vote{v}, Outcome: policy.Allow.String(),
 	}, err
 }
 

@@ -46,6 +46,8 @@ func TestRules(t *testing.T) {
 			[]string{open, "", open, "", open, open, done}},
 		{"lapsed twice", 2, []int{0, 1}, []op{wallet(0), wait(day), yes(1, 2), wait(day), yes(0, 2), yes(1, 2)}, []string{open, "", open, "", open, done}},
 		{"rejections stay", 2, []int{0, 1, 2}, []op{wallet(0), no(1, 2), wait(3 * day), no(2, 2)}, []string{open, open, "", ended}},
+		{"a second no looks again", 2, []int{0, 1, 2}, []op{wallet(2), no(0, 2), asks(1, ask{kind: updateQuorum, threshold: 1, users: []int{0}}), yes(2, 4), no(0, 2)},
+			[]string{open, open, open, done, ended}},
 		{"two by policy", 1, []int{0}, []op{lets(two), wallet(1), yes(2, 3)}, []string{done, open, done}},
 		{"a removed user's vote", 1, []int{0}, []op{lets(rule{count: 3, whom: -1}), wallet(1), yes(2, 3), asks(0, ask{kind: deleteUser, user: 2}), yes(3, 3), yes(2, 3), yes(4, 3)},
 			[]string{done, open, open, done, open, "code 16", done}},

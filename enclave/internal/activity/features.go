@@ -16,7 +16,8 @@ import (
 var features = []*Kind{
 	kind("SET_ORGANIZATION_FEATURE", "", "", setOrganizationFeature).rootQuorum(),
 	kind("REMOVE_ORGANIZATION_FEATURE", "", "", removeOrganizationFeature).rootQuorum(),
-	kind("UPDATE_ALLOWED_ORIGINS", "CONFIG", "UPDATE", updateAllowedOrigins),
+	// It sets what the feature WEBAUTHN_ORIGINS does, which no policy can grant.
+	kind("UPDATE_ALLOWED_ORIGINS", "CONFIG", "UPDATE", updateAllowedOrigins).rootQuorum(),
 }
 
 // FeatureName is the interface's name of a feature.

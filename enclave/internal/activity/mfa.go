@@ -272,7 +272,7 @@ func updateMFAPolicy(tx *Tx, in *UpdateMFAPolicy) (*MFAPolicyID, error) {
 		p.Name = name
 	}
 	if in.Condition != nil {
-		p.Condition = *in.Condition
+		p.Condition, p.Compiled = *in.Condition, nil
 	}
 	if len(in.RequiredAuthenticationMethods) > 0 {
 		if p.Required, err = stepsOf(tx, u, in.RequiredAuthenticationMethods); err != nil {

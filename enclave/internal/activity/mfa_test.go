@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -189,4 +190,35 @@ func TestMFAKeepsTheLastFactor(t *testing.T) {
 	bobs := w.record(bob).APIKeys[0].ID.String()
 	w.run("CREATE_MFA_POLICY", mfaPolicy(bob, "his", 1, step("API_KEY="+bobs)))
 	w.run("DELETE_API_KEYS", object{"userId": bob, "apiKeyIds": []any{bobs}})
+}
+
+// One credential passes one step.
+func TestMFASatisfied(t *testing.T) {
+	key := func(id byte) org.VoteCredential {
+		return org.VoteCredential{ID: org.ID{id}, Type: "CREDENTIAL_TYPE_API_KEY_P256"}
+	}
+	passkey := org.VoteCredential{ID: org.ID{9}, Type: "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"}
+	any := func(fs ...org.Factor) org.MFAMethod { return org.MFAMethod{Any: fs} }
+	apiKey, aPasskey := org.Factor{Type: "AUTHENTICATION_TYPE_API_KEY"}, org.Factor{Type: "AUTHENTICATION_TYPE_PASSKEY"}
+	one := org.Factor{Type: "AUTHENTICATION_TYPE_API_KEY", ID: &org.ID{1}}
+	for _, c := range []struct {
+		steps []org.MFAMethod
+		with  []org.VoteCredential
+		want  bool
+	}{
+		{[]org.MFAMethod{any(apiKey)}, []org.VoteCredential{key(1)}, true},
+		{[]org.MFAMethod{any(aPasskey)}, []org.VoteCredential{key(1)}, false},
+		{[]org.MFAMethod{any(apiKey)}, nil, false},
+		{[]org.MFAMethod{any(apiKey), any(apiKey)}, []org.VoteCredential{key(1)}, false},
+		{[]org.MFAMethod{any(apiKey), any(apiKey)}, []org.VoteCredential{key(1), key(2)}, true},
+		{[]org.MFAMethod{any(apiKey, aPasskey), any(apiKey)}, []org.VoteCredential{key(1), passkey}, true},
+		{[]org.MFAMethod{any(apiKey), any(one)}, []org.VoteCredential{key(1), key(2)}, true}, // the first gives way
+		{[]org.MFAMethod{any(apiKey), any(one)}, []org.VoteCredential{key(2), key(3)}, false},
+		{[]org.MFAMethod{any(one), any(one)}, []org.VoteCredential{key(1), key(2)}, false},
+		{[]org.MFAMethod{any(one)}, []org.VoteCredential{{ID: org.ID{1}, Type: "CREDENTIAL_TYPE_LOGIN"}}, false}, // a session is none
+	} {
+		if got := activity.Satisfied(&org.MFAPolicy{Required: c.steps}, c.with); got != c.want {
+			t.Errorf("%+v with %+v: %v", c.steps, c.with, got)
+		}
+	}
 }

@@ -442,7 +442,7 @@ func TestUpdateOrganizationName(t *testing.T) {
 
 // Only the root quorum decides about these.
 func TestRootQuorumKinds(t *testing.T) {
-	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION DELETE_ORGANIZATION")
+	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION DELETE_ORGANIZATION UPDATE_ALLOWED_ORIGINS")
 	for typ, v := range activity.Live() {
 		if v.Kind.RootQuorum != slices.Contains(want, v.Kind.Name) {
 			t.Errorf("%s: %v", typ, v.Kind.RootQuorum)

@@ -255,8 +255,9 @@ func linted(tx *Tx, o *org.Organization, others []*policy.Policy, ps ...*policy.
 		return nil, err
 	}
 	var ws []PolicyWarning
+	steps := VotableSteps // of all of them: hints must not hold the organization up
 	for _, p := range ps {
-		for _, w := range policy.LintIn(p, policy.Surroundings{Others: others, RootUsers: state.RootUsers, Threshold: state.Threshold, Users: users}) {
+		for _, w := range policy.LintIn(p, policy.Surroundings{Others: others, RootUsers: state.RootUsers, Threshold: state.Threshold, Users: users, Steps: &steps}) {
 			ws = append(ws, PolicyWarning{p.Name, w.Code, w.Message, int32(w.Position)})
 		}
 		others = append(others, p)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -193,7 +194,7 @@ func Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *
 		}
 	} else if p = (&org.Pending{}); len(e.Votes) > 0 {
 		// The flags do not look at the status: as if it waited with the votes it has.
-		p.Initiator, p.OpenedMs = e.Votes[0].User, tx.NowMs
+		p.Initiator, p.OpenedMs = e.Initiator, tx.NowMs
 		for i := range e.Votes {
 			p.Votes = append(p.Votes, org.PendingVote{User: e.Votes[i].User, Rejected: e.Votes[i].Rejected, CreatedMs: tx.NowMs})
 		}
@@ -216,6 +217,9 @@ func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user
 		return false, nil
 	}
 	q, err := QuestionOf(tx, e, p.Initiator)
+	if fault.Of(err) != nil {
+		return false, nil // a body of old that today's rules refuse: nobody but the root quorum ends it
+	}
 	if err != nil {
 		return false, err
 	}
@@ -299,8 +303,11 @@ func Evaluated(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluatio
 func EnforcedMFA(u *org.User, r *policy.Request) *org.MFAPolicy {
 	for i := range u.MFAPolicies {
 		m := &u.MFAPolicies[i]
-		p, err := policy.Compile(policy.ClauseCondition, m.Condition)
-		if err != nil || p == nil {
+		if m.Compiled == nil {
+			m.Compiled, _ = policy.Compile(policy.ClauseCondition, m.Condition)
+		}
+		p, _ := m.Compiled.(*policy.Program)
+		if p == nil {
 			return m
 		}
 		if yes, err := p.Holds(r); err != nil || yes {
@@ -311,14 +318,31 @@ func EnforcedMFA(u *org.User, r *policy.Request) *org.MFAPolicy {
 }
 
 // Satisfied tells whether credentials that a user has approved with are enough
-// for an MFA policy: one for each of its steps.
+// for an MFA policy: one for each of its steps, and no credential for two.
 func Satisfied(m *org.MFAPolicy, cs []org.VoteCredential) bool {
+	taken := make([]int, len(cs)) // by which step, from 1
 	for i := range m.Required {
-		if !slices.ContainsFunc(m.Required[i].Any, func(f org.Factor) bool { return met(&f, cs) }) {
+		if !place(m, cs, taken, i, make([]bool, len(cs))) {
 			return false
 		}
 	}
 	return true
+}
+
+// place finds a credential for a step, moving those of other steps if need be.
+func place(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, step int, tried []bool) bool {
+	for c := range cs {
+		passes := slices.ContainsFunc(m.Required[step].Any, func(f org.Factor) bool { return met(&f, cs[c:c+1]) })
+		if !passes || tried[c] {
+			continue
+		}
+		tried[c] = true
+		if taken[c] == 0 || place(m, cs, taken, taken[c]-1, tried) {
+			taken[c] = step + 1
+			return true
+		}
+	}
+	return false
 }
 
 // SatisfiedBy lists the factors among a policy's steps that credentials proved.

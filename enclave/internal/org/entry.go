@@ -73,6 +73,8 @@ type Entry struct {
 	Boot  uint64 `cbor:"21,keyasint"` // number of the boot that decided
 	// Evaluations are what the policies made of each vote, all steps' so far.
 	Evaluations []Evaluation `cbor:"22,keyasint,omitempty"`
+	// Initiator is the user who submitted.
+	Initiator ID `cbor:"23,keyasint"`
 
 	Seq uint64 `cbor:"-"` // where it stands, when it was read from the ledger
 	// Index is what the host is told beside the entry, once: see IndexChange.

@@ -28,7 +28,7 @@ func sampleEntry() *org.Entry {
 		Failure: []byte("{}"), Refused: 403,
 		Writes:  []org.Write{{Key: []byte("A"), Value: []byte{1}}, {Key: []byte("B")}, {Key: []byte("C"), Value: []byte{}}},
 		Sends:   []org.Send{{Kind: 1, DueMs: 2, Content: []byte("c")}},
-		FloorMs: 1699996379999, Other: id(9), OtherSeq: 7, Prior: 8, Boot: 5,
+		FloorMs: 1699996379999, Other: id(9), OtherSeq: 7, Prior: 8, Boot: 5, Initiator: id(12),
 		Evaluations: []org.Evaluation{{ID: id(10), Vote: id(4), TimeMs: 3, Outcome: "OUTCOME_DENY_IMPLICIT", Policies: []org.PolicyOutcome{{Policy: id(11),
 			Outcome: "OUTCOME_DENY_IMPLICIT", Clause: "condition", Position: 4, Values: []string{"a", "1"}}}}},
 	}
@@ -48,8 +48,8 @@ func TestEntryEncodingIsFixed(t *testing.T) {
 		e    *org.Entry
 		want string
 	}{
-		"full":  {sampleEntry(), "3ff9e1dba66a95f6f78876763049feb2187b999915d8eb8cd7b1ea9e7b1cbf0f"},
-		"empty": {&org.Entry{}, "bd59270c6e7fc3e9c1d82e1a7fdb8e8775ddb51c764226c869cf3cb77200493e"},
+		"full":  {sampleEntry(), "aebd9068a6df67fd11f064bcac5ebf037f22e110ff9485ffa7bc8ae753761ca4"},
+		"empty": {&org.Entry{}, "2791cab5b3e652881cfba9382b21e4b7e34e71fef7f4bda6ea9467db9dc184e2"},
 	} {
 		b := encode(t, c.e)
 		if h := sha256.Sum256(b); hex.EncodeToString(h[:]) != c.want {

@@ -58,6 +58,8 @@ type MFAPolicy struct {
 	Notes     string      `cbor:"6,keyasint,omitempty"`
 	CreatedMs uint64      `cbor:"7,keyasint"`
 	UpdatedMs uint64      `cbor:"8,keyasint"`
+
+	Compiled any `cbor:"-"` // as in Policy
 }
 
 // MFAMethod is one step: any of its factors.

@@ -409,7 +409,7 @@ func (m *machine) index(n *node) (Value, bool) {
 			return m.fail(n, failedIndex, "")
 		}
 		_, size := utf8.DecodeRuneInString(of.s[from:])
-		of.s = of.s[from : from+size]
+		of.s, of.literal = of.s[from:from+size], false
 		return of, true
 	}
 	return m.fail(n, failedType, "")
@@ -447,7 +447,7 @@ func (m *machine) slice(n *node) (Value, bool) {
 	if !okFrom || !okTo {
 		return m.fail(n, failedIndex, "")
 	}
-	of.s = of.s[a:b]
+	of.s, of.literal = of.s[a:b], false
 	return of, true
 }
 

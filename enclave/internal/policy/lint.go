@@ -19,6 +19,9 @@ type Surroundings struct {
 	RootUsers [][16]byte
 	Threshold uint32
 	Users     []User
+	// Steps, if not nil, bounds the work on all policies that share it; what is spent
+	// is taken off. Without any left the users are not looked at.
+	Steps *int
 }
 
 // Lint looks for what is allowed and likely wrong. Conditions of the policies
@@ -506,6 +509,11 @@ func (l *linter) voters() {
 	}
 	m := machine{voters: true}
 	left := maxReachSteps
+	if s.Steps != nil {
+		most := max(min(left, *s.Steps), 0)
+		left = most
+		defer func() { *s.Steps -= most - max(left, 0) }()
+	}
 	holds := func(voters []voter) bool {
 		if len(voters) == 0 || left <= 0 {
 			return left <= 0 // unknown: say nothing

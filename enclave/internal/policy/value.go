@@ -35,6 +35,7 @@ type Value struct {
 	// dynamic values take their type from data, not from the schema: numbers equal
 	// canonical decimal strings.
 	dynamic bool
+	literal bool // a text that stands in the policy itself
 	yes     bool
 	small   int64    // the number, the time
 	n       *big.Int // the number, if small cannot hold it
@@ -178,9 +179,9 @@ func (v *Value) equal(w *Value) (yes, ok bool) {
 		return v.compare(w) == 0, true
 	case v.typ == TypeBool && w.typ == TypeBool:
 		return v.yes == w.yes, true
-	case v.typ == TypeInt && v.dynamic && w.typ == TypeString && !w.dynamic:
+	case v.typ == TypeInt && v.dynamic && w.typ == TypeString && w.literal:
 		return v.reads(w.s), decimal(w.s)
-	case w.typ == TypeInt && w.dynamic && v.typ == TypeString && !v.dynamic:
+	case w.typ == TypeInt && w.dynamic && v.typ == TypeString && v.literal:
 		return w.reads(v.s), decimal(v.s)
 	}
 	return false, false

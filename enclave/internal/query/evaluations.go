@@ -106,6 +106,9 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.Credential.Profile != (org.ID{}) {
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: evaluate_policies by a session with a profile")
+	}
 	d := policy.Decision{Outcome: policy.RequiresAuthenticators}
 	if lacks == nil {
 		if d, err = policy.Decide(activity.PolicyState(v.Tx, o), q); err != nil {
