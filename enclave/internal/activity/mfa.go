@@ -326,18 +326,7 @@ func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `{"any":[`...)
-		for j, f := range m.Any {
-			if j > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendText(dst, `{"type":`, f.Type)
-			if f.ID != nil {
-				dst = appendID(dst, `,"id":`, *f.ID)
-			}
-			dst = append(dst, '}')
-		}
-		dst = append(dst, `]}`...)
+		dst = AppendMFAMethod(dst, m)
 	}
 	dst = strconv.AppendUint(append(dst, `],"order":`...), uint64(p.Order), 10)
 	if p.Notes != "" {
