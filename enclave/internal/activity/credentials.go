@@ -139,17 +139,29 @@ func createAPIKeys(tx *Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
 	return &APIKeyIDs{ids}, tx.PutUser(&u)
 }
 
+// isKey tells whether a text is a public key of the organization, on any curve: one
+// text may be a key on two, and what is said of keys by their text means one.
+func isKey(tx *Tx, public string) (bool, error) {
+	for _, curve := range []APIKeyCurve{curveP256, "API_KEY_CURVE_SECP256K1", "API_KEY_CURVE_ED25519"} {
+		c, err := tx.Credential(string(curve), public)
+		if c != nil || err != nil {
+			return c != nil, err
+		}
+	}
+	return false, nil
+}
+
 // addAPIKeys gives u, which the caller stores, more API keys.
 func addAPIKeys(tx *Tx, u *org.User, path string, ps []APIKeyParams) ([]string, error) {
 	ids := make([]string, len(ps))
 	for i := range ps {
 		p := &ps[i]
 		public := strings.ToLower(p.PublicKey)
-		held, err := tx.Credential(string(p.CurveType), public)
+		held, err := isKey(tx, public)
 		if err != nil {
 			return nil, err
 		}
-		if held != nil {
+		if held {
 			return nil, fault.Field(fmt.Sprintf("%sapiKeys.%d.publicKey", path, i), "api key public key must be unique in the organization")
 		}
 		id, err := org.NewID(tx.Rand)
@@ -222,17 +234,10 @@ func evictable(ks []org.APIKey, nowMs uint64) int {
 func forget(tx *Tx, k *org.APIKey) error {
 	tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey)
 	list, err := tx.Allowlist(k.PublicKey)
-	if err != nil || list == nil {
-		return err
+	if list != nil {
+		tx.DeleteAllowlist(k.PublicKey)
 	}
-	for curve := range apiKeyCurves { // the order does not matter
-		held, err := tx.Credential(string(curve), k.PublicKey)
-		if err != nil || held != nil {
-			return err
-		}
-	}
-	tx.DeleteAllowlist(k.PublicKey)
-	return nil
+	return err
 }
 
 // DeleteAPIKeys takes API keys away from a user.
@@ -275,14 +280,13 @@ func keepQuorum(tx *Tx, before, after *org.User) error {
 	if err != nil {
 		return err
 	}
-	sub := !o.Parent.Zero()
 	if !o.Root(after.ID) {
 		return nil
 	}
 	if err := keepFactors(before, after); err != nil {
 		return err
 	}
-	if means(after, sub, tx.NowMs) >= means(before, sub, tx.NowMs) {
+	if means(after, o, tx.NowMs) >= means(before, o, tx.NowMs) {
 		return nil
 	}
 	var able uint32
@@ -293,7 +297,7 @@ func keepQuorum(tx *Tx, before, after *org.User) error {
 				return err
 			}
 		}
-		if u != nil && means(u, sub, tx.NowMs) == meansForGood {
+		if u != nil && means(u, o, tx.NowMs) == meansForGood {
 			able++
 		}
 	}
@@ -310,11 +314,20 @@ const (
 	meansForGood
 )
 
-// means is how u can log in. In a sub-organization an address to which a
-// passcode can be sent is enough, verified or not.
-func means(u *org.User, sub bool, nowMs uint64) int {
+// reachable tells whether a passcode or a link can be sent to u for a log-in that
+// the organization has switched on.
+func reachable(u *org.User, o *org.Organization) bool {
+	on := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { _, ok := o.Features["FEATURE_NAME_"+n]; return ok })
+	}
+	return u.Email != "" && on("EMAIL_AUTH", "OTP_EMAIL_AUTH", "EMAIL_RECOVERY", "ROOT_USER_EMAIL_RECOVERY") || u.Phone != "" && on("SMS_AUTH")
+}
+
+// means is how u can log in to organization o. An address counts where it can be
+// used for that.
+func means(u *org.User, o *org.Organization, nowMs uint64) int {
 	best := meansNone
-	if len(u.Authenticators)+len(u.OauthProviders) > 0 || sub && (u.Email != "" || u.Phone != "") {
+	if len(u.Authenticators)+len(u.OauthProviders) > 0 || reachable(u, o) {
 		best = meansForGood
 	}
 	for i := range u.APIKeys {

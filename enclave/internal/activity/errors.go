@@ -176,6 +176,7 @@ var wordings = map[string][2]string{
 	"expirationSeconds": {"", "invalid api key expiration"},
 	"userEmail":         {"", "invalid email address"},
 	"receiverUserEmail": {"", "invalid email address"},
+	"rootEmail":         {"", "invalid email address"},
 	"walletName":        {"missing wallet params", ""},
 }
 

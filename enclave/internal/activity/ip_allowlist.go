@@ -137,13 +137,11 @@ func setAllowlist(tx *Tx, in *SetAllowlist) (*Nothing, error) {
 
 // knownKey refuses a public key that is no API key of the organization.
 func knownKey(tx *Tx, public string) error {
-	for _, curve := range []APIKeyCurve{curveP256, "API_KEY_CURVE_SECP256K1", "API_KEY_CURVE_ED25519"} {
-		c, err := tx.Credential(string(curve), public)
-		if c != nil || err != nil {
-			return err
-		}
+	known, err := isKey(tx, public)
+	if err == nil && !known {
+		err = notFound("api key", public)
 	}
-	return notFound("api key", public)
+	return err
 }
 
 // RemoveAllowlist removes the list of one API key, or of the organization.

@@ -18,7 +18,7 @@ var organizations = []*Kind{
 		was(7, carryOrganizationV7)).results(1, 3, 4, 5, 6, 7, 8),
 	kind("DELETE_SUB_ORGANIZATION", "ORGANIZATION", "DELETE", deleteSubOrganization),
 	kind("CREATE_ORGANIZATION", "", "", createOrganization, was(1, carryTopV1)).rootQuorum(),
-	kind("DELETE_ORGANIZATION", "ORGANIZATION", "DELETE", deleteOrganization).rootQuorum(),
+	kind("DELETE_ORGANIZATION", "ORGANIZATION", "DELETE", deleteOrganization),
 	kind("UPDATE_ORGANIZATION_NAME", "", "", updateOrganizationName).rootQuorum(),
 }
 
@@ -228,7 +228,7 @@ func (in *CreateSubOrganization) check() error {
 		return fault.Field("rootQuorumThreshold", "quorum threshold must be non-zero integer")
 	case int(in.RootQuorumThreshold) > len(in.RootUsers):
 		return fault.Field("rootQuorumThreshold", "threshold exceeds quorum size")
-	case in.VerificationToken != nil:
+	case in.VerificationToken != nil && *in.VerificationToken != "":
 		return unimplemented(op, "verificationToken")
 	case in.ClientSignature != nil:
 		return unimplemented(op, "clientSignature")
@@ -561,6 +561,9 @@ func createOrganization(tx *Tx, in *CreateOrganization) (*OrganizationID, error)
 	}
 	if in.RootUserID != nil {
 		id, _ = org.ParseID(*in.RootUserID) // a UUID by its rule; the first user of all has no other's id
+		if id.Zero() {
+			return nil, fault.Field("rootUserId", "must not be all zeros")
+		}
 	}
 	u, err := createUserAs(top, id, "", in.root())
 	if err != nil {

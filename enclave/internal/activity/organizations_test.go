@@ -399,9 +399,10 @@ func TestCreateOrganization(t *testing.T) {
 	}{
 		{bad("organizationName", ""), "organizationName"},
 		{bad("organizationName", "x\n"), "organizationName"},
-		{bad("rootEmail", ""), "rootEmail"},
-		{bad("rootEmail", "nobody"), "rootEmail"},
+		{bad("rootEmail", ""), "invalid email address"},
+		{bad("rootEmail", "nobody"), "invalid email address"},
 		{bad("rootUserId", "x"), "rootUserId"},
+		{bad("rootUserId", "00000000-0000-0000-0000-000000000000"), "must not be all zeros"},
 		{bad("rootAuthenticator", nil), "missing field `rootAuthenticator`"},
 		{bad("rootAuthenticator", sample("AuthenticatorParamsV2")), "invalid attestation"},
 	} {
@@ -442,7 +443,7 @@ func TestUpdateOrganizationName(t *testing.T) {
 
 // Only the root quorum decides about these.
 func TestRootQuorumKinds(t *testing.T) {
-	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION DELETE_ORGANIZATION UPDATE_ALLOWED_ORIGINS")
+	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION UPDATE_ALLOWED_ORIGINS")
 	for typ, v := range activity.Live() {
 		if v.Kind.RootQuorum != slices.Contains(want, v.Kind.Name) {
 			t.Errorf("%s: %v", typ, v.Kind.RootQuorum)

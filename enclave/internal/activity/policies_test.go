@@ -280,7 +280,7 @@ func TestPolicyWarnings(t *testing.T) {
 }
 
 // stricter are kinds that policies could be about, but never are.
-var stricter = map[string]bool{"DELETE_ORGANIZATION": true, "UPDATE_ALLOWED_ORIGINS": true}
+var stricter = map[string]bool{"UPDATE_ALLOWED_ORIGINS": true}
 
 // unruled are kinds that no policy can be about: votes, and what only the root
 // quorum of a top-level organization does.

@@ -187,6 +187,9 @@ func Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *
 			approve, reject = v.Rejected, !v.Rejected
 		}
 	}
+	if may && e.Status.Terminal() {
+		return approve, reject, nil
+	}
 	var p *org.Pending
 	if !e.Status.Terminal() {
 		if p, err = tx.PendingBy(e.Fingerprint); p == nil || err != nil {

@@ -51,7 +51,7 @@ func updateRootQuorum(tx *Tx, in *UpdateRootQuorum) (*Nothing, error) {
 			return nil, fault.Field(fmt.Sprintf("userIds.%d", i), "quorum users missing: %s", text)
 		}
 		o.RootUsers[i] = id
-		if means(u, !o.Parent.Zero(), tx.NowMs) == meansForGood {
+		if means(u, &o, tx.NowMs) == meansForGood {
 			able++
 		}
 	}

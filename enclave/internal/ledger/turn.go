@@ -221,16 +221,18 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 		return 0, ErrWindowFull
 	}
 	// Everything that can fail comes before the first effect.
-	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
+	all := append(make([]Addition, 0, 1+len(others)), Addition{Entry: e, Tx: tx})
+	all = append(all, others...)
 	as := make([]addition, len(all))
-	drafts := map[*organization]*draft{}
+	drafts := make([]draft, 0, len(all)) // of each organization; they are few
 	for i := range all {
 		o, keys := all[i].of(t)
-		d := drafts[o]
-		if d == nil {
-			d = &draft{o: o, count: o.count, root: o.root}
-			drafts[o] = d
+		at := slices.IndexFunc(drafts, func(d draft) bool { return d.o == o })
+		if at < 0 {
+			at = len(drafts)
+			drafts = append(drafts, draft{o: o, count: o.count, root: o.root})
 		}
+		d := &drafts[at]
 		a, err := d.seal(all[i].Entry, all[i].Tx, keys)
 		if err != nil {
 			return 0, err
@@ -264,8 +266,8 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 			l.adopt(o)
 		}
 	}
-	for o := range drafts {
-		if o == t.o || held(others, o) {
+	for i := range drafts {
+		if o := drafts[i].o; o == t.o || held(others, o) {
 			o.maybeShoot()
 		}
 	}

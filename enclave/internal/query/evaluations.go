@@ -82,6 +82,9 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 		return nil, fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
 			"organization mismatch: activities of organization %s are decided for its own users", v.ID)
 	}
+	if !activity.KnownType(in.Activity.Type) {
+		return nil, fault.Field("activity.type", "no activity type of the interface")
+	}
 	ver, err := activity.Lookup(activity.OpOf(in.Activity.Type), in.Activity.Type)
 	if err != nil {
 		return nil, err
