@@ -40,7 +40,7 @@ if [ "${STORE:-postgres}" = postgres ]; then
 	done
 	store="postgres:///postgres?user=postgres&host=$tmp/pg"
 fi
-on() { if [ -n "${SPARE:-}" ]; then "${@:2}"; else taskset -c "$1" "${@:2}"; fi; }
+on() { if [ -n "${SPARE:-}" ]; then exec "${@:2}"; else exec taskset -c "$1" "${@:2}"; fi; } # in a subshell, so that what is killed is the program
 go build -o "$tmp/suborgs" ./scripts/load/suborgs
 port=${PORT:-18490}
 on 0 bin/cloister-sim -data-dir "$tmp/data" -store "$store" -api-addr "127.0.0.1:$port" -auth-proxy-addr "127.0.0.1:$((port + 1))" -log-level warn >"$tmp/sim.log" 2>&1 &
@@ -49,5 +49,5 @@ until grep -q 'Cloister is running' "$tmp/sim.log"; do
 	kill -0 "$sim" || { cat "$tmp/sim.log" >&2; exit 1; }
 	sleep 0.2
 done
-on 1 "$tmp/suborgs" -data "$tmp/data" -sizes "$sizes" -c "${CLIENTS:-16}" -reps "${REPS:-200}"
+(on 1 "$tmp/suborgs" -data "$tmp/data" -sizes "$sizes" -c "${CLIENTS:-16}" -reps "${REPS:-200}")
 [ -z "$pg" ] || du -sm "$tmp/pg/data" | awk '{print "database directory: " $1 " MiB"}'

@@ -399,7 +399,7 @@ func TestCreateOrganization(t *testing.T) {
 	}{
 		{bad("organizationName", ""), "organizationName"},
 		{bad("organizationName", "x\n"), "organizationName"},
-		{bad("rootEmail", ""), "invalid email address"},
+		{bad("rootEmail", ""), "rootEmail"},
 		{bad("rootEmail", "nobody"), "invalid email address"},
 		{bad("rootUserId", "x"), "rootUserId"},
 		{bad("rootUserId", "00000000-0000-0000-0000-000000000000"), "must not be all zeros"},
