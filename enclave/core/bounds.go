@@ -3,12 +3,11 @@ package core
 import (
 	"net/netip"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
-
-	"cloister/enclave/internal/activity"
 )
 
 // scope is what bounds the session key that stamped, nil for other credentials.
@@ -35,12 +34,7 @@ func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (
 	if p == nil {
 		return nil, fault.New(fault.PermissionDenied, "the session's profile is gone")
 	}
-	if prog, ok := p.Compiled.(*policy.Program); ok {
-		return prog, nil
-	}
-	prog, err := policy.Compile(policy.ClauseCondition, p.Scope)
-	p.Compiled = prog
-	return prog, err
+	return activity.CompiledScope(p)
 }
 
 // allowed asks the allowlists of a top-level organization, if it has any, whether

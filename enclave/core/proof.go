@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cloister/attestation"
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 	"cloister/shared/wire"
@@ -53,7 +54,7 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	digest := sha256.Sum256(b)
 	tip := t.Tip()
 	fresh := c.serve.freshness()
-	id, act, fp := t.ID().String(), e.Activity.String(), "sha256:"+hex.EncodeToString(e.Fingerprint[:])
+	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
 	all := []attestation.Claim{&attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
 		UserRequestApprovals: approvals, ActivityID: act, Fingerprint: fp, Freshness: fresh,

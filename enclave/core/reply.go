@@ -11,8 +11,9 @@ import (
 type claim = activity.Claim
 
 // activityReply writes {"activity":…} from an entry, as a member of the
-// organization sees it.
-func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) []byte {
+// organization sees it. With an error, such as *org.Missing, it does not tell
+// whether he may vote.
+func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) ([]byte, error) {
 	view := activity.ActivityView{Users: func(u org.ID) *org.User {
 		rec, err := tx.User(u)
 		if err != nil {
@@ -23,9 +24,10 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 	if in != nil {
 		view.Intent = v.AppendIntent(make([]byte, 0, 512), in)
 	}
-	steps := activity.VotableSteps
-	if rec, err := tx.Organization(); err == nil {
-		view.CanApprove, view.CanReject, _ = activity.Votable(tx, rec, e, who, &steps)
+	o, err := tx.Organization()
+	if err == nil {
+		steps := activity.VotableSteps
+		view.CanApprove, view.CanReject, err = activity.Votable(tx, o, e, who, &steps)
 	}
 	// Room for all of it at once: body, intent and proofs each stand in it.
 	size := 2048 + 3*len(e.Body) + len(e.Result)
@@ -33,7 +35,7 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 		size += 512 + 3*len(e.Proofs[i].Payload)/2
 	}
 	out := append(make([]byte, 0, size), `{"activity":`...)
-	return append(activity.AppendActivity(out, e, id, view), '}')
+	return append(activity.AppendActivity(out, e, id, view), '}'), err
 }
 
 // render answers with an old entry. The users in it are shown as they are now, so
@@ -42,17 +44,8 @@ func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.Use
 	a.status = 200
 	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
 		a.batch = t.Batch()
-		tx := org.Begin(id, t.State, c.now())
-		o, err := tx.Organization()
-		if err != nil {
-			return err
-		}
-		steps := activity.VotableSteps
-		if _, _, err := activity.Votable(tx, o, e, who.ID, &steps); err != nil {
-			return err // a piece that it needs is brought in first
-		}
-		a.body = c.activityReply(e, id, tx, who.ID, nil, nil)
-		return nil
+		a.body, err = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, nil, nil)
+		return err
 	})
 	return a, err
 }

@@ -77,13 +77,8 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	}
 	q := s.question
 	if lacks != nil {
-		q.Approvals = append([]policy.Approval{{User: s.p.Initiator}}, q.Approvals...)
-		for _, v := range s.p.Votes {
-			if v.User == s.p.Initiator {
-				for _, c := range v.Credentials {
-					q.Approvals[0].Credentials = append(q.Approvals[0].Credentials, activity.PolicyCredential(v.User, c))
-				}
-			}
+		if v := s.voteOf(s.p.Initiator); v != nil {
+			q.Approvals = append([]policy.Approval{activity.Approval(v)}, q.Approvals...)
 		}
 	}
 	d, err = policy.Decide(activity.PolicyState(s.tx, s.rec), q)
@@ -290,7 +285,8 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	if s.e.Refused != 0 {
 		a.status, a.body = int(s.e.Refused), s.e.Failure
 	} else {
-		a.body = s.r.c.activityReply(s.e, s.t.ID(), org.Begin(s.t.ID(), s.t.State, s.e.TimeMs), s.who.user.ID, s.version, s.intent)
+		// It is decided: what the reply cannot tell of who may vote it leaves out.
+		a.body, _ = s.r.c.activityReply(s.e, s.t.ID(), org.Begin(s.t.ID(), s.t.State, s.e.TimeMs), s.who.user.ID, s.version, s.intent)
 	}
 	s.r.p.end(2)
 	return a, nil
@@ -352,9 +348,9 @@ func (s *step) mayVote(user org.ID) (bool, error) {
 	return policy.MayVote(activity.PolicyState(s.tx, s.rec), s.question, user)
 }
 
-// vote returns the caller's vote so far, or nil.
-func (s *step) vote() *org.PendingVote {
-	i := slices.IndexFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == s.who.user.ID })
+// voteOf returns a user's vote so far, or nil.
+func (s *step) voteOf(user org.ID) *org.PendingVote {
+	i := slices.IndexFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == user })
 	if i < 0 {
 		return nil
 	}

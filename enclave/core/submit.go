@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 
 	"cloister/enclave/internal/activity"
@@ -263,5 +262,5 @@ func (c *Core) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.
 // fail makes e a refusal that is kept.
 func (r *request) fail(e *org.Entry, f *fault.Error) {
 	e.Status, e.Refused = org.StatusFailed, uint16(f.Code.HTTPStatus())
-	e.Failure = activity.AppendRefusal(nil, f, e.Activity, "sha256:"+hex.EncodeToString(e.Fingerprint[:]))
+	e.Failure = activity.AppendRefusal(nil, f, e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
 }

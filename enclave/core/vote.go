@@ -96,7 +96,7 @@ func (r *request) waiting(t *ledger.Turn, tx *org.Tx) (*org.Pending, error) {
 	if _, ok := t.Known(target); ok {
 		return nil, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
 	}
-	return nil, fault.New(fault.NotFound, "No activity found with fingerprint sha256:%x", target)
+	return nil, fault.New(fault.NotFound, "No activity found with fingerprint %s", activity.AppendFingerprint(nil, target))
 }
 
 // resume is the step of a vote on an activity that waits, from its newest entry.
@@ -105,15 +105,7 @@ func (r *request) resume(t, above *ledger.Turn, tx *org.Tx, who *caller, p *org.
 	if err != nil {
 		return nil, err
 	}
-	sub, err := activity.ParseSubmit(last.Body)
-	if err != nil {
-		return nil, err
-	}
-	v, err := activity.Lookup(activity.OpOf(last.Type), last.Type)
-	if err != nil {
-		return nil, err
-	}
-	in, err := v.Decode(sub.Parameters)
+	sub, v, in, err := activity.Reread(last)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +141,7 @@ func (s *step) cast() (answer, error) {
 	if !s.inScope() {
 		return answer{}, denial(&org.Entry{}, nil)
 	}
-	mine := s.vote()
+	mine := s.voteOf(s.who.user.ID)
 	if mine == nil || mine.User != s.p.Initiator {
 		if ok, err := s.mayVote(s.who.user.ID); err != nil || !ok {
 			if err == nil {
@@ -211,9 +203,8 @@ func (s *step) same(mine *org.PendingVote) (answer, error) {
 			return s.commit(own)
 		}
 	}
-	a := answer{status: 200, batch: seen(s.t, s.above)}
-	a.body = s.r.c.activityReply(s.last, s.t.ID(), s.tx, s.who.user.ID, s.version, s.intent)
-	return a, nil
+	body, err := s.r.c.activityReply(s.last, s.t.ID(), s.tx, s.who.user.ID, s.version, s.intent)
+	return answer{status: 200, batch: seen(s.t, s.above), body: body}, err
 }
 
 // record puts the vote among those of the activity: one for each user.

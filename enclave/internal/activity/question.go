@@ -163,13 +163,18 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request) (lacks *org.MFAPo
 			}
 			continue
 		}
-		a := policy.Approval{User: v.User, Credentials: make([]policy.Credential, len(v.Credentials))}
-		for j, c := range v.Credentials {
-			a.Credentials[j] = PolicyCredential(v.User, c)
-		}
-		q.Approvals = append(q.Approvals, a)
+		q.Approvals = append(q.Approvals, Approval(v))
 	}
 	return lacks, nil
+}
+
+// Approval is a user's yes in the terms of the policy room.
+func Approval(v *org.PendingVote) policy.Approval {
+	a := policy.Approval{User: v.User, Credentials: make([]policy.Credential, len(v.Credentials))}
+	for i, c := range v.Credentials {
+		a.Credentials[i] = PolicyCredential(v.User, c)
+	}
+	return a
 }
 
 // VotableSteps is what one reply may spend on finding out who may vote.
@@ -236,19 +241,26 @@ func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user
 
 // QuestionOf is the Question of an activity by its newest entry.
 func QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
-	sub, err := ParseSubmit(e.Body)
-	if err != nil {
-		return policy.Request{}, err
-	}
-	v, err := Lookup(OpOf(e.Type), e.Type)
-	if err != nil {
-		return policy.Request{}, err
-	}
-	in, err := v.Decode(sub.Parameters)
+	_, v, in, err := Reread(e)
 	if err != nil {
 		return policy.Request{}, err
 	}
 	return v.Question(tx, in, e.Activity, initiator, false)
+}
+
+// Reread takes the body of an activity's entry apart again, as when it was
+// submitted. The errors are *fault.Error: today's rules may refuse a body of old.
+func Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
+	sub, err := ParseSubmit(e.Body)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	v, err := Lookup(OpOf(e.Type), e.Type)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	in, err := v.Decode(sub.Parameters)
+	return sub, v, in, err
 }
 
 // explainedBytes bounds what explanations of one evaluation may take in an entry;
@@ -259,7 +271,7 @@ const explainedBytes = 16 << 10
 const maxEvaluations = 256 << 10
 
 // AddEvaluation puts the newest evaluation behind the others. When they take too
-// much, the oldest lose what explains them, and then what they are of.
+// much, the oldest lose what they say of single policies.
 func AddEvaluation(es []org.Evaluation, e org.Evaluation) []org.Evaluation {
 	es = append(es, e)
 	size := 0
