@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // What a decision may take beyond maxSteps for each expression.
 const (
@@ -22,8 +25,53 @@ func Decide(s State, r Request) (Decision, error) {
 	if s.Threshold >= 1 && rootVotes(&s, &r) >= s.Threshold {
 		return Decision{Outcome: Allow, Basis: BasisRootQuorum, Grant: r.grant()}, nil
 	}
-	return decideBelowQuorum(s, r)
+	return decideEach(s, r)
 }
+
+// Each is the request once for each of its payloads, or as it is.
+func (r *Request) Each() []Request {
+	if len(r.Payloads) == 0 {
+		return []Request{*r}
+	}
+	rs := make([]Request, len(r.Payloads))
+	for i, facts := range r.Payloads {
+		rs[i] = *r
+		rs[i].Payloads, rs[i].Facts = nil, make(Facts, len(r.Facts)+len(facts))
+		maps.Copy(rs[i].Facts, r.Facts)
+		maps.Copy(rs[i].Facts, facts)
+	}
+	return rs
+}
+
+// decideEach decides about every payload, within the steps of one decision. What
+// is denied for one is denied for all; they are allowed if each is. It answers
+// the decision about the payload that settled it.
+func decideEach(s State, r Request) (Decision, error) {
+	if len(r.Payloads) == 0 {
+		return decideBelowQuorum(s, r)
+	}
+	if s.Steps == nil {
+		steps := maxDecisionSteps
+		s.Steps = &steps
+	}
+	var worst Decision
+	for i, each := range r.Each() {
+		d, err := decideBelowQuorum(s, each)
+		if err != nil {
+			return Decision{}, err
+		}
+		if i == 0 || severity[d.Outcome] > severity[worst.Outcome] {
+			worst = d
+		}
+		if worst.Outcome == DenyExplicit {
+			break
+		}
+	}
+	return worst, nil
+}
+
+// severity orders what a decision can come to below the quorum.
+var severity = map[Outcome]int{Allow: 0, RequiresConsensus: 1, DenyImplicit: 2, DenyExplicit: 3}
 
 var nobody [16]byte
 
@@ -95,6 +143,7 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 		e := &out.Evaluations[i]
 		e.Policy, e.Name, e.Position = p.ID, p.Name, -1
 		e.Outcome, e.Clause = d.judge(p)
+		d.unsure = d.unsure || e.Outcome == Error && p.Effect != EffectAllow && d.machine.why.reason == failedSteps
 		allows = allows || e.Outcome == Allow
 		denies = denies || e.Outcome == DenyExplicit
 		waits = waits || e.Outcome == RequiresConsensus
@@ -102,7 +151,7 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 	switch out.Basis = BasisPolicies; {
 	case denies:
 		out.Outcome = d.orQuorum(DenyExplicit)
-	case d.spent >= d.limit:
+	case d.spent >= d.limit || d.unsure:
 		out.Outcome, out.Basis = d.orQuorum(DenyImplicit), BasisSteps
 	case allows:
 		out.Outcome, out.Grant = Allow, r.grant()
@@ -140,6 +189,15 @@ func Counts(s State, r Request, user [16]byte) (bool, error) {
 	if r.initiator() == nobody || r.RootQuorum || r.Foreign {
 		return false, nil
 	}
+	for _, each := range r.Each() {
+		if yes, err := counts(s, each, user); yes || err != nil {
+			return yes, err
+		}
+	}
+	return false, nil
+}
+
+func counts(s State, r Request, user [16]byte) (bool, error) {
 	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return a.User == user })
 	r.Rejections = slices.DeleteFunc(slices.Clone(r.Rejections), func(u [16]byte) bool { return u == user })
 	d := newDecider(&s, &r)
@@ -194,6 +252,7 @@ type decider struct {
 	voters, others []voter
 	users          []User
 	spent, limit   int  // steps of all policies so far, and at most
+	unsure         bool // a policy that denies took too many steps: it cannot be passed over
 	spoken         bool // the condition of a policy is true, so self-service is off
 }
 

@@ -92,6 +92,9 @@ type Request struct {
 	Action       string // policy action, such as CREATE
 	Params       Value  // activity.params, a Struct; absent if there are none
 	Facts        Facts
+	// Payloads are the roots of each payload, on top of Facts, where an activity is
+	// about several: the decision is one that each of them would have alone.
+	Payloads []Facts
 	// RootQuorum: no policy can grant it.
 	RootQuorum bool
 	// Self: the initiator does this to himself, which is allowed where no policy

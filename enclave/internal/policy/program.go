@@ -85,11 +85,24 @@ func compile(c Clause, source string) (*node, *problem) {
 }
 
 // Holds evaluates a condition, a scope or a time by itself; a nil Program is
-// true. An error is the expression's. A consensus has no meaning by itself.
+// true. It holds for a request about several payloads if it does for each of
+// them. An error is the expression's. A consensus has no meaning by itself.
 func (p *Program) Holds(r *Request) (bool, error) {
 	if p == nil {
 		return true, nil
 	}
+	if len(r.Payloads) == 0 {
+		return p.holds(r)
+	}
+	for _, each := range r.Each() {
+		if yes, err := p.holds(&each); !yes || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (p *Program) holds(r *Request) (bool, error) {
 	m := machine{request: r, steps: maxSteps}
 	yes, ok := m.truth(p.root)
 	if !ok {
