@@ -44,21 +44,35 @@ var table = []row{
 	{"enclave/internal/policy/secondopinion", "", "", "enclave/internal/policy enclave/internal/fault"}, // for tests only
 	{"enclave/internal/webauthn", "enclave/internal/fault enclave/internal/strictjson", "cbor", "sim/authenticator"},
 	{"enclave/internal/org", "enclave/internal/fault", "cbor", ""},
-	{"enclave/internal/chain", "enclave/internal/fault", "secp256k1", "enclave/internal/chain/..."},
-	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/fault", "x/crypto", ""},
+	{"enclave/internal/chain", "enclave/internal/fault", "secp256k1", "enclave/internal/chain/... enclave/internal/keys x/crypto"},
+	{"enclave/internal/chain/rlp", "", "", ""}, // the encoding of two chains
+	{"enclave/internal/chain/aptos", "enclave/internal/chain enclave/internal/fault", "", ""},
+	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/fault", "base58 bech32 secp256k1 x/crypto", ""},
+	{"enclave/internal/chain/cosmos", "enclave/internal/chain enclave/internal/fault", "bech32 x/crypto", ""},
+	{"enclave/internal/chain/eth", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/strictjson enclave/internal/fault", "secp256k1 x/crypto", ""},
 	{"enclave/internal/chain/plain", "enclave/internal/chain enclave/internal/fault", "", ""},
-	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/fault", "base58", ""},
+	{"enclave/internal/chain/sol", "enclave/internal/chain enclave/internal/strictjson enclave/internal/fault", "base58", ""},
+	{"enclave/internal/chain/spark", "enclave/internal/chain enclave/internal/fault", "bech32", ""},
+	{"enclave/internal/chain/sui", "enclave/internal/chain enclave/internal/fault", "x/crypto", ""},
+	{"enclave/internal/chain/tempo", "enclave/internal/chain enclave/internal/chain/rlp enclave/internal/fault", "x/crypto", "secp256k1"},
+	{"enclave/internal/chain/ton", "enclave/internal/chain enclave/internal/fault", "", ""},
+	{"enclave/internal/chain/tron", "enclave/internal/chain enclave/internal/fault", "base58 x/crypto", "protowire"},
+	{"enclave/internal/chain/xlm", "enclave/internal/chain enclave/internal/fault", "", ""},
+	{"enclave/internal/chain/xrp", "enclave/internal/chain enclave/internal/fault", "base58 x/crypto", ""},
 	{"enclave/internal/keys", "enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase",
-		"secp256k1 bip39 x/crypto", "base58"},
+		"secp256k1 schnorr bip39 x/crypto", "base58"},
+	{"enclave/internal/bundle", "enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "base58", ""},
+	{"enclave/internal/login", "enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", ""},
 	{"enclave/internal/stamp", "enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
-	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/chain/... " +
-		"enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest sim/authenticator secp256k1"},
+	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/bundle enclave/internal/chain/... " +
+		"enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
+	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/nsm", "", "cbor", ""},
 	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm"},
 
@@ -72,6 +86,7 @@ var table = []row{
 	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
+	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
@@ -79,39 +94,44 @@ var table = []row{
 	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
 	{"scripts/load/suborgs", "", "", ""},
 	{"scripts/load/touched", "", "", ""},
+	{"scripts/sending", "", "secp256k1 x/crypto", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "", "attestation nitrite"},
 	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm", "x/crypto", ""},
-	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace"},
+	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
 	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
 	{"sim/leak", "", "", "host/... shared/wire sim/laptop sim/rig bip39 secp256k1 base58"},
 	{"sim/authenticator", "", "cbor", "enclave/internal/..."},
-	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator"},
+	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},
 	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
-	{"sim/policies", "", "", "host/api shared/wire sim/authenticator sim/laptop sim/rig"},
+	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
+	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.
 var modules = map[string]string{
-	"base58":     "github.com/mr-tron/base58",                 // addresses; nothing in the standard library
-	"bip39":      "github.com/tyler-smith/go-bip39",           // the word list
-	"cbor":       "github.com/fxamacker/cbor/v2",              // strict CBOR with limits
-	"goose":      "github.com/pressly/goose/v3",               // migrations, with a lock between hosts
-	"merkle":     "github.com/transparency-dev/merkle",        // RFC 6962 proofs
-	"mux":        "github.com/gorilla/mux",                    // routes of the host
-	"nitrite":    "github.com/hf/nitrite",                     // Nitro attestation documents
-	"pgx":        "github.com/jackc/pgx/v5",                   // PostgreSQL
-	"porcupine":  "github.com/anishathalye/porcupine",         // linearizability of histories
-	"prometheus": "github.com/prometheus/client_golang",       // metrics of the host
-	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4", // the curve that the standard library lacks
-	"sqlite":     "modernc.org/sqlite",                        // the embedded store, without cgo
-	"vsock":      "github.com/mdlayher/vsock",                 // the way into the enclave
-	"x/crypto":   "golang.org/x/crypto",                       // Keccak-256; scrypt for the seed file of the simulator
+	"base58":     "github.com/mr-tron/base58",                     // addresses; nothing in the standard library
+	"bech32":     "github.com/btcsuite/btcd/btcutil/bech32",       // BIP-173 and BIP-350
+	"bip39":      "github.com/tyler-smith/go-bip39",               // the word list
+	"cbor":       "github.com/fxamacker/cbor/v2",                  // strict CBOR with limits
+	"goose":      "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
+	"merkle":     "github.com/transparency-dev/merkle",            // RFC 6962 proofs
+	"mux":        "github.com/gorilla/mux",                        // routes of the host
+	"nitrite":    "github.com/hf/nitrite",                         // Nitro attestation documents
+	"pgx":        "github.com/jackc/pgx/v5",                       // PostgreSQL
+	"porcupine":  "github.com/anishathalye/porcupine",             // linearizability of histories
+	"prometheus": "github.com/prometheus/client_golang",           // metrics of the host
+	"protowire":  "google.golang.org/protobuf/encoding/protowire", // the wire format of protocol buffers, without their machinery
+	"schnorr":    "github.com/btcsuite/btcd/btcec/v2/schnorr",     // BIP-340 over the same curve
+	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
+	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
+	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
+	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; scrypt for the seed file of the simulator
 }
 
 // any test may use these.

@@ -63,16 +63,17 @@ func (s *Set) Address(f Format, p PublicKey) (string, error) {
 // Has reports whether the set can make addresses in format f.
 func (s *Set) Has(f Format) bool { return f.known() && s.by[f] != nil }
 
-// MatchKey brings an address to the form under which it is looked up: an
-// Ethereum address (0x and 40 hexadecimal digits) in lower case, any other text
-// as it is. Two addresses name the same account exactly when their match keys
-// are equal. The argument may be anything; it need not be an address.
+// MatchKey brings an address to the form under which it is looked up: 0x and 40
+// (Ethereum) or 64 (Sui, Aptos) hexadecimal digits in lower case, any other text
+// as it is. Two addresses name the same account exactly when their match keys are
+// equal, where other forms of one account, such as TON's bounceable one, count as
+// other addresses. The argument may be anything; it need not be an address.
 func MatchKey(address string) string {
-	if len(address) != 42 || address[:2] != "0x" {
+	var low [2 + 64]byte
+	if len(address) != 2+40 && len(address) != len(low) || address[:2] != "0x" {
 		return address
 	}
-	var low [42]byte
-	for i := range low {
+	for i := range len(address) {
 		c := address[i]
 		switch {
 		case 'A' <= c && c <= 'F':
@@ -83,5 +84,5 @@ func MatchKey(address string) string {
 		}
 		low[i] = c
 	}
-	return string(low[:])
+	return string(low[:len(address)])
 }

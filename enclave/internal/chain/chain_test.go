@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -9,32 +10,88 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"golang.org/x/crypto/blake2b"
+	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 what addresses are made of
+	"golang.org/x/crypto/sha3"
+
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/aptos"
+	"cloister/enclave/internal/chain/btc"
+	"cloister/enclave/internal/chain/cosmos"
 	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/chain/plain"
 	"cloister/enclave/internal/chain/sol"
+	"cloister/enclave/internal/chain/spark"
+	"cloister/enclave/internal/chain/sui"
+	"cloister/enclave/internal/chain/ton"
+	"cloister/enclave/internal/chain/tron"
+	"cloister/enclave/internal/chain/xlm"
+	"cloister/enclave/internal/chain/xrp"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
 )
 
 var curves = []chain.Curve{chain.Secp256k1, chain.P256, chain.Ed25519}
 
 type vector struct {
-	Curve, Address string
-	Format         string `json:"address_format"`
-	Public         string `json:"public_key_hex"`
+	Mnemonic, Curve, Path, Address string
+	// Candidates are given where the documents leave open which address it is.
+	Candidates map[string]string
+	Format     string `json:"address_format"`
+	Public     string `json:"public_key_hex"`
 }
 
-func vectors(t testing.TB) []vector {
+// chosen are the candidates that the documents recommend.
+var chosen = []string{"p2sh_p2wpkh", "p2wsh_p2pk", "non_bounceable_urlsafe", "bech32m_proto"}
+
+// want is the address that the vector's key must have.
+func (v *vector) want() string {
+	for _, name := range chosen {
+		if v.Candidates[name] != "" {
+			return v.Candidates[name]
+		}
+	}
+	return v.Address
+}
+
+type derivation struct {
+	Mnemonics map[string]struct{ Mnemonic, Passphrase string }
+	Vectors   []vector
+}
+
+func derivations(t testing.TB) (d derivation) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/derivation.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d struct{ Vectors []vector }
 	if err := json.Unmarshal(b, &d); err != nil {
 		t.Fatal(err)
 	}
-	return d.Vectors
+	return d
+}
+
+func vectors(t testing.TB) []vector { return derivations(t).Vectors }
+
+// wallets opens the wallets of the vectors by their mnemonics, as an import does.
+func (d *derivation) wallets(t testing.TB) map[string]*keys.Wallet {
+	t.Helper()
+	out := map[string]*keys.Wallet{}
+	for name, m := range d.Mnemonics {
+		text, err := keys.SecretFrom([]byte(m.Mnemonic + "\n" + m.Passphrase))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entropy, passphrase, err := keys.ImportMnemonic(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[name], err = keys.OpenWallet(entropy, passphrase); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
 
 func publicKey(t testing.TB, curve, text string) chain.PublicKey {
@@ -54,7 +111,11 @@ func publicKey(t testing.TB, curve, text string) chain.PublicKey {
 	return p
 }
 
-func all() *chain.Set { return chain.NewSet(plain.Chain{}, eth.Chain{}, sol.Chain{}) }
+// chains are all that there are.
+var chains = []chain.Chain{plain.Chain{}, eth.Chain{}, sol.Chain{}, btc.Chain{}, tron.Chain{}, cosmos.Chain{}, sui.Chain{}, aptos.Chain{}, xlm.Chain{},
+	xrp.Chain{}, ton.Chain{}, spark.Chain{}}
+
+func all() *chain.Set { return chain.NewSet(chains...) }
 
 // refused checks code and beginning of a message.
 func refused(t *testing.T, what string, err error, code fault.Code, stem string) {
@@ -64,28 +125,68 @@ func refused(t *testing.T, what string, err error, code fault.Code, stem string)
 	}
 }
 
+// TestAddressVectors goes from mnemonic and path to address, in every format.
 func TestAddressVectors(t *testing.T) {
-	set, equal, later := all(), 0, map[string]bool{}
-	for _, v := range vectors(t) {
+	d := derivations(t)
+	wallets, set, formats := d.wallets(t), all(), map[chain.Format]int{}
+	for _, v := range d.Vectors {
 		f, err := chain.ParseFormat(v.Format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := set.Address(f, publicKey(t, v.Curve, v.Public))
-		if !set.Has(f) {
-			refused(t, v.Format, err, fault.Unimplemented, "UNIMPLEMENTED: "+v.Format)
-			later[v.Format] = true
-			continue
+		c, err := chain.ParseCurve(v.Curve)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err != nil || got != v.Address {
-			t.Errorf("%s: %s, want %s (%v)", v.Format, got, v.Address, err)
+		path, err := keys.ParsePath(v.Path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		equal++
+		k, err := wallets[v.Mnemonic].Derive(c, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Public() != publicKey(t, v.Curve, v.Public) {
+			t.Errorf("%s %s: another key", v.Mnemonic, v.Path)
+		}
+		got, err := set.Address(f, k.Public())
+		if err != nil || got != v.want() || got == "" {
+			t.Errorf("%s: %s, want %s (%v)", v.Format, got, v.want(), err)
+		}
+		formats[f]++
 	}
-	if equal != 30 || len(later) != 34 {
-		t.Errorf("%d addresses equal, %d formats of later", equal, len(later))
+	if len(d.Vectors) != 177 || len(formats) != 38 {
+		t.Errorf("%d vectors of %d formats", len(d.Vectors), len(formats))
 	}
-	t.Logf("%d addresses equal; %d formats answer UNIMPLEMENTED", equal, len(later))
+	t.Logf("%d addresses of %d formats equal", len(d.Vectors), len(formats))
+}
+
+// TestPublishedAddresses are of documents of the networks.
+func TestPublishedAddresses(t *testing.T) {
+	for _, v := range []struct{ source, curve, public, format, want string }{
+		{"XRP Ledger, the account of the beginning", "CURVE_SECP256K1", "0330e7fc9d56bb25d6893ba3f317ae5bcf33b3291bd63db32654a313222f7fd020",
+			"ADDRESS_FORMAT_XRP", "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh"},
+		{"Stellar, SEP-23", "CURVE_ED25519", "3f0c34bf93ad0d9971d04ccc90f705511c838aad9734a4a2fb0d7a03fc7fe89a",
+			"ADDRESS_FORMAT_XLM", "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"},
+		{"Aptos, tests of its SDK", "CURVE_ED25519", "de19e5d1880cac87d57484ce9ed2e84cf0f9599f12e7cc3a52e4e7657a763f2c",
+			"ADDRESS_FORMAT_APTOS", "0x978c213990c4833df71548df7ce49d54c759d6b6d932de22b24d56060b7af2aa"},
+		{"BIP-84", "CURVE_SECP256K1", "0330d54fd0dd420a6e5f8d3624f5f3482cae350f79d5f0753bf5beef9c2d91af3c",
+			"ADDRESS_FORMAT_BITCOIN_MAINNET_P2WPKH", "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"},
+		{"BIP-86", "CURVE_SECP256K1", "03cc8a4bc64d897bddc5fbc2f670f7a8ba0b386779106cf1223c6fc5d7cd6fc115",
+			"ADDRESS_FORMAT_BITCOIN_MAINNET_P2TR", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr"},
+		{"BIP-49", "CURVE_SECP256K1", "03a1af804ac108a8a51782198c2d034b28bf90c8803f5a53f76276fa69a4eae77f",
+			"ADDRESS_FORMAT_BITCOIN_TESTNET_P2SH", "2Mww8dCYPUpKHofjgcXcBCEGmniw9CoaiD2"},
+		{"BIP-173", "CURVE_SECP256K1", "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798",
+			"ADDRESS_FORMAT_BITCOIN_TESTNET_P2WPKH", "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"},
+	} {
+		f, err := chain.ParseFormat(v.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := all().Address(f, publicKey(t, v.curve, v.public)); err != nil || got != v.want {
+			t.Errorf("%s: %s, %v", v.source, got, err)
+		}
+	}
 }
 
 func TestNamesOfFormats(t *testing.T) {
@@ -146,7 +247,7 @@ func TestPairs(t *testing.T) {
 			case err == nil:
 				taken++
 			}
-			for _, one := range []chain.Chain{plain.Chain{}, eth.Chain{}, sol.Chain{}} {
+			for _, one := range chains {
 				text, err := one.Address(f, p)
 				ok := slices.Contains(one.Formats(), f) && slices.Contains(chain.CurvesFor(f), c)
 				if ok != (err == nil) || ok != (text != "") || err != nil && fault.Of(err) == nil {
@@ -155,7 +256,7 @@ func TestPairs(t *testing.T) {
 			}
 		}
 	}
-	if taken != 7 || refusals == 0 {
+	if taken != 41 || refusals == 0 {
 		t.Errorf("%d pairs taken", taken)
 	}
 	t.Logf("%d pairs taken, %d refused", taken, refusals)
@@ -253,29 +354,48 @@ func badPoints(t *testing.T, p chain.PublicKey) {
 }
 
 func TestMatchKey(t *testing.T) {
-	const a = "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25"
-	for _, same := range []string{strings.ToLower(a), "0x" + strings.ToUpper(a[2:])} {
-		if chain.MatchKey(same) != chain.MatchKey(a) {
-			t.Errorf("%s does not match", same)
+	const ethereum = "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25"
+	const sui = "0x2695f469826971eadfea28e0f8719137482502c44140aead682d41231d60ba92"
+	for _, a := range []string{ethereum, sui} {
+		for _, same := range []string{strings.ToLower(a), "0x" + strings.ToUpper(a[2:])} {
+			if chain.MatchKey(same) != chain.MatchKey(a) {
+				t.Errorf("%s does not match", same)
+			}
+		}
+		for _, exact := range []string{a[2:], "0X" + a[2:], a + "0", a[:len(a)-1], a[:len(a)-1] + "g", a[:len(a)-1] + "é", "00" + a[2:], "0xG" + a[3:]} {
+			if chain.MatchKey(exact) != exact {
+				t.Errorf("%q became %q", exact, chain.MatchKey(exact))
+			}
 		}
 	}
-	for _, exact := range []string{"", "0x", a[2:], "0X" + a[2:], a + "0", a[:41], a[:41] + "g", a[:41] + "é", "00" + a[2:],
-		"BLeUXTx9thHGT7VJUtF9vHEmfMDgW1nnKZ9UVer2CoLX", "031CA6aa", "0x" + strings.Repeat("Ab", 32), "0xG" + a[3:], "05FF74CB-bf52-45c6-a81e-8d82099d7f78"} {
+	for _, exact := range []string{"", "0x", "0x" + strings.Repeat("Ab", 31), "0x" + strings.Repeat("Ab", 33), "05FF74CB-bf52-45c6-a81e-8d82099d7f78"} {
 		if chain.MatchKey(exact) != exact {
 			t.Errorf("%q became %q", exact, chain.MatchKey(exact))
+		}
+	}
+	keys := map[string]string{}
+	for _, v := range vectors(t) {
+		a := v.want()
+		if other, ok := keys[chain.MatchKey(a)]; ok && other != a {
+			t.Errorf("%s and %s match", a, other)
+		}
+		keys[chain.MatchKey(a)] = a
+		if v.Format != "ADDRESS_FORMAT_ETHEREUM" && chain.MatchKey(a) != a {
+			t.Errorf("%s became %s", a, chain.MatchKey(a))
 		}
 	}
 }
 
 func FuzzMatchKey(f *testing.F) {
 	f.Add("0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
+	f.Add("0x2695f469826971eadfea28e0f8719137482502c44140aead682d41231d60ba92")
 	f.Add("BLeUXTx9thHGT7VJUtF9vHEmfMDgW1nnKZ9UVer2CoLX")
 	f.Fuzz(func(t *testing.T, s string) {
 		k := chain.MatchKey(s)
 		if chain.MatchKey(k) != k || !strings.EqualFold(k, s) || len(k) != len(s) {
 			t.Errorf("%q became %q", s, k)
 		}
-		if k != s && (len(s) != 42 || s[:2] != "0x") {
+		if k != s && (len(s) != 42 && len(s) != 66 || s[:2] != "0x") {
 			t.Errorf("%q became %q", s, k)
 		}
 	})
@@ -305,18 +425,42 @@ func FuzzNewPublicKey(f *testing.F) {
 	})
 }
 
+// BenchmarkAddress makes an address in each format, and below it hashes and
+// curves do alone what most of the work is.
 func BenchmarkAddress(b *testing.B) {
-	set := all()
-	for _, v := range vectors(b)[:14] {
-		f, _ := chain.ParseFormat(v.Format)
-		if !set.Has(f) {
+	set, seen := all(), map[string]bool{}
+	for _, v := range vectors(b) {
+		name := v.Format + "/" + v.Curve
+		if seen[name] {
 			continue
 		}
+		seen[name] = true
+		f, err := chain.ParseFormat(v.Format)
+		if err != nil {
+			b.Fatal(err)
+		}
 		p := publicKey(b, v.Curve, v.Public)
-		b.Run(v.Format+"/"+v.Curve, func(b *testing.B) {
+		b.Run(strings.TrimPrefix(name, "ADDRESS_FORMAT_"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				set.Address(f, p)
+			}
+		})
+	}
+	key := make([]byte, 33)
+	var tweak secp256k1.ModNScalar
+	tweak.SetByteSlice(sha3.NewLegacyKeccak256().Sum(nil))
+	for name, f := range map[string]func(){
+		"keccak-256":                   func() { sha3.NewLegacyKeccak256().Sum(key) },
+		"sha-256, ripemd-160":          func() { sha256.Sum256(key); ripemd160.New().Sum(key) },
+		"sha-256 twice":                func() { sha256.Sum256(key); sha256.Sum256(key) },
+		"blake2b-256":                  func() { blake2b.Sum256(key) },
+		"sha3-256":                     func() { sha3.Sum256(key) },
+		"secp256k1 times a base point": func() { secp256k1.ScalarBaseMultNonConst(&tweak, new(secp256k1.JacobianPoint)) },
+	} {
+		b.Run("alone/"+name, func(b *testing.B) {
+			for b.Loop() {
+				f()
 			}
 		})
 	}

@@ -1,6 +1,10 @@
 package keys
 
-import "crypto/ed25519"
+import (
+	"crypto/ed25519"
+
+	"cloister/enclave/internal/chain"
+)
 
 var schemeEd25519 = scheme{
 	master: "ed25519 seed",
@@ -16,7 +20,7 @@ func newEd25519(point *[65]byte, raw *[32]byte) signer {
 	return k
 }
 
-func (k *keyEd25519) sign(out *Signature, message []byte) error {
+func (k *keyEd25519) sign(out *Signature, _ chain.Scheme, message []byte) error {
 	do(func() {
 		sig := ed25519.Sign(k.key, message)
 		copy(out.R[:], sig[:32])

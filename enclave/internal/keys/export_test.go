@@ -35,7 +35,9 @@ var (
 func (w *Wallet) SeedHex() string { return hex.EncodeToString(w.seed.SealedPlaintext()) }
 
 // SignBare signs without a grant, for benchmarks.
-func SignBare(k *PrivateKey, message []byte) (Signature, error) { return k.sign(message) }
+func SignBare(k *PrivateKey, message []byte) (Signature, error) {
+	return k.sign(chain.SchemeOf(0, k.curve), message)
+}
 
 // Masked gives the private bytes to the memory scan, xored with mask so that the
 // scan does not find what it looks for.

@@ -14,4 +14,6 @@ const (
 	MaxPayload = 1 << 20
 	// MaxBatch bounds the payloads of one signing request.
 	MaxBatch = 100
+	// MaxDigests bounds what one transaction may have signed, its inputs.
+	MaxDigests = 1000
 )

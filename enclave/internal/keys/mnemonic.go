@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -52,6 +53,74 @@ func appendMnemonic(b, entropy []byte) []byte {
 	}
 	clear(bits[:])
 	return b
+}
+
+// longestWord is the length of the longest English word, so that a word fits into
+// a number.
+const longestWord = 8
+
+// packed are the English words as numbers.
+var packed = func() (ws [2048]uint64) {
+	for i, w := range wordlists.English {
+		ws[i] = packWord([]byte(w))
+	}
+	return ws
+}()
+
+func packWord(w []byte) (n uint64) {
+	for _, c := range w {
+		n = n<<8 | uint64(c)
+	}
+	return n
+}
+
+// wordIndex finds a packed word. It takes the same time for every word, and so
+// does not tell which one it was.
+func wordIndex(w uint64) (index uint32, ok bool) {
+	var found uint32
+	for i := range packed {
+		x := packed[i] ^ w
+		same := uint32(^(x|-x)>>63) & 1 // 1 when x is 0
+		index |= -same & uint32(i)
+		found |= same
+	}
+	return index, found == 1
+}
+
+// parseMnemonic reads English words in lower case with one space between two,
+// and gives their entropy: n bytes of it. It runs inside do.
+func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
+	words := 0
+	for len(text) > 0 {
+		size := bytes.IndexByte(text, ' ')
+		switch {
+		case size < 0:
+			size = len(text)
+		case size == len(text)-1:
+			return 0, false // a space at the end
+		}
+		if size == 0 || size > longestWord || words == 24 {
+			return 0, false
+		}
+		index, known := wordIndex(packWord(text[:size]))
+		if !known {
+			return 0, false
+		}
+		for i := range 11 {
+			bit := words*11 + i
+			entropy[bit/8] |= byte(index>>(10-i)&1) << (7 - bit%8)
+		}
+		words++
+		text = text[min(size+1, len(text)):]
+	}
+	switch words {
+	case 12, 15, 18, 21, 24:
+	default:
+		return 0, false
+	}
+	n = words / 3 * 4
+	sum := sha256.Sum256(entropy[:n])
+	return n, sum[0]>>(8-words/3) == entropy[n]>>(8-words/3)
 }
 
 // A Wallet is the seed of a BIP-39 wallet, from which account keys are derived.

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"math/big"
 	"math/bits"
+
+	"cloister/enclave/internal/chain"
 )
 
 // orderP256 is the order of P-256, least significant word first.
@@ -111,7 +113,7 @@ func newP256(point *[65]byte, raw *[32]byte) (signer, error) {
 
 var errSignature = errors.New("a signature of impossible form")
 
-func (k *keyP256) sign(out *Signature, digest []byte) error {
+func (k *keyP256) sign(out *Signature, _ chain.Scheme, digest []byte) error {
 	var der [80]byte // r and s are at most 33 bytes each
 	var x [32]byte
 	var v byte

@@ -15,9 +15,9 @@ import (
 
 // DecodePayload turns the payload of a request into the bytes that are hashed
 // or signed. PAYLOAD_ENCODING_HEXADECIMAL takes digits of either case with or
-// without a leading 0x, PAYLOAD_ENCODING_TEXT_UTF8 the text's own bytes. The
-// errors are *fault.Error: Unimplemented for the structured encodings,
-// otherwise InvalidArgument, `invalid payload encoding`.
+// without a leading 0x, PAYLOAD_ENCODING_TEXT_UTF8 the text's own bytes; documents
+// are for the chains to read. The errors are *fault.Error, InvalidArgument,
+// `invalid payload encoding`.
 func DecodePayload(encoding, payload string) ([]byte, error) {
 	switch encoding {
 	case "PAYLOAD_ENCODING_HEXADECIMAL":
@@ -38,8 +38,6 @@ func DecodePayload(encoding, payload string) ([]byte, error) {
 			return nil, fault.New(fault.InvalidArgument, "invalid payload encoding: payload is not UTF-8")
 		}
 		return []byte(payload), nil
-	case "PAYLOAD_ENCODING_EIP712", "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION":
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", encoding)
 	}
 	return nil, fault.New(fault.InvalidArgument, "invalid payload encoding")
 }

@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,19 +11,8 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// A Signature is what the interface calls r, s and v. For ed25519 R and S are
-// the two halves of the 64 bytes and V is 0; for ECDSA they are big-endian, S
-// is at most half of the order, and V is the recovery id, 0 or 1.
-type Signature struct {
-	R, S [32]byte
-	V    byte
-}
-
-// Texts are r, s and v as the interface writes them: 64, 64 and 2 hexadecimal
-// digits in lower case without 0x.
-func (s Signature) Texts() (r, ss, v string) {
-	return hex.EncodeToString(s.R[:]), hex.EncodeToString(s.S[:]), hex.EncodeToString([]byte{s.V})
-}
+// Signature is a signature as the interface has it.
+type Signature = chain.Signature
 
 // A PrivateKey is one key, parsed and ready to sign. It cannot be printed,
 // compared or encoded. It is safe for concurrent use; wiping waits for
@@ -43,8 +31,9 @@ type vault struct {
 
 // A signer is a parsed key of one curve.
 type signer interface {
-	// sign signs a message that digest has approved; on an error out is unset.
-	sign(out *Signature, message []byte) error
+	// sign signs a message that digest has approved, by a scheme that goes with the
+	// curve; on an error out is unset.
+	sign(out *Signature, scheme chain.Scheme, message []byte) error
 	// bytes writes the private key: the scalar, or the seed for ed25519.
 	bytes(out *[32]byte)
 	// wipe overwrites the key.
@@ -192,8 +181,8 @@ func (k *PrivateKey) use(f func(signer) error) error {
 }
 
 // sign signs one message that digest has made. Callers have spent a Grant.
-func (k *PrivateKey) sign(message []byte) (sig Signature, err error) {
-	err = k.use(func(s signer) error { return s.sign(&sig, message) })
+func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (sig Signature, err error) {
+	err = k.use(func(s signer) error { return s.sign(&sig, scheme, message) })
 	if err != nil {
 		return Signature{}, fmt.Errorf("signing: %w", err)
 	}

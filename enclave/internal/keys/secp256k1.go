@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+
+	"cloister/enclave/internal/chain"
 )
 
 var schemeSecp256k1 = scheme{
@@ -64,7 +66,10 @@ var errNonce = errors.New("an unusable nonce") // a chance of 2^-127
 // sign computes s as a/i, where a = (z + r·d)·b and i = k·b for nonce k and a
 // factor b that nobody else knows. Given s, which is published, a and i tell
 // nothing about k or d, so the division is done outside of do.
-func (k *keySecp256k1) sign(out *Signature, digest []byte) error {
+func (k *keySecp256k1) sign(out *Signature, scheme chain.Scheme, digest []byte) error {
+	if scheme != chain.ECDSA {
+		return k.schnorr(out, scheme == chain.Taproot, digest)
+	}
 	var a, i secp256k1.ModNScalar
 	var r [32]byte
 	var v byte

@@ -9,7 +9,7 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// ActionSign is the action for which Sign and SignAll spend a Grant.
+// ActionSign is the action for which Sign spends a Grant.
 const ActionSign = "SIGN"
 
 // A Grant is a decision of the policies to let one activity do one action. It
@@ -20,56 +20,88 @@ type Grant interface{ Spend(action string) error }
 // ErrNoGrant is returned when there is no Grant at all.
 var ErrNoGrant = errors.New("signing without a grant")
 
-// spend refuses unless g could be spent. A nil pointer in the interface is no
+// Spend uses g up for an action, or refuses. A nil pointer in the interface is no
 // Grant, whatever its method would say.
-func spend(g Grant) error {
+func Spend(g Grant, action string) error {
 	if v := reflect.ValueOf(g); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return ErrNoGrant
 	}
-	if err := g.Spend(ActionSign); err != nil {
+	if err := g.Spend(action); err != nil {
 		return fmt.Errorf("spending the grant: %w", err)
 	}
 	return nil
 }
 
-// Sign spends the grant and signs one payload, hashed as h says (see Digest).
-func Sign(g Grant, k *PrivateKey, h HashFunction, payload []byte) (Signature, error) {
-	if err := spend(g); err != nil {
-		return Signature{}, err
-	}
-	message, err := Digest(k.curveOf(), h, payload)
+// Sign spends the grant once and signs 1 to MaxDigests digests with one key, all
+// or none, in their order. The errors are *fault.Error, InvalidArgument, for a
+// scheme that does not go with the key's curve, a digest that is not 32 bytes,
+// and a message over MaxPayload.
+func Sign(g Grant, k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
+	made, err := SignEach(g, Asked{k, digests})
 	if err != nil {
-		return Signature{}, err
-	}
-	return k.sign(message)
-}
-
-// SignAll spends the grant once and signs 1 to MaxBatch payloads with one key,
-// all or none. Signatures come in the order of the payloads.
-func SignAll(g Grant, k *PrivateKey, h HashFunction, payloads [][]byte) ([]Signature, error) {
-	if err := spend(g); err != nil {
 		return nil, err
 	}
-	if len(payloads) == 0 || len(payloads) > MaxBatch {
-		return nil, fault.New(fault.InvalidArgument, "payloads must number 1 to %d", MaxBatch)
+	return made[0], nil
+}
+
+// Asked is what one key is asked to sign.
+type Asked struct {
+	Key     *PrivateKey
+	Digests []chain.Digest
+}
+
+// SignEach is Sign for an activity that several keys sign: it spends the grant
+// once and answers the signatures of each, all or none.
+func SignEach(g Grant, asked ...Asked) ([][]Signature, error) {
+	if err := Spend(g, ActionSign); err != nil {
+		return nil, err
 	}
-	messages := make([][]byte, len(payloads))
-	for i, p := range payloads {
-		m, err := Digest(k.curveOf(), h, p)
-		if err != nil {
-			return nil, err
+	if len(asked) == 0 {
+		return nil, fault.New(fault.InvalidArgument, "there must be something to sign")
+	}
+	for _, a := range asked {
+		if len(a.Digests) == 0 || len(a.Digests) > MaxDigests {
+			return nil, fault.New(fault.InvalidArgument, "there must be 1 to %d things to sign", MaxDigests)
 		}
-		messages[i] = m
-	}
-	sigs := make([]Signature, len(payloads))
-	for i, m := range messages {
-		s, err := k.sign(m)
-		if err != nil {
-			return nil, err
+		for _, d := range a.Digests {
+			if err := checkDigest(a.Key.curveOf(), d); err != nil {
+				return nil, err
+			}
 		}
-		sigs[i] = s
 	}
-	return sigs, nil
+	out := make([][]Signature, len(asked))
+	for i, a := range asked {
+		out[i] = make([]Signature, len(a.Digests))
+		for j, d := range a.Digests {
+			s, err := a.Key.sign(d.Scheme, d.Message)
+			if err != nil {
+				return nil, err
+			}
+			out[i][j] = s
+		}
+	}
+	return out, nil
+}
+
+func checkDigest(c chain.Curve, d chain.Digest) error {
+	ok := false
+	switch d.Scheme {
+	case chain.ECDSA:
+		ok = c == chain.Secp256k1 || c == chain.P256
+	case chain.EdDSA:
+		ok = c == chain.Ed25519
+	case chain.Taproot, chain.Schnorr:
+		ok = c == chain.Secp256k1
+	}
+	switch {
+	case !ok:
+		return fault.New(fault.InvalidArgument, "invalid curve: %v does not sign so", c)
+	case d.Scheme != chain.EdDSA && len(d.Message) != 32:
+		return fault.New(fault.InvalidArgument, "expected a 32-bytes-long digest, got %d bytes", len(d.Message))
+	case len(d.Message) > MaxPayload:
+		return fault.New(fault.InvalidArgument, "payload too large")
+	}
+	return nil
 }
 
 // curveOf is the key's curve, none for a nil key.

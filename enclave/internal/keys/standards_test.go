@@ -1,5 +1,7 @@
 package keys_test
 
+import "cloister/enclave/internal/chain"
+
 // bip32Vectors are test vectors 1 to 4 of BIP-32, by seed: path and extended
 // private key.
 var bip32Vectors = map[string]string{
@@ -26,35 +28,65 @@ m/0' xprv9vB7xEWwNp9kh1wQRfCCQMnZUEG21LpbR9NPCNN1dwhiZkjjeGRnaALmPXCX7SgjFTiCTT6
 m/0'/1' xprv9xJocDuwtYCMNAo3Zw76WENQeAS6WGXQ55RCy7tDJ8oALr4FWkuVoHJeHVAcAqiZLE7Je3vZJHxspZdFHfnBEjHqU5hG1Jaj32dVoS6XLT1`,
 }
 
-// slip10Vectors are those of SLIP-0010 for ed25519 and nist256p1, with its two
-// retry cases: path, chain code, private key.
+// slip10Vectors are those of SLIP-0010 for its three curves: test vectors 1 and 2,
+// and the two retry cases of nist256p1. Path, chain code, private key.
 var slip10Vectors = []struct {
-	ed         bool
+	curve      chain.Curve
 	seed, rows string
 }{
-	{true, "000102030405060708090a0b0c0d0e0f", `
+	{chain.Secp256k1, "000102030405060708090a0b0c0d0e0f", `
+m 873dff81c02f525623fd1fe5167eac3a55a049de3d314bb42ee227ffed37d508 e8f32e723decf4051aefac8e2c93c9c5b214313817cdb01a1494b917c8436b35
+m/0' 47fdacbd0f1097043b78c63c20c34ef4ed9a111d980047ad16282c7ae6236141 edb2e14f9ee77d26dd93b4ecede8d16ed408ce149b6cd80b0715a2d911a0afea
+m/0'/1 2a7857631386ba23dacac34180dd1983734e444fdbf774041578e9b6adb37c19 3c6cb8d0f6a264c91ea8b5030fadaa8e538b020f0a387421a12de9319dc93368
+m/0'/1/2' 04466b9cc8e161e966409ca52986c584f07e9dc81f735db683c3ff6ec7b1503f cbce0d719ecf7431d88e6a89fa1483e02e35092af60c042b1df2ff59fa424dca
+m/0'/1/2'/2 cfb71883f01676f587d023cc53a35bc7f88f724b1f8c2892ac1275ac822a3edd 0f479245fb19a38a1954c5c7c0ebab2f9bdfd96a17563ef28a6a4b1a2a764ef4
+m/0'/1/2'/2/1000000000 c783e67b921d2beb8f6b389cc646d7263b4145701dadd2161548a8b078e65e9e 471b76e389e528d6de6d816857e012c5455051cad6660850e58372a6c3e6e7c8`},
+	{chain.Secp256k1, "fffcf9f6f3f0edeae7e4e1dedbd8d5d2cfccc9c6c3c0bdbab7b4b1aeaba8a5a29f9c999693908d8a8784817e7b7875726f6c696663605d5a5754514e4b484542", `
+m 60499f801b896d83179a4374aeb7822aaeaceaa0db1f85ee3e904c4defbd9689 4b03d6fc340455b363f51020ad3ecca4f0850280cf436c70c727923f6db46c3e
+m/0 f0909affaa7ee7abe5dd4e100598d4dc53cd709d5a5c2cac40e7412f232f7c9c abe74a98f6c7eabee0428f53798f0ab8aa1bd37873999041703c742f15ac7e1e
+m/0/2147483647' be17a268474a6bb9c61e1d720cf6215e2a88c5406c4aee7b38547f585c9a37d9 877c779ad9687164e9c2f4f0f4ff0340814392330693ce95a58fe18fd52e6e93
+m/0/2147483647'/1 f366f48f1ea9f2d1d3fe958c95ca84ea18e4c4ddb9366c336c927eb246fb38cb 704addf544a06e5ee4bea37098463c23613da32020d604506da8c0518e1da4b7
+m/0/2147483647'/1/2147483646' 637807030d55d01f9a0cb3a7839515d796bd07706386a6eddf06cc29a65a0e29 f1c7c871a54a804afe328b4c83a1c33b8e5ff48f5087273f04efa83b247d6a2d
+m/0/2147483647'/1/2147483646'/2 9452b549be8cea3ecb7a84bec10dcfd94afe4d129ebfd3b3cb58eedf394ed271 bb7d39bdb83ecf58f2fd82b6d918341cbef428661ef01ab97c28a4842125ac23`},
+	{chain.P256, "000102030405060708090a0b0c0d0e0f", `
+m beeb672fe4621673f722f38529c07392fecaa61015c80c34f29ce8b41b3cb6ea 612091aaa12e22dd2abef664f8a01a82cae99ad7441b7ef8110424915c268bc2
+m/0' 3460cea53e6a6bb5fb391eeef3237ffd8724bf0a40e94943c98b83825342ee11 6939694369114c67917a182c59ddb8cafc3004e63ca5d3b84403ba8613debc0c
+m/0'/1 4187afff1aafa8445010097fb99d23aee9f599450c7bd140b6826ac22ba21d0c 284e9d38d07d21e4e281b645089a94f4cf5a5a81369acf151a1c3a57f18b2129
+m/0'/1/2' 98c7514f562e64e74170cc3cf304ee1ce54d6b6da4f880f313e8204c2a185318 694596e8a54f252c960eb771a3c41e7e32496d03b954aeb90f61635b8e092aa7
+m/0'/1/2'/2 ba96f776a5c3907d7fd48bde5620ee374d4acfd540378476019eab70790c63a0 5996c37fd3dd2679039b23ed6f70b506c6b56b3cb5e424681fb0fa64caf82aaa
+m/0'/1/2'/2/1000000000 b9b7b82d326bb9cb5b5b121066feea4eb93d5241103c9e7a18aad40f1dde8059 21c4f269ef0a5fd1badf47eeacebeeaa3de22eb8e5b0adcd0f27dd99d34d0119`},
+	{chain.P256, "fffcf9f6f3f0edeae7e4e1dedbd8d5d2cfccc9c6c3c0bdbab7b4b1aeaba8a5a29f9c999693908d8a8784817e7b7875726f6c696663605d5a5754514e4b484542", `
+m 96cd4465a9644e31528eda3592aa35eb39a9527769ce1855beafc1b81055e75d eaa31c2e46ca2962227cf21d73a7ef0ce8b31c756897521eb6c7b39796633357
+m/0 84e9c258bb8557a40e0d041115b376dd55eda99c0042ce29e81ebe4efed9b86a d7d065f63a62624888500cdb4f88b6d59c2927fee9e6d0cdff9cad555884df6e
+m/0/2147483647' f235b2bc5c04606ca9c30027a84f353acf4e4683edbd11f635d0dcc1cd106ea6 96d2ec9316746a75e7793684ed01e3d51194d81a42a3276858a5b7376d4b94b9
+m/0/2147483647'/1 7c0b833106235e452eba79d2bdd58d4086e663bc8cc55e9773d2b5eeda313f3b 974f9096ea6873a915910e82b29d7c338542ccde39d2064d1cc228f371542bbc
+m/0/2147483647'/1/2147483646' 5794e616eadaf33413aa309318a26ee0fd5163b70466de7a4512fd4b1a5c9e6a da29649bbfaff095cd43819eda9a7be74236539a29094cd8336b07ed8d4eff63
+m/0/2147483647'/1/2147483646'/2 3bfb29ee8ac4484f09db09c2079b520ea5616df7820f071a20320366fbe226a7 bb0a77ba01cc31d77205d51d08bd313b979a71ef4de9b062f8958297e746bd67`},
+	{chain.Ed25519, "000102030405060708090a0b0c0d0e0f", `
 m 90046a93de5380a72b5e45010748567d5ea02bbf6522f979e05c0d8d8ca9fffb 2b4be7f19ee27bbf30c667b642d5f4aa69fd169872f8fc3059c08ebae2eb19e7
 m/0' 8b59aa11380b624e81507a27fedda59fea6d0b779a778918a2fd3590e16e9c69 68e0fe46dfb67e368c75379acec591dad19df3cde26e63b93a8e704f1dade7a3
 m/0'/1' a320425f77d1b5c2505a6b1b27382b37368ee640e3557c315416801243552f14 b1d0bad404bf35da785a64ca1ac54b2617211d2777696fbffaf208f746ae84f2
 m/0'/1'/2' 2e69929e00b5ab250f49c3fb1c12f252de4fed2c1db88387094a0f8c4c9ccd6c 92a5b23c0b8a99e37d07df3fb9966917f5d06e02ddbd909c7e184371463e9fc9
 m/0'/1'/2'/2' 8f6d87f93d750e0efccda017d662a1b31a266e4a6f5993b15f5c1f07f74dd5cc 30d1dc7e5fc04c31219ab25a27ae00b50f6fd66622f6e9c913253d6511d1e662
 m/0'/1'/2'/2'/1000000000' 68789923a0cac2cd5a29172a475fe9e0fb14cd6adb5ad98a3fa70333e7afa230 8f94d394a8e8fd6b1bc2f3f49f5c47e385281d5c17e65324b0f62483e37e8793`},
-	{true, "fffcf9f6f3f0edeae7e4e1dedbd8d5d2cfccc9c6c3c0bdbab7b4b1aeaba8a5a29f9c999693908d8a8784817e7b7875726f6c696663605d5a5754514e4b484542", `
-m ef70a74db9c3a5af931b5fe73ed8e1a53464133654fd55e7a66f8570b8e33c3b 171cb88b1b3c1db25add599712e36245d75bc65a1a5c9e18d76f9f2b1eab4012`},
-	{false, "000102030405060708090a0b0c0d0e0f", `
+	{chain.Ed25519, "fffcf9f6f3f0edeae7e4e1dedbd8d5d2cfccc9c6c3c0bdbab7b4b1aeaba8a5a29f9c999693908d8a8784817e7b7875726f6c696663605d5a5754514e4b484542", `
+m ef70a74db9c3a5af931b5fe73ed8e1a53464133654fd55e7a66f8570b8e33c3b 171cb88b1b3c1db25add599712e36245d75bc65a1a5c9e18d76f9f2b1eab4012
+m/0' 0b78a3226f915c082bf118f83618a618ab6dec793752624cbeb622acb562862d 1559eb2bbec5790b0c65d8693e4d0875b1747f4970ae8b650486ed7470845635
+m/0'/2147483647' 138f0b2551bcafeca6ff2aa88ba8ed0ed8de070841f0c4ef0165df8181eaad7f ea4f5bfe8694d8bb74b7b59404632fd5968b774ed545e810de9c32a4fb4192f4
+m/0'/2147483647'/1' 73bd9fff1cfbde33a1b846c27085f711c0fe2d66fd32e139d3ebc28e5a4a6b90 3757c7577170179c7868353ada796c839135b3d30554bbb74a4b1e4a5a58505c
+m/0'/2147483647'/1'/2147483646' 0902fe8a29f9140480a00ef244bd183e8a13288e4412d8389d140aac1794825a 5837736c89570de861ebc173b1086da4f505d4adb387c6a1b1342d5e4ac9ec72
+m/0'/2147483647'/1'/2147483646'/2' 5d70af781f3a37b829f0d060924d5e960bdc02e85423494afc0b1a41bbe196d4 551d333177df541ad876a60ea71f00447931c0a9da16f227c11ea080d7391b8d`},
+	{chain.P256, "000102030405060708090a0b0c0d0e0f", `
 m beeb672fe4621673f722f38529c07392fecaa61015c80c34f29ce8b41b3cb6ea 612091aaa12e22dd2abef664f8a01a82cae99ad7441b7ef8110424915c268bc2
-m/0' 3460cea53e6a6bb5fb391eeef3237ffd8724bf0a40e94943c98b83825342ee11 6939694369114c67917a182c59ddb8cafc3004e63ca5d3b84403ba8613debc0c
-m/0'/1 4187afff1aafa8445010097fb99d23aee9f599450c7bd140b6826ac22ba21d0c 284e9d38d07d21e4e281b645089a94f4cf5a5a81369acf151a1c3a57f18b2129
-m/0'/1/2' 98c7514f562e64e74170cc3cf304ee1ce54d6b6da4f880f313e8204c2a185318 694596e8a54f252c960eb771a3c41e7e32496d03b954aeb90f61635b8e092aa7
-m/0'/1/2'/2 ba96f776a5c3907d7fd48bde5620ee374d4acfd540378476019eab70790c63a0 5996c37fd3dd2679039b23ed6f70b506c6b56b3cb5e424681fb0fa64caf82aaa
-m/0'/1/2'/2/1000000000 b9b7b82d326bb9cb5b5b121066feea4eb93d5241103c9e7a18aad40f1dde8059 21c4f269ef0a5fd1badf47eeacebeeaa3de22eb8e5b0adcd0f27dd99d34d0119
 m/28578' e94c8ebe30c2250a14713212f6449b20f3329105ea15b652ca5bdfc68f6c65c2 06f0db126f023755d0b8d86d4591718a5210dd8d024e3e14b6159d63f53aa669
 m/28578'/33941 9e87fe95031f14736774cd82f25fd885065cb7c358c1edf813c72af535e83071 092154eed4af83e078ff9b84322015aefe5769e31270f62c3f66c33888335f3a`},
-	{false, "a7305bc8df8d0951f0cb224c0e95d7707cbdf2c6ce7e8d481fec69c7ff5e9446", `
+	{chain.P256, "a7305bc8df8d0951f0cb224c0e95d7707cbdf2c6ce7e8d481fec69c7ff5e9446", `
 m 7762f9729fed06121fd13f326884c82f59aa95c57ac492ce8c9654e60efd130c 3b8c18469a4634517d6d0b65448f8e6c62091b45540a1743c5846be55d47d88f`},
 }
 
-// bip39Vectors are of BIP-39's reference implementation, passphrase TREZOR.
+// bip39Vectors are the 24 of BIP-39's reference implementation, of 12, 18 and 24
+// words, with the passphrase TREZOR; it has none of 15 and 21 words, and these are
+// of @scure/bip39 1.6.0, for entropy after the same pattern.
 var bip39Vectors = []struct{ entropy, words, seed string }{
 	{"00000000000000000000000000000000",
 		"abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about",
@@ -62,13 +94,94 @@ var bip39Vectors = []struct{ entropy, words, seed string }{
 	{"7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f",
 		"legal winner thank year wave sausage worth useful legal winner thank yellow",
 		"2e8905819b8723fe2c1d161860e5ee1830318dbf49a83bd451cfb8440c28bd6fa457fe1296106559a3c80937a1c1069be3a3a5bd381ee6260e8d9739fce1f607"},
+	{"80808080808080808080808080808080",
+		"letter advice cage absurd amount doctor acoustic avoid letter advice cage above",
+		"d71de856f81a8acc65e6fc851a38d4d7ec216fd0796d0a6827a3ad6ed5511a30fa280f12eb2e47ed2ac03b5c462a0358d18d69fe4f985ec81778c1b370b652a8"},
 	{"ffffffffffffffffffffffffffffffff",
 		"zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo wrong",
 		"ac27495480225222079d7be181583751e86f571027b0497b5b5d11218e0a8a13332572917f0f8e5a589620c6f15b11c61dee327651a14c34e18231052e48c069"},
+	{"000000000000000000000000000000000000000000000000",
+		"abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon agent",
+		"035895f2f481b1b0f01fcf8c289c794660b289981a78f8106447707fdd9666ca06da5a9a565181599b79f53b844d8a71dd9f439c52a3d7b3e8a79c906ac845fa"},
+	{"7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f",
+		"legal winner thank year wave sausage worth useful legal winner thank year wave sausage worth useful legal will",
+		"f2b94508732bcbacbcc020faefecfc89feafa6649a5491b8c952cede496c214a0c7b3c392d168748f2d4a612bada0753b52a1c7ac53c1e93abd5c6320b9e95dd"},
+	{"808080808080808080808080808080808080808080808080",
+		"letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic avoid letter always",
+		"107d7c02a5aa6f38c58083ff74f04c607c2d2c0ecc55501dadd72d025b751bc27fe913ffb796f841c49b1d33b610cf0e91d3aa239027f5e99fe4ce9e5088cd65"},
+	{"ffffffffffffffffffffffffffffffffffffffffffffffff",
+		"zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo when",
+		"0cd6e5d827bb62eb8fc1e262254223817fd068a74b5b449cc2f667c3f1f985a76379b43348d952e2265b4cd129090758b3e3c2c49103b5051aac2eaeb890a528"},
 	{"0000000000000000000000000000000000000000000000000000000000000000",
 		"abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon art",
 		"bda85446c68413707090a52022edd26a1c9462295029f2e60cd7c4f2bbd3097170af7a4d73245cafa9c3cca8d561a7c3de6f5d4a10be8ed2a5e608d68f92fcc8"},
+	{"7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f",
+		"legal winner thank year wave sausage worth useful legal winner thank year wave sausage worth useful legal winner thank year wave sausage worth title",
+		"bc09fca1804f7e69da93c2f2028eb238c227f2e9dda30cd63699232578480a4021b146ad717fbb7e451ce9eb835f43620bf5c514db0f8add49f5d121449d3e87"},
+	{"8080808080808080808080808080808080808080808080808080808080808080",
+		"letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic bless",
+		"c0c519bd0e91a2ed54357d9d1ebef6f5af218a153624cf4f2da911a0ed8f7a09e2ef61af0aca007096df430022f7a2b6fb91661a9589097069720d015e4e982f"},
 	{"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
 		"zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo vote",
 		"dd48c104698c30cfe2b6142103248622fb7bb0ff692eebb00089b32d22484e1613912f0a5b694407be899ffd31ed3992c456cdf60f5d4564b8ba3f05a69890ad"},
+	{"77c2b00716cec7213839159e404db50d",
+		"jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge",
+		"b5b6d0127db1a9d2226af0c3346031d77af31e918dba64287a1b44b8ebf63cdd52676f672a290aae502472cf2d602c051f3e6f18055e84e4c43897fc4e51a6ff"},
+	{"b63a9c59a6e641f288ebc103017f1da9f8290b3da6bdef7b",
+		"renew stay biology evidence goat welcome casual join adapt armor shuffle fault little machine walk stumble urge swap",
+		"9248d83e06f4cd98debf5b6f010542760df925ce46cf38a1bdb4e4de7d21f5c39366941c69e1bdbf2966e0f6e6dbece898a0e2f0a4c2b3e640953dfe8b7bbdc5"},
+	{"3e141609b97933b66a060dcddc71fad1d91677db872031e85f4c015c5e7e8982",
+		"dignity pass list indicate nasty swamp pool script soccer toe leaf photo multiply desk host tomato cradle drill spread actor shine dismiss champion exotic",
+		"ff7f3184df8696d8bef94b6c03114dbee0ef89ff938712301d27ed8336ca89ef9635da20af07d4175f2bf5f3de130f39c9d9e8dd0472489c19b1a020a940da67"},
+	{"0460ef47585604c5660618db2e6a7e7f",
+		"afford alter spike radar gate glance object seek swamp infant panel yellow",
+		"65f93a9f36b6c85cbe634ffc1f99f2b82cbb10b31edc7f087b4f6cb9e976e9faf76ff41f8f27c99afdf38f7a303ba1136ee48a4c1e7fcd3dba7aa876113a36e4"},
+	{"72f60ebac5dd8add8d2a25a797102c3ce21bc029c200076f",
+		"indicate race push merry suffer human cruise dwarf pole review arch keep canvas theme poem divorce alter left",
+		"3bbf9daa0dfad8229786ace5ddb4e00fa98a044ae4c4975ffd5e094dba9e0bb289349dbe2091761f30f382d4e35c4a670ee8ab50758d2c55881be69e327117ba"},
+	{"2c85efc7f24ee4573d2b81a6ec66cee209b2dcbd09d8eddc51e0215b0b68e416",
+		"clutch control vehicle tonight unusual clog visa ice plunge glimpse recipe series open hour vintage deposit universe tip job dress radar refuse motion taste",
+		"fe908f96f46668b2d5b37d82f558c77ed0d69dd0e7e043a5b0511c48c2f1064694a956f86360c93dd04052a8899497ce9e985ebe0c8c52b955e6ae86d4ff4449"},
+	{"eaebabb2383351fd31d703840b32e9e2",
+		"turtle front uncle idea crush write shrug there lottery flower risk shell",
+		"bdfb76a0759f301b0b899a1e3985227e53b3f51e67e3f2a65363caedf3e32fde42a66c404f18d7b05818c95ef3ca1e5146646856c461c073169467511680876c"},
+	{"7ac45cfe7722ee6c7ba84fbc2d5bd61b45cb2fe5eb65aa78",
+		"kiss carry display unusual confirm curtain upgrade antique rotate hello void custom frequent obey nut hole price segment",
+		"ed56ff6c833c07982eb7119a8f48fd363c4a9b1601cd2de736b01045c5eb8ab4f57b079403485d1c4924f0790dc10a971763337cb9f9c62226f64fff26397c79"},
+	{"4fa1a8bc3e6d80ee1316050e862c1812031493212b7ec3f3bb1b08f168cabeef",
+		"exile ask congress lamp submit jacket era scheme attend cousin alcohol catch course end lucky hurt sentence oven short ball bird grab wing top",
+		"095ee6f817b4c2cb30a5a797360a81a40ab0f9a4e25ecd672a3f58a0b5ba0687c096a6b14d2c0deb3bdefce4f61d01ae07417d502429352e27695163f7447a8c"},
+	{"18ab19a9f54a9274f03e5209a2ac8a91",
+		"board flee heavy tunnel powder denial science ski answer betray cargo cat",
+		"6eff1bb21562918509c73cb990260db07c0ce34ff0e3cc4a8cb3276129fbcb300bddfe005831350efd633909f476c45c88253276d9fd0df6ef48609e8bb7dca8"},
+	{"18a2e1d81b8ecfb2a333adcb0c17a5b9eb76cc5d05db91a4",
+		"board blade invite damage undo sun mimic interest slam gaze truly inherit resist great inject rocket museum chief",
+		"f84521c777a13b61564234bf8f8b62b3afce27fc4062b51bb5e62bdfecb23864ee6ecf07c1d5a97c0834307c5c852d8ceb88e7c97923c0a3b496bedd4e5f88a9"},
+	{"15da872c95a13dd738fbf50e427583ad61f18fd99f628c417a61cf8343c90419",
+		"beyond stage sleep clip because twist token leaf atom beauty genius food business side grid unable middle armed observe pair crouch tonight away coconut",
+		"b15509eaa2d09d3efd3e006ef42151b30367dc6e3aa5e44caba3fe4d3e352e65101fbdb86a96776b91946ff06f8eac594dc6ee1d3e82a42dfe1b40fef6bcc3fd"},
+	{"0000000000000000000000000000000000000000",
+		"abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon address",
+		"fa08713f46bf5cb48728ceb70e3aae1bc53c5cb7b4e29c5610261d1cbb7be3bed4d805256fec515754d2be35974fc5da678168e9d9bb0cb70948026923b0def3"},
+	{"7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f",
+		"legal winner thank year wave sausage worth useful legal winner thank year wave sausage wise",
+		"f938c2f3ebd11f1c9057b713d977b5260e4282a57811ab163a9708c4ce15307983ac24c4451c7cb353b2002d0a1ee8a404fa59f0f6aa8323fa9bb61248cf4808"},
+	{"8080808080808080808080808080808080808080",
+		"letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor accident",
+		"bc40a19ec918698b32e3e13ed906006d9e3b9987ba7dee6fc53a824774cc5be68f89b865bbfbac21b2fb99c016e214f54f239f77dd99881c1b81de275c60be3d"},
+	{"ffffffffffffffffffffffffffffffffffffffff",
+		"zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo wrist",
+		"bfee6f9d2bcfa1331bd6482a24abca521e5f7e769498b9a0146672194c7356e4e409be22bc379c8b64fee2aa24b54d3ec20d10a083eaa5d1d6b4b365941ad37c"},
+	{"00000000000000000000000000000000000000000000000000000000",
+		"abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon admit",
+		"e7dadc189d2e8d07ac278d9ec98a1d2d327e4a6b7df494c00cbf2cbf2d3543dac7000fc72d4ada8d9997dc8db388ff22c6d79f604a7455f2df5534a28eee04c6"},
+	{"7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f",
+		"legal winner thank year wave sausage worth useful legal winner thank year wave sausage worth useful legal winner thank year viable",
+		"99c0597b2bef5ca4859e21075fee0fc931747a30469b6f564d95f74913c357aceb55221b4f4fe6965e871340b45754b1ae59e53da1797b69b30c5fa40ec105b8"},
+	{"80808080808080808080808080808080808080808080808080808080",
+		"letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd apart",
+		"708f0487a927474944ed882e5f05954656bd82bebcf4119b1233e90ee8b27b16d48a77be2c2aceecc32b07a94a5e9a04d94856a2b9fd7c2362ac4153420ef2e6"},
+	{"ffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+		"zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo zoo veteran",
+		"4aa0af4ca02ef1d9fa675cd02aa06d318425564e7fadd3d51b6165cc56d77398f28d8522073cd036c2a4a24a83e919211c84500d96cb120084e613ff5fcd96c1"},
 }

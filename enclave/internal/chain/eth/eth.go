@@ -1,5 +1,9 @@
-// Package eth makes Ethereum addresses: the last 20 bytes of the Keccak-256 of
-// the point's 64 bytes, written with the mixed-case checksum of EIP-55.
+// Package eth is Ethereum: addresses, transactions before and after they are
+// signed, the interfaces of contracts and the data of calls, typed data and
+// authorizations. It reads all of them strictly and knows no key that signs.
+//
+// An address is the last 20 bytes of the Keccak-256 of the point's 64 bytes,
+// written with the mixed-case checksum of EIP-55.
 package eth
 
 import (

@@ -1,5 +1,13 @@
-// Package sol makes Solana addresses: the ed25519 public key in base58 with
-// Bitcoin's alphabet.
+// Package sol makes Solana addresses, the ed25519 public key in base58 with
+// Bitcoin's alphabet; reads Solana transactions, legacy and version 0; and reads
+// IDLs of Anchor's form, which tell what the instructions of a program mean.
+//
+// A transaction is the wire form that nodes take: a slot of 64 bytes for each
+// required signature, then the message, which is what is signed. Lengths are
+// compact-u16 in their shortest form. The reader refuses what a node would refuse
+// by the bytes alone, and some things more, because a policy could not see them:
+// instructions of the System program that do not decode to the last byte, token
+// transfers that do not, and batches of the token programs.
 package sol
 
 import (

@@ -1,0 +1,174 @@
+// Package btc makes the addresses of Bitcoin and Dogecoin and reads what is to be
+// signed for them: a PSBT of version 0 (BIP-174, with the taproot fields of
+// BIP-371).
+//
+// Where the interface leaves open which script a single key has, P2SH is P2SH of
+// P2WPKH (BIP-49), P2WSH is P2WSH of P2PK, and P2TR is BIP-86, without a script
+// tree. A PSBT is taken apart strictly, every input must tell the amount that it
+// spends, and all inputs that belong to the signer are signed, or none: ECDSA with
+// SIGHASH_ALL, or the key path of taproot with SIGHASH_DEFAULT.
+//
+// What is in the PSBT is believed as far as signatures make it true. A previous
+// transaction (non_witness_utxo) is held against its id. The amount that a
+// witness_utxo tells of an input that another key signs, or that another request
+// signs, is not: BIP-143 covers the amount of its own input alone. Only taproot
+// inputs cover the amounts of all. So a fee computed from several inputs of segwit
+// version 0 is what the PSBT says, unless each has its previous transaction too.
+//
+// Dogecoin's inputs are signed as Bitcoin's P2PKH inputs, which they are, byte for
+// byte; its network has no witnesses, so whatever needs them is refused there.
+package btc
+
+import (
+	"crypto/sha256"
+
+	"github.com/btcsuite/btcd/btcutil/bech32"
+	"github.com/mr-tron/base58"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+)
+
+// Chain is Bitcoin on its four networks and Dogecoin on its two. The zero value is
+// ready.
+type Chain struct{}
+
+var _ chain.Reader = Chain{}
+
+// A network is what distinguishes a network's addresses and amounts.
+type network struct {
+	p2pkh, p2sh byte   // version bytes of base58check
+	hrp         string // human-readable part of bech32, empty without witnesses
+	money       int64  // the most that there can be, in the smallest unit
+}
+
+const coin = 100_000_000
+
+var (
+	mainnet     = network{0x00, 0x05, "bc", 21_000_000 * coin}
+	testnet     = network{0x6f, 0xc4, "tb", 21_000_000 * coin} // and signet
+	regtest     = network{0x6f, 0xc4, "bcrt", 21_000_000 * coin}
+	dogeMainnet = network{0x1e, 0x16, "", 10_000_000_000 * coin}
+	dogeTestnet = network{0x71, 0xc4, "", 10_000_000_000 * coin}
+)
+
+// An account is what a format says of an address: network and kind of script.
+type account struct {
+	net  *network
+	kind kind
+}
+
+var accounts = [...]account{
+	chain.BitcoinMainnetP2PKH:  {&mainnet, p2pkh},
+	chain.BitcoinMainnetP2SH:   {&mainnet, p2sh},
+	chain.BitcoinMainnetP2WPKH: {&mainnet, p2wpkh},
+	chain.BitcoinMainnetP2WSH:  {&mainnet, p2wsh},
+	chain.BitcoinMainnetP2TR:   {&mainnet, p2tr},
+	chain.BitcoinTestnetP2PKH:  {&testnet, p2pkh},
+	chain.BitcoinTestnetP2SH:   {&testnet, p2sh},
+	chain.BitcoinTestnetP2WPKH: {&testnet, p2wpkh},
+	chain.BitcoinTestnetP2WSH:  {&testnet, p2wsh},
+	chain.BitcoinTestnetP2TR:   {&testnet, p2tr},
+	chain.BitcoinSignetP2PKH:   {&testnet, p2pkh},
+	chain.BitcoinSignetP2SH:    {&testnet, p2sh},
+	chain.BitcoinSignetP2WPKH:  {&testnet, p2wpkh},
+	chain.BitcoinSignetP2WSH:   {&testnet, p2wsh},
+	chain.BitcoinSignetP2TR:    {&testnet, p2tr},
+	chain.BitcoinRegtestP2PKH:  {&regtest, p2pkh},
+	chain.BitcoinRegtestP2SH:   {&regtest, p2sh},
+	chain.BitcoinRegtestP2WPKH: {&regtest, p2wpkh},
+	chain.BitcoinRegtestP2WSH:  {&regtest, p2wsh},
+	chain.BitcoinRegtestP2TR:   {&regtest, p2tr},
+	chain.DogeMainnet:          {&dogeMainnet, p2pkh},
+	chain.DogeTestnet:          {&dogeTestnet, p2pkh},
+}
+
+// accountOf finds the account of a format, nothing for a format of another chain.
+func accountOf(f chain.Format) account {
+	if int(f) >= len(accounts) {
+		return account{}
+	}
+	return accounts[f]
+}
+
+// Formats lists the twenty formats of Bitcoin and the two of Dogecoin.
+func (Chain) Formats() []chain.Format {
+	var out []chain.Format
+	for f := range accounts {
+		if accounts[f].net != nil {
+			out = append(out, chain.Format(f))
+		}
+	}
+	return out
+}
+
+// Address is base58check for P2PKH and P2SH, bech32 (BIP-173) for P2WPKH and P2WSH
+// and bech32m (BIP-350) for P2TR.
+func (Chain) Address(f chain.Format, p chain.PublicKey) (string, error) {
+	a := accountOf(f)
+	if a.net == nil {
+		return "", fault.New(fault.InvalidArgument, "invalid address format")
+	}
+	if err := f.Accept(p.Curve()); err != nil {
+		return "", err
+	}
+	script, ok := scriptOf(a.kind, p)
+	if !ok {
+		return "", fault.New(fault.InvalidArgument, "invalid public key: it has no taproot output")
+	}
+	text, _ := a.net.address(script)
+	return text, nil
+}
+
+// address is the address of an output and its kind. The text is empty for a script
+// that has no address on the network; the kind is none for an address of a witness
+// version that nobody uses yet.
+func (n *network) address(script []byte) (string, kind) {
+	k := kindOf(script)
+	switch {
+	case k == p2pkh:
+		return base58check(n.p2pkh, script[3:23]), k
+	case k == p2sh:
+		return base58check(n.p2sh, script[2:22]), k
+	case n.hrp == "":
+		return "", none
+	}
+	version, program, ok := witness(script)
+	if !ok || version == 0 && k == none {
+		return "", none
+	}
+	return segwit(n.hrp, version, program), k
+}
+
+// base58check writes a version byte and a hash with four bytes of checksum.
+func base58check(version byte, hash []byte) string {
+	var b [25]byte
+	b[0] = version
+	copy(b[1:21], hash)
+	sum := sha256d(b[:21])
+	copy(b[21:], sum[:4])
+	return base58.Encode(b[:])
+}
+
+// segwit writes a witness program of 2 to 40 bytes.
+func segwit(hrp string, version byte, program []byte) string {
+	encode := bech32.EncodeM
+	if version == 0 {
+		encode = bech32.Encode
+	}
+	// Neither can fail: bits are padded, and the characters are those of our prefixes.
+	groups, err := bech32.ConvertBits(program, 8, 5, true)
+	if err != nil {
+		return ""
+	}
+	text, err := encode(hrp, append([]byte{version}, groups...))
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+func sha256d(b []byte) [32]byte {
+	sum := sha256.Sum256(b)
+	return sha256.Sum256(sum[:])
+}

@@ -1,0 +1,183 @@
+package eth
+
+import (
+	"math/big"
+	"strings"
+
+	"cloister/enclave/internal/chain"
+)
+
+// call reads the data of a call: the selector, and the arguments as the ABI lays
+// them out. args holds the inputs that have a name: addresses and bytes of any
+// kind as chain.Hex with 0x, numbers as int64 or *big.Int, tuples, lists and
+// arrays as []any. A number beyond the int of policies, and a fixed-point number,
+// is nil: there, but not to be read.
+//
+// ok is false, and args nil, if no function has the selector or the data are not
+// its arguments. In the latter case name and selector are given all the same: a
+// contract may yet find a meaning in data that are refused here.
+//
+// Refused is what contracts refuse: data that end too early, offsets and lengths
+// that lead outside, a bool that is neither 0 nor 1, an address, number or bytesN
+// with anything in the bytes that it does not use. What contracts pass over is
+// passed over: bytes after the arguments, between them, and in the padding of
+// bytes and strings, and offsets in an unusual order. Were that refused, a policy
+// that denies a call could be dodged by writing the same call in another way.
+// Offsets may lead to the same place twice, as contracts allow, but not so often
+// that little data stand for many values.
+func (i *Interface) call(data []byte) (name string, selector [4]byte, args chain.Map, ok bool) {
+	if len(data) < len(selector) {
+		return "", selector, nil, false
+	}
+	f := i.functions[[4]byte(data)]
+	if f == nil {
+		return "", selector, nil, false
+	}
+	selector = [4]byte(data)
+	d := decoder{data: data[len(selector):]}
+	d.left = 8*(len(d.data)/wordSize) + 1024
+	values, ok := d.several(f.inputs, len(f.inputs.parts), 0)
+	if !ok {
+		return f.name, selector, nil, false
+	}
+	args = make(chain.Map, len(values))
+	for n, v := range values {
+		if f.names[n] != "" {
+			args[f.names[n]] = v
+		}
+	}
+	return f.name, selector, args, true
+}
+
+// decoder reads the arguments of one call.
+type decoder struct {
+	data []byte // behind the selector; offsets of the outermost tuple count from its start
+	left int    // values, and words of bytes, that may still be read
+}
+
+// spend takes from what may still be read.
+func (d *decoder) spend(n int) bool {
+	d.left -= n
+	return d.left >= 0
+}
+
+func (d *decoder) word(at uint64) ([]byte, bool) {
+	if at+wordSize > uint64(len(d.data)) {
+		return nil, false
+	}
+	return d.data[at : at+wordSize], true
+}
+
+// length reads an offset or a length. One that is beyond the data is of no use.
+func (d *decoder) length(at uint64) (uint64, bool) {
+	w, ok := d.word(at)
+	if !ok || !zero(w[:24]) {
+		return 0, false
+	}
+	n := new(big.Int).SetBytes(w[24:]).Uint64()
+	return n, n <= uint64(len(d.data))
+}
+
+func zero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// value reads a value whose encoding begins at a place.
+func (d *decoder) value(t *abiType, at uint64) (any, bool) {
+	if !d.spend(1) {
+		return nil, false
+	}
+	switch t.kind {
+	case kindTuple:
+		return d.several(t, len(t.parts), at)
+	case kindArray:
+		return d.several(t, t.count, at)
+	case kindList:
+		n, ok := d.length(at)
+		if !ok {
+			return nil, false
+		}
+		return d.several(t, int(n), at+wordSize)
+	case kindBytes, kindString:
+		n, ok := d.length(at)
+		at += wordSize
+		if !ok || at+n > uint64(len(d.data)) || !d.spend(int(n)/wordSize) {
+			return nil, false
+		}
+		if t.kind == kindBytes {
+			return hexOf(d.data[at : at+n]), true
+		}
+		// Policies read text. What is none differs from every text that they name.
+		return strings.ToValidUTF8(string(d.data[at:at+n]), "\ufffd"), true
+	}
+	w, ok := d.word(at)
+	if !ok {
+		return nil, false
+	}
+	return t.read(w)
+}
+
+// several reads n values in a row, of the one type of a list or array or the types
+// of a tuple. Offsets count from where the row begins.
+func (d *decoder) several(t *abiType, n int, at uint64) ([]any, bool) {
+	if n > d.left || t.elem != nil && uint64(n)*t.elem.head > uint64(len(d.data)) {
+		return nil, false
+	}
+	out := make([]any, n)
+	head, elem := at, t.elem
+	for i := range out {
+		if t.kind == kindTuple {
+			elem = t.parts[i]
+		}
+		place, ok := head, true
+		if elem.dynamic {
+			place, ok = d.length(head)
+			place += at
+		}
+		if !ok {
+			return nil, false
+		}
+		if out[i], ok = d.value(elem, place); !ok {
+			return nil, false
+		}
+		head += elem.head
+	}
+	return out, true
+}
+
+// read reads a value of one word.
+func (t *abiType) read(w []byte) (any, bool) {
+	switch t.kind {
+	case kindBool:
+		return w[31] == 1, zero(w[:31]) && w[31] <= 1
+	case kindAddress:
+		return hexOf(w[12:]), zero(w[:12])
+	case kindFixed:
+		return hexOf(w[:t.size]), zero(w[t.size:])
+	case kindDecimal:
+		_, ok := integer(w, t.size, t.signed)
+		return nil, ok
+	}
+	signed := t.kind == kindInt
+	n, ok := integer(w, t.size, signed)
+	if !ok {
+		return nil, false
+	}
+	return numberFact(n, signed), true
+}
+
+// integer reads a word as a number of a type.
+func integer(w []byte, bits int, signed bool) (*big.Int, bool) {
+	n := new(big.Int).SetBytes(w)
+	if signed && w[0] >= 0x80 {
+		n.Sub(n, twoTo256)
+	}
+	return n, fits(n, bits, signed)
+}
+
+var twoTo256 = new(big.Int).Lsh(big.NewInt(1), 256)

@@ -1,0 +1,85 @@
+package eth
+
+import (
+	"encoding/hex"
+	"math/big"
+
+	"cloister/enclave/internal/chain"
+)
+
+var typeNames = [...]string{"LEGACY", "TYPE_1", "TYPE_2", "TYPE_3", "TYPE_4"}
+
+// Root is eth.tx.
+func (t *transaction) Root() string { return "eth.tx" }
+
+// Facts are the members of eth.tx. What the type does not have is 0, and
+// gas_price is max_fee_per_gas from type 2 on; the id of a chain is 0 before
+// EIP-155, when a transaction was good on all. Addresses are in lower case, to is
+// empty where a contract is created. The three facts of the call are filled in if
+// described knows the contract and the function. Data that are called by a known
+// function and do not decode are refused: they would pass by every policy that
+// looks at that function, and a contract may read them all the same.
+func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
+	feeCap, tip, blobPrice := new(big.Int), t.tip, t.blobPrice
+	if t.kind >= typeDynamicFee {
+		feeCap = t.price
+	} else {
+		tip = new(big.Int)
+	}
+	if blobPrice == nil {
+		blobPrice = new(big.Int)
+	}
+	facts := chain.Struct{
+		"type":                     typeNames[t.kind],
+		"chain_id":                 t.chainID,
+		"nonce":                    t.nonce,
+		"from":                     addressOf(t.by),
+		"to":                       chain.Hex(""),
+		"value":                    t.value,
+		"data":                     hexOf(t.data),
+		"gas":                      t.gas,
+		"gas_price":                t.price,
+		"max_fee_per_gas":          feeCap,
+		"max_priority_fee_per_gas": tip,
+		"max_fee_per_blob_gas":     blobPrice,
+		"function_name":            "",
+		"function_signature":       chain.Hex(""),
+	}
+	if len(t.to) == 0 {
+		return facts, nil
+	}
+	to := hexOf(t.to)
+	facts["to"] = to
+	if len(t.data) < 4 || described == nil {
+		return facts, nil
+	}
+	d, err := described(string(to))
+	if err != nil {
+		return nil, err
+	}
+	i, ok := d.(*Interface)
+	if !ok || i == nil {
+		return facts, nil
+	}
+	name, selector, args, ok := i.call(t.data)
+	switch {
+	case ok:
+		facts["function_name"] = name
+		facts["function_signature"] = hexOf(selector[:])
+		facts["contract_call_args"] = chain.Dynamic{Value: args}
+	case name != "":
+		return nil, chain.Invalid("data do not decode as %s of the interface uploaded for %s", name, to)
+	}
+	return facts, nil
+}
+
+// hexOf writes bytes as policies compare them.
+func hexOf(b []byte) chain.Hex {
+	return chain.Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
+}
+
+// addressOf is the address of a secp256k1 key in lower case.
+func addressOf(p chain.PublicKey) chain.Hex {
+	sum := keccak(p.Bytes()[1:])
+	return hexOf(sum[12:])
+}

@@ -1,0 +1,131 @@
+package eth
+
+import (
+	"encoding/hex"
+	"errors"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/rlp"
+	"cloister/enclave/internal/fault"
+)
+
+// Signed is what can be told of a signed transaction.
+type Signed struct {
+	// Hash names the transaction on its network.
+	Hash [32]byte
+	// From is the address whose key has signed.
+	From [20]byte
+	// ChainID is 0 for a transaction from before EIP-155, which any chain may take.
+	ChainID, Nonce uint64
+	// Unsigned is what has been signed, as Chain.Read takes it, and Key has signed
+	// it.
+	Unsigned []byte
+	Key      chain.PublicKey
+}
+
+// ReadSigned reads a signed transaction, as strictly as Chain.Read an unsigned
+// one, and recovers who has signed it. The s of the signature must be in the
+// lower half, which all networks ask for. The errors are *fault.Error with the
+// field `signedTransaction`.
+func ReadSigned(b []byte) (*Signed, error) {
+	var f fields
+	l, err := f.open(b)
+	if err != nil {
+		return nil, ofSigned(err)
+	}
+	body := f.read(l)
+	if !l.More() && l.Err() == nil {
+		return nil, ofSigned(chain.Invalid("it has not been signed"))
+	}
+	v := l.Uint64("v")
+	r, s := l.Number("r", 32), l.Number("s", 32)
+	l.End("the transaction")
+	bare := f.kind == typeLegacy && v < 35
+	if bare {
+		v -= 27
+	} else if f.kind == typeLegacy {
+		f.chainID, v = (v-35)/2, (v-35)%2
+	}
+	if v > 1 {
+		l.Fail("v", "is none of this type of transaction")
+	}
+	if !bare {
+		f.checkChain(l)
+	}
+	if err := l.Err(); err != nil {
+		return nil, ofSigned(chain.Invalid("%v", err))
+	}
+	out := &Signed{Hash: keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsigned(body)}
+	if out.Key, err = recoverKey(keccak(out.Unsigned), byte(v), r, s); err != nil {
+		return nil, ofSigned(chain.Invalid("%v", err))
+	}
+	sum := keccak(out.Key.Bytes()[1:])
+	copy(out.From[:], sum[12:])
+	return out, nil
+}
+
+// unsigned puts together what has been signed.
+func (f *fields) unsigned(body []byte) []byte {
+	var tail []byte
+	if f.kind == typeLegacy && f.chainID > 0 {
+		tail = rlp.AppendUint(make([]byte, 0, 11), f.chainID)
+		tail = rlp.AppendUint(rlp.AppendUint(tail, 0), 0)
+	}
+	out := make([]byte, 0, len(body)+len(tail)+6)
+	if f.kind != typeLegacy {
+		out = append(out, f.kind)
+	}
+	out = rlp.AppendListHead(out, len(body)+len(tail))
+	return append(append(out, body...), tail...)
+}
+
+var errSignature = errors.New("the signature is not one that networks take")
+
+func recoverKey(digest [32]byte, parity byte, r, s []byte) (chain.PublicKey, error) {
+	var half secp256k1.ModNScalar
+	if half.SetByteSlice(s) || half.IsOverHalfOrder() {
+		return chain.PublicKey{}, errSignature
+	}
+	var compact [65]byte
+	compact[0] = 27 + parity
+	copy(compact[33-len(r):33], r)
+	copy(compact[65-len(s):], s)
+	key, _, err := ecdsa.RecoverCompact(compact[:], digest[:])
+	if err != nil {
+		return chain.PublicKey{}, errSignature
+	}
+	return chain.NewPublicKey(chain.Secp256k1, key.SerializeUncompressed())
+}
+
+// ofSigned names the field of a request that holds signed transactions.
+func ofSigned(err error) error {
+	f := *fault.Of(err)
+	f.Violations = []fault.Violation{{Field: "signedTransaction", Description: f.Message}}
+	return &f
+}
+
+var errAddress = errors.New("must be an Ethereum address: 0x and 40 hexadecimal digits, in one case or with the checksum of EIP-55")
+
+// ParseAddress reads an address: 0x and 40 hexadecimal digits, all letters of one
+// case or with the right checksum of EIP-55. The error says what is expected, for
+// the caller to put with the name of the field.
+func ParseAddress(text string) (account [20]byte, err error) {
+	if len(text) != 42 || text[:2] != "0x" {
+		return account, errAddress
+	}
+	if _, err := hex.Decode(account[:], []byte(text[2:])); err != nil {
+		return [20]byte{}, errAddress
+	}
+	var lower, upper bool
+	for _, c := range text[2:] {
+		lower = lower || c >= 'a'
+		upper = upper || 'A' <= c && c <= 'F'
+	}
+	if lower && upper && checksummed(account[:]) != text {
+		return [20]byte{}, errAddress
+	}
+	return account, nil
+}

@@ -1,0 +1,244 @@
+package eth
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/rlp"
+)
+
+const (
+	// MaxTransaction bounds a transaction, in bytes. Nodes relay less: 128 KiB
+	// where they are go-ethereum.
+	MaxTransaction = 1 << 19
+	// maxChainID is the largest that EIP-2294 allows, so that EIP-155's v fits 64
+	// bits.
+	maxChainID = 1<<63 - 37
+)
+
+// The types of transactions: the first byte, and 0 before EIP-2718.
+const (
+	typeLegacy     = 0
+	typeAccessList = 1 // EIP-2930
+	typeDynamicFee = 2 // EIP-1559
+	typeBlob       = 3 // EIP-4844
+	typeSetCode    = 4 // EIP-7702
+	typeTempo      = 0x76
+)
+
+// fields are what transactions of all types hold, and those of some.
+type fields struct {
+	kind                byte
+	chainID, nonce, gas uint64
+	price               *big.Int // gasPrice, or maxFeePerGas where there is one
+	tip, blobPrice      *big.Int // nil where the type has none
+	value               *big.Int
+	to, data            []byte // to is empty where a contract is created
+}
+
+// A transaction has been read and not been signed.
+type transaction struct {
+	fields
+	raw  []byte // all of it
+	body []byte // the items that stay when it is signed
+	by   chain.PublicKey
+}
+
+// Read takes an unsigned transaction: legacy RLP of 6 items, or of 9 with the
+// chain's id, 0 and 0 (EIP-155), or an envelope of type 1, 2, 3 or 4. All of it
+// is checked, down to access lists and authorizations. Besides what is malformed
+// it refuses what has been signed already, a chain id of 0 or above 2^63-37, a
+// priority fee above the fee, a type 3 that carries its blobs or has none, a type
+// 4 without an authorization, and either where it would create a contract. The
+// signer must be a secp256k1 key named by its id or its Ethereum address. What is
+// answered shares nothing with the argument.
+func (Chain) Read(unsigned []byte, by chain.Signer) (chain.Transaction, error) {
+	if by.Public.Curve() != chain.Secp256k1 || by.Format != 0 && by.Format != chain.Ethereum {
+		return nil, chain.Invalid("only an Ethereum address or the id of a secp256k1 key can sign it")
+	}
+	t := &transaction{raw: bytes.Clone(unsigned), by: by.Public}
+	l, err := t.open(t.raw)
+	if err != nil {
+		return nil, err
+	}
+	t.body = t.read(l)
+	bare := t.kind == typeLegacy && !l.More() // before EIP-155, good on every chain
+	signed := t.kind != typeLegacy && l.Left() == 3
+	if t.kind == typeLegacy && !bare {
+		t.chainID = l.Uint64("chainId")
+		r, s := l.Number("r", 32), l.Number("s", 32)
+		signed = len(r)+len(s) > 0
+	}
+	if signed && l.Err() == nil {
+		return nil, chain.Invalid("it has been signed already")
+	}
+	l.End("the transaction")
+	if !bare {
+		t.checkChain(l)
+	}
+	if err := l.Err(); err != nil {
+		return nil, chain.Invalid("%v", err)
+	}
+	return t, nil
+}
+
+// open tells the type and opens the list of the items.
+func (f *fields) open(b []byte) (*rlp.List, error) {
+	switch {
+	case len(b) == 0:
+		return nil, chain.Invalid("it is empty")
+	case len(b) > MaxTransaction:
+		return nil, chain.Invalid("it is longer than %d bytes", MaxTransaction)
+	case b[0] == typeTempo:
+		return nil, chain.Unsupported("a Tempo transaction; its type is TRANSACTION_TYPE_TEMPO")
+	case typeAccessList <= b[0] && b[0] <= typeSetCode:
+		f.kind, b = b[0], b[1:]
+	case b[0] < 0x80:
+		return nil, chain.Unsupported("type %d; types 1 to 4 and the legacy form are read", b[0])
+	}
+	l := rlp.Open(b)
+	if f.kind == typeBlob && l.AtList() {
+		return nil, chain.Unsupported("type 3 with blobs, commitments and proofs; send the transaction's own fields alone, which are what is signed")
+	}
+	return l, nil
+}
+
+// read takes all items up to the signature and answers their encodings.
+func (f *fields) read(l *rlp.List) []byte {
+	all := l.Unread()
+	if f.kind != typeLegacy {
+		f.chainID = l.Uint64("chainId")
+	}
+	f.nonce = l.Uint64("nonce")
+	if f.kind < typeDynamicFee {
+		f.price = l.Big("gasPrice")
+	} else {
+		f.tip = l.Big("maxPriorityFeePerGas")
+		f.price = l.Big("maxFeePerGas")
+		if f.tip.Cmp(f.price) > 0 {
+			l.Fail("maxPriorityFeePerGas", "is above maxFeePerGas")
+		}
+	}
+	f.gas = l.Uint64("gas")
+	if f.kind < typeBlob {
+		f.to = l.Addressee("to")
+	} else {
+		f.to = l.Fixed("to", 20)
+	}
+	f.value = l.Big("value")
+	f.data = l.Bytes("data")
+	if f.kind != typeLegacy {
+		readAccessList(l.List("accessList"))
+	}
+	switch f.kind {
+	case typeBlob:
+		f.blobPrice = l.Big("maxFeePerBlobGas")
+		readBlobHashes(l.List("blobVersionedHashes"))
+	case typeSetCode:
+		readAuthorizations(l.List("authorizationList"))
+	}
+	return all[:len(all)-len(l.Unread())]
+}
+
+func (f *fields) checkChain(l *rlp.List) {
+	if f.chainID == 0 || f.chainID > maxChainID {
+		l.Fail("chainId", "must be 1 to %d", uint64(maxChainID))
+	}
+}
+
+func readAccessList(l *rlp.List) {
+	for l.More() {
+		entry := l.List("accessList")
+		entry.Fixed("accessList.address", 20)
+		slots := entry.List("accessList.storageKeys")
+		for slots.More() {
+			slots.Fixed("accessList.storageKeys", 32)
+		}
+		entry.End("accessList")
+	}
+}
+
+func readBlobHashes(l *rlp.List) {
+	if !l.More() {
+		l.Fail("blobVersionedHashes", "must not be empty")
+	}
+	for l.More() {
+		if h := l.Fixed("blobVersionedHashes", 32); h != nil && h[0] != 1 {
+			l.Fail("blobVersionedHashes", "must begin with version 01")
+		}
+	}
+}
+
+// readAuthorizations checks their form. A parity other than 0 and 1 is within
+// EIP-7702, but no such authorization can come into force.
+func readAuthorizations(l *rlp.List) {
+	if !l.More() {
+		l.Fail("authorizationList", "must not be empty")
+	}
+	for l.More() {
+		a := l.List("authorizationList")
+		a.Number("authorizationList.chainId", 32)
+		a.Fixed("authorizationList.address", 20)
+		a.Uint64("authorizationList.nonce")
+		if a.Uint64("authorizationList.yParity") > 1 {
+			a.Fail("authorizationList.yParity", "must be 0 or 1")
+		}
+		a.Number("authorizationList.r", 32)
+		a.Number("authorizationList.s", 32)
+		a.End("authorizationList")
+	}
+}
+
+// Digests are the one Keccak-256 that is signed.
+func (t *transaction) Digests() []chain.Digest {
+	sum := keccak(t.raw)
+	return []chain.Digest{{Scheme: chain.ECDSA, Message: sum[:]}}
+}
+
+// Assemble answers the signed envelope. A legacy transaction gets v 27 or 28, or
+// 35 or 36 plus twice the chain's id; the others the parity of y.
+func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
+	if len(signatures) != 1 || signatures[0].V > 1 {
+		return nil, fmt.Errorf("an Ethereum transaction takes one signature with v 0 or 1, not %d", len(signatures))
+	}
+	s := signatures[0]
+	v := uint64(s.V)
+	if t.kind == typeLegacy {
+		if v += 27; t.chainID > 0 {
+			v += 8 + 2*t.chainID
+		}
+	}
+	out := make([]byte, 0, len(t.raw)+9+33+33+2)
+	var tail [75]byte
+	end := rlp.AppendUint(tail[:0], v)
+	end = rlp.AppendNumber(end, s.R[:])
+	end = rlp.AppendNumber(end, s.S[:])
+	if t.kind != typeLegacy {
+		out = append(out, t.kind)
+	}
+	out = rlp.AppendListHead(out, len(t.body)+len(end))
+	return append(append(out, t.body...), end...), nil
+}
+
+// Unsigned1559 is an unsigned transaction of type 2 without an access list, which
+// creates a contract where to is nil. The amounts must not be negative; nil is 0.
+func Unsigned1559(chainID, nonce uint64, tip, feeCap *big.Int, gas uint64, to *[20]byte, value *big.Int, data []byte) []byte {
+	body := make([]byte, 0, len(data)+160)
+	body = rlp.AppendUint(body, chainID)
+	body = rlp.AppendUint(body, nonce)
+	body = rlp.AppendBig(body, tip)
+	body = rlp.AppendBig(body, feeCap)
+	body = rlp.AppendUint(body, gas)
+	if to != nil {
+		body = rlp.AppendBytes(body, to[:])
+	} else {
+		body = rlp.AppendBytes(body, nil)
+	}
+	body = rlp.AppendBig(body, value)
+	body = rlp.AppendBytes(body, data)
+	body = rlp.AppendListHead(body, 0)
+	out := append(make([]byte, 0, len(body)+6), typeDynamicFee)
+	return append(rlp.AppendListHead(out, len(body)), body...)
+}

@@ -1,0 +1,207 @@
+package eth
+
+import (
+	"golang.org/x/crypto/sha3"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/strictjson"
+)
+
+// MaxTypedData bounds the text of typed data, in bytes.
+const MaxTypedData = 1 << 20
+
+// typedLimits bound what that text can blow up to.
+var typedLimits = strictjson.Limits{Depth: 64, Items: 10_000, Members: 1000, Values: 50_000}
+
+// TypedData is a message of EIP-712 that has been read. It is immutable and safe
+// for concurrent use.
+type TypedData struct {
+	digest [32]byte
+	facts  chain.Struct
+}
+
+// Digest is what is signed: the Keccak-256 of 0x1901, the hash of the domain and
+// the hash of the message.
+func (t *TypedData) Digest() [32]byte { return t.digest }
+
+// Facts are the members of eth.eip_712. What the domain lacks is empty or 0. The
+// message holds what has been signed and nothing else: structs as chain.Map, lists
+// and arrays as []any, numbers as int64 or *big.Int however they were written,
+// addresses and bytes of any kind as chain.Hex in lower case with 0x. A number of
+// type intN beyond the int of policies is nil: there, but not to be read.
+func (t *TypedData) Facts() chain.Struct { return t.facts }
+
+type typedText struct {
+	Types       map[string][]typedMember `json:"types" rule:"present"`
+	PrimaryType string                   `json:"primaryType" rule:"required"`
+	Domain      strictjson.Raw           `json:"domain" rule:"present"`
+	Message     strictjson.Raw           `json:"message" rule:"present"`
+}
+
+type typedMember struct {
+	Name string `json:"name" rule:"required"`
+	Type string `json:"type" rule:"required"`
+}
+
+// ParseTypedData reads a JSON object of types, primaryType, domain and message as
+// eth_signTypedData_v4 takes it, at most MaxTypedData bytes, and nothing else.
+//
+// It takes integers as JSON numbers without fraction and exponent, as decimal
+// strings, or as hexadecimal strings with 0x, all exactly; addresses in any case;
+// bytes with 0x. Types may lack EIP712Domain, which then has the members that are
+// in the domain, in the order of the EIP.
+//
+// It refuses what two programs could read in two ways: a member that is missing,
+// null, or not of the type that it stands in; the types uint and int without a
+// size; types that hold themselves; names that are none of Solidity's. The primary
+// type alone may have ':', '.' or '-' in its name, as some chains want it, but
+// holds no structs then, since programs disagree on its hash.
+//
+// The errors are *fault.Error (InvalidArgument) with the field `payload` and, in
+// the text, the path of what is at fault.
+func ParseTypedData(text []byte) (*TypedData, error) {
+	if len(text) > MaxTypedData {
+		return nil, badPayload("typed data", "more than %d bytes", MaxTypedData)
+	}
+	var in typedText
+	if err := strictjson.Decode(text, &in, strictjson.Within(typedLimits)); err != nil {
+		return nil, badJSON("typed data", err)
+	}
+	r := typedReader{types: map[string]*valueType{}, structs: map[string]*structType{}, left: maxHashedTypes}
+	facts, digest, m := r.read(&in)
+	if m != nil {
+		return nil, badPayload("typed data", "%s", m)
+	}
+	return &TypedData{digest, facts}, nil
+}
+
+func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, m *misfit) {
+	if m = r.define(in.Types); m != nil {
+		return nil, digest, m.under("types")
+	}
+	primary := r.structs[in.PrimaryType]
+	if primary == nil || in.PrimaryType == domainType {
+		return nil, digest, refusal("must name one of the types, other than " + domainType).under("primaryType")
+	}
+	domainFacts, domainHash, m := r.domain(in.Domain)
+	if m != nil {
+		return nil, digest, m.under("domain")
+	}
+	r.cursor = cursor{text: in.Message}
+	hash, message, m := r.object(primary)
+	if m != nil {
+		return nil, digest, m.under("message")
+	}
+	h := sha3.NewLegacyKeccak256()
+	h.Write([]byte{0x19, 1})
+	h.Write(domainHash[:])
+	h.Write(hash[:])
+	h.Sum(digest[:0])
+	return chain.Struct{"primary_type": in.PrimaryType, "domain": domainFacts, "message": chain.Dynamic{Value: message}}, digest, nil
+}
+
+// domainType is the type of the domain. Its members are known, and which types they
+// may have: those of the EIP, and chainId any uintN. Chains that are not Ethereum's
+// write text where it says address and bytes32.
+const domainType = "EIP712Domain"
+
+var domainMembers = []struct {
+	name, typ string
+	also      kind
+	fact      string // the name that policies read it by
+	absent    any
+}{
+	{"name", "string", kindNone, "name", ""},
+	{"version", "string", kindNone, "version", ""},
+	{"chainId", "uint256", kindUint, "chain_id", int64(0)},
+	{"verifyingContract", "address", kindString, "verifying_contract", chain.Hex("")},
+	{"salt", "bytes32", kindString, "", nil},
+}
+
+// domain reads the domain. All that policies see of it is part of its hash.
+func (r *typedReader) domain(raw strictjson.Raw) (facts chain.Struct, hash [32]byte, m *misfit) {
+	typ := r.structs[domainType]
+	if typ == nil {
+		if typ, m = r.derive(raw); m != nil {
+			return nil, hash, m
+		}
+	}
+	r.cursor = cursor{text: raw}
+	hash, values, m := r.object(typ)
+	if m != nil {
+		return nil, hash, m
+	}
+	facts = chain.Struct{}
+	for _, known := range domainMembers {
+		if known.fact == "" {
+			continue
+		}
+		if facts[known.fact] = known.absent; values[known.name] != nil {
+			facts[known.fact] = values[known.name]
+		}
+	}
+	return facts, hash, nil
+}
+
+// derive makes the type of a domain that comes without one.
+func (r *typedReader) derive(raw strictjson.Raw) (*structType, *misfit) {
+	c := cursor{text: raw}
+	if !c.enter('{') {
+		return nil, refusal("must be an object")
+	}
+	there := make([]bool, len(domainMembers))
+next:
+	for c.more('}') {
+		name := string(c.name())
+		c.skip()
+		for i, known := range domainMembers {
+			if name == known.name {
+				there[i] = true
+				continue next
+			}
+		}
+		return nil, refusal("is no member that domains have").under(shortened(name))
+	}
+	var members []typedMember
+	for i, known := range domainMembers {
+		if there[i] {
+			members = append(members, typedMember{known.name, known.typ})
+		}
+	}
+	s := &structType{name: domainType}
+	return s, r.fill(s, members)
+}
+
+// checkDomain holds the type of the domain against what domains have.
+func checkDomain(s *structType) *misfit {
+next:
+	for _, m := range s.members {
+		for _, known := range domainMembers {
+			if m.name == known.name && (m.typ.name == known.typ || m.typ.kind == known.also && known.also != kindNone && len(m.typ.dimensions) == 0) {
+				continue next
+			}
+		}
+		return refusal("is no member that domains have, or not of its type").under(m.name)
+	}
+	return nil
+}
+
+// badPayload refuses a payload.
+func badPayload(what, format string, args ...any) error {
+	return fault.Field("payload", "invalid "+what+": "+format, args...)
+}
+
+// badJSON refuses a payload that strictjson has refused.
+func badJSON(what string, err error) error {
+	f := fault.Of(err)
+	if f == nil {
+		return err
+	}
+	const head = "invalid request body: "
+	text := f.Message
+	if len(text) > len(head) && text[:len(head)] == head {
+		text = text[len(head):]
+	}
+	return badPayload(what, "%s", text)
+}

@@ -1,0 +1,89 @@
+package sol
+
+import (
+	"bytes"
+	"crypto/ed25519"
+
+	"github.com/mr-tron/base58"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+)
+
+// RequiredSigner is who must sign a transaction.
+type RequiredSigner struct {
+	Address string
+	Signed  bool // the slot is not all zeros; what is in it is unchecked
+}
+
+// Signers lists who must sign a wire transaction, in the order of the slots; the
+// first pays the fee. The errors are those of Read.
+func Signers(tx []byte) ([]RequiredSigner, error) {
+	w, err := parse(tx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]RequiredSigner, w.signers)
+	for i := range out {
+		out[i] = RequiredSigner{w.keys[i].String(), w.filled(i)}
+	}
+	return out, nil
+}
+
+// Signature is the name under which the network knows a signed transaction: its
+// first signature, in base58. It refuses a transaction of which a signature is
+// missing or wrong; otherwise the errors are those of Read.
+func Signature(tx []byte) (string, error) {
+	w, err := parse(tx)
+	if err != nil {
+		return "", err
+	}
+	for i := range w.signers {
+		if !w.filled(i) || !ed25519.Verify(w.keys[i][:], w.bytes, w.signature(i)) {
+			return "", chain.Invalid("the signature of %s is missing or wrong", w.keys[i].String())
+		}
+	}
+	return base58.Encode(w.signature(0)), nil
+}
+
+// WithBlockhash answers the transaction with another recent blockhash, 32 bytes
+// in base58. It refuses one that somebody has signed, since the signature would
+// be void, and one that begins with AdvanceNonceAccount, since a durable nonce
+// stands in the place of the blockhash. Other errors are those of Read, and the
+// field `recentBlockhash`.
+func WithBlockhash(tx []byte, blockhash string) ([]byte, error) {
+	hash, err := ParseAddress(blockhash) // of the same form
+	if err != nil {
+		return nil, fault.Field("recentBlockhash", "must be 32 bytes in base58")
+	}
+	w, err := parse(bytes.Clone(tx))
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.signers {
+		if w.filled(i) {
+			return nil, chain.Invalid("%s has signed it with another recent blockhash", w.keys[i].String())
+		}
+	}
+	if len(w.instructions) > 0 {
+		if in := &w.instructions[0]; w.keys[in.program] == systemProgram && systemNumber(in) == systemAdvanceNonce {
+			return nil, chain.Invalid("a durable nonce stands in the place of its recent blockhash")
+		}
+	}
+	copy(w.blockhash, hash[:])
+	return w.raw, nil
+}
+
+// signature is what is in slot i.
+func (w *wire) signature(i int) []byte {
+	return w.raw[w.slots+i*signatureSize:][:signatureSize]
+}
+
+func (w *wire) filled(i int) bool {
+	for _, b := range w.signature(i) {
+		if b != 0 {
+			return true
+		}
+	}
+	return false
+}

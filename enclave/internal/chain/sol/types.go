@@ -1,0 +1,241 @@
+package sol
+
+import (
+	"errors"
+	"math"
+
+	"cloister/enclave/internal/strictjson"
+)
+
+// kind is what values of a type look like in Borsh.
+type kind uint8
+
+const (
+	kindUnreadable kind = iota // of no form that can be read
+	kindBool
+	kindUint
+	kindInt
+	kindFloat
+	kindBytes
+	kindString
+	kindKey
+	kindOption  // of elems[0]
+	kindCOption // of elems[0], as C would lay it out
+	kindVec     // of elems[0]
+	kindArray   // of elems[0], n times
+	kindAlias   // elems[0]
+	kindStruct  // elems have names
+	kindTuple
+	kindEnum // elems are variants and have names
+	kindUnit // a variant without fields
+)
+
+// typ is a type of an IDL.
+type typ struct {
+	kind  kind
+	n     int // bytes of a number, elements of an array
+	elems []*typ
+	names []string
+}
+
+// simple are the types that have a word.
+var simple = map[string]*typ{
+	"bool": {kind: kindBool, n: 1}, "bytes": {kind: kindBytes}, "string": {kind: kindString},
+	"pubkey": {kind: kindKey, n: keySize}, "publicKey": {kind: kindKey, n: keySize}, // since 0.30, and before
+	"u8": {kind: kindUint, n: 1}, "u16": {kind: kindUint, n: 2}, "u32": {kind: kindUint, n: 4}, "u64": {kind: kindUint, n: 8},
+	"u128": {kind: kindUint, n: 16}, "u256": {kind: kindUint, n: 32},
+	"i8": {kind: kindInt, n: 1}, "i16": {kind: kindInt, n: 2}, "i32": {kind: kindInt, n: 4}, "i64": {kind: kindInt, n: 8},
+	"i128": {kind: kindInt, n: 16}, "i256": {kind: kindInt, n: 32},
+	"f32": {kind: kindFloat, n: 4}, "f64": {kind: kindFloat, n: 8},
+}
+
+var unreadable = &typ{}
+
+// checkNames makes a type unreadable of whose names two are equal.
+func (t *typ) checkNames() {
+	seen := make(map[string]bool, len(t.names))
+	for _, name := range t.names {
+		if seen[name] {
+			*t = typ{}
+			return
+		}
+		seen[name] = true
+	}
+}
+
+// defined are the types that have a name: an alias of what is defined, which is
+// unreadable as long as nothing is.
+type defined map[string]*definition
+
+type definition struct {
+	typ
+	done bool
+}
+
+func (d defined) named(name string) *definition {
+	if d[name] == nil {
+		d[name] = &definition{typ: typ{kind: kindAlias, elems: []*typ{unreadable}}}
+	}
+	return d[name]
+}
+
+// read makes a type of the text that stands where one is used: a word, or an
+// object of one member.
+func (d defined) read(raw strictjson.Raw) *typ {
+	if word, ok := text(raw); ok {
+		if t := simple[word]; t != nil {
+			return t
+		}
+		return unreadable
+	}
+	m, err := part[members](raw)
+	if err != nil || len(m) != 1 {
+		return unreadable
+	}
+	for form, of := range m {
+		switch form {
+		case "defined":
+			return d.use(of)
+		case "option":
+			return d.around(kindOption, 0, of)
+		case "coption":
+			t := d.around(kindCOption, 0, of)
+			if t.elems[0].n == 0 || t.elems[0].kind == kindArray {
+				return unreadable // its place could not be told without it
+			}
+			return t
+		case "vec":
+			return d.around(kindVec, 0, of)
+		case "array":
+			pair, err := part[[]strictjson.Raw](of)
+			if err != nil || len(pair) != 2 {
+				return unreadable
+			}
+			n, err := part[uint32](pair[1])
+			if err != nil || n > math.MaxInt32 {
+				return unreadable // a generic number, for one
+			}
+			return d.around(kindArray, int(n), pair[0])
+		}
+	}
+	return unreadable // generic, hashMap and others
+}
+
+func (d defined) around(k kind, n int, of strictjson.Raw) *typ {
+	return &typ{kind: k, n: n, elems: []*typ{d.read(of)}}
+}
+
+// use reads a name, or since 0.30 an object with a name.
+func (d defined) use(raw strictjson.Raw) *typ {
+	if name, ok := text(raw); ok {
+		return &d.named(name).typ
+	}
+	m, err := part[members](raw)
+	if err != nil {
+		return unreadable
+	}
+	name, ok := text(m["name"])
+	if !ok || !none(m["generics"]) {
+		return unreadable
+	}
+	return &d.named(name).typ
+}
+
+// none tells whether a list is absent or empty.
+func none(raw strictjson.Raw) bool {
+	list, err := part[[]strictjson.Raw](raw)
+	return len(raw) == 0 || err == nil && len(list) == 0
+}
+
+// define reads an element of the list of types. What it cannot read below the
+// outline is unreadable.
+func (d defined) define(m members) error {
+	name, err := nameOf(m)
+	if err != nil {
+		return err
+	}
+	shape, err := part[members](m["type"])
+	if err != nil {
+		return errors.New("no type")
+	}
+	word, ok := text(shape["kind"])
+	t := unreadable
+	switch {
+	case !ok:
+		err = errors.New("unknown kind")
+	case word == "struct":
+		t = d.fields(shape["fields"])
+	case word == "enum":
+		t = d.variants(shape["variants"])
+	case word == "alias" || word == "type": // the older word has a value
+		of := shape["alias"]
+		if len(of) == 0 {
+			of = shape["value"]
+		}
+		t = &typ{kind: kindAlias, elems: []*typ{d.read(of)}}
+	default:
+		err = errors.New("unknown kind")
+	}
+	if err != nil {
+		return err
+	}
+	if layout, ok := text(m["serialization"]); len(m["serialization"]) > 0 && (!ok || layout != "borsh") || !none(m["generics"]) {
+		t = unreadable
+	}
+	into := d.named(name)
+	if into.done {
+		t = unreadable
+	}
+	into.done, into.elems[0] = true, t
+	return nil
+}
+
+// fields reads the fields of a struct or a variant: with names, or without.
+func (d defined) fields(raw strictjson.Raw) *typ {
+	t := &typ{kind: kindStruct}
+	if len(raw) == 0 {
+		return t
+	}
+	list, err := part[[]strictjson.Raw](raw)
+	if err != nil {
+		return unreadable
+	}
+	for i, of := range list {
+		var m members
+		if of[0] == '{' {
+			m, _ = part[members](of)
+		}
+		name, err := nameOf(m)
+		if named := err == nil; i > 0 && named != (t.kind == kindStruct) {
+			return unreadable
+		} else if named {
+			t.names, of = append(t.names, name), m["type"]
+		} else {
+			t.kind = kindTuple
+		}
+		t.elems = append(t.elems, d.read(of))
+	}
+	t.checkNames()
+	return t
+}
+
+func (d defined) variants(raw strictjson.Raw) *typ {
+	list, err := part[[]members](raw)
+	if err != nil {
+		return unreadable
+	}
+	t := &typ{kind: kindEnum}
+	for _, v := range list {
+		name, err := nameOf(v)
+		if err != nil {
+			return unreadable
+		}
+		of := d.fields(v["fields"])
+		if of.kind == kindStruct && len(of.elems) == 0 {
+			of = &typ{kind: kindUnit}
+		}
+		t.names, t.elems = append(t.names, name), append(t.elems, of)
+	}
+	t.checkNames()
+	return t
+}

@@ -1,0 +1,224 @@
+package sol
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"math/big"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/mr-tron/base58"
+
+	"cloister/enclave/internal/chain"
+)
+
+// What the values of one transaction may come to. A value of at least one byte is
+// bounded by the transaction; these bound types without bytes.
+const (
+	maxValues = 10_000
+	maxDepth  = 32
+	firstRoom = 16 // for a list or map, before its elements are seen
+)
+
+// values reads Borsh from the front of rest.
+type values struct {
+	rest   []byte
+	budget *int
+	// unread is set where a type cannot be read, whatever the bytes.
+	unread bool
+}
+
+func (v *values) take(n int) ([]byte, bool) {
+	if n > len(v.rest) {
+		return nil, false
+	}
+	b := v.rest[:n]
+	v.rest = v.rest[n:]
+	return b, true
+}
+
+// length is a number of 32 bits.
+func (v *values) length() (int, bool) {
+	b, ok := v.take(4)
+	if !ok {
+		return 0, false
+	}
+	n := binary.LittleEndian.Uint32(b)
+	return int(n), n <= math.MaxInt32
+}
+
+// read takes one value of type t, in its only form. An option that is none is
+// nil, and so is a floating-point number, which policies cannot hold; a variant
+// is a map with one entry, and true if it has no fields.
+func (v *values) read(t *typ, depth int) (any, bool) {
+	*v.budget--
+	if *v.budget < 0 || depth > maxDepth {
+		return nil, false
+	}
+	switch t.kind {
+	case kindAlias:
+		return v.read(t.elems[0], depth+1)
+	case kindOption:
+		return v.option(t, depth)
+	case kindCOption:
+		return v.cOption(t, depth)
+	case kindVec:
+		n, ok := v.length()
+		if !ok {
+			return nil, false
+		}
+		return v.list(t.elems[0], n, depth)
+	case kindArray:
+		return v.list(t.elems[0], t.n, depth)
+	case kindStruct:
+		return v.fields(t, depth)
+	case kindTuple:
+		return v.tuple(t, depth)
+	case kindEnum:
+		return v.variant(t, depth)
+	case kindUnit:
+		return true, true
+	case kindBytes, kindString:
+		return v.text(t.kind)
+	}
+	return v.fixed(t)
+}
+
+// fixed takes a value that has t.n bytes.
+func (v *values) fixed(t *typ) (any, bool) {
+	b, ok := v.take(t.n)
+	if !ok {
+		return nil, false
+	}
+	switch t.kind {
+	case kindBool:
+		return b[0] == 1, b[0] <= 1
+	case kindUint:
+		return unsigned(b), true
+	case kindInt:
+		return signed(b), true
+	case kindKey:
+		return base58.Encode(b), true
+	case kindFloat:
+		f := float64(0)
+		if t.n == 4 {
+			f = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		} else {
+			f = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		}
+		return nil, !math.IsNaN(f) // programs refuse it too
+	}
+	v.unread = true
+	return nil, false
+}
+
+// unsigned reads a number of any length.
+func unsigned(b []byte) any {
+	if len(b) <= 8 {
+		var wide [8]byte
+		copy(wide[:], b)
+		return binary.LittleEndian.Uint64(wide[:])
+	}
+	b = slices.Clone(b)
+	slices.Reverse(b)
+	return new(big.Int).SetBytes(b)
+}
+
+// signed reads a number in two's complement.
+func signed(b []byte) any {
+	n, bits := unsigned(b), uint(8*len(b))
+	if u, small := n.(uint64); small {
+		return int64(u<<(64-bits)) >> (64 - bits)
+	}
+	wide, one := n.(*big.Int), big.NewInt(1)
+	if wide.Bit(int(bits)-1) == 1 {
+		wide.Sub(wide, one.Lsh(one, bits))
+	}
+	return wide
+}
+
+func (v *values) text(k kind) (any, bool) {
+	n, ok := v.length()
+	if !ok {
+		return nil, false
+	}
+	b, ok := v.take(n)
+	if k == kindBytes {
+		return chain.Hex(hex.EncodeToString(b)), ok
+	}
+	return string(b), ok && utf8.Valid(b)
+}
+
+func (v *values) option(t *typ, depth int) (any, bool) {
+	tag, ok := v.take(1)
+	switch {
+	case !ok || tag[0] > 1:
+		return nil, false
+	case tag[0] == 0:
+		return nil, true
+	}
+	return v.read(t.elems[0], depth+1)
+}
+
+// cOption is an option whose tag has 32 bits and whose value is there in either
+// case, zeros if it is none.
+func (v *values) cOption(t *typ, depth int) (any, bool) {
+	tag, ok := v.length()
+	switch {
+	case !ok || tag > 1:
+		return nil, false
+	case tag == 1:
+		return v.read(t.elems[0], depth+1)
+	}
+	b, ok := v.take(t.elems[0].n)
+	return nil, ok && !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
+}
+
+func (v *values) list(of *typ, n, depth int) (any, bool) {
+	if n > *v.budget {
+		return nil, false
+	}
+	out := make([]any, 0, min(n, firstRoom))
+	for range n {
+		one, ok := v.read(of, depth+1)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, one)
+	}
+	return out, true
+}
+
+func (v *values) tuple(t *typ, depth int) (any, bool) {
+	out := make([]any, 0, min(len(t.elems), firstRoom))
+	for _, of := range t.elems {
+		one, ok := v.read(of, depth+1)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, one)
+	}
+	return out, true
+}
+
+func (v *values) fields(t *typ, depth int) (any, bool) {
+	out := make(chain.Map, min(len(t.elems), firstRoom))
+	for i, of := range t.elems {
+		one, ok := v.read(of, depth+1)
+		if !ok {
+			return nil, false
+		}
+		out[t.names[i]] = one
+	}
+	return out, true
+}
+
+func (v *values) variant(t *typ, depth int) (any, bool) {
+	tag, ok := v.take(1)
+	if !ok || int(tag[0]) >= len(t.elems) {
+		return nil, false
+	}
+	one, ok := v.read(t.elems[tag[0]], depth+1)
+	return chain.Map{t.names[tag[0]]: one}, ok
+}

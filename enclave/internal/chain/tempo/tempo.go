@@ -1,0 +1,258 @@
+// Package tempo reads the transactions of Tempo: an envelope of type 76 (hex)
+// around the RLP of 13 fields, with a list of calls in place of one. The fields
+// and what is signed are those of viem 2.57.0 (viem/tempo).
+//
+// Some of what such a transaction can hold policies cannot see. What would change
+// what it does is refused: an authorization list and a key authorization. What
+// does not is taken: an access list, the mark that somebody else will pay the
+// fee, and an amount in a call, since Tempo has no coin of its own and no node
+// takes any but 0. The key of a nonce is shown as part of the nonce.
+package tempo
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+
+	"golang.org/x/crypto/sha3"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/rlp"
+	"cloister/enclave/internal/fault"
+)
+
+const (
+	// MaxTransaction bounds a transaction, in bytes.
+	MaxTransaction = 1 << 19
+	// MaxCalls bounds its calls; nodes relay 32.
+	MaxCalls = 100
+
+	kind         = 0x76
+	kindFeePayer = 0x78
+	feePayerMark = 0x00 // stands for the signature of a fee payer, who signs later
+	selectorSize = 4
+)
+
+// Chain is Tempo. The zero value is ready.
+type Chain struct{}
+
+// Formats is empty: an account of Tempo is named by its Ethereum address.
+func (Chain) Formats() []chain.Format { return nil }
+
+// Address refuses, as there is no format of Tempo's own.
+func (Chain) Address(chain.Format, chain.PublicKey) (string, error) {
+	return "", fault.New(fault.InvalidArgument, "invalid address format")
+}
+
+type call struct{ to, input []byte }
+
+type transaction struct {
+	raw  []byte // all of it
+	body []byte // the items of its list
+	by   chain.PublicKey
+
+	chainID, nonce, gas     uint64
+	validBefore, validAfter uint64 // seconds since 1970, 0 without
+	tip, feeCap, nonceKey   *big.Int
+	feeToken                []byte // empty or 20 bytes
+	calls                   []call
+}
+
+// Read takes an unsigned transaction. It refuses, besides what is malformed, one
+// that has been signed, by the sender or by a fee payer, whose place must be empty
+// or hold the byte 00; one for which a fee payer will sign, with a token for fees,
+// which is then the payer's to choose; no calls, a chain id of 0, a priority fee
+// above the fee, and a time of validity that is over when it begins. The signer must be
+// a secp256k1 key named by its id or its Ethereum address. What is answered
+// shares nothing with the argument.
+func (Chain) Read(unsigned []byte, by chain.Signer) (chain.Transaction, error) {
+	switch {
+	case by.Public.Curve() != chain.Secp256k1 || by.Format != 0 && by.Format != chain.Ethereum:
+		return nil, chain.Invalid("only an Ethereum address or the id of a secp256k1 key can sign it")
+	case len(unsigned) == 0:
+		return nil, chain.Invalid("it is empty")
+	case len(unsigned) > MaxTransaction:
+		return nil, chain.Invalid("it is longer than %d bytes", MaxTransaction)
+	case unsigned[0] == kindFeePayer:
+		return nil, chain.Unsupported("what a fee payer signs; only the sender's part is signed")
+	case unsigned[0] != kind:
+		return nil, chain.Unsupported("a Tempo transaction begins with 76, this one with %02x", unsigned[0])
+	}
+	t := &transaction{raw: bytes.Clone(unsigned), by: by.Public}
+	l := rlp.Open(t.raw[1:])
+	t.body = l.Unread()
+	if err := t.read(l); err != nil {
+		return nil, err
+	}
+	if err := l.Err(); err != nil {
+		return nil, chain.Invalid("%v", err)
+	}
+	return t, nil
+}
+
+// read takes the items. What is wrong with one of them is in l afterwards; what
+// it answers is wrong with the whole.
+func (t *transaction) read(l *rlp.List) error {
+	if t.chainID = l.Uint64("chainId"); t.chainID == 0 {
+		l.Fail("chainId", "must not be 0")
+	}
+	t.tip = l.Big("maxPriorityFeePerGas")
+	if t.feeCap = l.Big("maxFeePerGas"); t.tip.Cmp(t.feeCap) > 0 {
+		l.Fail("maxPriorityFeePerGas", "is above maxFeePerGas")
+	}
+	t.gas = l.Uint64("gas")
+	t.readCalls(l.List("calls"))
+	readAccessList(l.List("accessList"))
+	t.nonceKey = l.Big("nonceKey")
+	t.nonce = l.Uint64("nonce")
+	t.validBefore = l.Uint64("validBefore")
+	if t.validAfter = l.Uint64("validAfter"); t.validBefore > 0 && t.validBefore <= t.validAfter {
+		l.Fail("validBefore", "must be after validAfter")
+	}
+	t.feeToken = l.Addressee("feeToken")
+	payer, err := readFeePayer(l)
+	if err != nil {
+		return err
+	}
+	if payer && len(t.feeToken) > 0 {
+		l.Fail("feeToken", "must be empty where a fee payer will sign, who chooses it")
+	}
+	if l.List("authorizationList").More() {
+		return chain.Unsupported("it holds an authorization list, which policies cannot see")
+	}
+	if l.AtList() {
+		return chain.Unsupported("it holds a key authorization, which policies cannot see")
+	}
+	if l.Left() == 1 {
+		return chain.Invalid("it has been signed already")
+	}
+	l.End("the transaction")
+	return nil
+}
+
+func (t *transaction) readCalls(l *rlp.List) {
+	if n := l.Left(); n == 0 || n > MaxCalls {
+		l.Fail("calls", "must be 1 to %d", MaxCalls)
+	}
+	for l.More() {
+		c := l.List("calls")
+		to := c.Addressee("calls.to")
+		c.Number("calls.value", 32) // no node takes one but 0: Tempo has no coin of its own
+		t.calls = append(t.calls, call{to, c.Bytes("calls.data")})
+		c.End("calls")
+	}
+}
+
+func readAccessList(l *rlp.List) {
+	for l.More() {
+		entry := l.List("accessList")
+		entry.Fixed("accessList.address", 20)
+		slots := entry.List("accessList.storageKeys")
+		for slots.More() {
+			slots.Fixed("accessList.storageKeys", 32)
+		}
+		entry.End("accessList")
+	}
+}
+
+// readFeePayer tells whether a fee payer is still to sign.
+func readFeePayer(l *rlp.List) (bool, error) {
+	if l.AtList() {
+		return false, chain.Unsupported("a fee payer has signed it, who must sign after the sender; leave 00 in that place")
+	}
+	mark := l.Bytes("feePayerSignature")
+	switch {
+	case len(mark) == 0:
+		return false, nil
+	case len(mark) > 1 || mark[0] != feePayerMark:
+		l.Fail("feePayerSignature", "must be empty or 00")
+	}
+	return true, nil
+}
+
+// Root is tempo.tx.
+func (t *transaction) Root() string { return "tempo.tx" }
+
+// Facts are the members of tempo.tx. Addresses and data are in lower case with
+// 0x; fee_token is empty if the network is to choose it, or a fee payer. A call
+// that creates a contract has an empty to, and no selector, as its data is code.
+func (t *transaction) Facts(chain.Described) (chain.Struct, error) {
+	sum := keccak(t.by.Bytes()[1:])
+	token := chain.Hex("")
+	if len(t.feeToken) > 0 {
+		token = hexOf(t.feeToken)
+	}
+	calls := make([]any, len(t.calls))
+	for i, c := range t.calls {
+		to, selector := chain.Hex(""), chain.Hex("")
+		if len(c.to) > 0 {
+			to = hexOf(c.to)
+			if len(c.input) >= selectorSize {
+				selector = hexOf(c.input[:selectorSize])
+			}
+		}
+		calls[i] = chain.Struct{"to": to, "input": hexOf(c.input), "function_signature": selector}
+	}
+	return chain.Struct{
+		"chain_id":                 t.chainID,
+		"from":                     hexOf(sum[12:]),
+		"nonce":                    t.wholeNonce(),
+		"gas_limit":                t.gas,
+		"max_fee_per_gas":          t.feeCap,
+		"max_priority_fee_per_gas": t.tip,
+		"fee_token":                token,
+		"valid_before":             t.validBefore,
+		"valid_after":              t.validAfter,
+		"calls":                    calls,
+	}, nil
+}
+
+var maxFact = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
+
+// wholeNonce is the nonce below the nonce's key, which is key·2^64 + nonce, as
+// ERC-4337 writes the two, and 2^256-1 if that is above. Under key 0, which is
+// that of an account's own nonce, it is the nonce alone; and a condition on
+// nonces does not come true under a key of which it does not speak.
+func (t *transaction) wholeNonce() *big.Int {
+	n := new(big.Int).Lsh(t.nonceKey, 64)
+	if n.Add(n, new(big.Int).SetUint64(t.nonce)); n.Cmp(maxFact) > 0 {
+		return maxFact
+	}
+	return n
+}
+
+// Digests are the one Keccak-256 that is signed.
+func (t *transaction) Digests() []chain.Digest {
+	sum := keccak(t.raw)
+	return []chain.Digest{{Scheme: chain.ECDSA, Message: sum[:]}}
+}
+
+// Assemble answers the transaction with r, s and v, which is 27 or 28, as one
+// more item of 65 bytes.
+func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
+	if len(signatures) != 1 || signatures[0].V > 1 {
+		return nil, fmt.Errorf("a Tempo transaction takes one signature with v 0 or 1, not %d", len(signatures))
+	}
+	s := signatures[0]
+	var compact [65]byte
+	copy(compact[:], s.R[:])
+	copy(compact[32:], s.S[:])
+	compact[64] = 27 + s.V
+	end := rlp.AppendBytes(make([]byte, 0, 67), compact[:])
+	out := append(make([]byte, 0, len(t.raw)+len(end)+2), kind)
+	out = rlp.AppendListHead(out, len(t.body)+len(end))
+	return append(append(out, t.body...), end...), nil
+}
+
+// hexOf writes bytes as policies compare them.
+func hexOf(b []byte) chain.Hex {
+	return chain.Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
+}
+
+func keccak(b []byte) (sum [32]byte) {
+	h := sha3.NewLegacyKeccak256()
+	h.Write(b)
+	h.Sum(sum[:0])
+	return sum
+}

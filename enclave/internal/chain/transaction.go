@@ -1,0 +1,104 @@
+package chain
+
+import "encoding/hex"
+
+// A Signer is the key that is asked to sign a transaction, and the address
+// through which it was named.
+type Signer struct {
+	Public PublicKey
+	// Format and Address are of the address that named the key; zero and empty
+	// when it was named by the id of a private key, which stands for every address
+	// that the key can have.
+	Format  Format
+	Address string
+}
+
+// A Reader is a chain whose transactions can be read.
+type Reader interface {
+	Chain
+	// Read takes an unsigned transaction apart, strictly: what it cannot explain
+	// it refuses, and so bytes that another reader would pass over. It answers only
+	// with a transaction that the signer can sign. The errors are *fault.Error with
+	// the field `unsignedTransaction`: Invalid for what is malformed or not the
+	// signer's, Unsupported for what the network may know and this reader does not.
+	Read(unsigned []byte, by Signer) (Transaction, error)
+}
+
+// A Transaction has been read and can be signed. It is immutable and safe for
+// concurrent use.
+type Transaction interface {
+	// Root names the facts to policies, such as eth.tx.
+	Root() string
+	// Facts are what policies may look at. An error of described is returned as it
+	// is; the only other is chain.Invalid for a call that an interface describes
+	// and that does not decode, which nobody may decide about unseen.
+	Facts(described Described) (Struct, error)
+	// Digests are what the signer's key must sign, in order, one or more.
+	Digests() []Digest
+	// Assemble puts the signatures of Digests in and answers the transaction in the
+	// form that clients send on.
+	Assemble(signatures []Signature) ([]byte, error)
+}
+
+// A Describer is a chain whose contracts can be described by an interface: an
+// ABI, an IDL.
+type Describer interface {
+	// Describe reads the text of an interface. What it answers is immutable. Errors
+	// say what is wrong with the text, to whoever uploaded it.
+	Describe(text string) (Description, error)
+}
+
+// A Description is an interface that the chain's Describe has read; only the
+// same chain knows what is in it.
+type Description any
+
+// Described finds the interface of a contract by its address: lower-case hex
+// with 0x for Ethereum, base58 for Solana. It answers nil where there is none.
+type Described func(address string) (Description, error)
+
+// Scheme is a way to sign.
+type Scheme uint8
+
+// The schemes.
+const (
+	ECDSA   Scheme = 1 + iota // of 32 bytes, with secp256k1 or P-256; low s
+	EdDSA                     // of a whole message, with ed25519
+	Taproot                   // BIP-340 of 32 bytes, the key tweaked by BIP-341 without a script tree
+	Schnorr                   // BIP-340 of 32 bytes, the key as it is
+)
+
+// SchemeOf is the scheme in which a key on curve c signs for an address in
+// format f, which is zero for a private key's id.
+func SchemeOf(f Format, c Curve) Scheme {
+	switch f {
+	case BitcoinMainnetP2TR, BitcoinTestnetP2TR, BitcoinSignetP2TR, BitcoinRegtestP2TR:
+		return Taproot
+	case SparkMainnet, SparkRegtest:
+		return Schnorr
+	}
+	if c == Ed25519 {
+		return EdDSA
+	}
+	return ECDSA
+}
+
+// A Digest is what a key signs: a message for EdDSA, 32 bytes otherwise.
+type Digest struct {
+	Scheme  Scheme
+	Message []byte
+}
+
+// A Signature is what the interface calls r, s and v. For EdDSA and the Schnorr
+// schemes R and S are the two halves of the 64 bytes and V is 0; for ECDSA they
+// are big-endian, S is at most half of the order, and V is the recovery id, 0 or
+// 1.
+type Signature struct {
+	R, S [32]byte
+	V    byte
+}
+
+// Texts are r, s and v as the interface writes them: 64, 64 and 2 hexadecimal
+// digits in lower case without 0x.
+func (s Signature) Texts() (r, ss, v string) {
+	return hex.EncodeToString(s.R[:]), hex.EncodeToString(s.S[:]), hex.EncodeToString([]byte{s.V})
+}

@@ -1,0 +1,86 @@
+package keys
+
+import (
+	"bytes"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+)
+
+// What is said of a secret from outside that is not taken. It is the same
+// whatever is wrong, and tells nothing of a secret that may be nearly right: the
+// answer passes through the host.
+var (
+	errMnemonic = fault.New(fault.InvalidArgument,
+		"invalid mnemonic: must be 12, 15, 18, 21 or 24 words of the English list, in lower case with one space between, and their checksum must hold")
+	errPassphrase = fault.New(fault.InvalidArgument,
+		"invalid mnemonic passphrase: must be at most %d printable ASCII characters, in the line behind the words", MaxPassphrase)
+	errImportedKey = fault.New(fault.InvalidArgument, "invalid private key: must be 32 bytes that are a private key on the curve named")
+)
+
+// ImportMnemonic reads a mnemonic as ExportMnemonic writes it: the words, and
+// perhaps a line feed and a passphrase of BIP-39 behind them. The words must
+// stand as BIP-39 makes the seed from them: English, lower case, one space
+// between two. A passphrase must be printable ASCII, which has one form only:
+// other characters have several, and a client that did not normalize them to NFKD
+// would get another seed than other wallets give. An empty passphrase is none.
+//
+// The text is not kept or wiped. The errors are *fault.Error, and say the same
+// whichever word is wrong.
+func ImportMnemonic(text Secret) (entropy, passphrase Secret, err error) {
+	var bits [33]byte
+	var phrase [MaxPassphrase]byte
+	n, m := 0, 0
+	err = errMnemonic
+	text.Use(func(b []byte) {
+		words, rest, _ := bytes.Cut(b, []byte{'\n'})
+		size, ok := 0, false
+		if len(words) <= mnemonicSize {
+			size, ok = parseMnemonic(&bits, words)
+		}
+		switch {
+		case !ok:
+		case len(rest) > len(phrase) || !printable(rest):
+			err = errPassphrase
+		default:
+			n, m, err = size, copy(phrase[:], rest), nil
+		}
+	})
+	defer clear(bits[:])
+	defer clear(phrase[:])
+	if err != nil {
+		return Secret{}, Secret{}, err
+	}
+	if m > 0 {
+		if passphrase, err = SecretFrom(phrase[:m]); err != nil {
+			return Secret{}, Secret{}, err
+		}
+	}
+	if entropy, err = SecretFrom(bits[:n]); err != nil {
+		passphrase.Wipe()
+		return Secret{}, Secret{}, err
+	}
+	return entropy, passphrase, nil
+}
+
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Words is how many words a wallet's entropy has.
+func Words(entropy Secret) int { return entropy.Len() / 4 * 3 }
+
+// ImportKey reads a private key from outside, as PrivateKeyFromSecret does, with a
+// *fault.Error where that has a plain one.
+func ImportKey(c chain.Curve, s Secret) (*PrivateKey, error) {
+	k, err := PrivateKeyFromSecret(c, s)
+	if err != nil && fault.Of(err) == nil {
+		return nil, errImportedKey
+	}
+	return k, err
+}

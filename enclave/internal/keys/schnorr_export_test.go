@@ -1,0 +1,35 @@
+package keys
+
+import "cloister/enclave/internal/chain"
+
+// SignWithAux signs by BIP-340 with auxiliary randomness.
+func SignWithAux(k *PrivateKey, tweak bool, digest, aux [32]byte) (sig Signature, err error) {
+	err = k.use(func(s signer) error { return s.(*keySecp256k1).bip340(&sig, tweak, digest[:], aux) })
+	return sig, err
+}
+
+// SignBareAs signs in a scheme without a grant, for benchmarks.
+func SignBareAs(k *PrivateKey, s chain.Scheme, message []byte) (Signature, error) {
+	return k.sign(s, message)
+}
+
+// MaskedTweaked gives the bytes of the tweaked key, and of the tweaked key negated,
+// to the memory scan, each xored with mask.
+func (k *PrivateKey) MaskedTweaked(mask [32]byte) (out [2][32]byte) {
+	k.use(func(s signer) error {
+		do(func() {
+			d := s.(*keySecp256k1).d
+			tapTweak(&d)
+			for i := range out {
+				d.PutBytes(&out[i])
+				for j := range out[i] {
+					out[i][j] ^= mask[j]
+				}
+				d.Negate()
+			}
+			d.Zero()
+		})
+		return nil
+	})
+	return out
+}
