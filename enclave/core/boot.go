@@ -15,9 +15,11 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
@@ -39,6 +41,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.status()
 	case "keys":
 		return c.publicKeys()
+	case "discovery_keys":
+		return c.discoverKeys(ctx)
 	case "genesis":
 		return c.genesis(ctx)
 	case "manifest":
@@ -244,7 +248,8 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 	}
 	defer ring.Wipe()
 	insecure.Record("blind-key", ring.Blind[:])
-	insecure.Record("keyring", ring.Signer[:], ring.SignerEncrypt[:], ring.Session[:], ring.Token[:], ring.TokenLegacy[:],
+	insecure.Record("bundle-signer", ring.Signer[:])
+	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Session[:], ring.Token[:], ring.TokenLegacy[:],
 		ring.FetcherSecret[:], ring.OnRamp[:], ring.Webhook[:], ring.Log[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {
@@ -257,10 +262,14 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 		return nil, err
 	}
 	s.blind = ring.Blind
+	if s.bundles, err = bundle.NewSigner(ring.Signer[:]); err != nil {
+		return nil, err
+	}
 	var id wire.ID
 	if _, err := (mixed{c}).Read(id[:]); err != nil {
 		return nil, err
 	}
+	s.boot = org.ID(id)
 	s.ledger = ledger.New(ledger.Config{
 		Deployment: s.deployment, Boot: id, Storage: storage, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
 		Alarms: &c.alarms, Fence: c.fence, Limits: c.cfg.Limits,
@@ -334,6 +343,9 @@ func (c *Core) attest(s *serving, raw []byte) error {
 	doc, err := c.cfg.Device.Attest(s.live.public, s.manifestID[:], nil)
 	if err != nil {
 		return fmt.Errorf("attesting: %w", err)
+	}
+	if s.rootPEM, s.rootSHA256, err = attestation.DocumentRoot(doc); err != nil {
+		return err
 	}
 	now := c.cfg.Clock.Now()
 	s.attestedAt = now

@@ -20,6 +20,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
@@ -123,8 +124,13 @@ type serving struct {
 	manifestID [32]byte
 	proof      []byte // the boot proof, JSON
 	attestedAt time.Time
+	rootPEM    string // of the module, as it says itself
+	rootSHA256 string
 	bootNumber uint64
 	public     boot.PublicKeys
+	bundles    *bundle.Signer
+	boot       org.ID // of this run, random
+	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte
 	admission  []byte // compressed P-256 key that may make organizations

@@ -107,7 +107,10 @@ func (h *host) close() {
 }
 
 // call answers one frame of a calls connection.
-func (h *host) call(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
+func (h *host) call(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
+	if kind == wire.KindOpenSend {
+		return h.openSend(ctx, payload)
+	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
 		h.c.alarms.Raise(fault.AlarmFrame)
@@ -171,6 +174,16 @@ func question[A, Q any](ctx context.Context, h *host, role wire.Role, kind, answ
 		return a, err
 	}
 	return a, h.ask(ctx, role, kind, answer, b, &a)
+}
+
+// Chain asks how a chain stands.
+func (h *host) Chain(ctx context.Context, q wire.Chain) (wire.ChainState, error) {
+	return question[wire.ChainState](ctx, h, wire.RoleChains, wire.KindChain, wire.KindChainState, q)
+}
+
+// Sends asks where sends stand.
+func (h *host) Sends(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
+	return question[wire.SendStates](ctx, h, wire.RoleLoads, wire.KindSends, wire.KindSendStates, q)
 }
 
 // What follows is ledger.Store.

@@ -51,7 +51,7 @@ func (c *Core) query(ctx context.Context, call *wire.Call, p *phases) (answer, e
 		err = r.shape
 	}
 	if err == nil && r.q.Fetches {
-		err = r.req.Fetch(history{ctx, r}, bootProofs{ctx, c}, suborgIndex{ctx, r})
+		err = r.req.Fetch(history{ctx, r}, bootProofs{ctx, c}, suborgIndex{ctx, r}, chainsOf{ctx, r})
 	}
 	var body []byte
 	if err == nil {

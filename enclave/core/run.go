@@ -21,7 +21,8 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 	key, keyID := s.t.Key()
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.p.Initiator, Activity: s.e.Activity, Grant: g,
-		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization,
+		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serve.bundles, Boot: c.serve.boot,
+		Seq: s.seq(),
 	}
 	if s.above != nil {
 		at.Parent = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs)

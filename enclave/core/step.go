@@ -51,7 +51,7 @@ func (r *request) begin(t, above *ledger.Turn, tx *org.Tx, who *caller) (*step, 
 		return nil, err
 	}
 	s.e.Votes, s.ballot = []org.Vote{v}, v.ID
-	return s, nil
+	return s, s.know()
 }
 
 // ballot is the record of the vote that this request casts; message is nil when
@@ -212,7 +212,7 @@ func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 // refusal itself, for ever; a vote by the activity.
 func (s *step) end(f *fault.Error) {
 	s.r.fail(s.e, f)
-	s.records = nil // a refusal writes nothing
+	s.records = nil // a refusal writes nothing, but for what run adds
 	if s.last != nil {
 		s.e.Refused = 0
 	}
@@ -237,12 +237,15 @@ func (s *step) run(g *policy.Grant) error {
 	result, err := s.version.Run(at, s.intent)
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
 		s.end(f) // kept, so that the same body gets the same answer
+		if rest := org.Begin(s.tx.ID, s.t.State, s.tx.NowMs); at.Remains(rest) {
+			s.records = rest // what may happen once has happened
+		}
 		return nil
 	}
 	if err != nil {
 		return err // nothing happened
 	}
-	s.e.Status, s.e.Result = org.StatusCompleted, result
+	s.e.Status, s.e.Result, s.e.Sends = org.StatusCompleted, result, at.Sends
 	s.parent = at.Parent
 	if s.children, err = n.entries(s.e, s.seq()); err != nil {
 		return err

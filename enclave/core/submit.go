@@ -25,6 +25,10 @@ type request struct {
 	print   org.Hash
 	id      org.ID // of the activity that this body makes or made
 	p       *phases
+
+	known *activity.ChainKnown // what the activity needs of its chain, once it was asked for
+	blind bool                 // it cannot be had, and a rejection goes on without
+	asked int                  // how often the host was asked for it
 }
 
 // submit is the whole life of a request to act, the first function to read.
@@ -86,9 +90,24 @@ func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
 	return a, old, err
 }
 
-// turn runs f in the organization's turn, or if it turns out that what happens
-// reaches into the parent, in those of both.
+// turn runs f in the organization's turn, again if it turns out that something of a
+// chain must be known: the host is asked in between.
 func (r *request) turn(ctx context.Context, f func(t, above *ledger.Turn) error) error {
+	for {
+		err := r.turns(ctx, f)
+		var n *needsChain
+		if !errors.As(err, &n) {
+			return err
+		}
+		if err := r.learn(ctx, n.need); err != nil {
+			return err
+		}
+	}
+}
+
+// turns runs f in the organization's turn, or if it turns out that what happens
+// reaches into the parent, in those of both.
+func (r *request) turns(ctx context.Context, f func(t, above *ledger.Turn) error) error {
 	var parent org.ID
 	err := r.c.turn(ctx, r.sub.Organization, r.signer, func(t *ledger.Turn) error {
 		err := f(t, nil)

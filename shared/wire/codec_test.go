@@ -56,6 +56,18 @@ func samples() map[string]any {
 		"object":     &wire.Object{Found: true, Bytes: []byte("g")},
 		"done":       &wire.Done{OK: true},
 		"failed":     &wire.Failed{Text: "busy"},
+		"sends": &wire.Batch{Boot: id(2), Epoch: 3, Number: 80, Header: []byte("header"), Entries: []wire.Entry{{Organization: id(3), Seq: 9, Sealed: []byte("e9"),
+			Sends: []wire.SendMark{{Kind: wire.SendTransaction, DueMs: 1745383555000}}}}},
+		"open_send":     &wire.OpenSend{Send: wire.SendID{Organization: id(3), Seq: 9, Number: 1}},
+		"opened":        &wire.Opened{Found: true, Kind: wire.SendTransaction, ExpiresMs: 1745383556000, Chain: "eip155:1", Signed: []byte("signed"), Name: "0xabc", From: []byte("from"), Nonce: 7},
+		"opened_none":   &wire.Opened{},
+		"opened_late":   &wire.Opened{Found: true, Expired: true},
+		"states_ask":    &wire.Sends{Sends: []wire.SendID{{Organization: id(3), Seq: 9}, {Organization: id(3), Seq: 300, Number: 63}}},
+		"states":        &wire.SendStates{States: []wire.SendStanding{{State: wire.SendReverted, Text: "execution reverted", Revert: []byte("data")}, {}}},
+		"chain":         &wire.Chain{Name: "eip155:1", Want: wire.WantNonces | wire.WantFees | wire.WantGas, From: []byte("from"), To: []byte("to"), Value: []byte{1, 0}, Data: []byte("data")},
+		"chain_bare":    &wire.Chain{Name: "solana:mainnet"},
+		"chain_state":   &wire.ChainState{Verdict: wire.ChainKnown, Text: "text", Latest: 4, Pending: 5, BaseFee: 1e9, Tip: 1e8, Gas: 21000, Blockhash: hash(8)},
+		"chain_no_node": &wire.ChainState{Verdict: wire.ChainNoNode},
 	}
 }
 

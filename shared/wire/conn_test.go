@@ -600,7 +600,7 @@ func TestHello(t *testing.T) {
 		"id":              rawFrame(1, wire.KindHello, []byte{0xa2, 1, 1, 2, 1}),
 		"version":         rawFrame(0, wire.KindHello, []byte{0xa2, 1, 2, 2, 1}),
 		"role 0":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 0}),
-		"role 5":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 5}),
+		"role 6":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 6}),
 		"too long":        rawFrame(0, wire.KindHello, make([]byte, 65)),
 		"longest length":  raw(1<<32-1, 0, wire.KindHello, nil),
 		"not a message":   rawFrame(0, wire.KindHello, []byte("hello")),
@@ -654,7 +654,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(uint8(4), uint8(1), raw(1<<31, 3, wire.KindPutSnapshot, nil))
 	f.Fuzz(func(t *testing.T, role, side uint8, sent []byte) {
 		peer, c := net.Pipe()
-		conn := wire.NewConn(c, wire.Options{Role: wire.Role(role%4 + 1), Side: wire.Side(side%2 + 1),
+		conn := wire.NewConn(c, wire.Options{Role: wire.Role(role%wire.Roles + 1), Side: wire.Side(side%2 + 1),
 			Handler: func(_ context.Context, kind wire.Kind, p []byte) (wire.Kind, []byte) {
 				if len(p) > len(sent) || len(p) > wire.MaxFrame || kind == wire.KindCancel {
 					t.Errorf("kind %d with %d bytes", kind, len(p))

@@ -27,6 +27,8 @@ const (
 	maxHello  = 64
 	maxSmall  = 1 << 10  // questions and answers of a few fixed fields
 	maxLookup = 64 << 10 // questions that carry lists of ids, hashes or names
+	maxChain  = MaxChainData + maxSmall
+	maxStates = MaxStates * (MaxChainText + MaxRevert + 64)
 )
 
 // A rule bounds one question and its answer. KindFailed, up to maxSmall bytes,
@@ -52,8 +54,11 @@ var rules = map[Kind]rule{
 	KindPage:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
 	KindPageIndex:        {RoleLoads, SideEnclave, maxSmall, KindIndexRows, maxLookup},
 	KindLoadObject:       {RoleLoads, SideEnclave, maxSmall, KindObject, MaxObject + maxSmall},
+	KindSends:            {RoleLoads, SideEnclave, maxLookup, KindSendStates, maxStates},
 	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
 	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
+	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxSigned + maxSmall},
+	KindChain:            {RoleChains, SideEnclave, maxChain, KindChainState, 2 * maxSmall},
 }
 
 // limits is the part of rules that one end of one connection needs, indexed by
@@ -140,7 +145,7 @@ func ReadHello(c net.Conn, deadline time.Time) (Role, error) {
 	if h.Version != Version {
 		return 0, fmt.Errorf("%w: version %d, want %d", ErrHello, h.Version, Version)
 	}
-	if h.Role < RoleCalls || h.Role > RoleSnapshots {
+	if h.Role < RoleCalls || h.Role > Roles {
 		return 0, fmt.Errorf("%w: role %d", ErrHello, h.Role)
 	}
 	return h.Role, c.SetReadDeadline(time.Time{})

@@ -24,8 +24,16 @@ const (
 	MaxPieces     = 64      // pieces asked for at once
 	MaxIndex      = 1 << 14 // changes of the index that come with one entry
 	MaxRows       = 256     // rows in an answer to PageIndex
+	MaxSends      = 64      // sends of one entry
+	MaxStates     = 100     // sends in one question for where they stand
 	MaxInFlight   = 1024    // requests unanswered on one connection
 	MaxWaiting    = 64 << 20
+
+	MaxChainName = 64        // a chain's CAIP-2 name
+	MaxChainData = 128 << 10 // data of a call to estimate: what pools of nodes take of a whole transaction
+	MaxChainText = 256       // what a node said
+	MaxRevert    = 1 << 10   // data of a call that reverted
+	MaxSigned    = 256 << 10 // a signed transaction
 
 	// DefaultWait is a call's deadline when the host names none; MaxWait bounds
 	// what it may name.

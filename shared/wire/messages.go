@@ -4,14 +4,16 @@ package wire
 type Kind uint8
 
 // Host to enclave on a connection of RoleCalls: KindCall is answered by
-// KindReply. Enclave to host on the other roles: each request kind is answered
+// KindReply, KindOpenSend by KindOpened. Enclave to host on the other roles: each request kind is answered
 // by the kind beside it, or by KindFailed when the host could not do it, which
 // for a write means "unknown", never "not stored".
 const (
 	KindHello Kind = 1 // first frame on every connection, by the dialing host
 
-	KindCall  Kind = 10
-	KindReply Kind = 11
+	KindCall     Kind = 10
+	KindReply    Kind = 11
+	KindOpenSend Kind = 12
+	KindOpened   Kind = 13
 
 	KindOwn    Kind = 20 // RoleStores
 	KindOwned  Kind = 21
@@ -31,6 +33,8 @@ const (
 	KindObject           Kind = 40
 	KindPageIndex        Kind = 41
 	KindIndexRows        Kind = 42
+	KindSends            Kind = 43
+	KindSendStates       Kind = 44
 
 	KindPutSnapshot Kind = 50 // RoleSnapshots
 	KindPutObject   Kind = 51
@@ -38,19 +42,27 @@ const (
 
 	KindFailed Kind = 60
 	KindCancel Kind = 61 // the asker no longer waits for this id; no answer
+
+	KindChain      Kind = 70 // RoleChains
+	KindChainState Kind = 71
 )
 
 // A Role is what a connection is for. The host dials all of them.
 type Role uint8
 
 // RoleCalls carries calls from the host. On the others the enclave asks and
-// the host answers; they are apart so that a slow load never delays a batch.
+// the host answers; they are apart so that a slow load never delays a batch,
+// and a slow node of a chain neither.
 const (
 	RoleCalls     Role = 1
 	RoleStores    Role = 2
 	RoleLoads     Role = 3
 	RoleSnapshots Role = 4
+	RoleChains    Role = 5
 )
+
+// Roles is the number of roles, which count from 1.
+const Roles = 5
 
 // ID names an organization or an activity: the 16 bytes of its UUID.
 type ID [16]byte
@@ -166,6 +178,9 @@ type Entry struct {
 	// Index changes the rows of the host's index that lead to this organization.
 	// They are done in their order, in the transaction of the entry.
 	Index []IndexChange `cbor:"10,keyasint,omitempty"`
+	// Sends are what must go out once the entry is stored. What it is lies sealed
+	// in the entry; the place in this list is a send's number.
+	Sends []SendMark `cbor:"11,keyasint,omitempty"`
 }
 
 // An IndexChange puts or drops the row that leads from a key to the entry's

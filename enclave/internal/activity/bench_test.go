@@ -2,6 +2,7 @@ package activity_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"cloister/enclave/internal/activity"
@@ -115,5 +116,28 @@ func BenchmarkAppendActivity(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		activity.AppendActivity(make([]byte, 0, 4096), e, w.id, vw)
+	}
+}
+
+// BenchmarkAccount times one more account of a wallet that has few and of one that has 10,000.
+func BenchmarkAccount(b *testing.B) {
+	for _, have := range []int{1, 10_000} {
+		b.Run(fmt.Sprint(have), func(b *testing.B) {
+			w := newWorld(b)
+			id := w.run("CREATE_WALLET", wallet("w"))["walletId"]
+			for made := 0; made < have; made += 500 {
+				var more []any
+				for i := range min(500, have-made) {
+					more = append(more, ethAccount(made+i))
+				}
+				w.run("CREATE_WALLET_ACCOUNTS", object{"walletId": id, "accounts": more})
+			}
+			n := 1 << 20
+			b.ResetTimer()
+			for b.Loop() {
+				n++
+				w.run("CREATE_WALLET_ACCOUNTS", object{"walletId": id, "accounts": []any{ethAccount(n)}})
+			}
+		})
 	}
 }

@@ -4,14 +4,38 @@ import (
 	"fmt"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/aptos"
+	"cloister/enclave/internal/chain/btc"
+	"cloister/enclave/internal/chain/cosmos"
 	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/chain/plain"
 	"cloister/enclave/internal/chain/sol"
+	"cloister/enclave/internal/chain/spark"
+	"cloister/enclave/internal/chain/sui"
+	"cloister/enclave/internal/chain/tempo"
+	"cloister/enclave/internal/chain/ton"
+	"cloister/enclave/internal/chain/tron"
+	"cloister/enclave/internal/chain/xlm"
+	"cloister/enclave/internal/chain/xrp"
 	"cloister/enclave/internal/fault"
 )
 
-// chains are those whose addresses can be made today.
-var chains = chain.NewSet(plain.Chain{}, eth.Chain{}, sol.Chain{})
+// chains are those whose addresses can be made.
+var chains = chain.NewSet(plain.Chain{}, eth.Chain{}, sol.Chain{}, btc.Chain{}, tron.Chain{}, cosmos.Chain{}, sui.Chain{}, aptos.Chain{}, xlm.Chain{},
+	xrp.Chain{}, ton.Chain{}, spark.Chain{})
+
+// readers are the chains whose transactions are signed, and in which language
+// interfaces of their contracts are written.
+var readers = map[TransactionType]struct {
+	chain  chain.Reader
+	speaks InterfaceType
+}{
+	"TRANSACTION_TYPE_ETHEREUM": {eth.Chain{}, interfaceEthereum},
+	"TRANSACTION_TYPE_SOLANA":   {sol.Chain{}, interfaceSolana},
+	"TRANSACTION_TYPE_TRON":     {tron.Chain{}, ""},
+	"TRANSACTION_TYPE_BITCOIN":  {btc.Chain{}, ""},
+	"TRANSACTION_TYPE_TEMPO":    {tempo.Chain{}, ""},
+}
 
 // Curve is the interface's name of a curve.
 type Curve string
@@ -36,7 +60,7 @@ func (f PathFormat) Valid() bool { return f == pathBIP32 }
 func valid[T any](_ T, err error) bool { return err == nil }
 
 // formatFor finds curve and format by their names and refuses a pair that does
-// not go together or whose chain is not live.
+// not go together.
 func formatFor(path string, curve Curve, format AddressFormat) (chain.Curve, chain.Format, error) {
 	c, _ := chain.ParseCurve(string(curve)) // both are Valid
 	f, _ := chain.ParseFormat(string(format))
@@ -45,9 +69,6 @@ func formatFor(path string, curve Curve, format AddressFormat) (chain.Curve, cha
 			return 0, 0, fault.Field(path, "%s", e.Message)
 		}
 		return 0, 0, err
-	}
-	if !chains.Has(f) {
-		return 0, 0, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %v", f)
 	}
 	return c, f, nil
 }

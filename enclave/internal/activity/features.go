@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cloister/enclave/internal/fault"
@@ -94,7 +95,11 @@ func address(text string) (*url.URL, bool) {
 	if err != nil || u.Opaque != "" || u.User != nil || !plainHost(u.Hostname()) || strings.HasSuffix(u.Host, ":") {
 		return nil, false
 	}
-	return u, u.Port() == "" || isNumber(u.Port(), 1, 1<<16-1, 1)
+	if u.Port() == "" {
+		return u, true
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u, err == nil && n > 0 && u.Port()[0] != '0'
 }
 
 // plainHost takes names of letters, digits, hyphens and dots, and IP addresses.

@@ -1,15 +1,15 @@
 package activity
 
 import (
-	"fmt"
-	"math/big"
-	"slices"
-	"strconv"
+	"container/list"
 	"strings"
+	"sync"
 
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/strictjson"
 )
 
 var interfaces = []*Kind{
@@ -40,30 +40,112 @@ type CreateInterface struct {
 }
 
 func (in *CreateInterface) check() error {
-	var parses error
-	ok := false
+	var reader chain.Describer = eth.Chain{}
+	_, wrong := eth.ParseAddress(in.SmartContractAddress)
 	if in.Type == interfaceSolana {
-		ok, parses = isProgram(in.SmartContractAddress), checkIDL(in.SmartContractInterface)
-	} else {
-		ok, parses = isContract(in.SmartContractAddress), checkABI(in.SmartContractInterface)
+		reader = sol.Chain{}
+		_, wrong = sol.ParseAddress(in.SmartContractAddress)
 	}
-	if !ok {
+	if wrong != nil {
 		return fault.Field("smartContractAddress", "invalid smart contract address")
 	}
-	if parses != nil {
-		return fault.Field("smartContractInterface", "invalid smart contract interface: %s", parses)
+	if _, err := reader.Describe(in.SmartContractInterface); err != nil {
+		return fault.Field("smartContractInterface", "invalid smart contract interface: %s", err)
 	}
 	return checkNotes("notes", in.Notes)
 }
 
 // place is the name under which the interface of an address is unique. Labels
 // are names of the same kind; what stands before them keeps the two apart.
-func (in *CreateInterface) place() string {
-	address := in.SmartContractAddress
-	if in.Type == interfaceEthereum {
+func (in *CreateInterface) place() string { return placeOf(in.Type, in.SmartContractAddress) }
+
+func placeOf(typ InterfaceType, address string) string {
+	if typ == interfaceEthereum {
 		address = strings.ToLower(address)
 	}
-	return "a:" + string(in.Type) + ":" + address
+	return "a:" + string(typ) + ":" + address
+}
+
+// described finds the interface of a contract as its chain reads it, nil if there
+// is none. One of old that today's rules refuse is refused: what a policy reads by
+// it would be gone without a word.
+func described(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (chain.Description, error) {
+	reader, ok := c.(chain.Describer)
+	if !ok {
+		return nil, nil
+	}
+	id, err := tx.Named(org.NameInterface, placeOf(typ, address))
+	if err != nil || id.Zero() {
+		return nil, err
+	}
+	if d := descriptions.get(id); d != nil {
+		return d, nil
+	}
+	i, err := tx.Interface(id)
+	if i == nil || err != nil {
+		return nil, err
+	}
+	text, err := tx.InterfaceText(i)
+	if err != nil {
+		return nil, err
+	}
+	d, err := reader.Describe(text)
+	if err != nil {
+		return nil, fault.New(fault.FailedPrecondition, "the interface uploaded for %s cannot be read any more: delete it and upload it again: %v", address, err)
+	}
+	descriptions.put(id, d, len(text))
+	return d, nil
+}
+
+// descriptions keeps what chains have made of interfaces, for all organizations:
+// an id is one interface for ever, and a description follows from its text alone.
+var descriptions = descriptionCache{most: 4 << 20}
+
+// descriptionCache keeps descriptions of at most so many bytes of text, which bound what
+// they take: the chains hold them to a small multiple. The one least recently
+// used goes first. It is safe for concurrent use.
+type descriptionCache struct {
+	most int
+
+	mu     sync.Mutex
+	bytes  int
+	by     map[org.ID]*list.Element
+	recent list.List // of *kept, the most recently used in front
+}
+
+type kept struct {
+	id          org.ID
+	description chain.Description
+	bytes       int
+}
+
+func (d *descriptionCache) get(id org.ID) chain.Description {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.by[id]
+	if e == nil {
+		return nil
+	}
+	d.recent.MoveToFront(e)
+	return e.Value.(*kept).description
+}
+
+func (d *descriptionCache) put(id org.ID, of chain.Description, bytes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.by[id] != nil {
+		return
+	}
+	if d.by == nil {
+		d.by = map[org.ID]*list.Element{}
+	}
+	d.by[id] = d.recent.PushFront(&kept{id, of, bytes})
+	for d.bytes += bytes; d.bytes > d.most; {
+		last := d.recent.Back()
+		k := d.recent.Remove(last).(*kept)
+		delete(d.by, k.id)
+		d.bytes -= k.bytes
+	}
 }
 
 func labelOf(label string) string { return "l:" + label }
@@ -134,233 +216,4 @@ func deleteInterface(tx *Tx, in *DeleteInterface) (*InterfaceID, error) {
 	o := *old
 	o.Interfaces--
 	return &InterfaceID{in.SmartContractInterfaceID}, tx.PutOrganization(&o)
-}
-
-// isContract takes an Ethereum address, in any case.
-func isContract(text string) bool {
-	digits, ok := strings.CutPrefix(text, "0x")
-	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
-}
-
-const base58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-
-// isProgram takes the base58 text of 32 bytes.
-func isProgram(text string) bool {
-	if len(text) < 32 || len(text) > 44 {
-		return false
-	}
-	n, radix := new(big.Int), big.NewInt(int64(len(base58)))
-	for i := range len(text) {
-		digit := strings.IndexByte(base58, text[i])
-		if digit < 0 {
-			return false
-		}
-		n.Add(n.Mul(n, radix), big.NewInt(int64(digit)))
-	}
-	zeros := len(text) - len(strings.TrimLeft(text, base58[:1]))
-	return zeros+(n.BitLen()+7)/8 == 32
-}
-
-// interfaceLimits bound what the text of an interface can blow up to. Anchor and
-// Solidity nest a few levels.
-var interfaceLimits = strictjson.Limits{Depth: 32, Items: 10_000, Members: 1000, Values: 400_000}
-
-// part reads a JSON value into a T.
-func part[T any](raw string) (T, error) {
-	var outer struct {
-		Part T `json:"part" rule:"present"`
-	}
-	err := strictjson.Decode([]byte(`{"part":`+raw+`}`), &outer, strictjson.Within(interfaceLimits))
-	return outer.Part, err
-}
-
-type members = map[string]strictjson.Raw
-
-// checkABI refuses what is no contract ABI as Solidity's compiler writes it.
-// Members that it does not know it passes over.
-func checkABI(text string) error {
-	items, err := part[[]members](text)
-	if err != nil {
-		return fmt.Errorf("no JSON array of objects")
-	}
-	for i, item := range items {
-		typ := "function"
-		if raw, ok := item["type"]; ok {
-			typ, err = part[string](string(raw))
-		}
-		if err != nil || !slices.Contains([]string{"function", "constructor", "receive", "fallback", "event", "error"}, typ) {
-			return fmt.Errorf("item %d: unknown type", i)
-		}
-		if named := typ == "function" || typ == "event" || typ == "error"; named {
-			if name, err := part[string](string(item["name"])); err != nil || !isIdentifier(name) {
-				return fmt.Errorf("item %d: no name", i)
-			}
-		}
-		for _, list := range []string{"inputs", "outputs"} {
-			if raw, ok := item[list]; ok {
-				if err := checkParams(string(raw)); err != nil {
-					return fmt.Errorf("item %d: %s: %w", i, list, err)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func isIdentifier(s string) bool {
-	return s != "" && len(s) <= 255 && (s[0] < '0' || s[0] > '9') && strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$") == ""
-}
-
-func checkParams(raw string) error {
-	ps, err := part[[]members](raw)
-	if err != nil {
-		return fmt.Errorf("no array of objects")
-	}
-	for i, p := range ps {
-		if name, ok := p["name"]; ok {
-			if s, err := part[string](string(name)); err != nil || s != "" && !isIdentifier(s) {
-				return fmt.Errorf("%d: no name", i)
-			}
-		}
-		typ, err := part[string](string(p["type"]))
-		if err != nil || !isABIType(typ) {
-			return fmt.Errorf("%d: unknown type", i)
-		}
-		components, ok := p["components"]
-		if tuple := strings.HasPrefix(typ, "tuple"); tuple != ok {
-			return fmt.Errorf("%d: a tuple, and nothing else, has components", i)
-		}
-		if ok {
-			if err := checkParams(string(components)); err != nil {
-				return fmt.Errorf("%d: %w", i, err)
-			}
-		}
-	}
-	return nil
-}
-
-// isABIType takes the types of the contract ABI in their canonical form, and
-// arrays of them.
-func isABIType(typ string) bool {
-	if len(typ) > 255 {
-		return false
-	}
-	for strings.HasSuffix(typ, "]") {
-		open := strings.LastIndexByte(typ, '[')
-		if open < 0 {
-			return false
-		}
-		if n := typ[open+1 : len(typ)-1]; n != "" && !isNumber(n, 1, 1<<31, 1) {
-			return false
-		}
-		typ = typ[:open]
-	}
-	base := strings.TrimRight(typ, "0123456789")
-	size := typ[len(base):]
-	switch base {
-	case "address", "bool", "string", "tuple", "function":
-		return size == ""
-	case "bytes":
-		return size == "" || isNumber(size, 1, 32, 1)
-	case "int", "uint":
-		return size == "" || isNumber(size, 8, 256, 8)
-	}
-	for _, fixed := range []string{"fixed", "ufixed"} {
-		if rest, ok := strings.CutPrefix(typ, fixed); ok {
-			bits, places, ok := strings.Cut(rest, "x")
-			return rest == "" || ok && isNumber(bits, 8, 256, 8) && isNumber(places, 1, 80, 1)
-		}
-	}
-	return false
-}
-
-// isNumber takes decimal numbers from least to most that are multiples of step.
-func isNumber(text string, least, most, step uint64) bool {
-	n, err := strconv.ParseUint(text, 10, 64)
-	return err == nil && text[0] != '0' && n >= least && n <= most && n%step == 0
-}
-
-// checkIDL refuses what is no IDL of Anchor's form. Of the types only the
-// outline is looked at.
-func checkIDL(text string) error {
-	idl, err := part[members](text)
-	if err != nil || idl == nil {
-		return fmt.Errorf("no JSON object")
-	}
-	instructions, err := part[[]members](string(idl["instructions"]))
-	if err != nil {
-		return fmt.Errorf("no instructions")
-	}
-	for i, in := range instructions {
-		if err := checkInstruction(in); err != nil {
-			return fmt.Errorf("instruction %d: %w", i, err)
-		}
-	}
-	types, err := part[[]members](string(idl["types"]))
-	if err != nil {
-		return fmt.Errorf("no types")
-	}
-	for i, t := range types {
-		if !hasName(t) {
-			return fmt.Errorf("type %d: no name", i)
-		}
-		shape, err := part[members](string(t["type"]))
-		if err != nil {
-			return fmt.Errorf("type %d: no type", i)
-		}
-		if kind, err := part[string](string(shape["kind"])); err != nil || !slices.Contains([]string{"struct", "enum", "alias", "type"}, kind) {
-			return fmt.Errorf("type %d: unknown kind", i)
-		}
-	}
-	return nil
-}
-
-func hasName(m members) bool {
-	name, err := part[string](string(m["name"]))
-	return err == nil && name != "" && len(name) <= 255
-}
-
-func checkInstruction(in members) error {
-	if !hasName(in) {
-		return fmt.Errorf("no name")
-	}
-	if raw, ok := in["discriminator"]; ok {
-		bytes, err := part[[]uint32](string(raw))
-		if err != nil || len(bytes) == 0 || slices.Max(bytes) > 255 {
-			return fmt.Errorf("no discriminator")
-		}
-	}
-	if err := checkAccountsOf(in); err != nil {
-		return err
-	}
-	args, err := part[[]members](string(in["args"]))
-	if err != nil {
-		return fmt.Errorf("no args")
-	}
-	for i, a := range args {
-		typ := string(a["type"])
-		if !hasName(a) || typ == "" || typ[0] != '"' && typ[0] != '{' {
-			return fmt.Errorf("arg %d: no name or type", i)
-		}
-	}
-	return nil
-}
-
-// checkAccountsOf looks at the accounts of an instruction, or of a group of them.
-func checkAccountsOf(m members) error {
-	accounts, err := part[[]members](string(m["accounts"]))
-	if err != nil {
-		return fmt.Errorf("no accounts")
-	}
-	for i, a := range accounts {
-		if !hasName(a) {
-			return fmt.Errorf("account %d: no name", i)
-		}
-		if _, group := a["accounts"]; group {
-			if err := checkAccountsOf(a); err != nil {
-				return fmt.Errorf("account %d: %w", i, err)
-			}
-		}
-	}
-	return nil
 }

@@ -9,8 +9,9 @@
 //
 // It promises that an intent reaches a kind's function only decoded strictly
 // and checked, that a function which answers an error has no effect (the caller
-// drops its Tx), that secrets are stored only sealed by the Vault, and that
-// nothing is signed without the Tx's Grant. Nothing here reads a clock, draws
+// drops its Tx) but what it has said must last, that secrets are stored only
+// sealed by the Vault and leave only encrypted, and that nothing is signed or
+// exported without the Tx's Grant. Nothing here reads a clock, draws
 // randomness or talks to anybody except through what the Tx holds.
 package activity
 
@@ -22,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -65,6 +67,31 @@ type Tx struct {
 	// own, on an empty state, with a Vault of its own and an id not used before.
 	// Nil where a step may not span organizations.
 	NewOrganization func() (*Tx, error)
+	// Bundles signs what leaves encrypted, and the keys that imports are encrypted
+	// to.
+	Bundles *bundle.Signer
+	Boot    org.ID // of this run of the enclave, drawn at its start
+	// Sends go out once the activity's entry, which will stand at Seq, is stored.
+	Sends []org.Send
+	Seq   uint64
+
+	lasting []func(*org.Tx)
+}
+
+// Lasting makes a change that stays even if the activity is refused after it: that
+// something which may happen once has happened.
+func (t *Tx) Lasting(change func(*org.Tx)) {
+	change(t.Tx)
+	t.lasting = append(t.lasting, change)
+}
+
+// Remains puts what lasts of a refused activity into a new change, and tells
+// whether that is anything.
+func (t *Tx) Remains(into *org.Tx) bool {
+	for _, change := range t.lasting {
+		change(into)
+	}
+	return len(t.lasting) > 0
 }
 
 // ErrNeedsParent asks that the activity be run again with Tx.Parent set: the
@@ -121,8 +148,12 @@ type Kind struct {
 	versions []*Version
 	run      func(*Tx, any) (any, error)
 	params   func(any) policy.Value
+	examine  func(*org.Tx, any) error
+	ask      func(*org.Tx, any, *policy.Request) error
 	facts    func(*org.Tx, any) (policy.Facts, error)
 	self     func(any) string
+	only     func(any) string
+	need     func(*org.Tx, any) (*ChainNeed, error)
 }
 
 // Version is one activity type of a kind.
@@ -246,10 +277,31 @@ func reading[I any](k *Kind, facts func(*org.Tx, *I) (policy.Facts, error)) *Kin
 	return k
 }
 
+// examining declares what is looked at before anybody decides, the root quorum
+// included: a *fault.Error refuses the request, and there is no activity.
+func examining[I any](k *Kind, examine func(*org.Tx, *I) error) *Kind {
+	k.examine = func(tx *org.Tx, in any) error { return examine(tx, in.(*I)) }
+	return k
+}
+
+// asking declares how the question to the policies is completed, where reading is
+// not enough: with facts of what is signed, once for each payload if need be.
+func asking[I any](k *Kind, ask func(*org.Tx, *I, *policy.Request) error) *Kind {
+	k.ask = func(tx *org.Tx, in any, q *policy.Request) error { return ask(tx, in.(*I), q) }
+	return k
+}
+
 // ownAllowed declares that users may do this to themselves unless a policy says
 // something: user answers the id that the intent names.
 func ownAllowed[I any](k *Kind, user func(*I) string) *Kind {
 	k.self = func(in any) string { return user(in.(*I)) }
+	return k
+}
+
+// ownOnly declares that nobody may do this for somebody else, the root quorum
+// neither: user answers the id that the intent names.
+func ownOnly[I any](k *Kind, user func(*I) string) *Kind {
+	k.only = func(in any) string { return user(in.(*I)) }
 	return k
 }
 

@@ -36,7 +36,9 @@ var liveTypes = strings.Fields(`
 	CREATE_AUTHENTICATORS CREATE_AUTHENTICATORS_V2 DELETE_AUTHENTICATORS
 	CREATE_USER_TAG UPDATE_USER_TAG DELETE_USER_TAGS CREATE_PRIVATE_KEY_TAG UPDATE_PRIVATE_KEY_TAG DELETE_PRIVATE_KEY_TAGS
 	CREATE_INVITATIONS DELETE_INVITATION ACCEPT_INVITATION ACCEPT_INVITATION_V2
-	SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOAD_V2 SIGN_RAW_PAYLOADS
+	SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOAD_V2 SIGN_RAW_PAYLOADS SIGN_TRANSACTION SIGN_TRANSACTION_V2
+	ETH_SEND_RAW_TRANSACTION ETH_SEND_TRANSACTION ETH_SEND_TRANSACTION_V2 SOL_SEND_TRANSACTION SOL_SEND_TRANSACTION_V2
+	INIT_IMPORT_WALLET IMPORT_WALLET INIT_IMPORT_PRIVATE_KEY IMPORT_PRIVATE_KEY EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY
 	APPROVE_ACTIVITY REJECT_ACTIVITY`)
 
 func code(err error) fault.Code {
@@ -191,7 +193,10 @@ var policyNames = map[string]string{
 	"DISABLE_PRIVATE_KEY": "PRIVATE_KEY DELETE", "DELETE_PRIVATE_KEYS": "PRIVATE_KEY DELETE",
 	"CREATE_WALLET": "WALLET CREATE", "CREATE_WALLET_ACCOUNTS": "WALLET CREATE", "UPDATE_WALLET": "WALLET UPDATE", "DELETE_WALLETS": "WALLET DELETE",
 	"CREATE_PRIVATE_KEYS": "PRIVATE_KEY CREATE", "CREATE_API_KEYS": "CREDENTIAL CREATE", "DELETE_API_KEYS": "CREDENTIAL DELETE",
-	"SIGN_RAW_PAYLOAD": "PRIVATE_KEY SIGN", "SIGN_RAW_PAYLOADS": "PRIVATE_KEY SIGN",
+	"SIGN_RAW_PAYLOAD": "PRIVATE_KEY SIGN", "SIGN_RAW_PAYLOADS": "PRIVATE_KEY SIGN", "SIGN_TRANSACTION": "PRIVATE_KEY SIGN",
+	"ETH_SEND_RAW_TRANSACTION": "PRIVATE_KEY SIGN", "ETH_SEND_TRANSACTION": "PRIVATE_KEY SIGN", "SOL_SEND_TRANSACTION": "PRIVATE_KEY SIGN",
+	"INIT_IMPORT_WALLET": "WALLET IMPORT", "IMPORT_WALLET": "WALLET IMPORT", "INIT_IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT", "IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT",
+	"EXPORT_WALLET": "WALLET EXPORT", "EXPORT_WALLET_ACCOUNT": "WALLET EXPORT", "EXPORT_PRIVATE_KEY": "PRIVATE_KEY EXPORT",
 	"APPROVE_ACTIVITY": " ", "REJECT_ACTIVITY": " ", // decided by no policy
 }
 
@@ -251,6 +256,9 @@ func sample(typ string) map[string]any {
 const someKey = "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5"  // 2·G of secp256k1
 const someP256 = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" // G of P-256
 
+// someBundle is of the right form and opens with nothing.
+const someBundle = `{"encappedPublic":"046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5","ciphertext":"000102030405060708090a0b0c0d0e0f10"}`
+
 const someID = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
 
 var samples = map[string]any{
@@ -262,13 +270,16 @@ var samples = map[string]any{
 	"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "privateKeyId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8",
 	"walletIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}, "apiKeyIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
 	"id": "c29tZQ", "rawId": "c29tZQ", "credentialId": "c29tZQ", "clientDataJson": "c29tZQ", "attestationObject": "c29tZQ",
-	"payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
+	"targetPublicKey": someP256, "encryptedBundle": someBundle, "unsignedTransaction": "0x00ff", "payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
 	"condition": "true", "consensus": "true", "time": "true", "policyCondition": "true", "policyConsensus": "true", "scope": "true",
 	"Selector.subject": "activity.type", "SelectorV2.subject": "activity.type",
 	"SetOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH", "SetOrganizationFeatureIntent.value": "", "RemoveOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH",
 	"allowedOrigins": []any{"https://example.org"}, "threshold": json.Number("1"), "order": json.Number("7"),
 	"AuthenticationMethodParams.type": "AUTHENTICATION_TYPE_SESSION", "AuthenticationMethodParams.id": someID,
 	"cidr": "10.0.0.0/24", "onEvaluationError": "DENY", "rules": []any{map[string]any{"cidr": "10.0.0.0/24", "label": "Office"}},
+	"sponsor": false, "from": someAddress, "to": someAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
+	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
+	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }
 

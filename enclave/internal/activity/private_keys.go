@@ -17,8 +17,8 @@ var privateKeys = []*Kind{
 	reading(kind("DISABLE_PRIVATE_KEY", "PRIVATE_KEY", "DELETE", disablePrivateKey), func(tx *org.Tx, in *DisablePrivateKey) (policy.Facts, error) {
 		return privateKeyFacts(tx, in.PrivateKeyID)
 	}),
-	reading(kind("DELETE_PRIVATE_KEYS", "PRIVATE_KEY", "DELETE", deletePrivateKeys), func(tx *org.Tx, in *DeletePrivateKeys) (policy.Facts, error) {
-		return privateKeyFacts(tx, in.PrivateKeyIDs...)
+	asking(kind("DELETE_PRIVATE_KEYS", "PRIVATE_KEY", "DELETE", deletePrivateKeys), func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
+		return askEach(q, in.PrivateKeyIDs, func(id string) (policy.Facts, error) { return privateKeyFacts(tx, id) })
 	}),
 }
 
@@ -39,17 +39,25 @@ func (in *CreatePrivateKeys) check() error { return checkPrivateKeys(in.PrivateK
 
 func checkPrivateKeys(ps []PrivateKeyParams) error {
 	for i, p := range ps {
-		seen := map[AddressFormat]bool{}
-		for j, f := range p.AddressFormats {
-			field := fmt.Sprintf("privateKeys.%d.addressFormats.%d", i, j)
-			if _, _, err := formatFor(field, p.Curve, f); err != nil {
-				return err
-			}
-			if seen[f] {
-				return fault.Field(field, "named twice")
-			}
-			seen[f] = true
+		if err := checkFormats(fmt.Sprintf("privateKeys.%d.", i), p.Curve, p.AddressFormats); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkFormats refuses formats that do not go with the curve, or stand twice.
+func checkFormats(path string, curve Curve, formats []AddressFormat) error {
+	seen := map[AddressFormat]bool{}
+	for i, f := range formats {
+		field := fmt.Sprintf("%saddressFormats.%d", path, i)
+		if _, _, err := formatFor(field, curve, f); err != nil {
+			return err
+		}
+		if seen[f] {
+			return fault.Field(field, "named twice")
+		}
+		seen[f] = true
 	}
 	return nil
 }
@@ -109,12 +117,17 @@ func addPrivateKeys(tx *Tx, ps []PrivateKeyParams) ([]PrivateKeyResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		made[i] = PrivateKeyResult{k.ID.String(), make([]AddressRecord, len(k.Addresses))}
-		for j, a := range k.Addresses {
-			made[i].Addresses[j] = AddressRecord{AddressFormat(a.Format), a.Address}
-		}
+		made[i] = privateKeyResult(k)
 	}
 	return made, nil
+}
+
+func privateKeyResult(k *org.PrivateKey) PrivateKeyResult {
+	r := PrivateKeyResult{k.ID.String(), make([]AddressRecord, len(k.Addresses))}
+	for j, a := range k.Addresses {
+		r.Addresses[j] = AddressRecord{AddressFormat(a.Format), a.Address}
+	}
+	return r
 }
 
 func addPrivateKey(tx *Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) {
@@ -143,29 +156,38 @@ func addPrivateKey(tx *Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) 
 	}
 	defer key.Wipe()
 	k := &org.PrivateKey{
-		ID: id, Name: p.PrivateKeyName, Curve: string(p.Curve), PublicKey: hex.EncodeToString(key.Public().Bytes()),
-		Tags: tags, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		ID: id, Name: p.PrivateKeyName, Curve: string(p.Curve), Tags: tags, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 	}
-	if k.Key, err = sealKey(tx, id, key); err != nil {
-		return nil, err
+	return k, keepKey(tx, k, key, p.AddressFormats)
+}
+
+// keepKey completes the record of a new private key, seals the key in it and
+// stores it under its name and addresses.
+func keepKey(tx *Tx, k *org.PrivateKey, key *keys.PrivateKey, formats []AddressFormat) (err error) {
+	if k.Key, err = sealKey(tx, k.ID, key); err != nil {
+		return err
 	}
-	matches := make([]string, len(p.AddressFormats))
-	for j, name := range p.AddressFormats {
+	k.PublicKey = hex.EncodeToString(key.Public().Bytes())
+	for i, name := range formats {
 		format, _ := chain.ParseFormat(string(name)) // Valid
 		address, err := chains.Address(format, key.Public())
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if k.Imported { // others may have it too
+			if err := onlyHere(tx, fmt.Sprintf("addressFormats.%d", i), k.ID, address); err != nil {
+				return err
+			}
 		}
 		k.Addresses = append(k.Addresses, org.Address{Format: string(name), Address: address})
-		matches[j] = chain.MatchKey(address)
 		if tx.WantsProofs {
 			tx.Claims = append(tx.Claims, Claim{Address: &AddressClaim{Organization: tx.ID, Address: address}})
 		}
 	}
-	if err := tx.TakeName(org.NamePrivateKey, k.Name, id); err != nil {
-		return nil, err
+	if err := tx.TakeName(org.NamePrivateKey, k.Name, k.ID); err != nil {
+		return err
 	}
-	return k, tx.PutPrivateKey(k, matches)
+	return tx.PutPrivateKey(k, matchesOf(k))
 }
 
 func sealKey(tx *Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
@@ -255,13 +277,28 @@ func deletePrivateKeys(tx *Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, error) {
 	return &PrivateKeyIDs{in.PrivateKeyIDs}, tx.PutOrganization(&o)
 }
 
-// privateKeyFacts are the roots of what is about private keys: one of them, or
-// nothing.
-func privateKeyFacts(tx *org.Tx, ids ...string) (policy.Facts, error) {
-	if len(ids) != 1 {
-		return nil, nil
+// askEach completes the question about several things, each as if the request were
+// about it alone: what is said of one of them is not passed by because there are
+// others.
+func askEach(q *policy.Request, ids []string, facts func(id string) (policy.Facts, error)) error {
+	each := make([]policy.Facts, len(ids))
+	for i, id := range ids {
+		var err error
+		if each[i], err = facts(id); err != nil {
+			return err
+		}
 	}
-	id, _ := org.ParseID(ids[0]) // a UUID by its rule
+	if len(each) == 1 && q.Facts == nil {
+		q.Facts = each[0]
+	} else {
+		q.Payloads = each
+	}
+	return nil
+}
+
+// privateKeyFacts are the roots of what is about a private key, if it is there.
+func privateKeyFacts(tx *org.Tx, text string) (policy.Facts, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
 	k, err := tx.PrivateKey(id)
 	if k == nil || err != nil {
 		return nil, err

@@ -33,12 +33,18 @@ func (in *Intent) Target() org.Hash {
 // Question is what the policies are asked about an activity that initiator
 // submitted. Votes, and the scope of whose turn it is, are the caller's to fill in.
 // What it is about, Params and Facts, is left out when the root quorum alone
-// decides: bare. An *org.Missing must be passed up.
+// decides: bare. An *org.Missing must be passed up; a *fault.Error refuses what is
+// asked, whoever asks.
 func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, bare bool) (policy.Request, error) {
 	k := v.Kind
 	r := policy.Request{
 		Organization: tx.ID, Activity: activity, Type: v.Type, Kind: k.Name, Resource: k.Resource, Action: k.Action,
 		RootQuorum: k.RootQuorum, Initiator: initiator, NowMs: tx.NowMs,
+	}
+	if k.examine != nil {
+		if err := k.examine(tx, in.newest); err != nil {
+			return r, err
+		}
 	}
 	if k.RootQuorum {
 		r.Kind = "" // as policies see it
@@ -53,9 +59,18 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 		}
 		r.Facts = facts
 	}
+	if k.ask != nil && !bare {
+		if err := k.ask(tx, in.newest, &r); err != nil {
+			return r, err
+		}
+	}
 	if k.self != nil {
 		id, err := org.ParseID(k.self(in.newest))
 		r.Self = err == nil && id == initiator
+	}
+	if k.only != nil {
+		id, err := org.ParseID(k.only(in.newest))
+		r.Foreign = err != nil || id != initiator
 	}
 	return r, nil
 }
@@ -157,7 +172,7 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request) (lacks *org.MFAPo
 		case !p.Live(v, tx.NowMs):
 			continue
 		}
-		if m := EnforcedMFA(u, q); m != nil && !Satisfied(m, v.Credentials) {
+		if m := Owed(u, q, v.Credentials); m != nil {
 			if v.User == p.Initiator {
 				lacks = m
 			}
@@ -179,6 +194,10 @@ func Approval(v *org.PendingVote) policy.Approval {
 
 // VotableSteps is what one reply may spend on finding out who may vote.
 const VotableSteps = 2_000_000
+
+// stepsPerByte is what a byte of a body counts for when it is read again; a body
+// of usual size counts for a thousandth of VotableSteps.
+const stepsPerByte = 2
 
 // Votable tells whether a user of organization o may approve or reject the
 // activity of which e is the newest entry: whether he may vote and has not voted
@@ -222,6 +241,10 @@ func Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *
 
 func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user org.ID, steps *int) (bool, error) {
 	if *steps <= 0 {
+		return false, nil
+	}
+	// Reading the body again is work too, and lists read many.
+	if *steps -= stepsPerByte * len(e.Body); *steps <= 0 {
 		return false, nil
 	}
 	q, err := QuestionOf(tx, e, p.Initiator)
@@ -313,9 +336,24 @@ func Evaluated(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluatio
 	return e
 }
 
-// EnforcedMFA is the policy of a user whose condition this request meets first, or
-// nil. One that cannot be evaluated is enforced.
-func EnforcedMFA(u *org.User, r *policy.Request) *org.MFAPolicy {
+// EnforcedMFA are the policies of a user that a request calls for: the first whose
+// condition it meets, for each of its payloads if it has several. One that cannot
+// be evaluated is enforced.
+func EnforcedMFA(u *org.User, r *policy.Request) []*org.MFAPolicy {
+	var out []*org.MFAPolicy
+	if len(u.MFAPolicies) == 0 {
+		return nil
+	}
+	left := policy.MaxDecisionSteps
+	for _, each := range r.Each() {
+		if m := enforced(u, &each, &left); m != nil && !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func enforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 	for i := range u.MFAPolicies {
 		m := &u.MFAPolicies[i]
 		if m.Compiled == nil {
@@ -325,7 +363,18 @@ func EnforcedMFA(u *org.User, r *policy.Request) *org.MFAPolicy {
 		if p == nil {
 			return m
 		}
-		if yes, err := p.Holds(r); err != nil || yes {
+		if yes, err := p.HoldsWithin(r, left); err != nil || yes {
+			return m
+		}
+	}
+	return nil
+}
+
+// Owed is the first of a user's policies that a request calls for and credentials
+// do not satisfy, or nil.
+func Owed(u *org.User, r *policy.Request, cs []org.VoteCredential) *org.MFAPolicy {
+	for _, m := range EnforcedMFA(u, r) {
+		if !Satisfied(m, cs) {
 			return m
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
@@ -14,15 +13,28 @@ import (
 )
 
 var signing = []*Kind{
-	showing(reading(kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
+	showing(asking(kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
 		was(1, func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})),
-		func(tx *org.Tx, in *SignRawPayload) (policy.Facts, error) { return signerFacts(tx, in.SignWith) }),
+		func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
+			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
+		}),
 		func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
-	showing(reading(kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
-		func(tx *org.Tx, in *SignRawPayloads) (policy.Facts, error) { return signerFacts(tx, in.SignWith) }),
+	showing(asking(kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
+		func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
+			return askPayloads(tx, in.SignWith, in.decoded, q)
+		}),
 		func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
+	showing(asking(examining(kind("SIGN_TRANSACTION", "PRIVATE_KEY", "SIGN", signTransaction,
+		was(1, func(v *SignTransactionV1) SignTransaction {
+			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
+		})),
+		func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) }),
+		func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) }),
+		func(in *SignTransaction) policy.Value {
+			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})
+		}),
 }
 
 // payloadParams are what policies may read of the signing of raw payloads.
@@ -31,14 +43,6 @@ func payloadParams(h HashFunction, e PayloadEncoding) policy.Value {
 		policy.Member{Name: "hash_function", Value: policy.String(string(h))},
 		policy.Member{Name: "encoding", Value: policy.String(string(e))})
 }
-
-// PayloadEncoding is how a payload is written.
-type PayloadEncoding string
-
-var encodings = []PayloadEncoding{"PAYLOAD_ENCODING_HEXADECIMAL", "PAYLOAD_ENCODING_TEXT_UTF8", "PAYLOAD_ENCODING_EIP712", "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION"}
-
-// Valid tells whether e is one of the interface's, live or not.
-func (e PayloadEncoding) Valid() bool { return slices.Contains(encodings, e) }
 
 // HashFunction is what is done to a payload before it is signed.
 type HashFunction string
@@ -61,11 +65,11 @@ type SignRawPayload struct {
 	Encoding     PayloadEncoding `json:"encoding" rule:"required"`
 	HashFunction HashFunction    `json:"hashFunction" rule:"required"`
 
-	decoded []byte
+	decoded payload
 }
 
 func (in *SignRawPayload) check() (err error) {
-	in.decoded, err = keys.DecodePayload(string(in.Encoding), in.Payload)
+	in.decoded, err = decodePayload("payload", in.Encoding, in.HashFunction, in.Payload)
 	return err
 }
 
@@ -84,20 +88,17 @@ type SignRawPayloads struct {
 	Encoding     PayloadEncoding `json:"encoding" rule:"required"`
 	HashFunction HashFunction    `json:"hashFunction" rule:"required"`
 
-	decoded [][]byte
+	decoded []payload
 }
 
 func (in *SignRawPayloads) check() error {
 	if n := len(in.Payloads); n == 0 || n > keys.MaxBatch {
 		return fault.Field("payloads", "must have 1 to %d elements", keys.MaxBatch)
 	}
-	in.decoded = make([][]byte, len(in.Payloads))
+	in.decoded = make([]payload, len(in.Payloads))
 	for i, p := range in.Payloads {
 		var err error
-		if in.decoded[i], err = keys.DecodePayload(string(in.Encoding), p); err != nil {
-			if e := fault.Of(err); e != nil && e.Code == fault.InvalidArgument {
-				return fault.Field(fmt.Sprintf("payloads.%d", i), "%s", e.Message)
-			}
+		if in.decoded[i], err = decodePayload(fmt.Sprintf("payloads.%d", i), in.Encoding, in.HashFunction, p); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ type Signature struct {
 	S string `json:"s"`
 	V string `json:"v"`
 
-	raw keys.Signature
+	raw chain.Signature
 }
 
 func (s *Signature) appendJSON(dst []byte) []byte {
@@ -138,121 +139,189 @@ func (r *Signatures) appendJSON(dst []byte) []byte {
 }
 
 func signRawPayload(tx *Tx, in *SignRawPayload) (*Signature, error) {
-	hash, err := keys.ParseHashFunction(string(in.HashFunction))
+	made, err := signPayloads(tx, in.SignWith, in.decoded)
 	if err != nil {
 		return nil, err
 	}
-	out := new(Signature)
-	err = withKey(tx, in.SignWith, func(k *keys.PrivateKey) (err error) {
-		if out.raw, err = keys.Sign(tx.Grant, k, hash, in.decoded); err != nil {
-			return err
-		}
-		return claimSignature(tx, k, hash, in.decoded)
-	})
-	return out, err
+	return &Signature{raw: made[0]}, nil
 }
 
 func signRawPayloads(tx *Tx, in *SignRawPayloads) (*Signatures, error) {
-	hash, err := keys.ParseHashFunction(string(in.HashFunction))
+	made, err := signPayloads(tx, in.SignWith, in.decoded...)
 	if err != nil {
 		return nil, err
 	}
-	out := &Signatures{make([]Signature, len(in.decoded))}
-	err = withKey(tx, in.SignWith, func(k *keys.PrivateKey) error {
-		made, err := keys.SignAll(tx.Grant, k, hash, in.decoded)
-		if err != nil {
-			return err
-		}
-		for i := range made {
-			out.Signatures[i].raw = made[i]
-		}
-		return claimSignature(tx, k, hash, in.decoded...)
-	})
-	return out, err
+	out := &Signatures{make([]Signature, len(made))}
+	for i := range made {
+		out.Signatures[i].raw = made[i]
+	}
+	return out, nil
 }
 
-func claimSignature(tx *Tx, k *keys.PrivateKey, hash keys.HashFunction, payloads ...[]byte) error {
-	if !tx.WantsProofs {
-		return nil
-	}
-	c := &SignatureClaim{PublicKey: hex.EncodeToString(k.Public().Compressed()), Digests: make([]string, len(payloads))}
-	for i, p := range payloads {
-		d, err := keys.Digest(k.Curve(), hash, p)
-		if err != nil {
-			return err
-		}
-		if k.Curve() == chain.Ed25519 {
-			sum := sha256.Sum256(d)
-			d = sum[:]
-		}
-		c.Digests[i] = hex.EncodeToString(d)
-	}
-	tx.Claims = append(tx.Claims, Claim{Signature: c})
-	return nil
-}
-
-// withKey finds the key that signs with an address or under an id, and calls
-// use with it. A disabled key does not sign.
-func withKey(tx *Tx, signWith string, use func(*keys.PrivateKey) error) error {
-	owner, err := signer(tx.Tx, signWith)
-	if err != nil {
-		return err
-	}
-	if owner.No == 0 {
-		k, err := tx.PrivateKey(owner.ID)
-		if err != nil {
-			return err
-		}
-		if k != nil && k.Disabled {
-			return fault.New(fault.InvalidArgument, "private key is disabled: %s", owner.ID)
-		}
-	}
-	id := KeyID{tx.ID, owner.ID, owner.No}
-	return tx.Keys.With(id, func() (*keys.PrivateKey, error) { return deriveKey(tx, owner) }, use)
-}
-
-// signer finds what an address or the id of a private key belongs to.
-func signer(tx *org.Tx, signWith string) (org.Owner, error) {
-	if id, err := org.ParseID(signWith); err == nil {
-		k, err := tx.PrivateKey(id)
-		if err == nil && k == nil {
-			err = notFound("private key", signWith)
-		}
-		return org.Owner{ID: id}, err
-	}
-	owner, ok, err := tx.ByAddress(chain.MatchKey(signWith))
-	if err == nil && !ok {
-		err = notFound("wallet account", signWith)
-	}
-	return owner, err
-}
-
-// signerFacts are the roots of what signs: an account with its wallet, or a
-// private key.
-func signerFacts(tx *org.Tx, signWith string) (policy.Facts, error) {
-	owner, err := signer(tx, signWith)
-	if fault.Of(err) != nil {
-		return nil, nil // the activity will say what is not there
-	}
+func signPayloads(tx *Tx, signWith string, payloads ...payload) ([]chain.Signature, error) {
+	s, err := findSigner(tx.Tx, signWith)
 	if err != nil {
 		return nil, err
 	}
-	if owner.No == 0 {
-		k, err := tx.PrivateKey(owner.ID)
-		if k == nil || err != nil {
+	digests := make([]chain.Digest, len(payloads))
+	for i := range payloads {
+		if digests[i], err = payloads[i].digest(s.curve, s.format); err != nil {
 			return nil, err
 		}
-		return policy.Facts{"private_key": privateKeyValue(k)}, nil
 	}
-	a, err := tx.Account(owner.ID, owner.No)
-	if a == nil || err != nil {
+	return sign(tx, s, digests)
+}
+
+// sign signs digests with one key, against the activity's grant.
+func sign(tx *Tx, s *signer, digests []chain.Digest) ([]chain.Signature, error) {
+	made, err := signEach(tx, []*signer{s}, [][]chain.Digest{digests})
+	if err != nil {
 		return nil, err
 	}
-	w, err := tx.Wallet(owner.ID)
+	return made[0], nil
+}
+
+// signEach signs with several keys, each its own digests, against the activity's
+// grant. A disabled key does not sign.
+func signEach(tx *Tx, signers []*signer, digests [][]chain.Digest) ([][]chain.Signature, error) {
+	var made [][]chain.Signature
+	asked := make([]keys.Asked, 0, len(signers))
+	var next func() error
+	next = func() error { // one key after the other is taken from the cache and held until all have signed
+		i := len(asked)
+		if i == len(signers) {
+			var err error
+			if made, err = keys.SignEach(tx.Grant, asked...); err == nil {
+				claimSignatures(tx, asked)
+			}
+			return err
+		}
+		s := signers[i]
+		if s.key != nil && s.key.Disabled {
+			return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
+		}
+		return tx.Keys.With(KeyID{tx.ID, s.owner.ID, s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, s.owner) }, func(k *keys.PrivateKey) error {
+			asked = append(asked, keys.Asked{Key: k, Digests: digests[i]})
+			return next()
+		})
+	}
+	err := next()
+	return made, err
+}
+
+// claimSignatures notes for the app proofs what each key has signed.
+func claimSignatures(tx *Tx, asked []keys.Asked) {
+	if !tx.WantsProofs {
+		return
+	}
+	for _, a := range asked {
+		c := &SignatureClaim{PublicKey: hex.EncodeToString(a.Key.Public().Compressed()), Digests: make([]string, len(a.Digests))}
+		for i, d := range a.Digests {
+			m := d.Message
+			if d.Scheme == chain.EdDSA {
+				sum := sha256.Sum256(m)
+				m = sum[:]
+			}
+			c.Digests[i] = hex.EncodeToString(m)
+		}
+		tx.Claims = append(tx.Claims, Claim{Signature: c})
+	}
+}
+
+// A signer is what signWith names: an account of a wallet, or a private key.
+type signer struct {
+	owner  org.Owner
+	curve  chain.Curve
+	format chain.Format // of the address in signWith; zero for a private key's id
+
+	account *org.Account
+	key     *org.PrivateKey // nil for an account
+}
+
+// findSigner finds what an address or the id of a private key belongs to. The
+// error for what is not there is a *fault.Error.
+func findSigner(tx *org.Tx, signWith string) (*signer, error) {
+	s := new(signer)
+	id, err := org.ParseID(signWith)
+	byID := err == nil
+	if s.owner.ID = id; !byID {
+		ok := false
+		if s.owner, ok, err = tx.ByAddress(chain.MatchKey(signWith)); err != nil {
+			return nil, err
+		} else if !ok {
+			return nil, notFound("wallet account", signWith)
+		}
+	}
+	if s.owner.No != 0 {
+		return s, s.ofAccount(tx)
+	}
+	if s.key, err = tx.PrivateKey(s.owner.ID); err != nil {
+		return nil, err
+	}
+	if s.key == nil {
+		return nil, notFound("private key", signWith)
+	}
+	if !byID {
+		match := chain.MatchKey(signWith)
+		for _, a := range s.key.Addresses {
+			if chain.MatchKey(a.Address) == match {
+				s.format, _ = chain.ParseFormat(a.Format) // it was parsed before it was stored
+			}
+		}
+	}
+	s.curve, err = chain.ParseCurve(s.key.Curve)
+	return s, err
+}
+
+func (s *signer) ofAccount(tx *org.Tx) (err error) {
+	if s.account, err = tx.Account(s.owner.ID, s.owner.No); err != nil {
+		return err
+	}
+	if s.account == nil {
+		return fmt.Errorf("an address of account %d that does not exist", s.owner.No)
+	}
+	if s.curve, err = chain.ParseCurve(s.account.Curve); err == nil {
+		s.format, err = chain.ParseFormat(s.account.Format)
+	}
+	return err
+}
+
+// named is what a chain needs to know of the signer.
+func (s *signer) named() (by chain.Signer, err error) {
+	var public string
+	switch {
+	case s.account != nil:
+		public, by.Address = s.account.PublicKey, s.account.Address
+	default:
+		public = s.key.PublicKey
+		for _, a := range s.key.Addresses {
+			if s.format != 0 && a.Format == s.format.String() {
+				by.Address = a.Address
+			}
+		}
+	}
+	b, err := hex.DecodeString(public)
+	if err != nil {
+		return by, err
+	}
+	by.Format = s.format
+	by.Public, err = chain.NewPublicKey(s.curve, b)
+	return by, err
+}
+
+// facts adds the roots of what signs: an account with its wallet, or a private
+// key.
+func (s *signer) facts(tx *org.Tx, into policy.Facts) error {
+	if s.key != nil {
+		into["private_key"] = privateKeyValue(s.key)
+		return nil
+	}
+	w, err := tx.Wallet(s.owner.ID)
 	if w == nil || err != nil {
-		return nil, err
+		return err
 	}
-	return policy.Facts{"wallet": walletValue(w), "wallet_account": accountValue(a)}, nil
+	into["wallet"], into["wallet_account"] = walletValue(w), accountValue(s.account)
+	return nil
 }
 
 // deriveKey makes the private key that owner names.

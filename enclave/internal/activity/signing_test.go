@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"strings"
@@ -175,8 +176,8 @@ func TestSigningRefuses(t *testing.T) {
 		{with("payload", "0x0x00"), 3, "invalid payload encoding"},
 		{with("payload", ""), 3, "missing field `payload`"},
 		{with("encoding", "PAYLOAD_ENCODING_BASE64"), 3, "invalid payload encoding"},
-		{with("encoding", "PAYLOAD_ENCODING_EIP712"), 12, "UNIMPLEMENTED: PAYLOAD_ENCODING_EIP712"},
-		{with("encoding", "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION"), 12, "UNIMPLEMENTED"},
+		{with("encoding", "PAYLOAD_ENCODING_EIP712"), 3, "invalid typed data"},
+		{with("encoding", "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION"), 3, "invalid authorization"},
 		{with("hashFunction", "HASH_FUNCTION_MD5"), 3, "invalid hash function"},
 		{with("hashFunction", "HASH_FUNCTION_NOT_APPLICABLE"), 3, "invalid hash function"},
 		{with("hashFunction", nil), 3, "missing field `hashFunction`"},
@@ -305,39 +306,95 @@ func TestMissingPiecesPassThrough(t *testing.T) {
 	}
 }
 
-// The vectors of raw signing, through the whole activity.
+// imported stores a private key as if it had been made, under an address if one is given.
+func (w *world) imported(curve chain.Curve, privateHex, format, address string) (id string) {
+	w.t.Helper()
+	raw, err := hex.DecodeString(privateHex)
+	w.must(err)
+	s, err := keys.SecretFrom(raw[:32])
+	w.must(err)
+	k, err := keys.PrivateKeyFromSecret(curve, s)
+	w.must(err)
+	of := w.newID()
+	sealed, err := w.vault.Seal(of, s)
+	w.must(err)
+	p := &org.PrivateKey{ID: of, Name: of.String(), Curve: curve.String(), Key: sealed, PublicKey: hex.EncodeToString(k.Public().Bytes())}
+	var matches []string
+	if address != "" {
+		p.Addresses, matches = []org.Address{{Format: "ADDRESS_FORMAT_" + format, Address: address}}, []string{chain.MatchKey(address)}
+	}
+	tx := w.tx()
+	w.must(tx.PutPrivateKey(p, matches))
+	tx.Keep()
+	return of.String()
+}
+
+// The vectors of raw signing, through the whole activity, byte for byte: every signature is determined.
 func TestSigningVectors(t *testing.T) {
 	w := newWorld(t)
-	vectors := loadVectors(t)
-	n, skipped := 0, 0
-	for i, v := range vectors {
-		curve, err := chain.ParseCurve("CURVE_" + strings.ToUpper(strings.ReplaceAll(v.Curve, "-", "")))
-		if err != nil || v.Scheme() != "" {
-			skipped++
-			continue
+	for _, v := range loadVectors(t) {
+		private, format := v.PrivateKey, ""
+		switch {
+		case strings.HasPrefix(v.SignWith, "bc1p"): // what signs is tweaked from what is stored
+			private, format = v.UntweakedPrivateKey, "BITCOIN_MAINNET_P2TR"
+		case strings.HasPrefix(v.SignWith, "spark1"):
+			format = "SPARK_MAINNET"
 		}
-		raw, _ := hex.DecodeString(v.PrivateKey)
-		id := w.newID()
-		s, err := keys.SecretFrom(raw[:32])
-		w.must(err)
-		k, err := keys.PrivateKeyFromSecret(curve, s)
-		w.must(err)
-		sealed, err := w.vault.Seal(id, s)
-		w.must(err)
-		tx := w.tx()
-		w.must(tx.PutPrivateKey(&org.PrivateKey{ID: id, Name: fmt.Sprint(i), Curve: curve.String(), Key: sealed, PublicKey: hex.EncodeToString(k.Public().Bytes())}, nil))
-		tx.Keep()
-		in := object{"signWith": id.String(), "payload": v.Payload, "encoding": v.Encoding, "hashFunction": v.HashFunction}
-		got := w.run("SIGN_RAW_PAYLOAD_V2", in)
+		curve := chain.Secp256k1
+		if v.Curve != "schnorr" {
+			var err error
+			curve, err = chain.ParseCurve("CURVE_" + strings.ToUpper(v.Curve))
+			w.must(err)
+		}
+		with := w.imported(curve, private, format, v.SignWith)
+		if format != "" {
+			with = v.SignWith
+		}
+		got := w.run("SIGN_RAW_PAYLOAD_V2", object{"signWith": with, "payload": v.Payload, "encoding": v.Encoding, "hashFunction": v.HashFunction})
 		if got["r"] != v.Result.R || got["s"] != v.Result.S || got["v"] != v.Result.V {
 			t.Errorf("%s: %v, want %+v", v.Name, got, v.Result)
 		}
-		n++
 	}
-	if n < 10 || skipped > 3 {
-		t.Errorf("%d vectors, %d skipped", n, skipped)
+}
+
+// What the SDKs send, and what they make of our answers.
+func TestSDKFlows(t *testing.T) {
+	w := newWorld(t)
+	var f struct {
+		Vectors []signingVector
+		Flows   []struct {
+			Name     string
+			Requests []object
+			Output   any `json:"sdk_output"`
+		} `json:"sdk_flows"`
 	}
-	t.Logf("%d vectors, %d of schemes that are not live", n, skipped)
+	w.must(json.Unmarshal(rawSigning, &f))
+	signers := map[string]string{}
+	for _, v := range f.Vectors {
+		if v.Curve == "secp256k1" && v.SignWith != "" {
+			signers[v.SignWith] = v.PrivateKey
+		}
+	}
+	for address, private := range signers {
+		w.imported(chain.Secp256k1, private, "ETHEREUM", address)
+	}
+	for _, flow := range f.Flows {
+		in := without(flow.Requests[0], "organizationId")
+		got := w.run("SIGN_RAW_PAYLOAD_V2", in)
+		r, s, v := got["r"].(string), got["s"].(string), got["v"].(string)
+		if m, ok := flow.Output.(object); ok {
+			if m["r"] != "0x"+r || m["s"] != "0x"+s || "0"+m["v"].(string) != v {
+				t.Errorf("%s: %v, want %v", flow.Name, got, m)
+			}
+			continue
+		}
+		if want := "0x" + r + s + map[string]string{"00": "1b", "01": "1c"}[v]; flow.Output != want {
+			t.Errorf("%s: %v, want %s", flow.Name, flow.Output, want)
+		}
+	}
+	if len(f.Flows) < 7 || len(signers) == 0 {
+		t.Errorf("%d flows of %d signers", len(f.Flows), len(signers))
+	}
 }
 
 // point is a P-256 public key by its coordinates.

@@ -426,7 +426,7 @@ func dropUser(tx *Tx, u *org.User) error {
 	}
 	tx.FreeName(org.NameUser, u.Name)
 	tx.DeleteUser(u.ID)
-	return nil
+	return tx.DeleteTargets(u.ID)
 }
 
 // rename moves a name that must be unique among the things of one kind.

@@ -20,15 +20,9 @@ var derivation []byte
 type signingVector struct {
 	Name, Curve, Payload, Encoding, HashFunction string
 	PrivateKey                                   string `json:"private_key"`
+	UntweakedPrivateKey                          string `json:"untweaked_private_key"`
+	SignWith                                     string `json:"sign_with"`
 	Result                                       struct{ R, S, V string }
-}
-
-// Scheme is the name of what is neither ECDSA nor EdDSA.
-func (v *signingVector) Scheme() string {
-	if strings.Contains(v.Name, "schnorr") {
-		return "schnorr"
-	}
-	return ""
 }
 
 func loadVectors(t *testing.T) []signingVector {

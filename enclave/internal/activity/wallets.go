@@ -22,8 +22,8 @@ var wallets = []*Kind{
 	reading(kind("DELETE_WALLETS", "WALLET", "DELETE", deleteWallets), func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) {
 		return walletsFacts(tx, in.WalletIDs)
 	}),
-	reading(kind("DELETE_WALLET_ACCOUNTS", "WALLET", "DELETE", deleteWalletAccounts), func(tx *org.Tx, in *DeleteWalletAccounts) (policy.Facts, error) {
-		return accountsFacts(tx, in.WalletAccountIDs)
+	asking(kind("DELETE_WALLET_ACCOUNTS", "WALLET", "DELETE", deleteWalletAccounts), func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
+		return askAccounts(tx, in.WalletAccountIDs, q)
 	}),
 }
 
@@ -175,6 +175,11 @@ func addAccounts(tx *Tx, w *org.Wallet, seed *keys.Wallet, list string, ps []Wal
 		if no != 0 {
 			return nil, pathTaken(list, i)
 		}
+		if w.Imported || w.Exported { // others may have its keys too
+			if err := onlyHere(tx, at(list, i, "path"), w.ID, a.Address); err != nil {
+				return nil, err
+			}
+		}
 		w.LastNo++
 		w.Accounts++
 		a.Wallet, a.No, a.CreatedMs, a.UpdatedMs = w.ID, w.LastNo, tx.NowMs, tx.NowMs
@@ -221,7 +226,21 @@ func openWallet(tx *Tx, w *org.Wallet) (*keys.Wallet, error) {
 		return nil, err
 	}
 	defer entropy.Wipe()
-	return keys.OpenWallet(entropy, keys.Secret{})
+	passphrase, err := openPassphrase(tx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer passphrase.Wipe()
+	return keys.OpenWallet(entropy, passphrase)
+}
+
+// openPassphrase opens the passphrase of a stored wallet, which only an imported
+// one may have. The caller wipes it.
+func openPassphrase(tx *Tx, w *org.Wallet) (keys.Secret, error) {
+	if len(w.Passphrase) == 0 {
+		return keys.Secret{}, nil
+	}
+	return tx.Vault.Open(w.ID, w.Passphrase)
 }
 
 // CreateWalletAccounts derives more accounts of a wallet. With persist false it
@@ -478,16 +497,18 @@ func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	return policy.Facts{"wallets": policy.List(ws...)}, nil
 }
 
-// accountsFacts are the roots of what is about accounts: their wallets, each
-// once, and the account with its wallet when there is but one.
-func accountsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
+// askAccounts completes the question about accounts: their wallets, each once, and
+// each account with its wallet.
+func askAccounts(tx *org.Tx, ids []string, q *policy.Request) error {
 	var ws []policy.Value
 	seen := map[org.ID]bool{}
-	facts := policy.Facts{}
-	for _, text := range ids {
+	missing := false
+	q.Facts = policy.Facts{}
+	err := askEach(q, ids, func(text string) (policy.Facts, error) {
 		a, w, err := findAccount(tx, text)
 		if fault.Of(err) != nil {
-			return nil, nil // the activity will say what is not there
+			missing = true // the activity will say so
+			return nil, nil
 		}
 		if err != nil {
 			return nil, err
@@ -495,10 +516,10 @@ func accountsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 		if !seen[w.ID] {
 			seen[w.ID], ws = true, append(ws, walletValue(w))
 		}
-		if len(ids) == 1 {
-			facts["wallet"], facts["wallet_account"] = walletValue(w), accountValue(a)
-		}
+		return policy.Facts{"wallet": walletValue(w), "wallet_account": accountValue(a)}, nil
+	})
+	if !missing {
+		q.Facts["wallets"] = policy.List(ws...)
 	}
-	facts["wallets"] = policy.List(ws...)
-	return facts, nil
+	return err
 }

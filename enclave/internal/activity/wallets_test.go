@@ -108,7 +108,7 @@ func TestCreateWalletRefuses(t *testing.T) {
 		{with("curve", "CURVE_P256"), 3, "invalid curve"},
 		{with("addressFormat", "ADDRESS_FORMAT_X"), 3, "invalid address format"},
 		{with("addressFormat", "ADDRESS_FORMAT_SOLANA"), 3, "invalid curve"},
-		{with("addressFormat", "ADDRESS_FORMAT_TRON"), 12, "UNIMPLEMENTED: ADDRESS_FORMAT_TRON"},
+		{with("addressFormat", "ADDRESS_FORMAT_XLM"), 3, "invalid curve"},
 		{with("name", "x\n"), 3, "name"},
 	} {
 		w.refused("CREATE_WALLET", c.params, c.code, c.says)
@@ -300,7 +300,7 @@ func TestPrivateKeys(t *testing.T) {
 	w.refused("CREATE_PRIVATE_KEYS_V2", in(key("x", "P256", "ETHEREUM")), 3, "invalid curve")
 	w.refused("CREATE_PRIVATE_KEYS_V2", in(key("x", "SECP256K1", "ETHEREUM", "ETHEREUM")), 3, "named twice")
 	w.refused("CREATE_PRIVATE_KEYS_V2", in(key("x", "SECP256K1", "NONE")), 3, "invalid address format")
-	w.refused("CREATE_PRIVATE_KEYS_V2", in(key("x", "SECP256K1", "BITCOIN_MAINNET_P2TR")), 12, "UNIMPLEMENTED")
+	w.refused("CREATE_PRIVATE_KEYS_V2", in(key("x", "SECP256K1", "TON_V4R2")), 3, "invalid curve")
 	w.refused("CREATE_PRIVATE_KEYS_V2", in(key("x", "")), 3, "invalid curve")
 	var many []object
 	for i := range 997 {

@@ -15,6 +15,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -78,7 +79,12 @@ type world struct {
 	subs  map[org.ID]*world
 	last  *activity.Tx // of the last run
 
-	limits org.Limits
+	limits  org.Limits
+	bundles *bundle.Signer
+	boot    org.ID
+
+	seq   uint64 // of the entry that the next run would have
+	heard func(*activity.ChainNeed) (*activity.ChainKnown, error)
 }
 
 const start = 1_700_000_000_000
@@ -88,6 +94,11 @@ func newWorld(t testing.TB) *world {
 	copy(seed[:], t.Name())
 	w := &world{t: t, rand: rand.NewChaCha8(seed), keys: keys.NewCache[activity.KeyID](100, 1<<20), now: start, subs: map[org.ID]*world{}}
 	w.empty()
+	signer, err := bundle.NewPrivateKey(w.rand)
+	w.must(err)
+	w.bundles, err = bundle.NewSigner(signer.SealedPlaintext())
+	w.must(err)
+	w.boot = w.newID()
 	tx := org.Begin(w.id, w.state, w.now)
 	w.user = w.newID()
 	w.root = w.user.String()
@@ -156,14 +167,32 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	}
 	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w}
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot}
 		sub.empty()
 		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
 		return subTx, nil
 	}
+	tx.Bundles, tx.Boot = w.bundles, w.boot
+	w.seq++
+	tx.Seq = w.seq
 	w.last = tx
+	need, err := v.Need(tx.Tx, in)
+	if err == nil && need != nil && w.heard != nil {
+		var k *activity.ChainKnown
+		if k, err = w.heard(need); err == nil {
+			in.Know(k)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	result, err := v.Run(tx, in)
 	if err != nil {
+		if rest := w.tx(); fault.Of(err) != nil && tx.Remains(rest) {
+			ws, err := rest.Writes()
+			w.must(err)
+			w.state.Apply(ws)
+		}
 		return nil, err
 	}
 	for _, wrong := range api.Check("Result", result) {

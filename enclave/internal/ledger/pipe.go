@@ -28,7 +28,7 @@ type batch struct {
 
 // entryMargin is what an entry may need in a batch beside its sealed bytes: its
 // own fields, its tip in the header, a wrapped key. indexMargin is what a change
-// of the index takes.
+// of the index takes, and more than a send does.
 const (
 	entryMargin = 512
 	indexMargin = 48
@@ -77,7 +77,7 @@ type addition struct {
 
 // bytes is about what the addition takes in a batch.
 func (a *addition) bytes() int {
-	return len(a.entry.Sealed) + entryMargin + indexMargin*len(a.entry.Index)
+	return len(a.entry.Sealed) + entryMargin + indexMargin*(len(a.entry.Index)+len(a.entry.Sends))
 }
 
 // add puts entries that belong together into one batch and returns its number.

@@ -410,9 +410,16 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, co
 	for _, c := range e.Index {
 		index = append(index, wire.IndexChange{Key: wire.Hash(c.Key), Rank: c.Rank, Drop: c.Drop})
 	}
+	if len(e.Sends) > wire.MaxSends {
+		return addition{}, fmt.Errorf("an entry with %d sends", len(e.Sends))
+	}
+	var sends []wire.SendMark
+	for i := range e.Sends {
+		sends = append(sends, wire.SendMark{Kind: wire.SendKind(e.Sends[i].Kind), DueMs: e.Sends[i].DueMs})
+	}
 	return addition{
 		entry: wire.Entry{Organization: wire.ID(o.id), Seq: count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
-			Status: uint8(e.Status), TimeMs: e.TimeMs, Prior: e.Prior, Index: index},
+			Status: uint8(e.Status), TimeMs: e.TimeMs, Prior: e.Prior, Index: index, Sends: sends},
 		keys: keys, id: o.id,
 	}, nil
 }

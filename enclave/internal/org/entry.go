@@ -122,13 +122,6 @@ type Proof struct {
 	Signature []byte `cbor:"3,keyasint"` // r ‖ s
 }
 
-// Send is something that must go out once the entry is stored.
-type Send struct {
-	Kind    uint8  `cbor:"1,keyasint"`
-	DueMs   uint64 `cbor:"2,keyasint"`
-	Content []byte `cbor:"3,keyasint"`
-}
-
 // Encode is the entry as it is sealed.
 func (e *Entry) Encode() ([]byte, error) { return encoding.Marshal(e) }
 

@@ -29,6 +29,7 @@ const (
 	collectionPendingIDs   Collection = 'M' // activity id: its fingerprint
 	collectionCounters     Collection = 'N' // authenticator id: its signature counter
 	collectionInterfaces   Collection = 'O' // interface id; the text lies in parts
+	collectionTargets      Collection = 'P' // user id, import target id
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
@@ -38,6 +39,7 @@ const (
 	collectionChildrenKeys  Collection = 'e' // what, hash of a value, time and id of a sub-organization
 	collectionChildrenOrder Collection = 'f' // time and id of a sub-organization
 	collectionParts         Collection = 'g' // interface id, number: part of its text
+	collectionNonces        Collection = 'h' // chain, address, nonce: the sends that have it
 )
 
 // Large tells whether the collection with this first byte lies in pieces that

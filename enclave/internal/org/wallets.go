@@ -16,6 +16,8 @@ type Wallet struct {
 	Imported  bool   `cbor:"8,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"9,keyasint"`
 	UpdatedMs uint64 `cbor:"10,keyasint"`
+	// Passphrase of BIP-39, sealed like Entropy; none if empty. Imported wallets only.
+	Passphrase []byte `cbor:"11,keyasint,omitempty"`
 }
 
 // Account is one address of a wallet.

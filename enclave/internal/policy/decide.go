@@ -5,11 +5,13 @@ import (
 	"slices"
 )
 
-// What a decision may take beyond maxSteps for each expression.
-const (
-	maxReachSteps    = 2_000_000  // to find out who could still fulfil one consensus
-	maxDecisionSteps = 16_000_000 // of all policies together: beyond, they allow nothing
-)
+// maxReachSteps is what it may take, beyond maxSteps for the expression, to find
+// out who could still fulfil one consensus.
+const maxReachSteps = 2_000_000
+
+// MaxDecisionSteps is what all policies together may take for one decision, about
+// however many payloads: beyond, they allow nothing.
+const MaxDecisionSteps = 16_000_000
 
 // Decide answers a request from a state. It is a pure function of them.
 func Decide(s State, r Request) (Decision, error) {
@@ -51,7 +53,7 @@ func decideEach(s State, r Request) (Decision, error) {
 		return decideBelowQuorum(s, r)
 	}
 	if s.Steps == nil {
-		steps := maxDecisionSteps
+		steps := MaxDecisionSteps
 		s.Steps = &steps
 	}
 	var worst Decision
@@ -189,6 +191,10 @@ func Counts(s State, r Request, user [16]byte) (bool, error) {
 	if r.initiator() == nobody || r.RootQuorum || r.Foreign {
 		return false, nil
 	}
+	if len(r.Payloads) > 1 && s.Steps == nil {
+		steps := MaxDecisionSteps
+		s.Steps = &steps
+	}
 	for _, each := range r.Each() {
 		if yes, err := counts(s, each, user); yes || err != nil {
 			return yes, err
@@ -257,7 +263,7 @@ type decider struct {
 }
 
 func newDecider(s *State, r *Request) *decider {
-	d := &decider{state: s, request: r, limit: maxDecisionSteps}
+	d := &decider{state: s, request: r, limit: MaxDecisionSteps}
 	if s.Steps != nil {
 		d.limit = max(min(d.limit, *s.Steps), 0)
 	}

@@ -86,25 +86,34 @@ func compile(c Clause, source string) (*node, *problem) {
 
 // Holds evaluates a condition, a scope or a time by itself; a nil Program is
 // true. It holds for a request about several payloads if it does for each of
-// them. An error is the expression's. A consensus has no meaning by itself.
+// them, within the steps of one decision. An error is the expression's. A
+// consensus has no meaning by itself.
 func (p *Program) Holds(r *Request) (bool, error) {
 	if p == nil {
 		return true, nil
 	}
+	left := MaxDecisionSteps
 	if len(r.Payloads) == 0 {
-		return p.holds(r)
+		return p.HoldsWithin(r, &left)
 	}
 	for _, each := range r.Each() {
-		if yes, err := p.holds(&each); !yes || err != nil {
+		if yes, err := p.HoldsWithin(&each, &left); !yes || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (p *Program) holds(r *Request) (bool, error) {
-	m := machine{request: r, steps: maxSteps}
+// HoldsWithin is Holds for a request about one payload or none, with no more steps
+// than are left; what it takes is taken off.
+func (p *Program) HoldsWithin(r *Request, left *int) (bool, error) {
+	if p == nil {
+		return true, nil
+	}
+	m := machine{request: r, steps: min(maxSteps, max(*left, 0))}
+	before := m.steps
 	yes, ok := m.truth(p.root)
+	*left -= before - max(m.steps, 0)
 	if !ok {
 		return false, fault.New(fault.InvalidArgument, "Expression cannot be evaluated: %s at position %d", m.why, m.where.pos)
 	}

@@ -149,7 +149,7 @@ var (
 			one("instruction_data_hex", hexShape), one("address_table_lookups", solanaLookups),
 			optional(one("parsed_instruction_data", structOf("ParsedInstruction", one("instruction_name", stringShape), one("discriminator", hexShape),
 				one("named_accounts", mapOf(stringShape)), []field{{name: "named_account", shape: mapOf(stringShape), read: "named_accounts"}},
-				one("program_call_args", dynamicMap))))))),
+				optional(one("program_call_args", dynamicMap)))))))),
 		one("transfers", listOf(structOf("Transfer", members(stringShape, "from to"), one("amount", intShape)))),
 		one("spl_transfers", listOf(structOf("TokenTransfer", members(stringShape, "from to"), one("amount", intShape),
 			one("owner", stringShape), one("signers", stringsShape), one("token_mint", stringShape)))),

@@ -183,20 +183,18 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 		if u == nil || vote.Rejected || in.UserID != nil && vote.User != only {
 			continue
 		}
-		m := activity.EnforcedMFA(u, &q)
-		if m == nil {
-			continue
+		for _, m := range activity.EnforcedMFA(u, &q) {
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			dst = ident(dst, `{"mfaPolicyId":`, m.ID)
+			dst = ident(dst, `,"userId":`, u.ID)
+			dst = strconv.AppendBool(append(dst, `,"satisfied":`...), activity.Satisfied(m, vote.Credentials))
+			dst = array(dst, `,"satisfiedMethods":`, activity.SatisfiedBy(m, vote.Credentials), activity.AppendFactor)
+			dst = array(dst, `,"requiredMethods":`, m.Required, activity.AppendMFAMethod)
+			dst = append(dst, '}')
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = ident(dst, `{"mfaPolicyId":`, m.ID)
-		dst = ident(dst, `,"userId":`, u.ID)
-		dst = strconv.AppendBool(append(dst, `,"satisfied":`...), activity.Satisfied(m, vote.Credentials))
-		dst = array(dst, `,"satisfiedMethods":`, activity.SatisfiedBy(m, vote.Credentials), activity.AppendFactor)
-		dst = array(dst, `,"requiredMethods":`, m.Required, activity.AppendMFAMethod)
-		dst = append(dst, '}')
 	}
 	return append(dst, `]}`...), nil
 }

@@ -75,6 +75,13 @@ type BootProofs interface {
 	ByKey(publicKeyHex string) ([]byte, error)
 }
 
+// Chains tells how chains and sends stand, by the host's word. The errors of what
+// it could not learn are *fault.Error.
+type Chains interface {
+	Known(*activity.ChainNeed) (*activity.ChainKnown, error)
+	Standing(org.SendRef) (activity.Standing, error)
+}
+
 // Query is one thing that can be read.
 type Query struct {
 	Op string // the last segment of its path
@@ -82,7 +89,7 @@ type Query struct {
 	Fetches bool
 
 	decode func([]byte) (any, error)
-	fetch  func(*Request, History, BootProofs, Index) error
+	fetch  func(*Request, History, BootProofs, Index, Chains) error
 	answer func(*View, *Request) ([]byte, error)
 	shape  reflect.Type
 }
@@ -94,6 +101,8 @@ type Request struct {
 	entries []*org.Entry // fetched
 	proof   []byte       // fetched
 	search  *suborgSearch
+	nonces  *nonces // fetched
+	sent    *sent   // fetched
 }
 
 // Decode reads the body of a request, strictly. The errors are *fault.Error,
@@ -106,13 +115,13 @@ func (q *Query) Decode(body []byte) (*Request, error) {
 	return &Request{query: q, in: in}, nil
 }
 
-// Fetch reads what the answer needs of history, boot proofs and index. Errors
-// that are no *fault.Error are the sources' own.
-func (r *Request) Fetch(h History, p BootProofs, x Index) error {
+// Fetch reads what the answer needs of history, boot proofs, index and chains.
+// Errors that are no *fault.Error are the sources' own.
+func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains) error {
 	if r.query.fetch == nil {
 		return nil
 	}
-	return r.query.fetch(r, h, p, x)
+	return r.query.fetch(r, h, p, x, c)
 }
 
 // Answer writes the response. A *fault.Error is what the caller is told, an
@@ -177,7 +186,7 @@ func query[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
 func fetching[Q any](op string, fetch func(*Q, *Request, History, BootProofs) error, answer func(*View, *Request) ([]byte, error)) *Query {
 	q := query[Q](op, nil)
 	q.Fetches, q.answer = true, answer
-	q.fetch = func(r *Request, h History, p BootProofs, _ Index) error { return fetch(r.in.(*Q), r, h, p) }
+	q.fetch = func(r *Request, h History, p BootProofs, _ Index, _ Chains) error { return fetch(r.in.(*Q), r, h, p) }
 	return q
 }
 
@@ -185,7 +194,15 @@ func fetching[Q any](op string, fetch func(*Q, *Request, History, BootProofs) er
 func searching[Q any](op string, fetch func(*Q, *Request, Index) error, answer func(*View, *Request) ([]byte, error)) *Query {
 	q := query[Q](op, nil)
 	q.Fetches, q.answer = true, answer
-	q.fetch = func(r *Request, _ History, _ BootProofs, x Index) error { return fetch(r.in.(*Q), r, x) }
+	q.fetch = func(r *Request, _ History, _ BootProofs, x Index, _ Chains) error { return fetch(r.in.(*Q), r, x) }
+	return q
+}
+
+// following declares a query that asks how chains stand.
+func following[Q any](op string, fetch func(*Q, *Request, History, Chains) error, answer func(*View, *Request) ([]byte, error)) *Query {
+	q := query[Q](op, nil)
+	q.Fetches, q.answer = true, answer
+	q.fetch = func(r *Request, h History, _ BootProofs, _ Index, c Chains) error { return fetch(r.in.(*Q), r, h, c) }
 	return q
 }
 
@@ -203,7 +220,7 @@ func index(families ...[]*Query) map[string]*Query {
 }
 
 // live are the queries that can be asked today.
-var live = index(organizations, policies, interfaces, mfa, ipAllowlists, sessionProfiles, suborgs, users, credentials, oauthProviders, tags, wallets, privateKeys, activities, proofs, evaluations)
+var live = index(organizations, policies, interfaces, mfa, ipAllowlists, sessionProfiles, suborgs, users, credentials, oauthProviders, tags, wallets, privateKeys, activities, proofs, evaluations, sending)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {

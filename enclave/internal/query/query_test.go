@@ -22,7 +22,8 @@ var liveOps = strings.Fields(`whoami get_organization_configs get_user list_user
 	get_oauth_providers list_user_tags list_private_key_tags get_wallet list_wallets
 	get_wallet_account list_wallet_accounts get_private_key list_private_keys get_activity list_activities list_app_proofs
 	get_policy list_policies get_organization get_smart_contract_interface list_smart_contract_interfaces get_mfa_policy get_mfa_policies
-	get_ip_allowlist get_session_profile get_session_profiles get_boot_proof get_latest_boot_proof list_suborgs list_verified_suborgs get_policy_evaluations get_mfa_status`)
+	get_ip_allowlist get_session_profile get_session_profiles get_boot_proof get_latest_boot_proof list_suborgs list_verified_suborgs get_policy_evaluations get_mfa_status
+	get_nonces get_send_transaction_status`)
 
 func code(err error) fault.Code {
 	if e := fault.Of(err); e != nil {
@@ -82,6 +83,7 @@ type world struct {
 	proof   []byte
 	paged   query.Page // what was asked last
 	index   index
+	outside outside
 }
 
 func id(kind, n byte) org.ID { return org.ID{kind, 0, 0, n, 0, 0, 0x40, 0, 0x80, 0, kind, n} }
@@ -199,7 +201,7 @@ func (w *world) askAs(op string, request object, caller *org.User, home *org.Org
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Fetch(w, w, w); err != nil {
+	if err := r.Fetch(w, w, w, w); err != nil {
 		return nil, err
 	}
 	b, err := r.Answer(&query.View{Tx: w.tx(), Caller: caller, Home: home})
@@ -272,6 +274,9 @@ func TestRequestsAreStrict(t *testing.T) {
 			if f.Required {
 				full[name] = id('U', 1).String()
 			}
+			if enum, ok := strings.CutPrefix(f.Base, "#"); ok && f.Required {
+				full[name] = api.Enums[enum][0]
+			}
 		}
 		for name := range full {
 			without := object{}
@@ -327,7 +332,7 @@ func FuzzRequest(f *testing.F) {
 		w.must(err)
 		r, err := q.Decode(body)
 		if err == nil {
-			err = r.Fetch(w, w, w)
+			err = r.Fetch(w, w, w, w)
 		}
 		var b []byte
 		if err == nil {

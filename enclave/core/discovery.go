@@ -1,0 +1,60 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"cloister/attestation"
+)
+
+// keysFor is how long a document of public keys is given out before it is stated
+// anew: who asks without a stamp cannot make the enclave sign more often.
+const keysFor = time.Minute
+
+// keysDocument is the document given out now.
+type keysDocument struct {
+	mu   sync.Mutex
+	body []byte
+	at   time.Time
+}
+
+// discoverKeys answers with the keys that clients pin, stated by the live key,
+// with the boot proof that leads from there to the module's root. A client that
+// checks it needs to believe neither the host nor the network.
+func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	s := c.serve
+	if err := s.ledger.Serving(ctx); err != nil {
+		return nil, err
+	}
+	d := &s.published
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := c.cfg.Clock.Now()
+	if d.body != nil && now.Sub(d.at) < keysFor {
+		return d.body, nil
+	}
+	k := s.public
+	claim := &attestation.PublicKeys{Keys: attestation.Keys{Signer: k.Signer, SignerPair: k.SignerPair, Session: k.Session, OTP: k.OTP,
+		OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp}, AttestationRootSHA256: s.rootSHA256, Freshness: s.freshness()}
+	p, err := s.live.prove(now, claim)
+	if err != nil {
+		return nil, err
+	}
+	doc := attestation.KeysDocument{Keys: claim.Keys, AttestationRootPEM: s.rootPEM, AppProof: attestation.AppProof{
+		Scheme: attestation.Scheme, PublicKey: s.live.publicHex, ProofPayload: string(p.Payload), Signature: fmt.Sprintf("%x", p.Signature)}}
+	if err := json.Unmarshal(s.proof, &doc.BootProof); err != nil {
+		return nil, fmt.Errorf("reading the boot proof: %w", err)
+	}
+	body, err := json.Marshal(&doc)
+	if err != nil {
+		return nil, err
+	}
+	d.body, d.at = body, now
+	return body, nil
+}

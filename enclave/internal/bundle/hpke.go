@@ -1,0 +1,174 @@
+package bundle
+
+import (
+	"crypto/ecdh"
+	"crypto/elliptic"
+	"crypto/hpke"
+	"encoding/hex"
+	"errors"
+	"io"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+)
+
+// Sizes in bytes: of an uncompressed and a compressed point, of a private key
+// and of the tag behind a ciphertext.
+const (
+	pointSize      = 65
+	compressedSize = 33
+	privateSize    = 32
+	tagSize        = 16
+)
+
+// MaxCiphertext bounds what is opened, in bytes: no secret is longer than
+// keys.MaxSecret.
+const MaxCiphertext = keys.MaxSecret + tagSize
+
+var info = []byte("turnkey_hpke")
+
+// A PublicKey is where something is encrypted to: a point of P-256.
+type PublicKey struct{ point *ecdh.PublicKey }
+
+// ParsePublicKey reads the hex of an uncompressed or compressed point, in either
+// case and without 0x. The errors are *fault.Error about field.
+func ParsePublicKey(field, text string) (PublicKey, error) {
+	var b [pointSize]byte
+	n, err := 0, error(nil)
+	if len(text) == 2*pointSize || len(text) == 2*compressedSize {
+		n, err = hex.Decode(b[:], []byte(text))
+	}
+	if n == 0 || err != nil {
+		return PublicKey{}, fault.Field(field, "invalid public key: must be the hex of a P-256 point, 65 bytes or 33")
+	}
+	point, err := parsePoint(b[:n])
+	if err != nil {
+		return PublicKey{}, fault.Field(field, "invalid public key: not a point of P-256")
+	}
+	return PublicKey{point}, nil
+}
+
+var errPoint = errors.New("not a point of P-256")
+
+// parsePoint reads a point of 65 or 33 bytes. The point at infinity is none.
+func parsePoint(b []byte) (*ecdh.PublicKey, error) {
+	if len(b) == compressedSize {
+		x, y := elliptic.UnmarshalCompressed(elliptic.P256(), b)
+		if x == nil {
+			return nil, errPoint
+		}
+		var long [pointSize]byte
+		long[0] = 4
+		x.FillBytes(long[1:33])
+		y.FillBytes(long[33:])
+		b = long[:]
+	}
+	if len(b) != pointSize {
+		return nil, errPoint
+	}
+	p, err := ecdh.P256().NewPublicKey(b)
+	if err != nil {
+		return nil, errPoint
+	}
+	return p, nil
+}
+
+// seal encrypts a secret. enc is uncompressed.
+func (to PublicKey) seal(s keys.Secret) (enc, ciphertext []byte, err error) {
+	err = errors.New("nothing to seal")
+	s.Use(func(plain []byte) {
+		if len(plain) == 0 || to.point == nil {
+			return
+		}
+		var pk hpke.PublicKey
+		if pk, err = hpke.NewDHKEMPublicKey(to.point); err != nil {
+			return
+		}
+		var sender *hpke.Sender
+		if enc, sender, err = hpke.NewSender(pk, hpke.HKDFSHA256(), hpke.AES256GCM(), info); err == nil {
+			ciphertext, err = sender.Seal(associated(enc, to.point), plain)
+		}
+	})
+	return enc, ciphertext, err
+}
+
+// associated is what a ciphertext is bound to.
+func associated(enc []byte, receiver *ecdh.PublicKey) []byte {
+	return append(append(make([]byte, 0, 2*pointSize), enc...), receiver.Bytes()...)
+}
+
+// A Sealed is one encrypted message, not opened yet.
+type Sealed struct {
+	enc        *ecdh.PublicKey
+	ciphertext []byte
+}
+
+// ErrOpen is all that is said of a message that does not open with a key.
+var ErrOpen = errors.New("bundle does not open with this key")
+
+// Open decrypts a message with the private key that it was encrypted to. The
+// error ErrOpen means another key, or altered bytes; there is no telling.
+func (m *Sealed) Open(private keys.Secret) (keys.Secret, error) {
+	var plain []byte
+	err := ErrOpen
+	private.Use(func(b []byte) {
+		key, kerr := ecdh.P256().NewPrivateKey(b)
+		if kerr != nil {
+			err = errPrivate
+			return
+		}
+		k, kerr := hpke.NewDHKEMPrivateKey(key)
+		if kerr != nil {
+			err = errPrivate
+			return
+		}
+		enc := m.enc.Bytes()
+		r, rerr := hpke.NewRecipient(enc, k, hpke.HKDFSHA256(), hpke.AES256GCM(), info)
+		if rerr != nil {
+			return
+		}
+		if p, oerr := r.Open(associated(enc, key.PublicKey()), m.ciphertext); oerr == nil {
+			plain, err = p, nil
+		}
+	})
+	if err != nil {
+		return keys.Secret{}, err
+	}
+	return keys.SecretFrom(plain) // wipes plain; refuses an empty message
+}
+
+var errPrivate = errors.New("no private key of P-256")
+
+// drawAttempts bounds how often a drawn scalar may lie outside of the order, each
+// time with a chance of 2^-32, before the source of randomness is taken to be
+// broken.
+const drawAttempts = 4
+
+// NewPrivateKey draws a private key to receive one message with.
+func NewPrivateKey(rand io.Reader) (keys.Secret, error) {
+	for range drawAttempts {
+		s, err := keys.NewSecret(rand, privateSize)
+		if err != nil {
+			return keys.Secret{}, err
+		}
+		if _, err := publicOf(s); err == nil {
+			return s, nil
+		}
+		s.Wipe()
+	}
+	return keys.Secret{}, errors.New("randomness gives no private key")
+}
+
+// publicOf is the public half of a private key of 32 bytes.
+func publicOf(private keys.Secret) (p *ecdh.PublicKey, err error) {
+	private.Use(func(b []byte) {
+		var k *ecdh.PrivateKey
+		if k, err = ecdh.P256().NewPrivateKey(b); err == nil {
+			p = k.PublicKey()
+		}
+	})
+	if err != nil {
+		return nil, errPrivate
+	}
+	return p, nil
+}

@@ -1,0 +1,106 @@
+package bundle
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/keys"
+)
+
+// A Signer signs the messages that the enclave sends encrypted or to be encrypted
+// to. Clients pin its public key. It is safe for concurrent use.
+type Signer struct {
+	key    *ecdsa.PrivateKey
+	public string
+}
+
+// NewSigner makes a Signer from a private key of 32 bytes, which it does not keep.
+func NewSigner(private []byte) (*Signer, error) {
+	s := new(Signer)
+	var err error
+	erase.Do(func() { s.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), private) })
+	if err != nil {
+		return nil, errPrivate
+	}
+	point, err := s.key.PublicKey.Bytes()
+	if err != nil {
+		return nil, errPrivate
+	}
+	s.public = hex.EncodeToString(point)
+	return s, nil
+}
+
+// PublicKey is the key as clients pin it: 65 bytes, uncompressed, lower-case hex.
+func (s *Signer) PublicKey() string { return s.public }
+
+// Export encrypts a secret of an organization to a public key and signs it: an
+// exportBundle.
+func (s *Signer) Export(organization string, to PublicKey, secret keys.Secret) (string, error) {
+	enc, ciphertext, err := to.seal(secret)
+	if err != nil {
+		return "", fmt.Errorf("sealing an export: %w", err)
+	}
+	return s.message(exported(enc, ciphertext, organization))
+}
+
+// The inner documents have their members in this order. Ids are UUIDs: nothing in
+// them needs escaping.
+
+func exported(enc, ciphertext []byte, organization string) []byte {
+	return fmt.Appendf(nil, `{"encappedPublic":"%x","ciphertext":"%x","organizationId":"%s"}`, enc, ciphertext, organization)
+}
+
+func target(public []byte, organization, user string) []byte {
+	return fmt.Appendf(nil, `{"targetPublic":"%x","organizationId":"%s","userId":"%s"}`, public, organization, user)
+}
+
+// Target signs the public half of a private key, for a client to encrypt one
+// message to: an importBundle for a user of an organization, or for no user the
+// target of a passcode.
+func (s *Signer) Target(organization, user string, private keys.Secret) (string, error) {
+	public, err := publicOf(private)
+	if err != nil {
+		return "", err
+	}
+	return s.message(target(public.Bytes(), organization, user))
+}
+
+// message wraps an inner document.
+func (s *Signer) message(inner []byte) (string, error) {
+	signature, err := s.sign(inner)
+	if err != nil {
+		return "", fmt.Errorf("signing a bundle: %w", err)
+	}
+	return fmt.Sprintf(`{"version":"v1.0.0","data":"%x","dataSignature":"%x","enclaveQuorumPublic":"%s"}`, inner, signature, s.public), nil
+}
+
+var (
+	order     = elliptic.P256().Params().N
+	halfOrder = new(big.Int).Rsh(order, 1)
+)
+
+// sign is ECDSA over SHA-256 with the nonce of RFC 6979 and low s, in DER: one
+// message has one signature.
+func (s *Signer) sign(message []byte) (der []byte, err error) {
+	digest := sha256.Sum256(message)
+	erase.Do(func() { der, err = s.key.Sign(nil, digest[:], crypto.SHA256) })
+	if err != nil {
+		return nil, err
+	}
+	var sig struct{ R, S *big.Int }
+	if rest, err := asn1.Unmarshal(der, &sig); err != nil || len(rest) > 0 {
+		return nil, errors.New("a signature of another form")
+	}
+	if sig.S.Cmp(halfOrder) > 0 {
+		sig.S.Sub(order, sig.S)
+	}
+	return asn1.Marshal(sig)
+}

@@ -1,0 +1,181 @@
+package query
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+var sending = []*Query{
+	following("get_nonces", fetchNonces, answerNonces),
+	following("get_send_transaction_status", fetchSendStatus, answerSendStatus),
+}
+
+// NoncesRequest asks for the nonce of the next transaction of any account.
+type NoncesRequest struct {
+	Head
+	Address         string            `json:"address" rule:"required"`
+	CAIP2           activity.EthChain `json:"caip2" rule:"required"`
+	Nonce           *bool             `json:"nonce"`
+	GasStationNonce *bool             `json:"gasStationNonce"`
+}
+
+// nonces is what was fetched of them.
+type nonces struct{ next *uint64 }
+
+func fetchNonces(in *NoncesRequest, r *Request, _ History, c Chains) error {
+	address, err := activity.EthAddress("address", in.Address)
+	if err != nil {
+		return err
+	}
+	if in.GasStationNonce != nil && *in.GasStationNonce {
+		return fault.New(fault.Unimplemented, "UNIMPLEMENTED: get_nonces with gasStationNonce: there is no gas station")
+	}
+	r.nonces = new(nonces)
+	if in.Nonce == nil || !*in.Nonce {
+		return nil
+	}
+	k, err := c.Known(&activity.ChainNeed{Chain: string(in.CAIP2), Nonces: true, From: address[:]})
+	if err == nil {
+		r.nonces.next = &k.Pending
+	}
+	return err
+}
+
+// answerNonces tells the nonce that the node would give to one more transaction:
+// those that wait are counted.
+func answerNonces(_ *View, r *Request) ([]byte, error) {
+	if r.nonces.next == nil {
+		return []byte(`{}`), nil
+	}
+	dst := strconv.AppendUint([]byte(`{"nonce":"`), *r.nonces.next, 10)
+	return append(dst, `"}`...), nil
+}
+
+// SendStatusRequest names a sent transaction by the id that sending it answered,
+// which is its activity's.
+type SendStatusRequest struct {
+	Head
+	SendTransactionStatusID string `json:"sendTransactionStatusId" rule:"required"`
+}
+
+// sent is a transaction and where it stands.
+type sent struct {
+	*org.Transaction
+	activity.Standing
+}
+
+func fetchSendStatus(in *SendStatusRequest, r *Request, h History, c Chains) error {
+	const what, field = "send transaction status", "sendTransactionStatusId"
+	e, err := named(what, field, in.SendTransactionStatusID, h.Activity)
+	if err != nil {
+		return err
+	}
+	if len(e.Sends) == 0 || e.Sends[0].Kind != org.SendTransaction {
+		return fault.New(fault.NotFound, "%s not found: %s", what, e.Activity)
+	}
+	t, err := org.DecodeTransaction(e.Sends[0].Content)
+	if err != nil {
+		return err
+	}
+	s, err := c.Standing(org.SendRef{Seq: e.Seq})
+	if err == nil && s.State == org.SendUnknown {
+		err = fault.New(fault.Unavailable, "the host does not know how far the transaction has come: try again")
+	}
+	r.sent = &sent{t, s}
+	return err
+}
+
+// What a transaction's states are called. A transaction that is in a block and
+// has failed there has FAILED too; its hash tells that it is there.
+var txStatuses = map[org.SendState]string{
+	org.SendWaiting: "INITIALIZED", org.SendAccepted: "BROADCASTING", org.SendIncluded: "INCLUDED",
+	org.SendReverted: "FAILED", org.SendRefused: "FAILED", org.SendExpired: "FAILED", org.SendReplaced: "FAILED",
+}
+
+// answerSendStatus tells the transaction's name, which the enclave knows, and by the
+// host's word where it stands.
+func answerSendStatus(_ *View, r *Request) ([]byte, error) {
+	s := r.sent
+	status := txStatuses[s.State]
+	dst := text(nil, `{"txStatus":`, status)
+	key := `,"solana":{"signature":`
+	if strings.HasPrefix(s.Chain, "eip155:") {
+		key = `,"eth":{"txHash":`
+	}
+	dst = append(text(dst, key, s.Name), '}')
+	if status == "FAILED" {
+		said := s.Text
+		if said == "" {
+			said = "the transaction failed"
+		}
+		dst = text(dst, `,"txError":`, said)
+		dst = text(dst, `,"error":{"message":`, said)
+		if s.State == org.SendReverted && strings.HasPrefix(s.Chain, "eip155:") {
+			chain := appendRevert([]byte(`[`), said, s.Revert)
+			dst = append(append(append(dst, `,"revertChain":`...), chain...), `]`...)
+			dst = append(append(append(dst, `,"eth":{"revertChain":`...), chain...), `]}`...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, '}'), nil
+}
+
+// Selectors of the errors that Solidity itself makes: Error(string), Panic(uint256).
+const (
+	errorSelector = 0x08c379a0
+	panicSelector = 0x4e487b71
+)
+
+// appendRevert writes a RevertChainEntry: what a call that reverted returned.
+func appendRevert(dst []byte, said string, data []byte) []byte {
+	selector := uint32(0)
+	if len(data) >= 4 {
+		selector = binary.BigEndian.Uint32(data)
+	}
+	switch message, isText := revertText(data); {
+	case len(data) == 0:
+		dst = text(dst, `{"errorType":"native","displayMessage":`, said)
+		return append(dst, `,"native":{"nativeType":"execution_reverted"}}`...)
+	case selector == errorSelector && isText:
+		dst = text(dst, `{"errorType":"native","displayMessage":`, message)
+		dst = text(dst, `,"native":{"nativeType":"error_string","message":`, message)
+		return append(dst, `}}`...)
+	case selector == panicSelector && len(data) == 36 && zeros(data[4:28]):
+		code := binary.BigEndian.Uint64(data[28:])
+		dst = text(dst, `{"errorType":"native","displayMessage":`, "panic: 0x"+strconv.FormatUint(code, 16))
+		dst = strconv.AppendUint(append(dst, `,"native":{"nativeType":"panic","panicCode":"`...), code, 10)
+		return append(dst, `"}}`...)
+	}
+	dst = text(dst, `{"errorType":"unknown","displayMessage":`, said)
+	dst = text(dst, `,"unknown":{"selector":`, "0x"+hex.EncodeToString(data[:min(4, len(data))]))
+	dst = text(dst, `,"data":`, "0x"+hex.EncodeToString(data))
+	return append(dst, `}}`...)
+}
+
+// revertText is the argument of an Error(string).
+func revertText(data []byte) (string, bool) {
+	const head = 4 + 32 + 32
+	if len(data) < head || !zeros(data[4:35]) || data[35] != 32 || !zeros(data[36:head-8]) {
+		return "", false
+	}
+	n := binary.BigEndian.Uint64(data[head-8:])
+	if n > uint64(len(data)-head) {
+		return "", false
+	}
+	return string(data[head : head+int(n)]), true
+}
+
+func zeros(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

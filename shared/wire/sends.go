@@ -1,0 +1,134 @@
+package wire
+
+// A SendKind says what goes out. Kinds are never renumbered.
+type SendKind uint8
+
+// SendTransaction is a signed transaction for a chain.
+const SendTransaction SendKind = 1
+
+// A SendMark tells the host that an entry holds something that must go out, not
+// before DueMs, and nothing of what it is.
+type SendMark struct {
+	Kind  SendKind `cbor:"1,keyasint"`
+	DueMs uint64   `cbor:"2,keyasint"`
+}
+
+// A SendID names a send: its number in an entry. It is the same however often the
+// send goes out.
+type SendID struct {
+	Organization ID     `cbor:"1,keyasint"`
+	Seq          uint64 `cbor:"2,keyasint"`
+	Number       uint16 `cbor:"3,keyasint"`
+}
+
+// OpenSend asks the enclave for what a send holds.
+type OpenSend struct {
+	Send SendID `cbor:"1,keyasint"`
+}
+
+// Opened answers OpenSend. Found false means that there is none at this place,
+// which stays so; Expired that it must not go out any more. Either comes alone.
+type Opened struct {
+	Found     bool     `cbor:"1,keyasint"`
+	Expired   bool     `cbor:"2,keyasint,omitempty"`
+	Kind      SendKind `cbor:"3,keyasint,omitempty"`
+	ExpiresMs uint64   `cbor:"4,keyasint,omitempty"`
+	// Of a transaction: the chain's CAIP-2 name, the signed bytes, and the name
+	// that the network gives it, a hash or a signature, as text.
+	Chain  string `cbor:"5,keyasint,omitempty"`
+	Signed []byte `cbor:"6,keyasint,omitempty"`
+	Name   string `cbor:"7,keyasint,omitempty"`
+	// From and Nonce are of an account that counts its transactions; From is empty
+	// where there is none.
+	From  []byte `cbor:"8,keyasint,omitempty"`
+	Nonce uint64 `cbor:"9,keyasint,omitempty"`
+}
+
+// A SendState says how far a send has come. States are never renumbered.
+type SendState uint8
+
+// The states. Up to SendAccepted a send is under way, behind it it has ended.
+const (
+	SendUnknown  SendState = 0 // the host knows of no such send
+	SendWaiting  SendState = 1 // no node has taken it yet
+	SendAccepted SendState = 2 // a node has it
+	SendIncluded SendState = 3 // it is in a block
+	SendReverted SendState = 4 // it is in a block and has failed there
+	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block
+	SendExpired  SendState = 6 // its time passed before a node took it
+	SendReplaced SendState = 7 // another transaction stands in its place
+)
+
+// Ended tells that nothing more will happen to the send.
+func (s SendState) Ended() bool { return s > SendAccepted }
+
+// Sends asks where sends stand, MaxStates at most.
+type Sends struct {
+	Sends []SendID `cbor:"1,keyasint"`
+}
+
+// SendStates answers Sends in order.
+type SendStates struct {
+	States []SendStanding `cbor:"1,keyasint"`
+}
+
+// A SendStanding is where one send stands, by the host's word.
+type SendStanding struct {
+	State SendState `cbor:"1,keyasint"`
+	// Text is the last thing that went wrong, at most MaxChainText bytes.
+	Text string `cbor:"2,keyasint,omitempty"`
+	// Revert is what a call that reverted returned, at most MaxRevert bytes of it.
+	Revert []byte `cbor:"3,keyasint,omitempty"`
+}
+
+// A ChainWant is a set of things to know of a chain.
+type ChainWant uint8
+
+// What can be wanted. Nonces and Gas are of the account From.
+const (
+	WantNonces    ChainWant = 1 << 0
+	WantFees      ChainWant = 1 << 1
+	WantGas       ChainWant = 1 << 2
+	WantBlockhash ChainWant = 1 << 3
+)
+
+// Chain asks how a chain stands, or with nothing wanted whether there is a node
+// of it at all.
+type Chain struct {
+	Name string    `cbor:"1,keyasint"` // CAIP-2, such as eip155:1
+	Want ChainWant `cbor:"2,keyasint,omitempty"`
+	From []byte    `cbor:"3,keyasint,omitempty"` // 20 bytes
+	// What a call would be that is to be estimated. To is empty for one that
+	// makes a contract; Value is big-endian without leading zeros.
+	To    []byte `cbor:"4,keyasint,omitempty"`
+	Value []byte `cbor:"5,keyasint,omitempty"`
+	Data  []byte `cbor:"6,keyasint,omitempty"`
+}
+
+// A ChainVerdict says what a ChainState is worth.
+type ChainVerdict uint8
+
+// The verdicts. All but ChainKnown come without anything that was wanted.
+const (
+	ChainKnown   ChainVerdict = 1
+	ChainNoNode  ChainVerdict = 2 // none is configured for this name
+	ChainLate    ChainVerdict = 3 // the node did not answer in time
+	ChainWrong   ChainVerdict = 4 // what it answered makes no sense, or it could not be asked
+	ChainReverts ChainVerdict = 5 // the call to estimate would fail
+)
+
+// ChainState answers Chain. All of it is the host's word.
+type ChainState struct {
+	Verdict ChainVerdict `cbor:"1,keyasint"`
+	// Text is what the node said, at most MaxChainText bytes.
+	Text string `cbor:"2,keyasint,omitempty"`
+	// Latest is how many transactions of the account are in blocks, Pending also
+	// those that wait without a gap.
+	Latest  uint64 `cbor:"3,keyasint,omitempty"`
+	Pending uint64 `cbor:"4,keyasint,omitempty"`
+	// BaseFee and Tip are prices of gas in the coin's smallest unit.
+	BaseFee   uint64 `cbor:"5,keyasint,omitempty"`
+	Tip       uint64 `cbor:"6,keyasint,omitempty"`
+	Gas       uint64 `cbor:"7,keyasint,omitempty"`
+	Blockhash Hash   `cbor:"8,keyasint"`
+}
