@@ -13,7 +13,10 @@ import (
 
 // With -write the files that the command is tested with are made anew, with new
 // keys; then run the command's own tests with -update.
-var write = flag.Bool("write", false, "make verify/testdata anew")
+var (
+	write     = flag.Bool("write", false, "make verify/testdata anew")
+	writeKeys = flag.Bool("write-keys", false, "make verify/testdata/keys-*.json anew")
+)
 
 const fixtures = "verify/testdata"
 
@@ -22,6 +25,9 @@ const fixtures = "verify/testdata"
 func TestFixtures(t *testing.T) {
 	if *write {
 		writeFixtures(t)
+	}
+	if *writeKeys {
+		writeKeysFixtures(t)
 	}
 	boot := readReply(t, "boot.json").BootProofs
 	root, err := os.ReadFile(filepath.Join(fixtures, "root.pem"))
@@ -46,9 +52,8 @@ func readReply(t *testing.T, name string) *attestation.Reply {
 	return r
 }
 
-func writeFixtures(t *testing.T) {
-	m, stranger := newMaker(t), newMaker(t)
-	save := func(name string, v any) {
+func saver(t *testing.T) func(name string, v any) {
+	return func(name string, v any) {
 		raw, ok := v.([]byte)
 		if !ok {
 			var b bytes.Buffer
@@ -60,6 +65,31 @@ func writeFixtures(t *testing.T) {
 		}
 		must(t, os.WriteFile(filepath.Join(fixtures, name), raw, 0o644))
 	}
+}
+
+// credentialsOf is what the command reads of a simulator's file.
+func credentialsOf(m *maker) map[string]any {
+	return map[string]any{
+		"apiUrl": "http://127.0.0.1:8080", "rootApiKey": map[string]string{"publicKey": "02", "privateKey": "not read"},
+		"attestationRootPem": m.rootPEM(), "manifestSha256": hexHash(m),
+		"pcrs": map[string]string{"0": hexOf(0xa0, 48), "1": hexOf(0xa1, 48), "2": hexOf(0xa2, 48)},
+	}
+}
+
+func writeKeysFixtures(t *testing.T) {
+	m, save := newMaker(t), saver(t)
+	save("keys-credentials.json", credentialsOf(m))
+	d := m.keysDocument()
+	save("keys-document.json", d)
+	d.Keys.Signer = d.Keys.OTP
+	save("keys-altered.json", d)
+	d = m.keysDocument()
+	d.AppProof = m.appProof(addressClaim())
+	save("keys-address.json", d)
+}
+
+func writeFixtures(t *testing.T) {
+	m, stranger, save := newMaker(t), newMaker(t), saver(t)
 	type list = []attestation.AppProof
 	reply := func(activity, body string, proofs list) map[string]any {
 		return map[string]any{"activity": map[string]any{
@@ -74,11 +104,7 @@ func writeFixtures(t *testing.T) {
 		s.ActivityID, p.ActivityID, p.Fingerprint = activity, activity, attestation.Fingerprint([]byte(body))
 		return list{m.appProof(s), m.appProof(p)}
 	}
-	save("credentials.json", map[string]any{
-		"apiUrl": "http://127.0.0.1:8080", "rootApiKey": map[string]string{"publicKey": "02", "privateKey": "not read"},
-		"attestationRootPem": m.rootPEM(), "manifestSha256": hexHash(m),
-		"pcrs": map[string]string{"0": hexOf(0xa0, 48), "1": hexOf(0xa1, 48), "2": hexOf(0xa2, 48)},
-	})
+	save("credentials.json", credentialsOf(m))
 	save("root.pem", []byte(m.rootPEM()))
 	save("stranger-root.pem", []byte(stranger.rootPEM()))
 	save("measurements.json", map[string]string{"0": hexOf(0xa0, 48), "1": hexOf(0xa1, 48), "2": hexOf(0xa2, 48)})

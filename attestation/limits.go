@@ -23,6 +23,8 @@ const (
 	MaxOperators = 64
 	// MaxProofs is how many app proofs VerifyAppProofs takes at once.
 	MaxProofs = 10_000
+	// MaxKeys is the longest keys document in bytes.
+	MaxKeys = 1 << 20
 	// MaxReply is the longest reply of the interface in bytes.
 	MaxReply = 64 << 20
 

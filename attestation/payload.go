@@ -15,6 +15,7 @@ const (
 	TypeAddressDerivation = "APP_PROOF_TYPE_ADDRESS_DERIVATION"
 	TypePolicyOutcome     = "APP_PROOF_TYPE_POLICY_OUTCOME"
 	TypeSignature         = "APP_PROOF_TYPE_SIGNATURE"
+	TypePublicKeys        = "APP_PROOF_TYPE_PUBLIC_KEYS"
 )
 
 var outcomes = map[string]bool{
@@ -23,13 +24,14 @@ var outcomes = map[string]bool{
 	"OUTCOME_REQUIRES_AUTHENTICATORS": true, "OUTCOME_TIME_INACTIVE": true,
 }
 
-// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome or
-// *SignatureMade.
+// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome,
+// *SignatureMade or *PublicKeys.
 type Claim interface {
 	// Type is the proof's type, one of the Type constants.
 	Type() string
 	// Names gives organization, activity and fingerprint; the last two are empty
-	// where the claim leaves them out.
+	// where the claim leaves them out, and all of them where it is about the
+	// deployment.
 	Names() (organizationID, activityID, fingerprint string)
 	// Fresh is what the claim says about freshness; nil where it says nothing.
 	Fresh() *ClaimFreshness
@@ -100,6 +102,7 @@ type payload struct {
 	Address       *AddressDerivation `json:"addressDerivationProof,omitempty"`
 	Policy        *PolicyOutcome     `json:"policyOutcomeProof,omitempty"`
 	SignatureMade *SignatureMade     `json:"signatureProof,omitempty"`
+	PublicKeys    *PublicKeys        `json:"publicKeysProof,omitempty"`
 }
 
 // EncodePayload gives the text to be signed, the same for the same arguments. It
@@ -164,6 +167,9 @@ func (p payload) claim() (Claim, error) {
 	}
 	if p.SignatureMade != nil {
 		found = append(found, p.SignatureMade)
+	}
+	if p.PublicKeys != nil {
+		found = append(found, p.PublicKeys)
 	}
 	if len(found) != 1 || found[0].Type() != p.Type {
 		return nil, errors.New("unknown type, or its claim is not the only one")
@@ -287,7 +293,10 @@ func checkNames(c Claim, must bool) error {
 			return errors.New("fingerprint is not sha256: and 32 bytes of hex")
 		}
 	}
-	f := c.Fresh()
+	return checkFresh(c.Fresh())
+}
+
+func checkFresh(f *ClaimFreshness) error {
 	if f == nil {
 		return nil
 	}

@@ -271,7 +271,8 @@ func TestClaimsRefused(t *testing.T) {
 func TestPayloadGolden(t *testing.T) {
 	at := time.UnixMilli(1767225600123)
 	var got strings.Builder
-	for _, c := range []attestation.Claim{addressClaim(), policyClaim(), signatureClaim("body")} {
+	for _, c := range []attestation.Claim{addressClaim(), policyClaim(), signatureClaim("body"),
+		&attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh}} {
 		text, err := attestation.EncodePayload(at, c)
 		must(t, err)
 		again, claim, err := attestation.ParsePayload(text)

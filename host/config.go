@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/host/egress"
 	"cloister/host/link"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
@@ -69,6 +70,16 @@ type Config struct {
 	// How many requests one address may send: 10/s, 600/m, 5000/h, or off. The
 	// bucket holds that many and is refilled evenly; of IPv6 a /64 counts as one.
 	AddressRate string `flag:"address-rate" default:"off"`
+
+	// Nodes of chains, JSON-RPC: NAME=URL with the chain's CAIP-2 name, such as
+	// eip155:1=https://node.example or solana:mainnet=https://node.example. The flag
+	// may be given again for each; several stand in one value with spaces between
+	// them. What nodes answer the enclave takes for hints. An address with a key in
+	// it is better given through the environment than as a flag.
+	Chain nodes `flag:"chain" default:""`
+
+	// How long a node may take for one question.
+	ChainTimeout time.Duration `flag:"chain-timeout" default:"5s"`
 
 	// How long a request may take before the caller gets an error. What was
 	// decided stays decided; the same body asks again.
@@ -147,6 +158,8 @@ func load(args []string, env func(string) string, stderr io.Writer) (*Config, er
 			fs.BoolVar(p, s.flag, false, s.doc)
 		case *time.Duration:
 			fs.DurationVar(p, s.flag, 0, s.doc)
+		case *nodes:
+			fs.Var(p, s.flag, s.doc)
 		default:
 			return nil, fmt.Errorf("setting %s: type %T", s.flag, p)
 		}
@@ -159,13 +172,32 @@ func load(args []string, env func(string) string, stderr io.Writer) (*Config, er
 			}
 		}
 	}
+	c.Chain.replace = true
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
+	c.Chain.replace = false
 	return c, c.check()
+}
+
+// nodes are what -chain says, however often.
+type nodes struct {
+	text    string
+	replace bool // by the next value
+}
+
+func (n *nodes) String() string { return "" } // addresses may hold keys
+
+// Set adds to what was set before, except that flags put aside the environment.
+func (n *nodes) Set(text string) error {
+	if n.replace {
+		n.text, n.replace = "", false
+	}
+	n.text = strings.TrimSpace(n.text + " " + text)
+	return nil // check tells what is wrong: flag would repeat the value
 }
 
 // redact keeps the value out of an error: flag's own repeat it.
@@ -191,8 +223,14 @@ func (c *Config) check() error {
 	if c.RequestTimeout <= 0 || c.RequestTimeout > wire.MaxWait {
 		return fmt.Errorf("-request-timeout: want more than 0 and at most %v", wire.MaxWait)
 	}
+	if _, err := egress.ParseNodes(c.Chain.text); err != nil {
+		return fmt.Errorf("-chain: %w", err)
+	}
 	if c.StoreTimeout <= 0 || c.ShutdownTimeout <= 0 || c.AttestationAge < 0 {
 		return errors.New("-store-timeout, -shutdown-timeout and -attestation-age: want a time that is not negative")
+	}
+	if c.ChainTimeout <= 0 || c.ChainTimeout > egress.MaxTimeout {
+		return fmt.Errorf("-chain-timeout: want more than 0 and at most %v", egress.MaxTimeout)
 	}
 	if c.APIAddr == "" {
 		return errors.New("-api-addr: is empty")

@@ -376,12 +376,13 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{Enclave: "vsock://16:5000", EnclaveConnections: 1, DataDir: "cloister-data", APIAddr: "127.0.0.1:8080", AuthProxyAddr: "127.0.0.1:8081", Origins: "*",
-		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off"}
+		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off", ChainTimeout: 5 * time.Second}
 	if *c != want {
 		t.Fatalf("%+v", *c)
 	}
 	env := map[string]string{"CLOISTER_ENCLAVE": "tcp://127.0.0.1:1", "CLOISTER_STORE": "postgres://u:secret@h/d", "CLOISTER_API_ADDR": "127.0.0.1:2", "CLOISTER_AUTH_PROXY_ADDR": "off",
-		"CLOISTER_LOG_LEVEL": "debug", "CLOISTER_DATA_DIR": "/d", "CLOISTER_TRUST_FORWARDED": "true", "CLOISTER_ADDRESS_RATE": "600/m", "CLOISTER_REQUEST_TIMEOUT": "1m", "CLOISTER_ENCLAVE_CONNECTIONS": "2", "CLOISTER_ORIGINS": "https://a, https://b,"}
+		"CLOISTER_LOG_LEVEL": "debug", "CLOISTER_DATA_DIR": "/d", "CLOISTER_TRUST_FORWARDED": "true", "CLOISTER_ADDRESS_RATE": "600/m", "CLOISTER_REQUEST_TIMEOUT": "1m", "CLOISTER_ENCLAVE_CONNECTIONS": "2", "CLOISTER_ORIGINS": "https://a, https://b,",
+		"CLOISTER_CHAIN": "eip155:1=https://a\n  solana:devnet=http://b/?key=c=d"}
 	c, err = get(env, "-api-addr", "127.0.0.1:3", "-log-level=warn")
 	if err != nil {
 		t.Fatal(err)
@@ -389,6 +390,14 @@ func TestConfig(t *testing.T) {
 	if c.Enclave != "tcp://127.0.0.1:1" || c.Store != env["CLOISTER_STORE"] || c.APIAddr != "127.0.0.1:3" || c.AuthProxyAddr != "off" || c.LogLevel != "warn" ||
 		c.DataDir != "/d" || !c.TrustForwarded || c.RequestTimeout != time.Minute || c.EnclaveConnections != 2 || c.AddressRate != "600/m" || strings.Join(c.origins(), "|") != "https://a|https://b" {
 		t.Fatalf("%+v", *c)
+	}
+	if c.Chain.text != "eip155:1=https://a\n  solana:devnet=http://b/?key=c=d" {
+		t.Fatalf("%q", c.Chain.text)
+	}
+	// Flags add to each other and put aside the environment.
+	c, err = get(env, "-chain", "eip155:1=https://c", "-chain=eip155:137=https://d")
+	if err != nil || c.Chain.text != "eip155:1=https://c eip155:137=https://d" {
+		t.Fatalf("%q, %v", c.Chain.text, err)
 	}
 	for name, try := range map[string]func() (*Config, error){
 		"unknown flag":     func() (*Config, error) { return get(nil, "-frobnicate") },
@@ -405,6 +414,11 @@ func TestConfig(t *testing.T) {
 		"rate of none":     func() (*Config, error) { return get(map[string]string{"CLOISTER_ADDRESS_RATE": "0/s"}) },
 		"no bool":          func() (*Config, error) { return get(map[string]string{"CLOISTER_TRUST_FORWARDED": "perhaps"}) },
 		"no address":       func() (*Config, error) { return get(nil, "-api-addr", "") },
+		"no chain time":    func() (*Config, error) { return get(nil, "-chain-timeout", "0s") },
+		"much chain time":  func() (*Config, error) { return get(nil, "-chain-timeout", "10s") },
+		"chain twice": func() (*Config, error) {
+			return get(nil, "-chain", "eip155:1=https://c", "-chain", "eip155:1=https://d")
+		},
 	} {
 		if c, err := try(); err == nil {
 			t.Errorf("%s: %+v", name, c)
@@ -412,6 +426,29 @@ func TestConfig(t *testing.T) {
 	}
 	if _, err := get(map[string]string{"CLOISTER_STORE_TIMEOUT": "secret-value"}); err == nil || strings.Contains(err.Error(), "secret-value") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestChainsAreRefused: a pair that cannot be a node, without its address in the
+// error, which may hold a key.
+func TestChainsAreRefused(t *testing.T) {
+	for _, text := range []string{
+		"https://u:hunter2@node", "eip155:1", "eip155:1=hunter2", "eip155:1=ftp://hunter2", "eip155:1=https://", "eip155:01=https://hunter2", "eip155:x=https://hunter2",
+		"eip155:=https://hunter2", "eip155:-1=https://hunter2", "bip122:1=https://hunter2", "=https://hunter2", "solana:x=https://hunter2", "eip155:99999999999999999999=https://hunter2",
+		"solana:mainnet=https://hunter2 solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp=https://hunter2", "eip155:1=https://a\x00hunter2",
+	} {
+		for _, try := range []func() (*Config, error){
+			func() (*Config, error) {
+				return load([]string{"-chain", text}, func(string) string { return "" }, io.Discard)
+			},
+			func() (*Config, error) {
+				return load(nil, func(k string) string { return map[string]string{"CLOISTER_CHAIN": text}[k] }, io.Discard)
+			},
+		} {
+			if c, err := try(); err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%q: %+v, %v", text, c, err)
+			}
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/host/egress"
 	"cloister/host/link"
 	"cloister/host/store/open"
 	"cloister/shared/collector"
@@ -122,10 +123,19 @@ func serve(ctx context.Context, w *world, c *Config) error {
 			log.Error("closing the store", "error", err)
 		}
 	}()
-	metrics := api.NewMetrics()
-	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-		Log: log, Observer: metrics, Now: w.now, Pause: pause})
+	nodes, err := egress.ParseNodes(c.Chain.text)
 	if err != nil {
+		return err
+	}
+	metrics := api.NewMetrics()
+	chains := egress.NewChains(nodes, c.ChainTimeout)
+	var sender *egress.Sender
+	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
+		Log: log, Observer: metrics, Chains: chains, Sends: func() { sender.Due() }, Now: w.now, Pause: pause})
+	if err != nil {
+		return err
+	}
+	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
 		return err
 	}
 	rate, err := pace.Parse(c.AddressRate)
@@ -147,6 +157,11 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	done := make(chan struct{})
 	go func() { l.Run(linked); close(done) }()
 	defer func() { unlink(); <-done }()
+	// The sender needs the link to the end.
+	sending, stopSending := context.WithCancel(linked)
+	sent := make(chan struct{})
+	go func() { sender.Run(sending); close(sent) }()
+	defer func() { stopSending(); <-sent }()
 	err = servers.run(ctx, c.ShutdownTimeout)
 	log.Info("stopped")
 	return err

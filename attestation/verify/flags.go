@@ -31,29 +31,18 @@ type options struct {
 	one                           attestation.Expectation // what one of them must say
 }
 
+func list(to *[]string) func(string) error {
+	return func(s string) error { *to = append(*to, s); return nil }
+}
+
 func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	o := &options{pcrs: make(map[int]string)}
 	f := flag.NewFlagSet("cloister-verify", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	list := func(to *[]string) func(string) error {
-		return func(s string) error { *to = append(*to, s); return nil }
-	}
 	f.Func("app-proof", "`file` with app proofs: a proof, a list_app_proofs reply or a submit reply; - for stdin (repeatable)", list(&o.apps))
 	f.Func("reply", "`file` with a submit reply; the same as -app-proof", list(&o.apps))
 	f.Func("boot-proof", "`file` with a boot proof or a get_boot_proof reply (repeatable)", list(&o.boots))
-	f.StringVar(&o.credentials, "credentials", "", "the simulator's credentials.json `file`: root, manifest and measurements")
-	f.StringVar(&o.root, "simulator-root", "", "PEM `file` of a simulator's root, believed instead of the AWS root")
-	f.StringVar(&o.measured, "measurements", "", "JSON `file` with the expected PCRs, as {\"0\": hex, …} or as nitro-cli prints them")
-	for _, i := range []int{0, 1, 2, 3, 4, 8} {
-		f.Func("pcr"+strconv.Itoa(i), "expected PCR, 48 bytes of `hex`", func(s string) error { return o.pin(i, s) })
-	}
-	f.Func("manifest-sha256", "`hex` of an allowed manifest (repeatable)", list(&o.manifests))
-	f.BoolVar(&o.allowDebug, "allow-debug", false, "accept an image in debug mode")
-	f.BoolVar(&o.unpinned, "unpinned", false, "accept any image")
-	f.BoolVar(&o.foreign, "foreign-manifest", false, "accept a manifest of another format")
-	f.StringVar(&o.now, "now", "", "`time` to take ages at (RFC 3339); default the clock")
-	f.DurationVar(&o.maxAge, "max-age", 0, "oldest app proof")
-	f.DurationVar(&o.maxBootAge, "max-boot-age", 0, "oldest boot proof")
+	o.beliefs(f)
 	f.StringVar(&o.all.OrganizationID, "organization", "", "`id` that every app proof must name")
 	f.StringVar(&o.all.ActivityID, "activity", "", "`id` that every app proof must name")
 	f.StringVar(&o.all.Fingerprint, "fingerprint", "", "sha256:`hex` that every app proof must name")
@@ -72,6 +61,23 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		}
 	}
 	return o, err
+}
+
+// beliefs are the flags that say what is believed.
+func (o *options) beliefs(f *flag.FlagSet) {
+	f.StringVar(&o.credentials, "credentials", "", "the simulator's credentials.json `file`: root, manifest and measurements")
+	f.StringVar(&o.root, "simulator-root", "", "PEM `file` of a simulator's root, believed instead of the AWS root")
+	f.StringVar(&o.measured, "measurements", "", "JSON `file` with the expected PCRs, as {\"0\": hex, …} or as nitro-cli prints them")
+	for _, i := range []int{0, 1, 2, 3, 4, 8} {
+		f.Func("pcr"+strconv.Itoa(i), "expected PCR, 48 bytes of `hex`", func(s string) error { return o.pin(i, s) })
+	}
+	f.Func("manifest-sha256", "`hex` of an allowed manifest (repeatable)", list(&o.manifests))
+	f.BoolVar(&o.allowDebug, "allow-debug", false, "accept an image in debug mode")
+	f.BoolVar(&o.unpinned, "unpinned", false, "accept any image")
+	f.BoolVar(&o.foreign, "foreign-manifest", false, "accept a manifest of another format")
+	f.StringVar(&o.now, "now", "", "`time` to take ages at (RFC 3339); default the clock")
+	f.DurationVar(&o.maxAge, "max-age", 0, "oldest app proof")
+	f.DurationVar(&o.maxBootAge, "max-boot-age", 0, "oldest boot proof")
 }
 
 func (o *options) check(rest []string) error {

@@ -2,7 +2,8 @@
 //
 // It reads replies of the interface from files, says in plain words what is
 // proven, and exits with 0; with 1 and the reason when anything is refused; with
-// 2 when it was called wrongly. See the README of the folder above.
+// 2 when it was called wrongly. `cloister-verify keys` checks the document of
+// public keys and writes them for tools. See the README of the folder above.
 package main
 
 import (

@@ -71,9 +71,13 @@ func printProof(w io.Writer, n int, p *attestation.Proof) {
 		if c.ParentOrganizationDataDigest != "" {
 			line(w, "", "its parent       "+c.ParentOrganizationDataDigest)
 		}
+	case *attestation.PublicKeys:
+		printKeys(w, c)
 	}
 	org, activity, fingerprint := p.Claim.Names()
-	line(w, "organization", fmt.Sprintf("%q", org))
+	if org != "" {
+		line(w, "organization", fmt.Sprintf("%q", org))
+	}
 	if activity != "" {
 		line(w, "activity", fmt.Sprintf("%q", activity))
 		line(w, "request", fingerprint)

@@ -18,11 +18,14 @@ const (
 // run is the whole command. Only now is asked for the time, and only when an age
 // is bounded; only readFile touches the disk.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
+	in := &input{stdin: stdin, readFile: readFile}
+	if len(args) > 0 && args[0] == "keys" {
+		return runKeys(args[1:], in, stdout, stderr, now)
+	}
 	o, err := parseFlags(args, stderr)
 	if err != nil {
 		return exitUsage
 	}
-	in := &input{stdin: stdin, readFile: readFile}
 	policy, err := o.policy(in, now)
 	if err != nil {
 		fmt.Fprintln(stderr, "cloister-verify:", err)
@@ -32,6 +35,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 	if err == nil {
 		err = o.verify(found, policy, stdout)
 	}
+	return verdict(err, stderr)
+}
+
+// verdict says why something was refused, if it was.
+func verdict(err error, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, errUnreadable):
 		fmt.Fprintln(stderr, "cloister-verify:", err)

@@ -103,6 +103,7 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
+	r.HandleFunc("/public/v1/discovery/keys", a.keys).Methods(http.MethodGet, http.MethodHead)
 	if ops {
 		a.watching(r)
 	}

@@ -49,26 +49,49 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 			refuseBody(w, err)
 			return
 		}
-		call := wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: uint32(a.o.Wait / time.Millisecond),
-			From: wire.From{Address: a.address(r), Origin: origin(r)}}
-		ctx, cancel := context.WithTimeout(r.Context(), a.o.Wait+grace)
-		defer cancel()
-		reply, err := a.o.Enclave.Call(ctx, &call)
-		if err == nil && (reply.Status < 200 || reply.Status > 599) {
-			err = link.ErrWrongReply
-		}
-		if err == nil && reply.Limit > 0 {
-			rate = pace.Least(rate, pace.Count{Limit: reply.Limit, Remaining: reply.Remaining})
-		}
-		tellRate(w.Header(), rate)
-		if err != nil {
-			status := a.refuseCall(w, err)
-			a.o.Metrics.called(door, op, status, a.o.Now().Sub(begin), nil)
-			return
-		}
-		write(w, int(reply.Status), reply.Body)
-		a.o.Metrics.called(door, op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
+		a.ask(w, r, begin, rate, &wire.Call{Door: door, Op: op, Head: head, Body: body}, nil)
 	}
+}
+
+// keys is the discovery of public keys: a call without stamp and body, whose answer
+// may be kept as long as the enclave keeps it. The host relays the bytes; what they
+// are worth, who reads them checks.
+func (a *API) keys(w http.ResponseWriter, r *http.Request) {
+	begin := a.o.Now()
+	if rate, ok := a.admit(w, r); ok {
+		a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: opKeys}, cacheKeys)
+	}
+}
+
+// opKeys is what the enclave calls the discovery of public keys.
+const opKeys = "discovery_keys"
+
+var cacheKeys = []string{"public, max-age=60"}
+
+// ask makes the call and hands the answer on. cache is what caches may do with a
+// success.
+func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate pace.Count, call *wire.Call, cache []string) {
+	call.WithinMs, call.From = uint32(a.o.Wait/time.Millisecond), wire.From{Address: a.address(r), Origin: origin(r)}
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.Wait+grace)
+	defer cancel()
+	reply, err := a.o.Enclave.Call(ctx, call)
+	if err == nil && (reply.Status < 200 || reply.Status > 599) {
+		err = link.ErrWrongReply
+	}
+	if err == nil && reply.Limit > 0 {
+		rate = pace.Least(rate, pace.Count{Limit: reply.Limit, Remaining: reply.Remaining})
+	}
+	tellRate(w.Header(), rate)
+	if err != nil {
+		status := a.refuseCall(w, err)
+		a.o.Metrics.called(call.Door, call.Op, status, a.o.Now().Sub(begin), nil)
+		return
+	}
+	if cache != nil && reply.Status == http.StatusOK {
+		w.Header()["Cache-Control"], w.Header()["Vary"] = cache, varyOrigin
+	}
+	write(w, int(reply.Status), reply.Body)
+	a.o.Metrics.called(call.Door, call.Op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
 }
 
 func credentialsOf(h http.Header) (head []wire.Header, size int) {

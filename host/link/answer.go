@@ -17,7 +17,7 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 	ctx, cancel := context.WithTimeout(ctx, l.o.StoreTimeout)
 	defer cancel()
 	begin := l.o.Now()
-	answer, err := l.ask(ctx, kind, payload)
+	answer, err := l.fromStore(ctx, kind, payload)
 	if l.o.Observer != nil {
 		l.o.Observer.Stored(name, l.o.Now().Sub(begin), err != nil)
 	}
@@ -53,11 +53,12 @@ var questions = map[wire.Kind]question{
 	wire.KindFind:             {"find", wire.KindProven, false},
 	wire.KindPage:             {"page", wire.KindProven, false},
 	wire.KindPageIndex:        {"page_index", wire.KindIndexRows, false},
+	wire.KindSends:            {"sends", wire.KindSendStates, false},
 	wire.KindPutSnapshot:      {"put_snapshot", wire.KindDone, true},
 	wire.KindPutObject:        {"put_object", wire.KindDone, true},
 }
 
-func (l *Link) ask(ctx context.Context, kind wire.Kind, payload []byte) (any, error) {
+func (l *Link) fromStore(ctx context.Context, kind wire.Kind, payload []byte) (any, error) {
 	s := l.o.Store
 	switch kind {
 	case wire.KindOwn:
@@ -78,6 +79,8 @@ func (l *Link) ask(ctx context.Context, kind wire.Kind, payload []byte) (any, er
 		return relay(ctx, payload, s.Page)
 	case wire.KindPageIndex:
 		return relay(ctx, payload, s.PageIndex)
+	case wire.KindSends:
+		return relay(ctx, payload, s.SendStates)
 	case wire.KindPutSnapshot:
 		return relay(ctx, payload, l.putSnapshot)
 	case wire.KindPutObject:
@@ -107,6 +110,9 @@ func (l *Link) append(ctx context.Context, batch wire.Batch) (wire.Stored, error
 	if stored.Verdict != wire.VerdictStored {
 		l.o.Log.Error("batch not stored", "number", batch.Number, "epoch", batch.Epoch, "verdict", stored.Verdict)
 	}
+	if l.o.Sends != nil && stored.Verdict == wire.VerdictStored && sends(&batch) {
+		l.o.Sends()
+	}
 	if l.o.Observer != nil {
 		size := 0
 		for i := range batch.Entries {
@@ -123,4 +129,38 @@ func (l *Link) putSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done
 		l.o.Log.Error("snapshot not stored", "count", put.Count, "over", put.Over, "epoch", put.Epoch)
 	}
 	return done, err
+}
+
+func sends(batch *wire.Batch) bool {
+	for i := range batch.Entries {
+		if len(batch.Entries[i].Sends) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// chain answers one question about a chain.
+func (l *Link) chain(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
+	var ask wire.Chain
+	err := wire.Unmarshal(payload, &ask)
+	if err == nil {
+		s := wire.ChainState{Verdict: wire.ChainNoNode}
+		begin := l.o.Now()
+		if l.o.Chains != nil {
+			s = l.o.Chains.Chain(ctx, ask)
+		}
+		if s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts {
+			l.o.Log.Warn("chain not asked", "chain", ask.Name, "verdict", s.Verdict, "said", s.Text)
+		}
+		if l.o.Observer != nil {
+			l.o.Observer.Stored("chain", l.o.Now().Sub(begin), s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts)
+		}
+		var out []byte
+		if out, err = wire.Marshal(&s); err == nil {
+			return wire.KindChainState, out
+		}
+	}
+	l.o.Log.Error("chain question not answered", "error", err)
+	return wire.KindFailed, failed
 }

@@ -34,7 +34,12 @@ const (
 	stores    = 1
 	loads     = 2
 	snapshots = 1
+	chains    = 1
 )
+
+// maxChainAsks bounds the questions about chains that are under way: each is one to
+// a node, which may take its time.
+const maxChainAsks = 256
 
 // Pauses between attempts to dial.
 const (
@@ -58,6 +63,13 @@ type Store interface {
 	store.Writer
 	store.Loader
 	store.Finder
+	store.Outbox
+}
+
+// Chains answers the enclave's questions about chains, each within a time of its
+// own.
+type Chains interface {
+	Chain(context.Context, wire.Chain) wire.ChainState
 }
 
 // An Observer is told what happens; it must be quick. Kind is a short word
@@ -67,7 +79,7 @@ type Observer interface {
 	Stored(kind string, took time.Duration, failed bool)
 }
 
-// Options of a Link. All are needed but Calls, Observer and Dial.
+// Options of a Link. All are needed but Calls, Observer, Chains, Sends and Dial.
 type Options struct {
 	Address      string        // of the enclave, see Dial
 	Calls        int           // connections for calls; 0 means 1
@@ -75,7 +87,11 @@ type Options struct {
 	Store        Store
 	Log          *slog.Logger
 	Observer     Observer
-	Now          func() time.Time
+	Chains       Chains // nil: no node is configured
+	// Sends is told when a batch was stored that has something to send; it must be
+	// quick.
+	Sends func()
+	Now   func() time.Time
 	// Pause waits for d or until ctx ends.
 	Pause func(ctx context.Context, d time.Duration)
 	Dial  func(ctx context.Context, address string) (net.Conn, error)
@@ -127,7 +143,7 @@ func New(o Options) (*Link, error) {
 		o.Dial = Dial
 	}
 	l := &Link{o: o}
-	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots} {
+	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains} {
 		for range n {
 			l.slots = append(l.slots, &slot{role: wire.Role(role)})
 		}
@@ -203,7 +219,11 @@ func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) 
 			l.o.Log.Error("enclave broke the protocol", "role", role, "error", err)
 		},
 	}
-	if role != wire.RoleCalls {
+	switch role {
+	case wire.RoleCalls:
+	case wire.RoleChains:
+		o.Handler, o.MaxInFlight = l.chain, maxChainAsks
+	default:
 		o.Handler = l.answer
 	}
 	return wire.NewConn(nc, o), nil
@@ -218,33 +238,50 @@ const (
 // Call hands a request to the enclave and waits for the reply until ctx ends.
 // Errors are ErrUnavailable, ErrWrongReply or ctx's.
 func (l *Link) Call(ctx context.Context, call *wire.Call) (*wire.Reply, error) {
-	conn := l.pick()
-	if conn == nil {
-		return nil, fmt.Errorf("%w: not connected", ErrUnavailable)
-	}
-	payload, err := wire.Marshal(call)
-	if err != nil {
-		return nil, err
-	}
-	kind, payload, err := conn.Ask(ctx, wire.KindCall, payload)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case kind == wire.KindFailed:
-		return nil, fmt.Errorf("%w: it turned the call away", ErrUnavailable)
-	}
 	reply := new(wire.Reply)
-	if err := wire.Unmarshal(payload, reply); err != nil {
-		l.wrong.Add(1)
-		return nil, fmt.Errorf("%w: %w", ErrWrongReply, err)
+	if err := l.ask(ctx, wire.KindCall, call, reply); err != nil {
+		return nil, err
 	}
 	if reply.Request != sha256.Sum256(call.Body) {
 		l.wrong.Add(1)
 		return nil, ErrWrongReply
 	}
 	return reply, nil
+}
+
+// OpenSend asks the enclave for what a send holds. Errors are those of Call.
+func (l *Link) OpenSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
+	opened := new(wire.Opened)
+	if err := l.ask(ctx, wire.KindOpenSend, &wire.OpenSend{Send: id}, opened); err != nil {
+		return nil, err
+	}
+	return opened, nil
+}
+
+// ask puts a question to the enclave.
+func (l *Link) ask(ctx context.Context, kind wire.Kind, question, answer any) error {
+	conn := l.pick()
+	if conn == nil {
+		return fmt.Errorf("%w: not connected", ErrUnavailable)
+	}
+	payload, err := wire.Marshal(question)
+	if err != nil {
+		return err
+	}
+	kind, payload, err = conn.Ask(ctx, kind, payload)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case kind == wire.KindFailed:
+		return fmt.Errorf("%w: it turned the call away", ErrUnavailable)
+	}
+	if err := wire.Unmarshal(payload, answer); err != nil {
+		l.wrong.Add(1)
+		return fmt.Errorf("%w: %w", ErrWrongReply, err)
+	}
+	return nil
 }
 
 // pick takes the connections for calls in turn, passing over those that are down.
@@ -261,13 +298,13 @@ func (l *Link) pick() *wire.Conn {
 
 // Ready tells what is missing, nil when every kind of connection stands.
 func (l *Link) Ready() error {
-	var up [wire.RoleSnapshots + 1]bool
+	var up [wire.Roles + 1]bool
 	for _, s := range l.slots {
 		if s.conn.Load() != nil {
 			up[s.role] = true
 		}
 	}
-	for role := wire.RoleCalls; role <= wire.RoleSnapshots; role++ {
+	for role := wire.RoleCalls; role <= wire.Roles; role++ {
 		if !up[role] {
 			return fmt.Errorf("%w: no connection of role %d", ErrUnavailable, role)
 		}

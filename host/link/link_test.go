@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,7 +174,7 @@ func TestCall(t *testing.T) {
 		o, _ := options(t, address)
 		o.Calls = 2
 		l := run(t, o)
-		if got := p.all(6); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 {
+		if got := p.all(7); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 || len(got[wire.RoleChains]) != 1 {
 			t.Fatal(got)
 		}
 		waitFor(t, func() bool { return l.Ready() == nil })
@@ -188,7 +189,7 @@ func TestCall(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if s := l.Stats(); s.Connected != 6 || s.Wanted != 6 || s.Dials != 6 || s.InFlight != 0 {
+		if s := l.Stats(); s.Connected != 7 || s.Wanted != 7 || s.Dials != 7 || s.InFlight != 0 {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -208,7 +209,7 @@ func TestCallsThatGetNoReply(t *testing.T) {
 	}))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	p.all(5)
+	p.all(6)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	for op, want := range map[string]error{"failed": link.ErrUnavailable, "other_request": link.ErrWrongReply, "no_request": link.ErrWrongReply, "fine": nil} {
 		r, err := l.Call(t.Context(), &wire.Call{Op: op, Body: []byte("b")})
@@ -234,7 +235,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	})
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	p.all(5)
+	p.all(6)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
@@ -256,7 +257,7 @@ func TestEnclaveAwayAndBack(t *testing.T) {
 	}
 	for range 3 {
 		p := listen(t, address, replyWith(echo))
-		conns := p.all(5)
+		conns := p.all(6)
 		waitFor(t, func() bool { return l.Ready() == nil })
 		if _, err := l.Call(t.Context(), &wire.Call{Body: []byte("b")}); err != nil {
 			t.Fatal(err)
@@ -272,8 +273,8 @@ func TestEnclaveAwayAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(out.String(), "enclave connected"); n != 15 {
-		t.Fatalf("%d connections were logged, want 15", n)
+	if n := strings.Count(out.String(), "enclave connected"); n != 18 {
+		t.Fatalf("%d connections were logged, want 18", n)
 	}
 }
 
@@ -352,14 +353,70 @@ func (c *counted) Stored(kind string, _ time.Duration, failed bool) {
 	}
 }
 
+type chains func(wire.Chain) wire.ChainState
+
+func (c chains) Chain(_ context.Context, ask wire.Chain) wire.ChainState { return c(ask) }
+
+// TestNoChains: without any node the enclave is told so.
+func TestNoChains(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, out := options(t, "unix:"+p.l.Addr().String())
+	run(t, o)
+	conn := p.all(6)[wire.RoleChains][0]
+	if a := ask[wire.ChainState](t, conn, wire.KindChain, wire.KindChainState, wire.Chain{Name: "eip155:1"}); a.Verdict != wire.ChainNoNode {
+		t.Fatalf("%+v", a)
+	}
+	ask[wire.Failed](t, conn, wire.KindChain, wire.KindFailed, wire.Done{OK: true})
+	if !strings.Contains(out.String(), "chain not asked") || !strings.Contains(out.String(), "not answered") {
+		t.Fatal(out.String())
+	}
+}
+
+// TestOpenSend asks the enclave for a send.
+func TestOpenSend(t *testing.T) {
+	answer := func(_ context.Context, kind wire.Kind, p []byte) (wire.Kind, []byte) {
+		var q wire.OpenSend
+		if kind != wire.KindOpenSend || wire.Unmarshal(p, &q) != nil || q.Send.Seq == 0 {
+			return wire.KindFailed, nil
+		}
+		b, _ := wire.Marshal(&wire.Opened{Found: true, Name: fmt.Sprint(q.Send.Seq)})
+		if q.Send.Seq == 99 {
+			b = []byte{0xff}
+		}
+		return wire.KindOpened, b
+	}
+	p := listen(t, socket(t), answer)
+	o, _ := options(t, "unix:"+p.l.Addr().String())
+	l := run(t, o)
+	if _, err := l.OpenSend(t.Context(), wire.SendID{Seq: 7}); err != nil && !errors.Is(err, link.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	p.all(6)
+	waitFor(t, func() bool { return l.Ready() == nil })
+	if got, err := l.OpenSend(t.Context(), wire.SendID{Seq: 7}); err != nil || got.Name != "7" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := l.OpenSend(t.Context(), wire.SendID{}); !errors.Is(err, link.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if _, err := l.OpenSend(t.Context(), wire.SendID{Seq: 99}); !errors.Is(err, link.ErrWrongReply) || l.Stats().Wrong != 1 {
+		t.Fatal(err)
+	}
+}
+
 // TestStoreIsServed asks every question there is against a real store.
 func TestStoreIsServed(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	seen := &counted{kinds: map[string]int{}, failed: map[string]int{}}
 	o.Observer = seen
+	var sends atomic.Int32
+	o.Sends = func() { sends.Add(1) }
+	o.Chains = chains(func(ask wire.Chain) wire.ChainState {
+		return wire.ChainState{Verdict: wire.ChainKnown, Latest: 4, Text: ask.Name}
+	})
 	run(t, o)
-	conns := p.all(5)
+	conns := p.all(6)
 	stores, loads, snapshots := conns[wire.RoleStores][0], conns[wire.RoleLoads][1], conns[wire.RoleSnapshots][0]
 
 	if a := ask[wire.Owned](t, stores, wire.KindOwn, wire.KindOwned, wire.Own{Action: wire.OwnTake, Boot: id(1)}); !a.OK || a.Epoch != 1 {
@@ -367,8 +424,9 @@ func TestStoreIsServed(t *testing.T) {
 	}
 	piece := []byte("a sealed piece")
 	batch := wire.Batch{Boot: id(1), Epoch: 1, Number: 1, Header: []byte("header"),
-		Entries: []wire.Entry{{Organization: id(2), Sealed: []byte("entry 0"), Activity: id(3), Type: "T", Status: 1, TimeMs: 5, Index: []wire.IndexChange{{Key: wire.Hash{9}, Rank: 5}}}},
-		Keys:    []wire.WrappedKey{{Organization: id(2), KeyID: 1, Sealed: []byte("key")}}}
+		Entries: []wire.Entry{{Organization: id(2), Sealed: []byte("entry 0"), Activity: id(3), Type: "T", Status: 1, TimeMs: 5, Index: []wire.IndexChange{{Key: wire.Hash{9}, Rank: 5}},
+			Sends: []wire.SendMark{{Kind: wire.SendTransaction, DueMs: 7}}}},
+		Keys: []wire.WrappedKey{{Organization: id(2), KeyID: 1, Sealed: []byte("key")}}}
 	for range 2 { // sent again after a lost answer
 		if a := ask[wire.Stored](t, stores, wire.KindBatch, wire.KindStored, batch); a.Verdict != wire.VerdictStored || a.Number != 1 {
 			t.Fatalf("%+v", a)
@@ -377,6 +435,15 @@ func TestStoreIsServed(t *testing.T) {
 	other := batch
 	other.Boot = id(9)
 	if a := ask[wire.Stored](t, stores, wire.KindBatch, wire.KindStored, other); a.Verdict != wire.VerdictSuperseded {
+		t.Fatalf("%+v", a)
+	}
+	if n := sends.Load(); n != 2 {
+		t.Fatalf("told of %d batches that send something, want 2", n)
+	}
+	if a := ask[wire.SendStates](t, loads, wire.KindSends, wire.KindSendStates, wire.Sends{Sends: []wire.SendID{{Organization: id(2)}, {Organization: id(9)}}}); len(a.States) != 2 || a.States[0].State != wire.SendWaiting || a.States[1].State != 0 {
+		t.Fatalf("%+v", a)
+	}
+	if a := ask[wire.ChainState](t, conns[wire.RoleChains][0], wire.KindChain, wire.KindChainState, wire.Chain{Name: "eip155:1"}); a.Latest != 4 || a.Text != "eip155:1" {
 		t.Fatalf("%+v", a)
 	}
 	ahead := wire.PutSnapshot{Organization: id(2), Count: 1, Pieces: [][]byte{piece}, Boot: id(1), Epoch: 1}
@@ -417,7 +484,7 @@ func TestStoreIsServed(t *testing.T) {
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	if len(seen.kinds) != 11 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
+	if len(seen.kinds) != 13 || seen.kinds["batch"] != 3 || seen.entries != 3 || len(seen.failed) != 0 {
 		t.Fatalf("%+v", seen)
 	}
 }
@@ -427,7 +494,7 @@ func TestRefusedQuestions(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, out := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	conns := p.all(5)
+	conns := p.all(6)
 	for name, c := range map[string]struct {
 		role wire.Role
 		kind wire.Kind
@@ -449,7 +516,7 @@ func TestRefusedQuestions(t *testing.T) {
 	if n := strings.Count(out.String(), "store failed"); n != 8 {
 		t.Fatalf("%d failures were logged, want 8: %s", n, out)
 	}
-	if l.Stats().Connected != 5 {
+	if l.Stats().Connected != 6 {
 		t.Fatal("a refused question must not cost the connection")
 	}
 }
@@ -458,7 +525,7 @@ func TestClosedStoreIsUnknown(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	run(t, o)
-	conns := p.all(5)
+	conns := p.all(6)
 	if err := o.Store.(*sqlite.Store).Close(); err != nil {
 		t.Fatal(err)
 	}

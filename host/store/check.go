@@ -77,6 +77,13 @@ func checkEntry(e *wire.Entry) error {
 		return refuse("%d blind hashes", len(e.Blind))
 	case len(e.Index) > wire.MaxIndex:
 		return refuse("%d changes of the index", len(e.Index))
+	case len(e.Sends) > wire.MaxSends:
+		return refuse("%d sends", len(e.Sends))
+	}
+	for i := range e.Sends {
+		if e.Sends[i].DueMs > MaxTime {
+			return refuse("due at %d", e.Sends[i].DueMs)
+		}
 	}
 	for i := range e.Index {
 		if e.Index[i].Rank > MaxRank {
@@ -221,6 +228,59 @@ func CheckName(name string) error {
 		if name[i] < 0x20 || name[i] > 0x7e {
 			return refuse("name %q", name)
 		}
+	}
+	return nil
+}
+
+// CheckClaim bounds a ClaimSends. Errors are ErrRefused.
+func CheckClaim(ask ClaimSends) error {
+	switch {
+	case ask.Claimant == zero:
+		return refuse("no claimant")
+	case ask.NowMs > MaxTime || ask.UntilMs > MaxTime:
+		return refuse("claim at %d until %d", ask.NowMs, ask.UntilMs)
+	case ask.Limit < 1 || ask.Limit > MaxClaims:
+		return refuse("limit %d", ask.Limit)
+	}
+	return nil
+}
+
+// CheckSend bounds what is kept of a send. Errors are ErrRefused.
+func CheckSend(claimant wire.ID, s *Send) error {
+	switch {
+	case claimant == zero:
+		return refuse("no claimant")
+	case s.State < wire.SendWaiting || s.State > wire.SendReplaced:
+		return refuse("state %d", s.State)
+	case s.DueMs > MaxTime:
+		return refuse("due at %d", s.DueMs)
+	case len(s.Text) > wire.MaxChainText || len(s.Revert) > wire.MaxRevert || len(s.Memo) > MaxMemo:
+		return refuse("text of %d, revert of %d, memo of %d bytes", len(s.Text), len(s.Revert), len(s.Memo))
+	}
+	for i := range len(s.Text) {
+		if s.Text[i] < 0x20 || s.Text[i] > 0x7e {
+			return refuse("text %q", s.Text)
+		}
+	}
+	return checkSendID(s.ID)
+}
+
+// CheckSends bounds a Sends. Errors are ErrRefused.
+func CheckSends(ask wire.Sends) error {
+	if len(ask.Sends) > wire.MaxStates {
+		return refuse("%d sends", len(ask.Sends))
+	}
+	for _, id := range ask.Sends {
+		if err := checkSendID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSendID(id wire.SendID) error {
+	if id.Seq > MaxSeq || id.Number >= wire.MaxSends {
+		return refuse("send %d of entry %d", id.Number, id.Seq)
 	}
 	return nil
 }

@@ -20,5 +20,7 @@ const (
 	MaxNewPieces   = 1 << 12                 // pieces in one PutSnapshot
 	MaxDrop        = 1 << 16                 // pieces dropped by one PutSnapshot
 	MaxFilter      = 256                     // types or statuses in a Page
+	MaxClaims      = 256                     // sends claimed at a time
+	MaxMemo        = 1 << 10                 // what a sender remembers of a send
 	MaxAnswer      = wire.MaxFrame - 256<<10 // sealed bytes in one answer; the rest is for framing
 )

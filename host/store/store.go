@@ -15,6 +15,8 @@
 //     organization goes in only directly after seq-1.
 //   - What an entry changes in the index is changed in its batch's transaction,
 //     once, in the order of the entries.
+//   - What an entry says must go out is in the outbox when its batch is stored,
+//     once, and stays there until somebody keeps how it ended.
 //   - An error from a writing method means "unknown" unless it is ErrRefused.
 //
 // A store decides nothing else. The enclave believes what it loads only with
@@ -44,6 +46,7 @@ type Store interface {
 	Writer
 	Loader
 	Finder
+	Outbox
 	// Ping asks whether the store can be reached now.
 	Ping(ctx context.Context) error
 	// Close waits for what is running and gives everything back.
@@ -97,4 +100,41 @@ type Finder interface {
 	// PageIndex lists the organizations that have a key, lowest rank first and
 	// of one rank by their ids.
 	PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRows, error)
+}
+
+// An Outbox holds what must go out. Senders claim what is due for a while, so that
+// several may work beside each other; one that dies loses its claims to time and
+// nothing else. Clocks are the senders'.
+type Outbox interface {
+	// ClaimSends gives sends that have not ended, are due at NowMs and in nobody's
+	// claim, those due first in front, and claims them until UntilMs.
+	ClaimSends(ctx context.Context, ask ClaimSends) ([]Send, error)
+	// KeepSend writes down what has become of a send that claimant has claimed, and
+	// gives the claim back. It says no, and keeps nothing, when somebody else has
+	// claimed it since, when it has ended, or for a state before that which it has.
+	KeepSend(ctx context.Context, claimant wire.ID, s Send) (kept bool, err error)
+	// SendStates tells where sends stand, in the order asked.
+	SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates, error)
+}
+
+// ClaimSends asks for work.
+type ClaimSends struct {
+	Claimant       wire.ID // of this sender alone; not zero
+	NowMs, UntilMs uint64
+	Limit          int // 1 to MaxClaims
+}
+
+// A Send is one row of the outbox.
+type Send struct {
+	ID    wire.SendID
+	Kind  wire.SendKind
+	State wire.SendState
+	DueMs uint64 // when it is to be worked on next
+	Tries uint32 // how often it was
+	// Text and Revert are what wire.SendStanding tells of it: printable ASCII, and
+	// bytes.
+	Text   string
+	Revert []byte
+	// Memo is what its sender wants to be told next time.
+	Memo []byte
 }

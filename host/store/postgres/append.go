@@ -52,6 +52,7 @@ type appending struct {
 	completes []int // entries that complete a node
 
 	index *indexing // nil: the index stays as it is
+	sends *sending  // nil: nothing must go out
 }
 
 const appendBatch = `SELECT append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
@@ -59,6 +60,10 @@ const appendBatch = `SELECT append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10
 
 const appendIndexed = `SELECT append_indexed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)`
+
+const appendSending = `SELECT append_sending($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
+	$31, $32, $33, $34, $35)`
 
 // Append implements store.Writer.
 func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error) {
@@ -100,7 +105,7 @@ func (s *Store) append(ctx context.Context, a *appending) (verdict wire.Verdict,
 // arrange lays a batch out. Kinds holds a number for each entry.
 func arrange(b *wire.Batch, kinds []int32) *appending {
 	n := len(b.Entries)
-	a := &appending{batch: b, kinds: kinds, index: arrangeIndex(b),
+	a := &appending{batch: b, kinds: kinds, index: arrangeIndex(b), sends: arrangeSends(b),
 		org: make([]int32, n), seq: make([]int64, n), time: make([]int64, n),
 		activities: make([][16]byte, n), leaves: make([][]byte, n), sealed: make([][]byte, n)}
 	places := make(map[wire.ID]int32, n)
@@ -161,8 +166,15 @@ func (a *appending) run(ctx context.Context, on asker) (wire.Verdict, error) {
 		list(a.blindEntry), list(a.blind),
 		list(a.keyUUIDs), list(a.keyIDs), list(a.keySealed),
 	}
-	if x := a.index; x != nil {
+	x, z := a.index, a.sends
+	if x == nil && z != nil {
+		x = new(indexing)
+	}
+	if x != nil {
 		text, args = appendIndexed, append(args, list(x.goneKey), list(x.goneRank), list(x.gone), list(x.keptKey), list(x.keptRank), list(x.kept))
+	}
+	if z != nil {
+		text, args = appendSending, append(args, list(z.uuid), list(z.seq), list(z.number), list(z.kind), list(z.due))
 	}
 	err := on.QueryRow(ctx, text, args...).Scan(&verdict)
 	return wire.Verdict(verdict), err

@@ -162,3 +162,12 @@ func BenchmarkIndex(b *testing.B) {
 	defer s.Close()
 	storetest.BenchIndex(b, s, 200_000)
 }
+
+func BenchmarkOutbox(b *testing.B) {
+	s, err := postgres.Open(b.Context(), storetest.StartPostgres(b).Database())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.BenchOutbox(b, s, 20_000)
+}

@@ -166,6 +166,9 @@ func (a *appending) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (f
 	if err := a.index(ctx, e); err != nil {
 		return false, err
 	}
+	if err := a.sends(ctx, e); err != nil {
+		return false, err
+	}
 	return true, a.nodes(ctx, number, e.Seq)
 }
 
@@ -296,7 +299,7 @@ func (a *appending) remember() {
 	}
 	size := int64(16<<10 + len(a.batch.Header))
 	for i := range a.batch.Entries {
-		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed)) + 4<<10*int64(len(a.batch.Entries[i].Index))
+		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed)) + 4<<10*int64(len(a.batch.Entries[i].Index)+len(a.batch.Entries[i].Sends))
 	}
 	a.s.wrote(size)
 }

@@ -68,3 +68,12 @@ func BenchmarkIndex(b *testing.B) {
 	defer s.Close()
 	storetest.BenchIndex(b, s, 200_000)
 }
+
+func BenchmarkOutbox(b *testing.B) {
+	s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.BenchOutbox(b, s, 20_000)
+}

@@ -1,0 +1,137 @@
+package attestation
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Keys are the public keys of a deployment that clients pin, in the texts in which
+// they compare them: P-256 points in lower-case hex, uncompressed (65 bytes)
+// unless it says otherwise. Each has one role.
+type Keys struct {
+	Signer         string `json:"signer"`         // signs import, export and secret bundles
+	SignerPair     string `json:"signerPair"`     // 130 bytes: an encryption key and Signer
+	Session        string `json:"session"`        // signs sessions (the notarizer's role)
+	OTP            string `json:"otp"`            // signs passcode targets and verification tokens (the TLS fetcher's signing key)
+	OTPLegacy      string `json:"otpLegacy"`      // compressed: signs verification tokens of the first form
+	FetcherEncrypt string `json:"fetcherEncrypt"` // OAuth client secrets are encrypted to it
+	OnRamp         string `json:"onRamp"`         // compressed: on-ramp secrets are encrypted to it
+}
+
+// PublicKeys states the keys of the deployment, and the root that its attestation
+// leads to: the SHA-256 of the certificate's DER, in upper-case hex as clients
+// compare it.
+type PublicKeys struct {
+	Keys                  Keys            `json:"keys"`
+	AttestationRootSHA256 string          `json:"attestationRootSha256"`
+	Freshness             *ClaimFreshness `json:"freshness,omitempty"`
+}
+
+// A KeysDocument is what GET /public/v1/discovery/keys answers: the keys, signed
+// by the live key, with the boot proof of that. Keys and root stand in it once
+// more for who reads it without tools; that part must say the same.
+type KeysDocument struct {
+	Keys               Keys      `json:"keys"`
+	AttestationRootPEM string    `json:"attestationRootPem"`
+	AppProof           AppProof  `json:"appProof"`
+	BootProof          BootProof `json:"bootProof"`
+}
+
+// VerifyKeys verifies a keys document: its boot proof and app proof under the
+// policy, and that nothing in it says otherwise. The Claim of the result is a
+// *PublicKeys. How old it may be the policy says; keys last longer than boots.
+func VerifyKeys(raw []byte, p Policy) (*Proof, error) {
+	var d KeysDocument
+	if err := decodeStrict(raw, MaxKeys, &d); err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	proof, err := VerifyAppProof(d.AppProof, d.BootProof, p)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	stated, ok := proof.Claim.(*PublicKeys)
+	switch {
+	case !ok:
+		return nil, errors.New("keys: the proof states something else")
+	case stated.Keys != d.Keys:
+		return nil, errors.New("keys: they are not those that were signed")
+	}
+	if d.AttestationRootPEM != proof.Boot.RootPEM() || stated.AttestationRootSHA256 != rootSHA256(proof.Boot.root.cert.Raw) {
+		return nil, errors.New("keys: attestation root is another than the one trusted")
+	}
+	return proof, nil
+}
+
+// RootPEM is the trusted root that the boot proof leads to, as clients have it
+// compiled in: PEM without a line feed at the end.
+func (b *Boot) RootPEM() string { return rootPEM(b.root.cert.Raw) }
+
+func rootPEM(der []byte) string {
+	return strings.TrimSuffix(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), "\n")
+}
+
+// DocumentRoot gives the certificate that an attestation document names as its
+// root, as Boot.RootPEM would, and its hash as PublicKeys states it. It verifies
+// nothing.
+func DocumentRoot(document []byte) (text, sha string, err error) {
+	if len(document) == 0 || len(document) > MaxDocument {
+		return "", "", fmt.Errorf("attestation document: %w", errMalformed)
+	}
+	d, err := decodeDocument(bytes.TrimPrefix(document, []byte{0xd2}))
+	if err != nil || len(d.CABundle) == 0 {
+		return "", "", fmt.Errorf("attestation document: %w", errMalformed)
+	}
+	root := d.CABundle[0]
+	return rootPEM(root), rootSHA256(root), nil
+}
+
+func rootSHA256(der []byte) string { return fmt.Sprintf("%X", sha256.Sum256(der)) }
+
+// Type is TypePublicKeys.
+func (*PublicKeys) Type() string { return TypePublicKeys }
+
+// Names gives nothing: the claim is about the deployment.
+func (*PublicKeys) Names() (string, string, string) { return "", "", "" }
+
+// Fresh is the claim's freshness, nil where it says nothing.
+func (c *PublicKeys) Fresh() *ClaimFreshness { return c.Freshness }
+
+func (c *PublicKeys) into(p *payload) { p.PublicKeys = c }
+
+func (c *PublicKeys) check() error {
+	if err := c.Keys.check(); err != nil {
+		return err
+	}
+	if _, err := parseHex("attestationRootSha256", strings.ToLower(c.AttestationRootSHA256), 32); err != nil || strings.ToUpper(c.AttestationRootSHA256) != c.AttestationRootSHA256 {
+		return errors.New("attestationRootSha256 is not 32 bytes of upper-case hex")
+	}
+	return checkFresh(c.Freshness)
+}
+
+func (k Keys) check() error {
+	for _, f := range []struct{ name, text string }{{"signer", k.Signer}, {"session", k.Session}, {"otp", k.OTP}, {"fetcherEncrypt", k.FetcherEncrypt}} {
+		raw, err := parseHex(f.name, f.text, pointSize)
+		if err != nil {
+			return err
+		}
+		if _, err := parsePoint(raw); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	for _, f := range []struct{ name, text string }{{"otpLegacy", k.OTPLegacy}, {"onRamp", k.OnRamp}} {
+		if err := checkCompressed(f.name, f.text); err != nil {
+			return err
+		}
+	}
+	if _, err := parsePair("signerPair", k.SignerPair); err != nil {
+		return err
+	}
+	if k.SignerPair[2*pointSize:] != k.Signer {
+		return errors.New("signerPair does not end with signer")
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"cloister/shared/wire"
+)
+
+func TestDiscoveryOfKeys(t *testing.T) {
+	r := start(t, nil)
+	at := r.at + "/public/v1/discovery/keys"
+	got := send(t, http.MethodGet, at, nil, "X-Stamp", "not passed on", "Origin", "https://app.example")
+	if got.status != 200 || got.body != `{"yes":true}` || got.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("%+v", got)
+	}
+	if got.header.Get("Cache-Control") != "public, max-age=60" || got.header.Get("Vary") != "Origin" || got.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%+v", got.header)
+	}
+	if call := r.last(t); call.Door != wire.DoorBoot || call.Op != "discovery_keys" || len(call.Body)+len(call.Head) != 0 || call.From.Address != "127.0.0.1" {
+		t.Errorf("%+v", call)
+	}
+	if got := send(t, http.MethodHead, at, nil); got.status != 200 || got.body != "" || got.header.Get("Cache-Control") == "" {
+		t.Errorf("%+v", got)
+	}
+	if got := post(t, r.at+"/public/v1/query/whoami", "{}"); got.header.Get("Cache-Control") != "" {
+		t.Errorf("other answers are kept: %+v", got.header)
+	}
+	// What is no success nobody keeps.
+	r.peer.mu.Lock()
+	r.answer = func(context.Context, *wire.Call) *wire.Reply {
+		return &wire.Reply{Status: 503, Body: []byte(`{"code":14,"message":"no","details":[]}`)}
+	}
+	r.peer.mu.Unlock()
+	if got := send(t, http.MethodGet, at, nil); got.status != 503 || got.header.Get("Cache-Control") != "" {
+		t.Errorf("%+v", got)
+	}
+	isError(t, post(t, at, "{}"), http.StatusMethodNotAllowed, 12)
+	isError(t, send(t, http.MethodGet, at+"/", nil), http.StatusNotFound, 5)
+	isError(t, send(t, http.MethodGet, r.at+"/public/v1/discovery/key", nil), http.StatusNotFound, 5)
+}

@@ -1,0 +1,156 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cloister/shared/wire"
+)
+
+// What nodes say of a transaction. There are no codes for it: these are words of
+// go-ethereum and of what is made after it.
+var (
+	saidKnown = []string{"already known", "known transaction", "already imported", "already exists", "alreadyknown"}
+	saidUsed  = []string{"nonce too low", "nonce is too low", "invalid nonce; got", "oldnonce"}
+	saidLater = []string{"nonce too high", "nonce is too high", "nonce gap", "gapped-nonce", "in-flight", "pool is full", "pool full", "queue full", "try again",
+		"rate limit", "too many requests", "timeout", "timed out", "syncing", "not ready", "unavailable", "temporar", "internal error", "header not found"}
+)
+
+func says(text string, what []string) bool {
+	text = strings.ToLower(text)
+	for _, w := range what {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (took bool, err error) {
+	if err := n.ofChain(ctx); err != nil {
+		return false, err
+	}
+	var name string
+	err = n.call(ctx, &name, "eth_sendRawTransaction", hexed(signed))
+	r := new(refusal)
+	switch {
+	case err == nil && strings.EqualFold(name, a.m.Name):
+		return true, nil
+	case err == nil:
+		return false, fmt.Errorf("eth_sendRawTransaction: %w: another transaction's name", errWrong)
+	case !errors.As(err, &r):
+		return false, err
+	case says(r.Message, saidKnown):
+		return true, nil
+	}
+	// An attempt before this one may have brought it there without our hearing so.
+	there, lerr := a.has(ctx, n)
+	switch {
+	case lerr != nil:
+		return false, lerr
+	case there:
+		return true, nil
+	case says(r.Message, saidUsed):
+		a.end(wire.SendReplaced, r.Message)
+	case says(r.Message, saidLater) || !r.aboutCall() && r.Code != -32602:
+		return false, err
+	default:
+		a.end(wire.SendRefused, r.Message)
+	}
+	return false, nil
+}
+
+// has tells whether the node knows the transaction, in a block or not.
+func (a *attempt) has(ctx context.Context, n *node) (bool, error) {
+	var tx *struct {
+		Hash string `json:"hash"`
+	}
+	if err := n.call(ctx, &tx, "eth_getTransactionByHash", a.m.Name); err != nil {
+		return false, err
+	}
+	if tx != nil && !strings.EqualFold(tx.Hash, a.m.Name) {
+		return false, fmt.Errorf("eth_getTransactionByHash: %w: another transaction", errWrong)
+	}
+	return tx != nil, nil
+}
+
+func (a *attempt) followEthereum(ctx context.Context, n *node) error {
+	if err := n.ofChain(ctx); err != nil {
+		return err
+	}
+	var receipt *struct {
+		Name   string   `json:"transactionHash"`
+		Status quantity `json:"status"`
+		Block  quantity `json:"blockNumber"`
+	}
+	err := n.call(ctx, &receipt, "eth_getTransactionReceipt", a.m.Name)
+	switch {
+	case err != nil:
+		return err
+	case receipt != nil && !strings.EqualFold(receipt.Name, a.m.Name):
+		return fmt.Errorf("eth_getTransactionReceipt: %w: another transaction's", errWrong)
+	case receipt != nil && receipt.Status == 1:
+		a.end(wire.SendIncluded, "")
+		return nil
+	case receipt != nil:
+		a.end(wire.SendReverted, "execution reverted")
+		a.reason(ctx, n, receipt.Block)
+		return nil
+	}
+	there, err := a.has(ctx, n)
+	if err != nil {
+		return err
+	}
+	if there {
+		a.x.State = max(a.x.State, wire.SendAccepted)
+		a.looked()
+		return nil
+	}
+	if len(a.m.From) > 0 {
+		var used quantity
+		if err := n.call(ctx, &used, "eth_getTransactionCount", hexed(a.m.From), "latest"); err != nil {
+			return err
+		}
+		if uint64(used) > a.m.Nonce {
+			if a.m.Gone++; a.m.Gone >= goneLooks {
+				a.end(wire.SendReplaced, "another transaction with its nonce is in a block")
+				return nil
+			}
+			a.later("the node does not have it")
+			return nil
+		}
+	}
+	return a.missing(ctx, n)
+}
+
+// reason finds out, as far as the node tells, why a transaction failed in a block:
+// what the same call answers there.
+func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
+	var tx *struct {
+		From  string  `json:"from"`
+		To    *string `json:"to"`
+		Gas   string  `json:"gas"`
+		Value string  `json:"value"`
+		Input string  `json:"input"`
+	}
+	if n.call(ctx, &tx, "eth_getTransactionByHash", a.m.Name) != nil || tx == nil {
+		return
+	}
+	call := map[string]string{"from": tx.From, "gas": tx.Gas, "value": tx.Value, "data": tx.Input}
+	if tx.To != nil {
+		call["to"] = *tx.To
+	}
+	var out string
+	r := new(refusal)
+	if err := n.call(ctx, &out, "eth_call", call, fmt.Sprintf("0x%x", uint64(block))); !errors.As(err, &r) {
+		return
+	}
+	a.x.Text = clean(r.Message)
+	var data string
+	if len(r.Data) > 0 && r.Data[0] == '"' {
+		data = strings.Trim(string(r.Data), `"`)
+	}
+	a.x.Revert = unhexed(data, wire.MaxRevert)
+}

@@ -1,0 +1,94 @@
+package egress
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"cloister/shared/wire"
+)
+
+// Codes of Solana's nodes for a transaction that they do not take.
+const (
+	solanaPreflight = -32002 // it would fail
+	solanaSignature = -32003
+	solanaVersion   = -32015
+	invalidParams   = -32602
+)
+
+func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took bool, err error) {
+	if err := n.ofNetwork(ctx); err != nil {
+		return false, err
+	}
+	var name string
+	err = n.call(ctx, &name, "sendTransaction", base64.StdEncoding.EncodeToString(signed), map[string]string{"encoding": "base64", "preflightCommitment": "confirmed"})
+	r := new(refusal)
+	switch {
+	case err == nil && name == a.m.Name:
+		return true, nil
+	case err == nil:
+		return false, fmt.Errorf("sendTransaction: %w: another transaction's name", errWrong)
+	case !errors.As(err, &r):
+		return false, err
+	case says(r.Message, []string{"already been processed", "alreadyprocessed"}):
+		return true, nil
+	}
+	switch r.Code {
+	case solanaPreflight, solanaSignature, solanaVersion, invalidParams:
+	default:
+		return false, err
+	}
+	// An attempt before this one may have brought it there without our hearing so.
+	s, lerr := a.solanaStatus(ctx, n)
+	switch {
+	case lerr != nil:
+		return false, lerr
+	case s != nil:
+		return true, nil
+	}
+	a.end(wire.SendRefused, r.Message)
+	return false, nil
+}
+
+// A solanaStatus is where a transaction stands.
+type solanaStatus struct {
+	Confirmation string          `json:"confirmationStatus"`
+	Failure      json.RawMessage `json:"err"`
+}
+
+// solanaStatus is nil for a transaction that the network does not have.
+func (a *attempt) solanaStatus(ctx context.Context, n *node) (*solanaStatus, error) {
+	var found struct {
+		Value []*solanaStatus `json:"value"`
+	}
+	if err := n.call(ctx, &found, "getSignatureStatuses", []string{a.m.Name}, map[string]bool{"searchTransactionHistory": true}); err != nil {
+		return nil, err
+	}
+	if len(found.Value) != 1 {
+		return nil, fmt.Errorf("getSignatureStatuses: %w: %d statuses", errWrong, len(found.Value))
+	}
+	return found.Value[0], nil
+}
+
+func (a *attempt) followSolana(ctx context.Context, n *node) error {
+	if err := n.ofNetwork(ctx); err != nil {
+		return err
+	}
+	s, err := a.solanaStatus(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case s == nil: // leaders forget: it goes out again until its blockhash is too old
+		return a.missing(ctx, n)
+	case len(s.Failure) > 0 && string(s.Failure) != "null":
+		a.end(wire.SendReverted, "transaction failed: "+string(s.Failure))
+	case s.Confirmation == "confirmed" || s.Confirmation == "finalized":
+		a.end(wire.SendIncluded, "")
+	default:
+		a.x.State = max(a.x.State, wire.SendAccepted)
+		a.looked()
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package egress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Times of a sender.
+const (
+	lease     = 20 * time.Second // of a claim: how long a sender that died holds others up
+	share     = 5 * time.Second  // of the lease in which a new send of a claim is begun
+	oneWait   = 12 * time.Second // for one attempt at one send
+	poll      = 500 * time.Millisecond
+	firstLook = 250 * time.Millisecond // at a transaction that a node has just taken
+	longLook  = 15 * time.Second
+	longRetry = 30 * time.Second
+	inWork    = 64 // sends at a time
+)
+
+// Enclave opens sends.
+type Enclave interface {
+	OpenSend(context.Context, wire.SendID) (*wire.Opened, error)
+}
+
+// Options of a Sender. All are needed.
+type Options struct {
+	Chains  *Chains
+	Outbox  store.Outbox
+	Enclave Enclave
+	Log     *slog.Logger
+	Now     func() time.Time
+	Pause   func(context.Context, time.Duration) // waits for d or until the context ends
+	Rand    io.Reader
+}
+
+// A Sender sends what the outbox holds, and follows it to its end. Any number of
+// them may work beside each other. Delivery is at least once: a transaction that
+// goes out twice is the same transaction.
+type Sender struct {
+	o    Options
+	id   wire.ID
+	due  chan struct{}
+	busy atomic.Int32
+}
+
+// NewSender makes a Sender; Run makes it work.
+func NewSender(o Options) (*Sender, error) {
+	s := &Sender{o: o, due: make(chan struct{}, 1)}
+	if _, err := io.ReadFull(o.Rand, s.id[:]); err != nil {
+		return nil, fmt.Errorf("naming a sender: %w", err)
+	}
+	return s, nil
+}
+
+// Due says that something has come into the outbox. It returns at once.
+func (s *Sender) Due() {
+	select {
+	case s.due <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends, and gives back what it has claimed.
+func (s *Sender) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	told := false
+	for ctx.Err() == nil {
+		room := inWork - int(s.busy.Load())
+		if room > 0 {
+			n, err := s.round(ctx, room, &all)
+			if err != nil && !told && ctx.Err() == nil {
+				s.o.Log.Error("outbox not read", "error", err)
+			}
+			told = err != nil
+			if n == room {
+				continue
+			}
+		}
+		wait, cancel := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-s.due:
+				cancel()
+			case <-wait.Done():
+			}
+		}()
+		s.o.Pause(wait, poll)
+		cancel()
+	}
+}
+
+// round claims sends and begins with them.
+func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (int, error) {
+	now := s.o.Now()
+	until := now.Add(lease)
+	sends, err := s.o.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: s.id, NowMs: ms(now), UntilMs: ms(until), Limit: room})
+	if err != nil {
+		return 0, err
+	}
+	// Those of one organization go out one after the other, in their order, so
+	// that an account's transactions come to a node as they are numbered.
+	groups := map[wire.ID][]store.Send{}
+	for _, x := range sends {
+		groups[x.ID.Organization] = append(groups[x.ID.Organization], x)
+	}
+	for _, group := range groups {
+		s.busy.Add(int32(len(group)))
+		all.Go(func() { s.work(ctx, group, now.Add(share)) })
+	}
+	return len(sends), nil
+}
+
+func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
+
+// work makes one attempt at each send of a group. What there is no time for is
+// given back as it is.
+func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) {
+	away := map[string]string{} // chains whose node has not answered, and what was wrong
+	for _, x := range group {
+		before := x.State
+		if ctx.Err() == nil && s.o.Now().Before(until) {
+			one, cancel := context.WithTimeout(ctx, oneWait)
+			a := &attempt{s: s, x: x, away: away}
+			a.run(one)
+			cancel()
+			if ctx.Err() == nil {
+				x = a.x
+			}
+		}
+		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWait)
+		if _, err := s.o.Outbox.KeepSend(keep, s.id, x); err != nil {
+			s.o.Log.Error("outbox not written", "error", err)
+		} else if x.State != before {
+			s.o.Log.Info("send", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
+		}
+		cancel()
+		s.busy.Add(-1)
+	}
+	s.Due()
+}
+
+var stateTexts = map[wire.SendState]string{wire.SendWaiting: "waiting", wire.SendAccepted: "accepted", wire.SendIncluded: "included", wire.SendReverted: "reverted",
+	wire.SendRefused: "refused", wire.SendExpired: "expired", wire.SendReplaced: "replaced"}
+
+func uuid(id wire.ID) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// A memo is what a sender remembers of a transaction between attempts.
+type memo struct {
+	Chain string `json:"c"`
+	Name  string `json:"n"`
+	From  []byte `json:"f,omitempty"`
+	Nonce uint64 `json:"o,omitempty"`
+	// Looks counts looks at it since a node had it last, Gone how often it was not
+	// found.
+	Looks int `json:"l,omitempty"`
+	Gone  int `json:"g,omitempty"`
+}
+
+// goneLooks is how often a transaction must be missing until that is believed:
+// nodes behind one address are not all at the same block.
+const goneLooks = 5
+
+// lostTries is how often the enclave may say that there is no such send.
+const lostTries = 20
+
+// An attempt is one attempt at one send.
+type attempt struct {
+	s    *Sender
+	x    store.Send
+	m    memo
+	away map[string]string
+}
+
+// run leaves in a.x what is to be kept.
+func (a *attempt) run(ctx context.Context) {
+	a.x.Tries++
+	if len(a.x.Memo) > 0 && json.Unmarshal(a.x.Memo, &a.m) != nil {
+		a.m = memo{}
+	}
+	if a.m.Chain == "" { // nothing is known yet but that there is something
+		if opened := a.open(ctx); opened != nil {
+			a.submit(ctx, opened)
+		}
+	} else if n := a.node(); n != nil {
+		a.follow(ctx, n)
+	}
+	if a.m.Chain != "" {
+		if b, err := json.Marshal(&a.m); err == nil && len(b) <= store.MaxMemo {
+			a.x.Memo = b
+		}
+	}
+}
+
+// end is where nothing more will happen to the send.
+func (a *attempt) end(state wire.SendState, text string) {
+	a.x.State, a.x.Text = state, clean(text)
+}
+
+// later tries again after a pause that grows with each attempt.
+func (a *attempt) later(why string) {
+	a.x.Text = clean(why)
+	a.again(min(longRetry, poll<<min(a.x.Tries, 6)))
+}
+
+func (a *attempt) again(pause time.Duration) { a.x.DueMs = ms(a.s.o.Now().Add(pause)) }
+
+// open asks the enclave what the send holds; nil: not now, or not any more.
+func (a *attempt) open(ctx context.Context) *wire.Opened {
+	o, err := a.s.o.Enclave.OpenSend(ctx, a.x.ID)
+	switch {
+	case err != nil:
+		a.later("the enclave did not open it: " + err.Error())
+		return nil
+	case !o.Found && a.x.Tries >= lostTries:
+		a.end(wire.SendRefused, "the enclave knows of no such send")
+		return nil
+	case !o.Found:
+		a.later("the enclave knows of no such send")
+		return nil
+	case o.Expired && a.m.Chain == "":
+		a.end(wire.SendExpired, "it could not be sent in time")
+		return nil
+	case o.Expired:
+		return o
+	case o.Kind != wire.SendTransaction || o.Chain == "" || len(o.Chain) > wire.MaxChainName || len(o.Name) > 2*wire.MaxChainName:
+		a.later("a send of a kind that this host does not know")
+		return nil
+	}
+	a.m.Chain, a.m.Name, a.m.From, a.m.Nonce = o.Chain, o.Name, o.From, o.Nonce
+	return o
+}
+
+// node is the one to speak to; nil: none, or it is away.
+func (a *attempt) node() *node {
+	n := a.s.o.Chains.nodes[canonical(a.m.Chain)]
+	if n == nil {
+		a.later("no node of " + clean(a.m.Chain) + " is configured")
+		return nil
+	}
+	if why, ok := a.away[n.name]; ok {
+		a.later(why)
+		return nil
+	}
+	return n
+}
+
+// submit hands a transaction to its node.
+func (a *attempt) submit(ctx context.Context, o *wire.Opened) {
+	n := a.node()
+	if n == nil {
+		return
+	}
+	took, err := a.hand(ctx, n, o)
+	switch {
+	case err != nil:
+		a.lost(n, err)
+	case took:
+		a.accepted()
+	}
+}
+
+func (a *attempt) accepted() {
+	a.x.State, a.x.Text = wire.SendAccepted, ""
+	a.m.Looks, a.m.Gone = 0, 0
+	a.again(firstLook)
+}
+
+// lost is for a node that could not be asked: it may have taken the transaction
+// or not. The others of the group do not wait for it once more.
+func (a *attempt) lost(n *node, err error) {
+	why := n.name + ": " + err.Error()
+	if r := new(refusal); !errors.As(err, &r) {
+		a.away[n.name] = why
+	}
+	a.later(why)
+}
+
+// looked is for a transaction that its node has and that is in no block yet.
+func (a *attempt) looked() {
+	a.m.Looks, a.m.Gone = a.m.Looks+1, 0
+	a.again(min(longLook, firstLook<<min(a.m.Looks, 6)))
+}
+
+// hand gives the transaction to its node and tells whether it has it now. An error
+// means that it is not known. What the node refuses for good ends the send.
+func (a *attempt) hand(ctx context.Context, n *node, o *wire.Opened) (took bool, err error) {
+	if _, ok := chainID(n.name); ok {
+		return a.handEthereum(ctx, n, o.Signed)
+	}
+	return a.handSolana(ctx, n, o.Signed)
+}
+
+// follow looks where a transaction is that a node may have.
+func (a *attempt) follow(ctx context.Context, n *node) {
+	var err error
+	if _, ok := chainID(n.name); ok {
+		err = a.followEthereum(ctx, n)
+	} else {
+		err = a.followSolana(ctx, n)
+	}
+	if err != nil {
+		a.lost(n, err)
+	}
+}
+
+// missing is for a transaction that its node does not have: it goes out again as
+// long as the enclave opens it.
+func (a *attempt) missing(ctx context.Context, n *node) error {
+	o := a.open(ctx)
+	switch {
+	case o == nil:
+		return nil
+	case !o.Expired:
+		took, err := a.hand(ctx, n, o)
+		if took {
+			a.accepted()
+		}
+		return err
+	}
+	if a.m.Gone++; a.m.Gone >= goneLooks {
+		a.end(wire.SendExpired, "no node has it any more")
+		return nil
+	}
+	a.later("the node does not have it")
+	return nil
+}

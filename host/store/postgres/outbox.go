@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// A sending is what a batch puts into the outbox, as arrays.
+type sending struct {
+	uuid   [][16]byte
+	seq    []int64
+	number []int16
+	kind   []int16
+	due    []int64
+}
+
+// arrangeSends is nil for a batch with nothing to send.
+func arrangeSends(b *wire.Batch) (z *sending) {
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		for n := range e.Sends {
+			if z == nil {
+				z = new(sending)
+			}
+			z.uuid, z.seq, z.number = append(z.uuid, e.Organization), append(z.seq, int64(e.Seq)), append(z.number, int16(n))
+			z.kind, z.due = append(z.kind, int16(e.Sends[n].Kind)), append(z.due, int64(e.Sends[n].DueMs))
+		}
+	}
+	return z
+}
+
+// A send is due in the order of time, and those of one time in the order of their
+// entries, so that an account's transactions go out as they were made. What
+// another claims at the same moment is passed over.
+const (
+	claimSends = `WITH mine AS (
+			SELECT organization, seq, number FROM outbox WHERE state < 3 AND due <= $2 AND claimed <= $2
+			ORDER BY due, organization, seq, number LIMIT $4 FOR UPDATE SKIP LOCKED),
+		claims AS (
+			UPDATE outbox o SET claimant = $1, claimed = $3 FROM mine m
+			WHERE o.organization = m.organization AND o.seq = m.seq AND o.number = m.number
+			RETURNING o.organization, o.seq, o.number, o.kind, o.state, o.due, o.tries, o.said, o.revert, o.memo)
+		SELECT * FROM claims ORDER BY due, organization, seq, number`
+	keepSend = `UPDATE outbox SET state = $1, due = $2, tries = $3, said = $4, revert = $5, memo = $6, claimant = NULL, claimed = 0
+		WHERE organization = $7 AND seq = $8 AND number = $9 AND claimant = $10 AND state < 3 AND state <= $1`
+	statesOfSends = `SELECT coalesce(o.state, 0), coalesce(o.said, ''), coalesce(o.revert, '')
+		FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) WITH ORDINALITY AS z (u, s, n, i)
+		LEFT JOIN outbox o ON o.organization = z.u AND o.seq = z.s AND o.number = z.n ORDER BY z.i`
+)
+
+// ClaimSends implements store.Outbox.
+func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
+	if err := store.CheckClaim(ask); err != nil {
+		return nil, err
+	}
+	err = s.writing(ctx, func(tx pgx.Tx) error {
+		sends = nil
+		rows, err := tx.Query(ctx, claimSends, [16]byte(ask.Claimant), int64(ask.NowMs), int64(ask.UntilMs), ask.Limit)
+		if err != nil {
+			return err
+		}
+		var id [16]byte
+		var seq, due, tries int64
+		var number, kind, state int16
+		var said string
+		var revert, memo []byte
+		_, err = pgx.ForEachRow(rows, []any{&id, &seq, &number, &kind, &state, &due, &tries, &said, &revert, &memo}, func() error {
+			sends = append(sends, store.Send{
+				ID: wire.SendID{Organization: id, Seq: uint64(seq), Number: uint16(number)}, Kind: wire.SendKind(kind), State: wire.SendState(state),
+				DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: revert, Memo: memo,
+			})
+			revert, memo = nil, nil
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claiming sends: %w", err)
+	}
+	return sends, nil
+}
+
+// KeepSend implements store.Outbox.
+func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (kept bool, err error) {
+	if err := store.CheckSend(claimant, &x); err != nil {
+		return false, err
+	}
+	wrote, err := s.pool.Exec(ctx, keepSend, int16(x.State), int64(x.DueMs), int64(x.Tries), x.Text, some(x.Revert), some(x.Memo),
+		[16]byte(x.ID.Organization), int64(x.ID.Seq), int16(x.ID.Number), [16]byte(claimant))
+	if err != nil {
+		return false, fmt.Errorf("keeping a send: %w", err)
+	}
+	return wrote.RowsAffected() > 0, nil
+}
+
+// some is b, which is not NULL.
+func some(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// SendStates implements store.Outbox.
+func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates, error) {
+	if err := store.CheckSends(ask); err != nil {
+		return wire.SendStates{}, err
+	}
+	uuids, seqs, numbers := make([][16]byte, len(ask.Sends)), make([]int64, len(ask.Sends)), make([]int16, len(ask.Sends))
+	for i, id := range ask.Sends {
+		uuids[i], seqs[i], numbers[i] = id.Organization, int64(id.Seq), int16(id.Number)
+	}
+	rows, err := s.pool.Query(ctx, statesOfSends, list(uuids), list(seqs), list(numbers))
+	if err != nil {
+		return wire.SendStates{}, fmt.Errorf("looking for sends: %w", err)
+	}
+	states := wire.SendStates{States: make([]wire.SendStanding, 0, len(ask.Sends))}
+	var state int16
+	var said string
+	var revert []byte
+	_, err = pgx.ForEachRow(rows, []any{&state, &said, &revert}, func() error {
+		states.States = append(states.States, wire.SendStanding{State: wire.SendState(state), Text: said, Revert: revert})
+		revert = nil
+		return nil
+	})
+	if err != nil {
+		return wire.SendStates{}, fmt.Errorf("looking for sends: %w", err)
+	}
+	return states, nil
+}
