@@ -71,7 +71,10 @@ var messages = map[wire.Kind]func() any{
 	wire.KindPageIndex: blank[wire.PageIndex], wire.KindIndexRows: blank[wire.IndexRows],
 	wire.KindLoadObject: blank[wire.LoadObject], wire.KindObject: blank[wire.Object],
 	wire.KindPutSnapshot: blank[wire.PutSnapshot], wire.KindPutObject: blank[wire.PutObject], wire.KindDone: blank[wire.Done],
-	wire.KindFailed: blank[wire.Failed],
+	wire.KindFailed:   blank[wire.Failed],
+	wire.KindOpenSend: blank[wire.OpenSend], wire.KindOpened: blank[wire.Opened],
+	wire.KindSends: blank[wire.Sends], wire.KindSendStates: blank[wire.SendStates],
+	wire.KindChain: blank[wire.Chain], wire.KindChainState: blank[wire.ChainState],
 }
 
 func blank[M any]() any { return new(M) }
@@ -110,6 +113,10 @@ func value(p any) any {
 	case *wire.PutSnapshot:
 		return *q
 	case *wire.PutObject:
+		return *q
+	case *wire.Sends:
+		return *q
+	case *wire.Chain:
 		return *q
 	}
 	return p

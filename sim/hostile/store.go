@@ -144,3 +144,8 @@ func (s *Store) Page(ctx context.Context, q wire.Page) (wire.Proven, error) {
 func (s *Store) PageIndex(ctx context.Context, q wire.PageIndex) (wire.IndexRows, error) {
 	return through(ctx, s, q, s.Store.PageIndex)
 }
+
+// SendStates is store.Outbox's.
+func (s *Store) SendStates(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
+	return through(ctx, s, q, s.Store.SendStates)
+}

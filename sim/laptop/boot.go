@@ -41,30 +41,57 @@ func DialDoor(ctx context.Context, address string) (*Door, error) {
 // Close ends the connection.
 func (d *Door) Close() { _ = d.conn.Close() }
 
+// busy is what the enclave says while the store is not there yet, as after a
+// crash of the database; every boot operation may be asked again then.
+const busy = "busy: try again"
+
+// patience is how long a boot operation is asked again.
+const patience = 15 * time.Second
+
 // Call asks one boot operation; a refusal is an error with the enclave's words.
+// While the store is still recovering it asks again.
 func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Header, into any) error {
+	for deadline := time.Now().Add(patience); ; {
+		r, err := d.ask(ctx, op, body, head)
+		switch {
+		case err != nil:
+			return err
+		case r.Status == 503 && bytes.Contains(r.Body, []byte(busy)) && time.Now().Before(deadline) && pause(ctx, 200*time.Millisecond):
+			continue
+		case r.Status != 200:
+			return fmt.Errorf("%s: %s", op, r.Body)
+		case into == nil:
+			return nil
+		}
+		return json.Unmarshal(r.Body, into)
+	}
+}
+
+// pause waits and tells whether there is still time.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (d *Door) ask(ctx context.Context, op string, body []byte, head []wire.Header) (r wire.Reply, err error) {
 	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
 	if err != nil {
-		return err
+		return r, err
 	}
 	kind, answer, err := d.conn.Ask(ctx, wire.KindCall, b)
 	if err != nil {
-		return fmt.Errorf("asking the enclave: %w", err)
+		return r, fmt.Errorf("asking the enclave: %w", err)
 	}
-	var r wire.Reply
 	if kind != wire.KindReply {
-		return errors.New("the enclave did not answer")
+		return r, errors.New("the enclave did not answer")
 	}
-	if err := wire.Unmarshal(answer, &r); err != nil {
-		return err
-	}
-	if r.Status != 200 {
-		return fmt.Errorf("%s: %s", op, r.Body)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(r.Body, into)
+	return r, wire.Unmarshal(answer, &r)
 }
 
 // PublicKeys are the public keys that clients pin, in the exact text forms.
@@ -264,13 +291,13 @@ type pending struct {
 	Body       json.RawMessage `json:"body"`
 }
 
-func newPending(name string) (*pending, error) {
+func (d *Dir) newPending(name string) (*pending, error) {
 	k, err := NewKey()
 	if err != nil {
 		return nil, err
 	}
 	body, err := json.Marshal(map[string]any{
-		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(time.Now().UnixMilli(), 10),
+		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10),
 		"rootApiKey": map[string]string{"apiKeyName": "Root API key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"},
 	})
 	return &pending{k, body}, err
@@ -293,7 +320,7 @@ func (d *Dir) first(ctx context.Context, e *Door, admission KeyPair, c *Credenti
 	case err == nil:
 		err = json.Unmarshal(b, p)
 	case errors.Is(err, fs.ErrNotExist):
-		if p, err = newPending("Root organization"); err != nil {
+		if p, err = d.newPending("Root organization"); err != nil {
 			return err
 		}
 		if b, err = json.Marshal(p); err != nil {
@@ -343,7 +370,7 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			p, err := newPending(fmt.Sprintf("Test organization %d", first+i))
+			p, err := d.newPending(fmt.Sprintf("Test organization %d", first+i))
 			if err != nil {
 				results <- result{err: err}
 				return

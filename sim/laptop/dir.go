@@ -10,6 +10,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Dir is a data directory. The files under enclave stand for what a real enclave
@@ -17,6 +18,15 @@ import (
 type Dir struct {
 	Path                 string
 	APIURL, AuthProxyURL string // as credentials.json tells them
+	// Now is the time that requests are stamped with; nil: the machine's.
+	Now func() time.Time
+}
+
+func (d *Dir) now() time.Time {
+	if d.Now != nil {
+		return d.Now()
+	}
+	return time.Now()
 }
 
 func (d *Dir) file(name string) string { return filepath.Join(d.Path, name) }

@@ -57,7 +57,7 @@ func TestLeaks(t *testing.T) {
 	took := idle.Sub(began)
 
 	secrets := s.secretsOf(l)
-	if want := wallets * len(s.tenants); l.wallets != want {
+	if want := (wallets + 1) * len(s.tenants); l.wallets != want {
 		t.Fatalf("secrets of %d wallets are known, want %d", l.wallets, want)
 	}
 	scan := newScanner(append(slices.Clip(secrets), s.control))
@@ -157,11 +157,11 @@ func (s *stack) idleEnclave(l *load, found map[find]int, size int64, erasing boo
 		s.t.Errorf("memory of the enclave: %d keys in use found, %d declared", len(distinct[kindUsed]), declared)
 	}
 	forgotten := 0
-	for _, kind := range []string{kindEntropy, kindSeed, kindNode, kindUnused} {
+	for _, kind := range []string{kindEntropy, kindSeed, kindNode, kindUnused, kindTarget} {
 		forgotten += len(distinct[kind])
 	}
-	// Of the deployment only the storage key, the blind-index key, the data keys of
-	// open organizations and the live key stay in use.
+	// Of the deployment only the storage key, the blind-index key, the key that signs
+	// bundles, the data keys of open organizations and the live key stay in use.
 	idle := len(distinct["root-secret"]) + len(distinct["keyring"]) + max(0, len(distinct["sealing-key"])-1-len(s.tenants))
 	if erasing && idle > 0 {
 		s.t.Errorf("memory of the enclave: %d keys of the deployment that it should have forgotten", idle)

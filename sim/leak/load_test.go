@@ -34,6 +34,7 @@ type load struct {
 	wallets, signatures int
 	signed              map[string]bool // public keys of what was signed with
 	accounts, keys      map[string]bool // all public keys, compressed
+	targets             map[string]bool // import targets, compressed
 }
 
 // each runs f for 0 to n-1, eight at a time.
@@ -61,7 +62,7 @@ func each(t *testing.T, n int, f func(i int) error) {
 // thirds of them.
 func (s *stack) work(wallets, signatures int) *load {
 	s.t.Helper()
-	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}}
+	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}}
 	each(s.t, wallets*len(s.tenants), func(i int) error {
 		var accounts []any
 		for _, p := range paths {
@@ -77,6 +78,9 @@ func (s *stack) work(wallets, signatures int) *load {
 			"privateKeyName": fmt.Sprintf("key %d", i), "curve": p.curve, "privateKeyTags": []any{}, "addressFormats": []any{p.format}}}})
 		return err
 	})
+	for i := range s.tenants {
+		s.transfer(&s.tenants[i], l)
+	}
 	type signer struct {
 		o                    *laptop.Organization
 		with, hash, publicID string
@@ -161,6 +165,7 @@ const (
 	kindNode    = "key on the way to an account, or not kept"
 	kindUsed    = "key that was signed with"
 	kindUnused  = "key that was not signed with"
+	kindTarget  = "key of an import target"
 )
 
 // secretsOf reads what the enclave told, and derives all that follows from it.
@@ -196,6 +201,10 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		}
 		if kind != "sealed-secret" {
 			add(kind, b)
+			continue
+		}
+		if len(b) == 32 && l.targets[curves["CURVE_P256"].public(s.t, b)] {
+			add(kindTarget, b)
 			continue
 		}
 		private := false

@@ -2,9 +2,14 @@ package matrix_test
 
 import (
 	"crypto/ecdh"
+	"crypto/hpke"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"strings"
+
+	"github.com/mr-tron/base58"
 
 	"cloister/sim/rig"
 )
@@ -136,6 +141,60 @@ func target() string {
 		return ""
 	}
 	return hex.EncodeToString(k.PublicKey().Bytes())
+}
+
+const mnemonic = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+
+// sealed encrypts to an import target of the root user, if it is his, and
+// otherwise to a key of nobody's: the bundle is looked at only once it is allowed.
+func (t *tenant) sealed(what string, by *principal, self bool, plain string) string {
+	to := target()
+	if self && by.user == t.root.user {
+		r := t.do("init_import_"+what, "ACTIVITY_TYPE_INIT_IMPORT_"+strings.ToUpper(what), object{"userId": by.user})
+		var outer, inner map[string]string
+		if json.Unmarshal([]byte(rig.Text(r, "importBundle")), &outer) == nil {
+			if data, err := hex.DecodeString(outer["data"]); err == nil && json.Unmarshal(data, &inner) == nil {
+				to = inner["targetPublic"]
+			}
+		}
+	}
+	point, err := hex.DecodeString(to)
+	if err != nil {
+		return err.Error()
+	}
+	pk, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
+	if err != nil {
+		return err.Error()
+	}
+	enc, s, err := hpke.NewSender(pk, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
+	if err != nil {
+		return err.Error()
+	}
+	ciphertext, err := s.Seal(append(append([]byte{}, enc...), point...), []byte(plain))
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, ciphertext)
+}
+
+// solana is the address of an account of the tenant's.
+func (t *tenant) solana() string {
+	r := t.do("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": t.name("Solana"), "accounts": list(object{
+		"curve": "CURVE_ED25519", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/501'/0'/0'", "addressFormat": "ADDRESS_FORMAT_SOLANA"})})
+	return rig.Text(r, "addresses", "0")
+}
+
+// solanaTransfer pays five lamports from an account to another, its blockhash left
+// open.
+func solanaTransfer(from string) string {
+	key, err := base58.Decode(from)
+	if err != nil || len(key) != 32 {
+		return "no address: " + from
+	}
+	tx := append([]byte{1}, make([]byte, 64)...)
+	tx = append(append(tx, 1, 0, 1, 3), key...)
+	tx = append(append(tx, strings.Repeat("\x09", 32)...), make([]byte, 64)...) // to; the System program; the blockhash
+	return hex.EncodeToString(append(tx, 1, 2, 2, 0, 1, 12, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0))
 }
 
 // fixed is a body that is the same for everybody.
@@ -306,7 +365,18 @@ var submits = map[string]maker{
 	})},
 	"sign_transaction": {"ACTIVITY_TYPE_SIGN_TRANSACTION_V2", fixed(func(t *tenant) object {
 		return object{"signWith": t.once("address", t.address), "type": "TRANSACTION_TYPE_ETHEREUM",
-			"unsignedTransaction": "02e9018080018252089400000000000000000000000000000000000000008080c0"}
+			"unsignedTransaction": "02df018080018252089400000000000000000000000000000000000000008080c0"}
+	})},
+	"eth_send_raw_transaction": {"ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION", fixed(func(*tenant) object {
+		return object{"caip2": "eip155:1", "signedTransaction": "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a0" +
+			"28ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"} // EIP-155's
+	})},
+	"eth_send_transaction": {"ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2", fixed(func(t *tenant) object {
+		return object{"from": t.once("address", t.address), "caip2": "eip155:11155111", "calls": list(object{"to": "0x000000000000000000000000000000000000dEaD", "value": "1"})}
+	})},
+	"sol_send_transaction": {"ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2", fixed(func(t *tenant) object {
+		address := t.once("solana address", t.solana)
+		return object{"unsignedTransaction": solanaTransfer(address), "signWiths": list(address), "caip2": "solana:devnet"}
 	})},
 	"export_wallet": {"ACTIVITY_TYPE_EXPORT_WALLET", fixed(func(t *tenant) object {
 		return object{"walletId": t.once("wallet", t.walletID), "targetPublicKey": target()}
@@ -320,6 +390,14 @@ var submits = map[string]maker{
 	"init_import_wallet": {"ACTIVITY_TYPE_INIT_IMPORT_WALLET", func(t *tenant, by *principal, self bool) object { return object{"userId": t.about(by, self)} }},
 	"init_import_private_key": {"ACTIVITY_TYPE_INIT_IMPORT_PRIVATE_KEY", func(t *tenant, by *principal, self bool) object {
 		return object{"userId": t.about(by, self)}
+	}},
+
+	"import_wallet": {"ACTIVITY_TYPE_IMPORT_WALLET", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "walletName": t.name("Imported"), "accounts": list(), "encryptedBundle": t.sealed("wallet", by, self, mnemonic)}
+	}},
+	"import_private_key": {"ACTIVITY_TYPE_IMPORT_PRIVATE_KEY", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "privateKeyName": t.name("Imported"), "curve": "CURVE_ED25519", "addressFormats": list(),
+			"encryptedBundle": t.sealed("private_key", by, self, "thirty-two bytes of a secret key")}
 	}},
 
 	// votes

@@ -57,6 +57,11 @@ var queries = map[string]func(t *tenant) object{
 	"list_app_proofs":       func(t *tenant) object { return object{"activityId": t.once("pending", t.waiting)} },
 	"get_boot_proof":        func(t *tenant) object { return object{"ephemeralKey": t.once("boot key", t.bootKey)} },
 	"get_latest_boot_proof": func(*tenant) object { return object{"appName": "cloister"} },
+
+	"get_nonces": func(*tenant) object {
+		return object{"address": "0x000000000000000000000000000000000000dEaD", "caip2": "eip155:1", "nonce": true}
+	},
+	"get_send_transaction_status": func(t *tenant) object { return object{"sendTransactionStatusId": t.once("send", t.sent)} },
 }
 
 func nothing(*tenant) object { return object{} }
@@ -76,6 +81,12 @@ func (t *tenant) authenticatorOf(user string) string {
 func (t *tenant) waiting() string {
 	t.pending("")
 	return rig.Text(t.look("list_activities", object{"filterByStatus": list("ACTIVITY_STATUS_CONSENSUS_NEEDED")}), "activities", "0", "id")
+}
+
+// sent is what the status of a transaction is asked by.
+func (t *tenant) sent() string {
+	r := t.do("eth_send_transaction", "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2", submits["eth_send_transaction"].params(t, nobody, false))
+	return rig.Text(r, "sendTransactionStatusId")
 }
 
 // profile is a session profile, which lives at the top.

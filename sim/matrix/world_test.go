@@ -40,7 +40,7 @@ type world struct {
 func newWorld(t testing.TB, tops int) *world {
 	w := &world{t: t, clock: new(clock)}
 	dir := t.TempDir()
-	w.Rig = rig.Start(t, rig.Options{Dir: dir, Clock: w.clock, Organizations: tops})
+	w.Rig = rig.Start(t, rig.Options{Dir: dir, Clock: w.clock, Organizations: tops, Nodes: rig.Nodes(t)})
 	b, err := os.ReadFile(filepath.Join(dir, "organizations.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@ package policies_test
 import (
 	"encoding/json"
 	"os"
-	"regexp"
-	"strings"
 	"testing"
 )
 
@@ -58,7 +56,10 @@ type organization struct {
 		PublicKey    string `json:"public_key"`
 		CredentialID string `json:"credential_id"`
 	}
-	Wallets        map[string]struct{ ID, Label string }
+	Wallets map[string]struct {
+		ID, Label          string
+		Imported, Exported bool
+	}
 	WalletAccounts map[string]struct {
 		Address string
 		Path    string `json:"x_path"`
@@ -66,13 +67,15 @@ type organization struct {
 	PrivateKeys map[string]struct {
 		ID, Label string
 		Tags      []string
+		Imported  bool
 	}
 }
 
 type book struct {
 	Tags         map[string]string
 	Orgs         map[string]organization
-	Transactions map[string]struct{ Kind, Encoding, HashFunction, Payload string }
+	Transactions map[string]struct{ Kind, Encoding, HashFunction, Payload, Type, UnsignedTransaction string }
+	Interfaces   map[string]json.RawMessage
 	Cases        []row
 }
 
@@ -89,42 +92,18 @@ func readBook(t *testing.T) *book {
 	return &k
 }
 
-const sign = "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2"
-
-var (
-	transaction = regexp.MustCompile(`^ACTIVITY_TYPE_(SIGN_TRANSACTION|ETH_SEND|SOL_SEND)`)
-	// about what only a transaction has
-	looking = regexp.MustCompile(`\b(eth|solana|bitcoin|tron|tempo)\.|TRANSACTION|activity\.(type|kind|params)`)
+// leftOut are the cases that are not sent over HTTP, with the reason. A kind that is not live yet must answer so.
+const (
+	notLive   = "the kind is not live"
+	inSession = "it is asked in a session, and log-in is not live"
 )
 
-// standIn tells whether a case about a transaction does not look at it: a raw payload takes its place.
-func (c *row) standIn() bool {
-	if !transaction.MatchString(c.Request.Type) || c.Interfaces != nil || c.Request.SessionScope != "" || c.Now != "" || c.Expect.Outcome == "ERROR" {
-		return false
-	}
-	for _, p := range c.Policies {
-		if p.Time != "" || looking.MatchString(p.Condition) {
-			return false
-		}
-	}
-	return true
-}
-
-// raw tells whether a case signs a raw payload whose encoding is live.
-func (c *row) raw(k *book) bool {
-	x := k.Transactions[c.Request.Tx]
-	return x.Kind == "RAW_PAYLOAD" && !strings.HasPrefix(x.Encoding, "PAYLOAD_ENCODING_EIP")
-}
-
-// leftOut are the cases that are not sent over HTTP, with the reason. A kind that is not live yet must answer so.
-const notLive = "the kind is not live"
-
 var leftOut = map[string]string{
-	"P035": notLive, "P050": notLive, "P073": notLive, "P074": notLive, "P075": notLive, // exports
 	"P042": notLive, "P043": notLive, "P051": notLive, "P060": notLive, // logins
 	"P063": notLive, "P064": notLive,
-	"P045": notLive, "P046": notLive, "P061": notLive, "P062": notLive,
+	"P045": notLive, "P046": notLive,
+	"P035": inSession,
+	"P106": "sponsored sends are not built",
+	"P160": inSession, "P161": inSession, "P162": inSession,
 	"P190": notLive, "P191": notLive, "P192": notLive, "P193": notLive,
-	"P076": "its wallet has been exported, and export is not live", "P077": "its wallet has been exported, and export is not live",
-	"P069": "its wallet has been imported and exported, and neither is live",
 }

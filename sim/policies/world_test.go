@@ -3,6 +3,9 @@ package policies_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdh"
+	"crypto/hpke"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +15,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/btcsuite/btcd/btcutil/bech32"
+	"github.com/mr-tron/base58"
+
+	"cloister/enclave/core"
 	"cloister/host/api"
 	"cloister/sim/authenticator"
 	"cloister/sim/laptop"
@@ -32,10 +40,10 @@ type server struct {
 	fresh []laptop.Organization
 }
 
-func newServer(t *testing.T, organizations int) *server {
+func newServer(t *testing.T, organizations int, clock core.Clock) *server {
 	t.Helper()
 	dir := t.TempDir()
-	s := &server{t: t, r: rig.Start(t, rig.Options{Dir: dir, Organizations: organizations})}
+	s := &server{t: t, r: rig.Start(t, rig.Options{Dir: dir, Organizations: organizations, Clock: clock})}
 	a := api.New(api.Options{Enclave: s.r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
 	h := httptest.NewServer(a.Public(false))
@@ -49,6 +57,39 @@ func newServer(t *testing.T, organizations int) *server {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// A moved clock is ahead of the machine's.
+type moved struct {
+	laptop.Clock
+	by time.Duration
+}
+
+func (c moved) Now() time.Time { return c.Clock.Now().Add(c.by) }
+
+// lead is how long before a case's time its organization begins to be made.
+const lead = time.Second
+
+// startedAt is a clock that shows a case's time soon.
+func startedAt(t *testing.T, text string) core.Clock {
+	t.Helper()
+	return moved{by: time.Until(timeOf(t, text)) - lead}
+}
+
+func timeOf(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// waitFor waits until the clock shows a case's time.
+func (s *server) waitFor(text string) {
+	for at := timeOf(s.t, text).UnixMilli(); s.r.NowMs() < at; {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // stamper signs a body: a header and its value.
@@ -191,7 +232,7 @@ func (s *server) build(k *book, c *row) (*world, error) {
 	}
 	o := s.fresh[0]
 	s.fresh = s.fresh[1:]
-	w := &world{s: s, k: k, id: o.OrganizationID, root: apiKey(o.RootAPIKey), stamps: map[string]stamper{}, ids: map[string]string{}, made: k.Orgs["solo"]}
+	w := &world{s: s, k: k, id: o.OrganizationID, is: []string{"'04beef'", "'" + target + "'"}, root: apiKey(o.RootAPIKey), stamps: map[string]stamper{}, ids: map[string]string{}, made: k.Orgs["solo"]}
 	if c.Org != "" {
 		w.made = k.Orgs[c.Org]
 	}
@@ -257,42 +298,181 @@ func (w *world) tags(laptop.Organization) error {
 	return nil
 }
 
-// accounts of the first wallet, in the formats that are live.
+// accounts of the first wallet.
 var accounts = map[string][2]string{"eth": {"CURVE_SECP256K1", "ADDRESS_FORMAT_ETHEREUM"}, "deep": {"CURVE_SECP256K1", "ADDRESS_FORMAT_ETHEREUM"},
-	"sol": {"CURVE_ED25519", "ADDRESS_FORMAT_SOLANA"}}
+	"sol": {"CURVE_ED25519", "ADDRESS_FORMAT_SOLANA"}, "trx": {"CURVE_SECP256K1", "ADDRESS_FORMAT_TRON"},
+	"btc": {"CURVE_SECP256K1", "ADDRESS_FORMAT_BITCOIN_MAINNET_P2WPKH"}, "btctr": {"CURVE_SECP256K1", "ADDRESS_FORMAT_BITCOIN_MAINNET_P2TR"}}
 
-func (w *world) wallets(laptop.Organization) error {
-	var params []any
-	for _, n := range sorted(accounts) {
-		params = append(params, map[string]any{"curve": accounts[n][0], "pathFormat": "PATH_FORMAT_BIP32", "path": w.made.WalletAccounts[n].Path, "addressFormat": accounts[n][1]})
-	}
-	for _, n := range sorted(w.made.Wallets) {
-		if n != "w1" {
-			params = []any{}
+// onChain is what stands for an address in a transaction: a public key or a hash.
+func onChain(address string) (b []byte, err error) {
+	switch {
+	case strings.HasPrefix(address, "0x"):
+		return hex.DecodeString(address[2:])
+	case strings.HasPrefix(address, "bc1"):
+		_, words, err := bech32.DecodeNoLimit(address)
+		if err != nil || len(words) == 0 {
+			return nil, fmt.Errorf("%s: %w", address, err)
 		}
-		r, err := w.must("CREATE_WALLET", map[string]any{"walletName": w.made.Wallets[n].Label, "accounts": params})
+		return bech32.ConvertBits(words[1:], 5, 8, false)
+	}
+	if b, err = base58.Decode(address); err == nil && len(b) == 25 {
+		b = b[:21]
+	}
+	return b, err
+}
+
+// transaction is a transaction of the book, with the addresses of here in the place of the fixture's.
+func (w *world) transaction(unsigned string) (string, error) {
+	for _, n := range sorted(accounts) {
+		there := w.made.WalletAccounts[n].Address
+		was, err := onChain(there)
+		if err != nil {
+			return "", err
+		}
+		is, err := onChain(w.ids[there])
+		if err != nil {
+			return "", err
+		}
+		unsigned = strings.ReplaceAll(unsigned, hex.EncodeToString(was), hex.EncodeToString(is))
+	}
+	if at := internalKey.FindStringIndex(unsigned); at != nil {
+		key, err := w.publicKey(w.ids[w.made.WalletAccounts["btctr"].Address])
+		if err != nil {
+			return "", err
+		}
+		unsigned = unsigned[:at[1]-64] + key[2:] + unsigned[at[1]:]
+	}
+	return unsigned, nil
+}
+
+// internalKey finds the taproot internal key of an input: key type 0x17, 32 bytes.
+var internalKey = regexp.MustCompile(`011720[0-9a-f]{64}`)
+
+// publicKey is that of an account by its address, compressed.
+func (w *world) publicKey(address string) (string, error) {
+	a, err := w.query("list_wallet_accounts", map[string]any{"walletId": w.ids[w.made.Wallets["w1"].ID]})
+	if err != nil {
+		return "", err
+	}
+	accounts, _ := a.m["accounts"].([]any)
+	for _, one := range accounts {
+		if rig.Text(one, "address") == address {
+			return rig.Text(one, "publicKey"), nil
+		}
+	}
+	return "", fmt.Errorf("no account of %s in %v", address, a.m)
+}
+
+func (w *world) wallets(o laptop.Organization) error {
+	for _, n := range sorted(w.made.Wallets) {
+		names := sorted(accounts)
+		f := w.made.Wallets[n]
+		if n != "w1" {
+			names = []string{"eth"}
+		}
+		var params []any
+		for _, a := range names {
+			params = append(params, map[string]any{"curve": accounts[a][0], "pathFormat": "PATH_FORMAT_BIP32", "path": w.made.WalletAccounts[a].Path, "addressFormat": accounts[a][1]})
+		}
+		typ, in := "CREATE_WALLET", map[string]any{"walletName": f.Label, "accounts": params}
+		if f.Imported {
+			typ = "IMPORT_WALLET"
+			if err := w.importing(w.root, o.RootUserID, "WALLET", []byte(mnemonic), in); err != nil {
+				return err
+			}
+		}
+		r, err := w.must(typ, in)
 		if err != nil {
 			return err
 		}
-		w.call(w.made.Wallets[n].ID, rig.Text(r, "walletId"))
-		for i, a := range sorted(accounts) {
+		id := rig.Text(r, "walletId")
+		w.call(f.ID, id)
+		for i, a := range names {
+			address := rig.Text(r, "addresses", strconv.Itoa(i))
 			if n == "w1" {
-				w.call(w.made.WalletAccounts[a].Address, rig.Text(r, "addresses", strconv.Itoa(i)))
+				w.call(w.made.WalletAccounts[a].Address, address)
+			}
+			w.ids[n+" "+a] = address
+		}
+		if f.Exported {
+			if _, err := w.must("EXPORT_WALLET", map[string]any{"walletId": id, "targetPublicKey": target}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func (w *world) privateKeys(laptop.Organization) error {
-	for _, n := range sorted(w.made.PrivateKeys) {
-		k := w.made.PrivateKeys[n]
-		r, err := w.must("CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{map[string]any{"privateKeyName": k.Label, "curve": "CURVE_SECP256K1",
-			"privateKeyTags": []any{}, "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}}}})
-		if err != nil {
+// mnemonic is that of the wallet that is brought in; target is a public key whose private half is nobody's concern.
+const (
+	mnemonic = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+	target   = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+)
+
+// importing asks for a target of the user's and seals a secret to it, into the parameters of an import.
+func (w *world) importing(by stamper, user, what string, secret []byte, in map[string]any) error {
+	a, err := w.submit("ACTIVITY_TYPE_INIT_IMPORT_"+what, by, map[string]any{"userId": user})
+	if err != nil {
+		return err
+	}
+	var outer struct{ Data string }
+	for _, r := range rig.Get(a.m, "activity", "result").(map[string]any) {
+		if err := json.Unmarshal([]byte(rig.Text(r, "importBundle")), &outer); err != nil {
 			return err
 		}
-		w.call(k.ID, rig.Text(r, "privateKeys", "0", "privateKeyId"))
+	}
+	data, err := hex.DecodeString(outer.Data)
+	if err != nil {
+		return err
+	}
+	var inner struct{ TargetPublic string }
+	if err := json.Unmarshal(data, &inner); err != nil {
+		return fmt.Errorf("%v: %w", a.m, err)
+	}
+	public, err := hex.DecodeString(inner.TargetPublic)
+	if err != nil {
+		return err
+	}
+	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(public)
+	if err != nil {
+		return err
+	}
+	enc, s, err := hpke.NewSender(to, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
+	if err != nil {
+		return err
+	}
+	sealed, err := s.Seal(append(bytes.Clone(enc), public...), secret)
+	if err != nil {
+		return err
+	}
+	bundle, err := json.Marshal(map[string]string{"encappedPublic": hex.EncodeToString(enc), "ciphertext": hex.EncodeToString(sealed)})
+	in["userId"], in["encryptedBundle"] = user, string(bundle)
+	return err
+}
+
+func (w *world) privateKeys(o laptop.Organization) error {
+	for _, n := range sorted(w.made.PrivateKeys) {
+		k := w.made.PrivateKeys[n]
+		in := map[string]any{"privateKeyName": k.Label, "curve": "CURVE_SECP256K1", "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM"}}
+		id := ""
+		if k.Imported {
+			if err := w.importing(w.root, o.RootUserID, "PRIVATE_KEY", bytes.Repeat([]byte{1}, 32), in); err != nil {
+				return err
+			}
+			r, err := w.must("IMPORT_PRIVATE_KEY", in)
+			if err != nil {
+				return err
+			}
+			id = rig.Text(r, "privateKeyId")
+		} else {
+			in["privateKeyTags"] = []any{}
+			r, err := w.must("CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{in}})
+			if err != nil {
+				return err
+			}
+			id = rig.Text(r, "privateKeys", "0", "privateKeyId")
+		}
+		w.call(k.ID, id)
 		for i, tag := range k.Tags {
 			r, err := w.must("CREATE_PRIVATE_KEY_TAG", map[string]any{"privateKeyTagName": fmt.Sprint(n, " tag ", i), "privateKeyIds": []string{w.ids[k.ID]}})
 			if err != nil {
@@ -375,12 +555,6 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 			with = w.ids[w.made.PrivateKeys[t.PrivateKey].ID]
 		}
 		x := w.k.Transactions[c.Request.Tx]
-		if x.Kind != "RAW_PAYLOAD" {
-			x.Payload, x.Encoding, x.HashFunction = "00ff", "PAYLOAD_ENCODING_HEXADECIMAL", "HASH_FUNCTION_KECCAK256"
-		}
-		if t.WalletAccount == "sol" {
-			x.HashFunction = "HASH_FUNCTION_NOT_APPLICABLE"
-		}
 		m := map[string]any{"signWith": with, "encoding": x.Encoding, "hashFunction": x.HashFunction}
 		if op(typ) == "sign_raw_payloads" {
 			m["payloads"] = []string{x.Payload}
@@ -388,12 +562,42 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 			m["payload"] = x.Payload
 		}
 		return m, nil
+	case "sign_transaction":
+		x := w.k.Transactions[c.Request.Tx]
+		unsigned, err := w.transaction(x.UnsignedTransaction)
+		m := map[string]any{"unsignedTransaction": unsigned, "type": x.Type}
+		switch {
+		case strings.HasSuffix(typ, "_V2") && t.PrivateKey != "":
+			m["signWith"] = w.ids[w.made.PrivateKeys[t.PrivateKey].ID]
+		case strings.HasSuffix(typ, "_V2"):
+			m["signWith"] = w.ids[t.Wallet+" "+t.WalletAccount]
+		default: // could name a private key only
+			m["privateKeyId"] = w.ids[w.made.PrivateKeys["pk1"].ID]
+		}
+		return m, err
 	case "create_policy":
 		return w.policy(rule{ID: "asked for", Effect: "EFFECT_ALLOW", Condition: "false"}), nil
 	case "delete_policy":
 		return map[string]any{"policyId": w.ids["policy spare"]}, nil
 	case "delete_wallets":
-		return map[string]any{"walletIds": []string{w.ids[w.made.Wallets["w1"].ID]}, "deleteWithoutExport": true}, nil
+		names := t.Wallets
+		if names == nil {
+			names = []string{"w1"}
+		}
+		var ids []string
+		for _, n := range names {
+			ids = append(ids, w.ids[w.made.Wallets[n].ID])
+		}
+		return map[string]any{"walletIds": ids, "deleteWithoutExport": true}, nil
+	case "export_wallet_account":
+		return map[string]any{"address": w.ids[t.Wallet+" "+t.WalletAccount], "targetPublicKey": target}, nil
+	case "export_private_key":
+		return map[string]any{"privateKeyId": w.ids[w.made.PrivateKeys[t.PrivateKey].ID], "targetPublicKey": target}, nil
+	case "init_import_wallet":
+		return map[string]any{"userId": userID}, nil
+	case "import_private_key":
+		in := map[string]any{"privateKeyName": "asked for", "curve": "CURVE_ED25519", "addressFormats": []any{}}
+		return in, w.importing(w.stamps[c.Request.By.Credential], userID.(string), "PRIVATE_KEY", bytes.Repeat([]byte{2}, 32), in)
 	case "create_wallet":
 		return map[string]any{"walletName": "asked for", "accounts": []any{}}, nil
 	case "create_wallet_accounts":
@@ -426,8 +630,33 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 	return map[string]any{}, nil // a kind that is not live says so before it looks
 }
 
-// prepare makes what a request takes away.
+// interfaces uploads what describes a case's contracts.
+func (w *world) interfaces(c *row) error {
+	for _, n := range c.Interfaces {
+		var i struct {
+			Type, Address string
+			ABI           json.RawMessage `json:"abi"`
+			IDL           json.RawMessage `json:"idl"`
+		}
+		if err := json.Unmarshal(w.k.Interfaces[n], &i); err != nil {
+			return err
+		}
+		if i.ABI == nil {
+			i.ABI = i.IDL
+		}
+		if _, err := w.must("CREATE_SMART_CONTRACT_INTERFACE", map[string]any{"smartContractAddress": i.Address, "smartContractInterface": string(i.ABI),
+			"type": i.Type, "label": strings.ReplaceAll(n, ":", " ")}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes what a request needs, or takes away.
 func (w *world) prepare(c *row) error {
+	if err := w.interfaces(c); err != nil {
+		return err
+	}
 	switch op(c.Request.Type) {
 	case "delete_policy":
 		r, err := w.must("CREATE_POLICY_V3", w.policy(rule{ID: "spare", Effect: "EFFECT_ALLOW", Condition: "false"}))

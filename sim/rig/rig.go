@@ -4,17 +4,20 @@ package rig
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/host/egress"
 	"cloister/host/link"
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
@@ -40,6 +43,8 @@ type Options struct {
 	Fence func(error)
 	// Organizations are made besides the root organization.
 	Organizations int
+	// Nodes of chains, by their names.
+	Nodes egress.Nodes
 }
 
 // Rig is a running host and enclave.
@@ -75,7 +80,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0"}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {
@@ -103,7 +108,11 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = r.Enclave.Serve(ctx, l) }()
+	served := l
+	if _, real := o.Clock.(laptop.Clock); !real {
+		served = moved{l, o.Clock}
+	}
+	go func() { _ = r.Enclave.Serve(ctx, served) }()
 	r.Address = "tcp://" + l.Addr().String()
 	dial := r.Address
 	if o.Between != nil {
@@ -117,13 +126,23 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 			}
 		}
 	}
-	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause})
+	chains := egress.NewChains(o.Nodes, 0)
+	var sender *egress.Sender
+	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
+		Chains: chains, Sends: func() { sender.Due() }})
 	if err != nil {
 		return nil, err
 	}
-	ran := make(chan struct{})
-	go func() { r.Link.Run(ctx); close(ran) }()
-	r.stop[0] = func() { end(); <-ran }
+	sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: r.Store, Enclave: r.Link, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
+	if err != nil {
+		return nil, err
+	}
+	var ran sync.WaitGroup
+	ran.Go(func() { r.Link.Run(ctx) })
+	if len(o.Nodes) > 0 {
+		ran.Go(func() { sender.Run(ctx) })
+	}
+	r.stop[0] = func() { end(); ran.Wait() }
 	boot, done := context.WithTimeout(ctx, 60*time.Second)
 	defer done()
 	r.Credentials, err = r.Dir.Boot(boot, r.Address, o.Organizations)

@@ -6,11 +6,13 @@ require (
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/go-openapi/runtime v0.26.0
 	github.com/tkhq/go-sdk v0.17.0
+	github.com/tkhq/go-sdk/pkg/enclave_encrypt v0.0.0-20250602160912-e8b775f28273
 	golang.org/x/crypto v0.58.0
 )
 
 require (
 	github.com/asaskevich/govalidator v0.0.0-20230301143203-a9d515a09cc2 // indirect
+	github.com/btcsuite/btcutil v1.0.2 // indirect
 	github.com/cloudflare/circl v1.3.7 // indirect
 	github.com/fxamacker/cbor/v2 v2.2.0 // indirect
 	github.com/go-logr/logr v1.2.4 // indirect

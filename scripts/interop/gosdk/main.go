@@ -1,6 +1,7 @@
 // Command gosdk drives the simulator with the unmodified Go SDK: API keys of every scheme, a wallet and private keys on
 // every curve, signatures in every encoding under every hash function, each judged by a library that is not Cloister's,
-// app proofs checked by the SDK and by cloister-verify, and policies and the root quorum that want several votes.
+// app proofs checked by the SDK and by cloister-verify, policies and the root quorum that want several votes, and wallets and
+// keys imported and exported with the SDK's own encryption.
 //
 // With -phase made it makes everything and writes what it made to -state; with -phase kept it checks that all of it is
 // still there and signs again. See run.sh in the folder above.

@@ -28,6 +28,9 @@ type place struct {
 		PublicKey  string `json:"publicKey"`
 		PrivateKey string `json:"privateKey"`
 	} `json:"rootApiKey"`
+	Keys struct {
+		Signer string `json:"signer"`
+	} `json:"keys"`
 
 	credentials, verify string // files
 }

@@ -52,6 +52,9 @@ func (p *place) makeAll() (memory, error) {
 	if err := p.checkVotes(root); err != nil {
 		return m, fmt.Errorf("votes: %w", err)
 	}
+	if err := p.checkTransfers(root); err != nil {
+		return m, fmt.Errorf("import and export: %w", err)
+	}
 	fmt.Printf("Go SDK: %d API key schemes, %d accounts, %d signatures judged\n", len(clients), len(m.Accounts), judged)
 	return m, nil
 }

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# The networks' own software judges what Cloister signs: geth and btcd run and take it, the Solana and TON virtual machines
+# execute it, the other networks' libraries verify it. Clients reach the simulator through their unmodified adapters.
+#
+#   scripts/judges/test.sh [FILE...]      all of node/ when none is named, without .mjs
+#
+# Needs bin/ as `make build` leaves it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/stage.sh
+. scripts/engines.sh
+here=$PWD/scripts/judges
+work=$(mktemp -d)
+trap 'stop_engines; rm -rf "$work"' EXIT
+
+# node_modules: the packages of package-lock.json, installed once into the cache, never into the tree. Install scripts do
+# not run (.npmrc).
+node_modules() {
+	modules=$CACHE/judges-$(cat "$here/package-lock.json" <(node --version) | sha256sum | cut -c1-16)
+	[ -e "$modules/complete" ] && return 0
+	mkdir -p "$modules"
+	cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$modules/"
+	(cd "$modules" && npm ci --no-update-notifier >"$work/npm.log" 2>&1) || { tail -n 20 "$work/npm.log"; return 1; }
+	touch "$modules/complete"
+}
+
+# judged NAME [NODE-FLAG...]: one file of tests.
+judged() {
+	local name=$1
+	shift
+	node "$@" --test --test-timeout=120000 --test-reporter=spec "$work/node/$name.mjs"
+}
+
+# The virtual machine's compiled programs leave the x87 unit unusable behind them, and V8 does this one sum with it.
+solana() {
+	judged solana --no-allocation-site-pretenuring
+}
+
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+	left_out "the networks' judges" "apt-get install nodejs npm"
+	finish
+	exit
+fi
+if ! node_modules; then
+	left_out "the networks' judges" "npm could not fetch the packages of scripts/judges/package.json"
+	finish
+	exit
+fi
+mkdir "$work/node"
+cp "$here"/node/*.mjs "$work/node/"
+ln -s "$modules/node_modules" "$work/node/node_modules"
+
+start_sim "$work/sim"
+export CLOISTER_CREDENTIALS=$sim_credentials
+
+has_geth=no
+if geth_built; then
+	has_geth=yes
+	start_geth "$work/geth"
+	export GETH_URL=$geth_url GETH_FUNDED_KEY=$geth_funded_key
+else
+	left_out "geth" "a Go module proxy must serve github.com/ethereum/go-ethereum@$GETH_VERSION"
+fi
+has_btcd=no
+if btcd_built; then
+	has_btcd=yes
+	# The key whose hash this is stands in node/btc.mjs.
+	start_btcd "$work/btcd" bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080
+	export BTCD_URL=$btcd_url BTCD_USER=$btcd_user BTCD_PASSWORD=$btcd_password
+else
+	left_out "btcd" "a Go module proxy must serve github.com/btcsuite/btcd@$BTCD_VERSION"
+fi
+
+if [ $# -eq 0 ]; then
+	for file in "$here"/node/*.mjs; do
+		case $(basename "$file" .mjs) in
+		setting | derive | chain-eth) ;;
+		*) set -- "$@" "$(basename "$file" .mjs)" ;;
+		esac
+	done
+fi
+for name in "$@"; do
+	case $name in
+	viem | ethers | provider) [ $has_geth = no ] || stage "judge: $name" judged "$name" ;;
+	btc) [ $has_btcd = no ] || stage "judge: $name" judged "$name" ;;
+	solana) stage "judge: $name" solana ;;
+	*) stage "judge: $name" judged "$name" ;;
+	esac
+done
+finish

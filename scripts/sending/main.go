@@ -1,0 +1,351 @@
+// Command sending sends transactions through a simulator to a node of go-ethereum
+// and holds what comes of them against the chain. It starts the simulator itself,
+// since it kills it in the middle.
+//
+//	sending -sim bin/cloister-sim -dir DIR -node URL -rich KEY -port N -proxy-port N
+//
+// The node's chain id is 11155111; KEY is of an account that has money there.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	caip2   = "eip155:11155111"
+	chainID = 11155111
+	nowhere = "0x000000000000000000000000000000000000dEaD"
+)
+
+func main() {
+	w := new(world)
+	flag.StringVar(&w.binary, "sim", "bin/cloister-sim", "the simulator")
+	flag.StringVar(&w.dir, "dir", "", "folder for what it keeps")
+	flag.StringVar(&w.node.url, "node", "", "address of the node")
+	rich := flag.String("rich", "", "private key of an account with money")
+	flag.IntVar(&w.port, "port", 0, "for the interface")
+	flag.IntVar(&w.proxyPort, "proxy-port", 0, "for the auth proxy")
+	flag.Parse()
+	err := w.run(*rich)
+	if w.sim != nil {
+		w.kill()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sending:", err)
+		os.Exit(1)
+	}
+}
+
+// run is everything, in order.
+func (w *world) run(rich string) error {
+	liar, late := &liar{}, httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	lying := httptest.NewServer(liar)
+	w.chains = fmt.Sprintf("%s=%s eip155:137=%s eip155:8453=%s", caip2, w.node.url, lying.URL, late.URL)
+	if err := w.start(); err != nil {
+		return err
+	}
+	var err error
+	if w.account, err = w.createWallet(); err != nil {
+		return err
+	}
+	funder, err := newFunder(rich)
+	if err != nil {
+		return err
+	}
+	if err := funder.pay(&w.node, w.account, new(big.Int).Exp(big.NewInt(10), big.NewInt(18), nil)); err != nil {
+		return fmt.Errorf("paying %s: %w", w.account, err)
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"nonces are those of the chain", w.nonces},
+		{"50 at once, killed in the middle", w.manyAtOnce},
+		{"a refused one leaves a gap, the next one fills it", w.gap},
+		{"a transaction that fails in its block", func() error { return w.reverts(funder) }},
+		{"one that was signed before is sent as it is", w.raw},
+		{"nodes that lie, are late or are none", func() error { return w.wrong(liar) }},
+	} {
+		begin := time.Now()
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		fmt.Printf("ok  %s, %.1f s\n", step.name, time.Since(begin).Seconds())
+	}
+	return nil
+}
+
+func (w *world) nonces() error {
+	want, err := w.node.count(w.account, "latest")
+	if err != nil {
+		return err
+	}
+	m, err := w.query("get_nonces", object{"address": w.account, "caip2": caip2, "nonce": true})
+	if err != nil {
+		return err
+	}
+	if m["nonce"] != fmt.Sprint(want) {
+		return fmt.Errorf("%v, the chain says %d", m, want)
+	}
+	return nil
+}
+
+// params are those of a transaction of one wei.
+func (w *world) params(more object) object {
+	p := object{"from": w.account, "caip2": caip2, "calls": []object{{"to": nowhere, "value": "1"}}}
+	for k, v := range more {
+		p[k] = v
+	}
+	return p
+}
+
+const sendType = "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2"
+
+// send sends a transaction and answers the id of its status.
+func (w *world) send(more object) (string, error) {
+	m, err := w.submit("eth_send_transaction", sendType, w.params(more))
+	return text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"), err
+}
+
+// until waits for a status.
+func (w *world) until(id, want string) (object, error) {
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		m, err := w.query("get_send_transaction_status", object{"sendTransactionStatusId": id})
+		switch {
+		case err != nil:
+			return nil, err
+		case m["txStatus"] == want:
+			return m, nil
+		case m["txStatus"] == "FAILED", m["txStatus"] == "INCLUDED", time.Now().After(deadline):
+			return nil, fmt.Errorf("send %s: %v, want %s", id, m, want)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// manyAtOnce sends 50 transactions at once and ends host and enclave while they are
+// on their way. Requests without a reply go again with the same bytes.
+func (w *world) manyAtOnce() error {
+	first, err := w.node.count(w.account, "latest")
+	if err != nil {
+		return err
+	}
+	const n = 50
+	var replied atomic.Int32
+	ids, errs := make([]string, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			body := w.body(sendType, w.params(nil))
+			for range 600 {
+				var m object
+				var status int
+				if status, m, errs[i] = w.post("/public/v1/submit/eth_send_transaction", body); errs[i] == nil && status < 500 {
+					if ids[i] = text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"); ids[i] == "" {
+						errs[i] = fmt.Errorf("status %d: %v", status, m)
+					}
+					replied.Add(1)
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	for replied.Load() < 10 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := w.killHost(); err != nil { // the whole of it ends then
+		return err
+	}
+	if err := w.start(); err != nil {
+		return err
+	}
+	for replied.Load() < 30 {
+		time.Sleep(time.Millisecond)
+	}
+	w.kill()
+	if err := w.start(); err != nil {
+		return err
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	var nonces []uint64
+	for _, id := range ids {
+		m, err := w.until(id, "INCLUDED")
+		if err != nil {
+			return err
+		}
+		nonce, err := w.node.included(text(m, "eth", "txHash"), w.account)
+		if err != nil {
+			return err
+		}
+		nonces = append(nonces, nonce)
+	}
+	slices.Sort(nonces)
+	for i, nonce := range nonces {
+		if nonce != first+uint64(i) {
+			return fmt.Errorf("nonces %v, want %d in a row from %d", nonces, n, first)
+		}
+	}
+	// Nothing else is on the chain: each once.
+	if now, err := w.node.count(w.account, "latest"); err != nil || now != first+n {
+		return fmt.Errorf("%d transactions in blocks, %v, want %d", now-first, err, n)
+	}
+	return nil
+}
+
+// gap sends one that the node must refuse for want of money, and others behind it.
+func (w *world) gap() error {
+	next, err := w.node.count(w.account, "pending")
+	if err != nil {
+		return err
+	}
+	fees := object{"gasLimit": "21000", "maxFeePerGas": "10000000000", "maxPriorityFeePerGas": "1000000"}
+	poor := object{"calls": []object{{"to": nowhere, "value": "1" + strings.Repeat("0", 30)}}}
+	for k, v := range fees {
+		poor[k] = v
+	}
+	refused, err := w.send(poor)
+	if err != nil {
+		return err
+	}
+	behind, err := w.send(fees) // has the next number, perhaps before it is known that the one before is free
+	if err != nil {
+		return err
+	}
+	m, err := w.until(refused, "FAILED")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(text(m, "error", "message"), "insufficient funds") {
+		return fmt.Errorf("refused with %v", m)
+	}
+	var ids []string
+	for range 2 {
+		id, err := w.send(fees)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	for _, id := range append(ids, behind) {
+		if _, err := w.until(id, "INCLUDED"); err != nil {
+			return err
+		}
+	}
+	if now, err := w.node.count(w.account, "latest"); err != nil || now != next+3 {
+		return fmt.Errorf("the chain counts %d, %v, want %d", now, err, next+3)
+	}
+	return nil
+}
+
+// reverts calls a contract that takes nothing.
+func (w *world) reverts(f *funder) error {
+	// Its code is PUSH0 PUSH0 REVERT; what stands before it returns that.
+	contract, err := f.deploy(&w.node, "625f5ffd5f526003601df3")
+	if err != nil {
+		return err
+	}
+	call := object{"calls": []object{{"to": contract, "data": "0x01020304"}}}
+	status, m, err := w.post("/public/v1/submit/eth_send_transaction", w.body(sendType, w.params(call)))
+	if err != nil || status != 400 || text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" || !strings.Contains(text(m, "message"), "execution reverted") {
+		return fmt.Errorf("it was not said beforehand: %d %v %w", status, m, err)
+	}
+	call["gasLimit"] = "100000"
+	id, err := w.send(call)
+	if err != nil {
+		return err
+	}
+	if m, err = w.until(id, "FAILED"); err != nil {
+		return err
+	}
+	if text(m, "error", "eth", "revertChain", "0", "native", "nativeType") != "execution_reverted" || !strings.Contains(text(m, "txError"), "execution reverted") {
+		return fmt.Errorf("%v", m)
+	}
+	_, err = w.node.included(text(m, "eth", "txHash"), w.account)
+	return err
+}
+
+// raw sends what sign_transaction has signed.
+func (w *world) raw() error {
+	nonce, err := w.node.count(w.account, "pending")
+	if err != nil {
+		return err
+	}
+	unsigned := unsignedTransfer(nonce, nowhere)
+	m, err := w.submit("sign_transaction", "ACTIVITY_TYPE_SIGN_TRANSACTION_V2", object{"signWith": w.account, "unsignedTransaction": unsigned, "type": "TRANSACTION_TYPE_ETHEREUM"})
+	if err != nil {
+		return err
+	}
+	signed := text(m, "activity", "result", "signTransactionResult", "signedTransaction")
+	m, err = w.submit("eth_send_raw_transaction", "ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION", object{"signedTransaction": "0x" + signed, "caip2": caip2})
+	if err != nil {
+		return err
+	}
+	hash := text(m, "activity", "result", "ethSendRawTransactionResult", "transactionHash")
+	if m, err = w.until(text(m, "activity", "id"), "INCLUDED"); err != nil || text(m, "eth", "txHash") != hash {
+		return fmt.Errorf("%v, hash %s, %w", m, hash, err)
+	}
+	got, err := w.node.included(hash, w.account)
+	if err != nil || got != nonce {
+		return fmt.Errorf("nonce %d, want %d, %w", got, nonce, err)
+	}
+	return nil
+}
+
+// wrong asks nodes that do not answer as they should.
+func (w *world) wrong(l *liar) error {
+	type want struct {
+		status int
+		says   string
+	}
+	ask := func(caip2 string, want want) error {
+		for path, body := range map[string][]byte{
+			"/public/v1/submit/eth_send_transaction": w.body(sendType, w.params(object{"caip2": caip2})),
+			"/public/v1/query/get_nonces":            w.queryBody(object{"address": w.account, "caip2": caip2, "nonce": true}),
+		} {
+			status, m, err := w.post(path, body)
+			if err != nil || status != want.status || text(m, "turnkeyErrorCode") != "RPC_CALL_ERROR" || !strings.Contains(text(m, "message"), want.says) {
+				return fmt.Errorf("%s of %s: %d %v %w, want %d %q", path, caip2, status, m, err, want.status, want.says)
+			}
+		}
+		return nil
+	}
+	if err := ask("eip155:1", want{400, "no node of eip155:1"}); err != nil {
+		return err
+	}
+	if err := ask("eip155:8453", want{504, "in time"}); err != nil {
+		return err
+	}
+	for _, lie := range []string{`{"jsonrpc":"2.0","id":ID,"result":"0x1"}`, `{"jsonrpc":"2.0","id":ID,"result":"lots"}`, `{"jsonrpc":"2.0","id":99999,"result":"0x89"}`, `nonsense`, ``,
+		`{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such method"}}`, `{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 100_000)} {
+		l.say(lie)
+		if err := ask("eip155:137", want{503, "no answer that makes sense"}); err != nil {
+			return err
+		}
+	}
+	alarms, err := w.alarms()
+	if err != nil {
+		return err
+	}
+	for name, n := range alarms {
+		if n != 0 {
+			return fmt.Errorf("alarm %s was raised %d times", name, n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package sending_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/host/store"
+	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
+	"cloister/sim/hostile"
+	"cloister/sim/rig"
+)
+
+func liar(t testing.TB) (*world, *hostile.Proxy) {
+	var p *hostile.Proxy
+	w := newWorldBetween(t, func(address string) string {
+		var err error
+		if p, err = hostile.NewProxy(address); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		return p.Address()
+	})
+	return w, p
+}
+
+func about[A any](change func(*A)) hostile.Lie {
+	return func(_, answer any) bool {
+		a, ok := answer.(*A)
+		if ok {
+			change(a)
+		}
+		return ok
+	}
+}
+
+// TestHostileHost: what a host may say of chains and sends is bounded, whatever it
+// says. The enclave signs nothing dearer than it would for an honest one, answers
+// with an error that can be read, and goes on.
+func TestHostileHost(t *testing.T) {
+	w, p := liar(t)
+	first := w.send()
+	w.until(first, "INCLUDED")
+	state := func(change func(*wire.ChainState)) hostile.Lie { return about(change) }
+	states := func(change func(*wire.SendStates)) hostile.Lie { return about(change) }
+	for _, c := range []struct {
+		what   string
+		lie    hostile.Lie
+		status int
+		says   string
+		alarm  string
+	}{
+		{"no verdict", state(func(s *wire.ChainState) { s.Verdict = 0 }), 503, "no answer that makes sense", ""},
+		{"another verdict", state(func(s *wire.ChainState) { s.Verdict = 99 }), 503, "no answer that makes sense", ""},
+		{"numbers run backwards", state(func(s *wire.ChainState) { s.Latest, s.Pending = 9, 8 }), 503, "no answer that makes sense", ""},
+		{"no number left", state(func(s *wire.ChainState) { s.Pending = 1<<64 - 1 }), 503, "no answer that makes sense", ""},
+		{"no gas", state(func(s *wire.ChainState) { s.Gas = 0 }), 503, "no answer that makes sense", ""},
+		{"all gas", state(func(s *wire.ChainState) { s.Gas = 1<<64 - 1 }), 400, "give gasLimit", ""},
+		{"dear", state(func(s *wire.ChainState) { s.BaseFee = 1<<64 - 1 }), 400, "give gasLimit and maxFeePerGas", ""},
+		{"dear tips", state(func(s *wire.ChainState) { s.Tip = 1<<64 - 1 }), 400, "give gasLimit and maxFeePerGas", ""},
+		{"words", state(func(s *wire.ChainState) {
+			s.Verdict, s.Text = wire.ChainReverts, "a\x00\x1b[31m<b>"+strings.Repeat("x", 500)
+		}), 400, "would fail on eip155:11155111: a[31m<b>xxx", ""},
+		{"very many words", state(func(s *wire.ChainState) { s.Text = strings.Repeat("x", 1<<20) }), 503, "", "frame"},
+		{"too few states", states(func(s *wire.SendStates) { s.States = nil }), 503, "not believed", "index"},
+		{"too many states", states(func(s *wire.SendStates) { s.States = append(s.States, wire.SendStanding{}) }), 503, "not believed", "index"},
+		{"no such state", states(func(s *wire.SendStates) { s.States[0].State = 99 }), 503, "not believed", "index"},
+		{"much that reverted", states(func(s *wire.SendStates) { s.States[0].Revert = make([]byte, 2000) }), 503, "not believed", "index"},
+	} {
+		before := w.Counters()
+		p.Arm(c.lie)
+		status, m := w.Submit("eth_send_transaction", sendType, w.params())
+		if status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) || len(rig.Text(m, "message")) > 400 {
+			t.Errorf("%s: %d %v", c.what, status, m)
+		}
+		if p.Told() == 0 {
+			t.Errorf("%s: no lie was told", c.what)
+		}
+		p.Disarm()
+		for name, n := range w.Counters() {
+			if kind, ok := strings.CutPrefix(name, "alarm_"); ok && (n > before[name]) != (kind == c.alarm) {
+				t.Errorf("%s: alarm %s raised %d times", c.what, kind, n-before[name])
+			}
+		}
+	}
+	for range 100 {
+		if w.Link.Ready() == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	w.once(first, w.send())
+}
+
+// TestHostGivesNumbersTwice: a host that says of a transaction under way that it was
+// refused makes two of one number, of which the chain takes one.
+func TestHostGivesNumbersTwice(t *testing.T) {
+	w, p := liar(t)
+	w.chain.set(func() { w.chain.idle = true })
+	first := w.send()
+	w.until(first, "BROADCASTING")
+	p.Arm(func(question, answer any) bool {
+		switch a := answer.(type) {
+		case *wire.SendStates:
+			for i := range a.States {
+				a.States[i].State = wire.SendRefused
+			}
+			return true
+		case *wire.ChainState:
+			a.Latest, a.Pending = 0, 0
+			return true
+		}
+		return false
+	})
+	second := w.send(object{"calls": []object{{"to": nowhere, "value": "2"}}})
+	p.Disarm()
+	if m := w.until(second, "FAILED"); m["txError"] != "replacement transaction underpriced" {
+		t.Fatal(m)
+	}
+	w.chain.set(func() { w.chain.idle = false })
+	w.once(first)
+	w.once(first, w.send())
+}
+
+// TestNothingIsOpenedUnstored: the enclave opens no send before it knows that its
+// entry is stored.
+func TestNothingIsOpenedUnstored(t *testing.T) {
+	w := newWorld(t)
+	w.Kill()
+	inner, err := sqlite.Open(t.Context(), w.dir+"/cloister.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	held := &held{Store: inner, came: make(chan wire.SendID, 1), release: make(chan struct{})}
+	w.store = held
+	w.start()
+	defer w.Kill()
+	body := w.Body(sendType, w.params())
+	done := make(chan int)
+	go func() {
+		status, _ := w.SubmitBody("eth_send_transaction", body)
+		done <- status
+	}()
+	ref := <-held.came
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if opened, err := w.Link.OpenSend(ctx, ref); err == nil {
+			t.Errorf("opened before it was stored: %+v", opened)
+		}
+		cancel()
+	}
+	select {
+	case status := <-done:
+		t.Errorf("answered %d before it was stored", status)
+	default:
+	}
+	close(held.release)
+	if status := <-done; status != 200 {
+		t.Fatal(status)
+	}
+	if opened, err := w.Link.OpenSend(t.Context(), ref); err != nil || len(opened.Signed) == 0 {
+		t.Fatalf("%+v, %v", opened, err)
+	}
+}
+
+// held is a store that holds back the first batch with something to send.
+type held struct {
+	store.Store
+	once    sync.Once
+	came    chan wire.SendID
+	release chan struct{}
+}
+
+func (h *held) Append(ctx context.Context, b *wire.Batch) (wire.Stored, error) {
+	for i := range b.Entries {
+		if e := &b.Entries[i]; len(e.Sends) > 0 {
+			h.once.Do(func() { h.came <- wire.SendID{Organization: e.Organization, Seq: e.Seq} })
+			<-h.release
+		}
+	}
+	return h.Store.Append(ctx, b)
+}
