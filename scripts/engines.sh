@@ -4,7 +4,8 @@
 #
 #   geth_built && start_geth DIR      # then $geth_url, $geth_chain_id, and $geth_funded_key, whose account is rich
 #   btcd_built && start_btcd DIR ADDR # then $btcd_url, with $btcd_user and $btcd_password; mines to ADDR on request
-#   start_sim DIR                     # then $sim_credentials; sim_stops ends it
+#   start_sim DIR                     # then $sim_credentials
+#   node_modules FOLDER NAME          # then $modules
 #
 # Whoever starts something traps EXIT with stop_engines.
 
@@ -41,6 +42,20 @@ geth_built() {
 
 btcd_built() {
 	built btcd github.com/btcsuite/btcd "$BTCD_VERSION" && btcd=$engine
+}
+
+# node_modules FOLDER NAME: the packages of FOLDER/package-lock.json, installed once into the cache, never into the tree.
+# Install scripts do not run (.npmrc).
+node_modules() {
+	local log
+	modules=$CACHE/$2-$(cat "$1/package-lock.json" <(node --version) | sha256sum | cut -c1-16)
+	[ -e "$modules/complete" ] && return 0
+	mkdir -p "$modules"
+	cp "$1/package.json" "$1/package-lock.json" "$1/.npmrc" "$modules/"
+	log=$(mktemp)
+	(cd "$modules" && npm ci --no-update-notifier >"$log" 2>&1) || { tail -n 20 "$log"; rm -f "$log"; return 1; }
+	rm -f "$log"
+	touch "$modules/complete"
 }
 
 # family PID: the process and all that it started, directly or not.

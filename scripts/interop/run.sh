@@ -11,28 +11,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/stage.sh
+. scripts/engines.sh
 here=$PWD/scripts/interop
 bin=$PWD/bin
 work=$(mktemp -d)
 sim=''
 database=''
-
-# family PID: the process and all that it started, directly or not.
-family() {
-	local child
-	echo "$1"
-	for child in $(ps -o pid= --ppid "$1" 2>/dev/null || true); do family "$child"; done
-}
-
-# kill_family PID: the tree is read while the parent lives, stopped so that it starts nothing more, and ended at once.
-kill_family() {
-	local pids
-	kill -STOP "$1" 2>/dev/null || return 0
-	pids=$(family "$1")
-	# shellcheck disable=SC2086
-	kill -KILL $pids 2>/dev/null || true
-	wait "$1" 2>/dev/null || true
-}
 
 stop_all() {
 	[ -z "$sim" ] || kill_family "$sim"
@@ -41,41 +25,17 @@ stop_all() {
 }
 trap 'stop_all; rm -rf "$work"' EXIT
 
-# free_port: a loopback port at which nobody answers.
-free_port() {
-	local port
-	while :; do
-		port=$((20000 + RANDOM % 12000))
-		(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-	done
-	echo "$port"
-}
-
-# ready PORT: whether GET /readyz answers 200.
-ready() {
-	local status
-	exec 3<>"/dev/tcp/127.0.0.1/$1" || return 1
-	printf 'GET /readyz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
-	read -r -t 5 status <&3 || status=''
-	exec 3>&-
-	[[ "$status" == *' 200 '* ]]
-}
-
-# start_sim: by the environment alone, the way an operator runs a second instance. Waits up to a minute.
-start_sim() {
+# start_again: by the environment alone, the way an operator runs a second instance. Waits up to a minute.
+start_again() {
 	CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
 		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
 		"$bin/cloister-sim" >>"$data.log" 2>&1 &
 	sim=$!
-	local deadline=$((SECONDS + 60))
-	until [ -s "$data/credentials.json" ] && (ready "$api") 2>/dev/null; do
-		if ! kill -0 "$sim" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
-			echo "the simulator did not come up; its log:"
-			tail -n 40 "$data.log"
-			return 1
-		fi
-		sleep 0.1
-	done
+	await "$sim" "$data.log" again_up
+}
+
+again_up() {
+	[ -s "$data/credentials.json" ] && (ready "$api") 2>/dev/null
 }
 
 # start_database: a PostgreSQL of its own in the scratch folder; as root it runs as an ordinary user, as it insists on.
@@ -100,21 +60,10 @@ start_database() {
 	done
 }
 
-# node_modules: the packages of package-lock.json, installed once into the cache, never into the tree. Install scripts do
-# not run (.npmrc).
-node_modules() {
-	modules=$CACHE/interop-$(cat "$here/package-lock.json" <(node --version) | sha256sum | cut -c1-16)
-	[ -e "$modules/complete" ] && return 0
-	mkdir -p "$modules"
-	cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$modules/"
-	(cd "$modules" && npm ci --no-update-notifier >"$work/npm.log" 2>&1) || { tail -n 20 "$work/npm.log"; return 1; }
-	touch "$modules/complete"
-}
-
 have_node=no
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
 	left_out "the JavaScript SDKs" "apt-get install nodejs npm"
-elif ! node_modules; then
+elif ! node_modules "$here" interop; then
 	left_out "the JavaScript SDKs" "npm could not fetch the packages of scripts/interop/package.json"
 else
 	have_node=yes
@@ -169,10 +118,10 @@ whole() {
 	store=$2
 	api=$(free_port)
 	proxy=$(free_port)
-	start_sim
+	start_again
 	sdks made
 	kill_family "$sim"
-	start_sim
+	start_again
 	sdks kept
 	kill_family "$sim"
 	sim=''

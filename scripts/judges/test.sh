@@ -13,17 +13,6 @@ here=$PWD/scripts/judges
 work=$(mktemp -d)
 trap 'stop_engines; rm -rf "$work"' EXIT
 
-# node_modules: the packages of package-lock.json, installed once into the cache, never into the tree. Install scripts do
-# not run (.npmrc).
-node_modules() {
-	modules=$CACHE/judges-$(cat "$here/package-lock.json" <(node --version) | sha256sum | cut -c1-16)
-	[ -e "$modules/complete" ] && return 0
-	mkdir -p "$modules"
-	cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$modules/"
-	(cd "$modules" && npm ci --no-update-notifier >"$work/npm.log" 2>&1) || { tail -n 20 "$work/npm.log"; return 1; }
-	touch "$modules/complete"
-}
-
 # judged NAME [NODE-FLAG...]: one file of tests.
 judged() {
 	local name=$1
@@ -41,7 +30,7 @@ if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
 	finish
 	exit
 fi
-if ! node_modules; then
+if ! node_modules "$here" judges; then
 	left_out "the networks' judges" "npm could not fetch the packages of scripts/judges/package.json"
 	finish
 	exit
