@@ -19,13 +19,15 @@ import (
 // A Scheme is how a key signs. The zero value is none.
 type Scheme uint8
 
-// The schemes of X-Stamp, and behind them that of X-Stamp-WebAuthn.
+// The schemes of X-Stamp, and behind them those of X-Stamp-WebAuthn and
+// X-Stamp-Attested.
 const (
 	P256 Scheme = iota + 1
 	Secp256k1
 	Secp256k1EIP191
 	Ed25519
 	WebAuthn
+	AttestedP256
 )
 
 // schemes are the published names: of the scheme itself, of the curve in an API
@@ -37,6 +39,7 @@ var schemes = [...]struct{ name, curve, credential string }{
 	Secp256k1EIP191: {"SIGNATURE_SCHEME_TK_API_SECP256K1_EIP191", "API_KEY_CURVE_SECP256K1", "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
 	Ed25519:         {"SIGNATURE_SCHEME_TK_API_ED25519", "API_KEY_CURVE_ED25519", "CREDENTIAL_TYPE_API_KEY_ED25519"},
 	WebAuthn:        {"SIGNATURE_SCHEME_TK_WEBAUTHN", "WEBAUTHN", "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"},
+	AttestedP256:    {"SIGNATURE_SCHEME_TK_ATTESTED_P256", "API_KEY_CURVE_P256", ""},
 }
 
 // String is the name that votes and records show, SIGNATURE_SCHEME_TK_….

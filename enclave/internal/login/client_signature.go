@@ -1,0 +1,234 @@
+package login
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/strictjson"
+)
+
+// ClientSignatureScheme is the one scheme of client signatures.
+const ClientSignatureScheme = "CLIENT_SIGNATURE_SCHEME_API_P256"
+
+// A ClientSignature is how the holder of the key that a verification token is
+// bound to says what the token is to be used for. The signature is over the text of
+// the message as it came.
+type ClientSignature struct {
+	PublicKey string `json:"publicKey" rule:"required"`
+	Scheme    string `json:"scheme" rule:"required"`
+	Message   string `json:"message" rule:"required"`
+	Signature string `json:"signature" rule:"required"`
+}
+
+// A Usage is the member of the message that tells of a sign-up.
+type Usage string
+
+// The two of them: up to CREATE_SUB_ORGANIZATION_V7, and since V8.
+const (
+	SignupV1 Usage = "signup"
+	SignupV2 Usage = "signupV2"
+)
+
+// A Signup is what a request for a sub-organization gives its user: arrays in
+// JSON with members in camelCase, empty or null for none, and contacts.
+type Signup struct {
+	APIKeys, Authenticators, OauthProviders []byte
+	Email, PhoneNumber                      string
+}
+
+// VerifyLogin tells whether the holder of t's key wants a session of publicKey. The
+// errors are *fault.Error about field.
+func (s *ClientSignature) VerifyLogin(field string, t *VerificationToken, publicKey string) error {
+	m, err := s.verify(field, t)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.Type != "USAGE_TYPE_LOGIN" || m.Login == nil || m.SignupV1 != nil || m.SignupV2 != nil:
+		return mismatch(field, "the message is not about a login")
+	case publicKey == "" || !strings.EqualFold(m.Login.PublicKey, publicKey):
+		return mismatch(field, "the message names another publicKey than the request")
+	}
+	return nil
+}
+
+// VerifySignup tells whether the holder of t's key wants just this user. Arrays and
+// contacts are compared as JSON values; a member that is null or an empty array is
+// as good as absent. The errors are *fault.Error about field.
+func (s *ClientSignature) VerifySignup(field string, t *VerificationToken, u Usage, want *Signup) error {
+	m, err := s.verify(field, t)
+	if err != nil {
+		return err
+	}
+	got, other := m.SignupV1, m.SignupV2
+	if u == SignupV2 {
+		got, other = other, got
+	}
+	if m.Type != "USAGE_TYPE_SIGNUP" || m.Login != nil || got == nil || other != nil {
+		return mismatch(field, "the message is not about a sign-up in the form of "+string(u))
+	}
+	for _, c := range []struct {
+		name      string
+		got, want []byte
+	}{{"apiKeys", got.APIKeys, want.APIKeys}, {"authenticators", got.Authenticators, want.Authenticators},
+		{"oauthProviders", got.OauthProviders, want.OauthProviders}} {
+		if !equalJSON(c.got, c.want) {
+			return mismatch(field, "the message has other "+c.name+" than the request")
+		}
+	}
+	if got.Email != want.Email || got.PhoneNumber != want.PhoneNumber {
+		return mismatch(field, "the message has another contact than the request")
+	}
+	return nil
+}
+
+func mismatch(field, why string) error {
+	return fault.Field(field, "invalid client signature: %s", why)
+}
+
+// message is what a client signs.
+type message struct {
+	Login *struct {
+		PublicKey string `json:"publicKey" rule:"required"`
+	} `json:"login"`
+	SignupV1 *signupMessage `json:"signup"`
+	SignupV2 *signupMessage `json:"signupV2"`
+	TokenID  string         `json:"tokenId" rule:"required"`
+	Type     string         `json:"type" rule:"required"`
+}
+
+type signupMessage struct {
+	APIKeys        strictjson.Raw `json:"apiKeys"`
+	Authenticators strictjson.Raw `json:"authenticators"`
+	OauthProviders strictjson.Raw `json:"oauthProviders"`
+	Email          string         `json:"email"`
+	PhoneNumber    string         `json:"phoneNumber"`
+}
+
+// verify holds the signature against the token's key, and the message's token
+// against t.
+func (s *ClientSignature) verify(field string, t *VerificationToken) (*message, error) {
+	switch {
+	case s.Scheme != ClientSignatureScheme:
+		return nil, mismatch(field, "unknown scheme")
+	case !t.BoundTo(s.PublicKey):
+		return nil, mismatch(field, "publicKey is not the key of the verification token")
+	case len(s.Message) > MaxMessage:
+		return nil, mismatch(field, "the message is too long")
+	}
+	key, err := ParsePublicKey(field, s.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if !verifyHex(key, []byte(s.Message), s.Signature) {
+		return nil, mismatch(field, "it does not verify")
+	}
+	m := new(message)
+	if strictjson.Decode([]byte(s.Message), m, strictjson.Within(messageLimits)) != nil {
+		return nil, mismatch(field, "the message is malformed")
+	}
+	if m.TokenID != t.ID {
+		return nil, mismatch(field, "the message is about another verification token")
+	}
+	return m, nil
+}
+
+// verifyHex takes r and s, 128 digits, or DER.
+func verifyHex(key PublicKey, message []byte, text string) bool {
+	var b [maxDER]byte
+	if len(text) > 2*maxDER || len(text)%2 != 0 {
+		return false
+	}
+	n, err := hex.Decode(b[:], []byte(text))
+	if err != nil {
+		return false
+	}
+	digest := sha256.Sum256(message)
+	return key.verify(digest, b[:n]) || key.key != nil && ecdsa.VerifyASN1(key.key, digest[:], b[:n])
+}
+
+// VerifyBare tells whether a signature given as a mere string holds: over the text
+// of the verification token t, by the key that the token is bound to, or by
+// publicKey if it is bound to none. As such a signature does not say which session
+// it is for, publicKey, the session's, must be the same key. The errors are
+// *fault.Error about field.
+func VerifyBare(field, signature, tokenText string, t *VerificationToken, publicKey string) error {
+	if t.PublicKey != "" && !t.BoundTo(publicKey) {
+		return mismatch(field, "publicKey is not the key of the verification token")
+	}
+	key, err := ParsePublicKey("publicKey", publicKey)
+	if err != nil {
+		return err
+	}
+	if !verifyHex(key, []byte(tokenText), signature) {
+		return mismatch(field, "it does not verify")
+	}
+	return nil
+}
+
+// equalJSON compares two values, absent for empty. Both have been read by
+// strictjson or written by it.
+func equalJSON(a, b []byte) bool {
+	x, ok := valueOf(a)
+	y, ok2 := valueOf(b)
+	return ok && ok2 && equal(x, y)
+}
+
+func valueOf(raw []byte) (v any, ok bool) {
+	if len(raw) == 0 {
+		return nil, true
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return v, d.Decode(&v) == nil
+}
+
+// equal compares values of encoding/json; numbers by their text.
+func equal(x, y any) bool {
+	if none(x) || none(y) {
+		return none(x) && none(y)
+	}
+	switch x := x.(type) {
+	case []any:
+		y, ok := y.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if !equal(x[i], y[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		y, ok := y.(map[string]any)
+		if !ok {
+			return false
+		}
+		for name, v := range x {
+			if !equal(v, y[name]) {
+				return false
+			}
+		}
+		for name, v := range y {
+			if _, there := x[name]; !there && !none(v) {
+				return false
+			}
+		}
+		return true
+	case string, bool, json.Number:
+		return x == y
+	}
+	return false
+}
+
+// none tells whether a value is as good as absent.
+func none(v any) bool {
+	a, ok := v.([]any)
+	return v == nil || ok && len(a) == 0
+}

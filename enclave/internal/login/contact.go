@@ -1,0 +1,91 @@
+package login
+
+import (
+	"strings"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/strictjson"
+)
+
+// A ContactType says how somebody is reached.
+type ContactType string
+
+// The types.
+const (
+	Email ContactType = "OTP_TYPE_EMAIL"
+	SMS   ContactType = "OTP_TYPE_SMS"
+)
+
+// Valid tells whether the type is known.
+func (t ContactType) Valid() bool { return t == Email || t == SMS }
+
+// CheckContact tells whether a contact is plausible: an e-mail address of the
+// everyday form, or a telephone number as E.164 writes it. The errors are
+// *fault.Error about field.
+func CheckContact(field string, t ContactType, contact string) error {
+	var ok bool
+	switch {
+	case t == SMS:
+		if isPhone(contact) {
+			return nil
+		}
+		return fault.Field(field, "invalid phone number: must be like +15551234567")
+	case t != Email:
+		return fault.Field(field, "unknown type of contact")
+	case isEmail(contact):
+		return nil
+	}
+	// The name of the domain is at fault if the address would do in another.
+	at := strings.LastIndexByte(contact, '@')
+	if ok = at > 0 && at < len(contact)-1 && len(contact) <= maxContact; ok {
+		ok = isEmail(contact[:at] + "@example.com")
+	}
+	e := fault.Field(field, "invalid email address")
+	e.Name = "INVALID_EMAIL"
+	if ok {
+		e = fault.Field(field, "invalid email address: not a domain name")
+		e.Name = "INVALID_FQDN"
+	}
+	return e
+}
+
+// ContactKey is what equal contacts have in common: e-mail addresses are compared
+// without regard to case.
+func ContactKey(t ContactType, contact string) string {
+	if t == Email {
+		return strings.ToLower(contact)
+	}
+	return contact
+}
+
+// The sandbox's contacts and their code. Nothing is sent to them.
+const (
+	sandboxEmail    = "user@example.com"
+	sandboxPhone    = "+19999999999"
+	SandboxPasscode = Passcode("000000")
+)
+
+// Sandbox tells whether a contact is the sandbox's, for organizations that have
+// one.
+func Sandbox(t ContactType, contact string) bool {
+	return t == Email && contact == sandboxEmail || t == SMS && contact == sandboxPhone
+}
+
+// isEmail and isPhone ask strictjson, so that there is one rule.
+func isEmail(s string) bool {
+	var in struct {
+		Value string `json:"value" rule:"required,email"`
+	}
+	return len(s) <= maxContact && strictjson.Decode(valued(s), &in) == nil && in.Value == s
+}
+
+func isPhone(s string) bool {
+	var in struct {
+		Value string `json:"value" rule:"required,e164"`
+	}
+	return len(s) <= maxContact && strictjson.Decode(valued(s), &in) == nil && in.Value == s
+}
+
+func valued(s string) []byte {
+	return append(strictjson.AppendString([]byte(`{"value":`), s), '}')
+}

@@ -1,0 +1,91 @@
+package login
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hmac"
+	"crypto/sha512"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+)
+
+// Parts of an envelope, in bytes: nonce, sender's point, length, ciphertext.
+const (
+	nonceSize  = 12
+	lengthSize = 4
+	tagSize    = 16
+	envelope   = nonceSize + pointSize + lengthSize
+)
+
+// OpenClientSecret opens an OAuth 2.0 client secret, which clients encrypt in the
+// envelope of a quorum key and not with HPKE: hex of a nonce, the sender's one-time
+// point, the little-endian length of the ciphertext, and the ciphertext of
+// AES-256-GCM. The errors are *fault.Error about field and the same for every
+// envelope that does not open.
+func OpenClientSecret(field, text string, private keys.Secret) (keys.Secret, error) {
+	if len(text) > 2*maxEnvelope {
+		return keys.Secret{}, fault.Field(field, "invalid client secret: longer than %d bytes", maxEnvelope)
+	}
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) <= envelope+tagSize || binary.LittleEndian.Uint32(b[nonceSize+pointSize:]) != uint32(len(b)-envelope) {
+		return keys.Secret{}, fault.Field(field, "invalid client secret: must be the hex of nonce, point, length and ciphertext")
+	}
+	nonce, point, ciphertext := b[:nonceSize], b[nonceSize:nonceSize+pointSize], b[envelope:]
+	sender, err := ecdh.P256().NewPublicKey(point)
+	if err != nil {
+		return keys.Secret{}, fault.Field(field, "invalid client secret: not a point of P-256")
+	}
+	var plain []byte
+	private.Use(func(scalar []byte) {
+		key, kerr := ecdh.P256().NewPrivateKey(scalar)
+		if kerr != nil {
+			err = kerr
+			return
+		}
+		plain, err = openEnvelope(key, sender, nonce, ciphertext)
+	})
+	if err != nil {
+		return keys.Secret{}, fault.Field(field, "invalid client secret: it is not encrypted to this enclave's key")
+	}
+	return keys.SecretFrom(plain)
+}
+
+func openEnvelope(key *ecdh.PrivateKey, sender *ecdh.PublicKey, nonce, ciphertext []byte) ([]byte, error) {
+	z, err := key.ECDH(sender)
+	if err != nil {
+		return nil, err
+	}
+	point, receiver := sender.Bytes(), key.PublicKey().Bytes()
+	mac := hmac.New(sha512.New, slices.Concat(point, receiver, z))
+	mac.Write([]byte("qos_encryption_hmac_message"))
+	block, err := aes.NewCipher(mac.Sum(nil)[:32])
+	if err != nil {
+		return nil, err
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	// Each point is followed by its length.
+	return gcm.Open(nil, nonce, ciphertext, slices.Concat(point, []byte{pointSize}, receiver, []byte{pointSize}))
+}
+
+// OpenOnRampSecret opens a secret of an on-ramp provider, a compact bundle. The
+// errors are *fault.Error about field.
+func OpenOnRampSecret(field, text string, private keys.Secret) (keys.Secret, error) {
+	sealed, err := bundle.ParseCompact(text)
+	if err != nil {
+		return keys.Secret{}, fault.Field(field, "invalid secret: must be base58check of a compressed point and a ciphertext")
+	}
+	s, err := sealed.Open(private)
+	if err != nil {
+		return keys.Secret{}, fault.Field(field, "invalid secret: it is not encrypted to this enclave's key")
+	}
+	return s, nil
+}

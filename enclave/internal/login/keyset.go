@@ -1,0 +1,238 @@
+package login
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/json"
+	"math/big"
+	"slices"
+)
+
+// Sizes of RSA moduli in bits, and the one exponent: what issuers use. Small ones
+// are fragile, large ones only cost time.
+const (
+	minRSA      = 2048
+	maxRSA      = 8192
+	exponentRSA = 65537
+)
+
+// A KeySet is the keys of an issuer that verify tokens. It is immutable.
+type KeySet struct{ keys []issuerKey }
+
+type issuerKey struct {
+	kid string // empty if it has none
+	alg string // empty for all that the key can do
+	key crypto.PublicKey
+}
+
+// ParseKeySet reads an issuer's JWK set. Keys that cannot verify an identity token
+// (of other types, curves, sizes and uses, private and symmetric ones, and what is
+// no key at all) are left out, as the standard asks; a set of which nothing remains
+// verifies nothing. The errors are *fault.Error about field.
+func ParseKeySet(field string, raw []byte) (*KeySet, error) {
+	if len(raw) > MaxKeySet {
+		return nil, oidc(field, "the issuer's key set is too large")
+	}
+	o, ok := parseObject(raw, fetchedLimits)
+	if !ok {
+		return nil, oidc(field, "the issuer's key set is malformed")
+	}
+	items, there, ok := o.array("keys")
+	if !there || !ok || len(items) > MaxKeys {
+		return nil, oidc(field, "the issuer's key set is malformed")
+	}
+	s := new(KeySet)
+	for _, item := range items {
+		if k, ok := parseKey(item); ok {
+			s.keys = append(s.keys, k)
+		}
+	}
+	return s, nil
+}
+
+// parseKey reads a JWK.
+func parseKey(raw []byte) (k issuerKey, ok bool) {
+	var o object
+	if raw[0] != '{' || json.Unmarshal(raw, &o) != nil {
+		return k, false
+	}
+	for _, name := range []string{"d", "k"} { // what everybody knows proves nothing
+		if _, there := o[name]; there {
+			return k, false
+		}
+	}
+	use, there, ok := o.text("use")
+	if !ok || there && use != "sig" {
+		return k, false
+	}
+	if !mayVerify(o) {
+		return k, false
+	}
+	if k.kid, there, ok = o.text("kid"); !ok || there && (k.kid == "" || len(k.kid) > maxKeyID) {
+		return k, false
+	}
+	if k.alg, there, ok = o.text("alg"); !ok || there && k.alg == "" {
+		return k, false
+	}
+	switch kty, _, _ := o.text("kty"); kty {
+	case "RSA":
+		k.key, ok = o.rsa()
+	case "EC":
+		k.key, ok = o.p256()
+	case "OKP":
+		k.key, ok = o.ed25519()
+	default:
+		ok = false
+	}
+	return k, ok
+}
+
+func mayVerify(o object) bool {
+	ops, there, ok := o.array("key_ops")
+	return ok && (!there || slices.ContainsFunc(ops, func(raw json.RawMessage) bool {
+		op := ""
+		return json.Unmarshal(raw, &op) == nil && op == "verify"
+	}))
+}
+
+// bytes is a member in base64url, of at most most bytes.
+func (o object) bytes(name string, most int) []byte {
+	text, _, ok := o.text(name)
+	if !ok || len(text) > base64URL.EncodedLen(most) {
+		return nil
+	}
+	b, err := base64URL.DecodeString(text)
+	if err != nil || base64URL.EncodeToString(b) != text { // the library skips line breaks
+		return nil
+	}
+	return b
+}
+
+func (o object) rsa() (*rsa.PublicKey, bool) {
+	n, e := new(big.Int).SetBytes(o.bytes("n", maxRSA/8)), new(big.Int).SetBytes(o.bytes("e", 8))
+	if n.BitLen() < minRSA || n.BitLen() > maxRSA || n.Bit(0) == 0 || !e.IsInt64() || e.Int64() != exponentRSA {
+		return nil, false
+	}
+	return &rsa.PublicKey{N: n, E: exponentRSA}, true
+}
+
+func (o object) p256() (*ecdsa.PublicKey, bool) {
+	crv, _, _ := o.text("crv")
+	x, y := o.bytes("x", scalarSize), o.bytes("y", scalarSize)
+	if crv != "P-256" || len(x) != scalarSize || len(y) != scalarSize {
+		return nil, false
+	}
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	return key, err == nil
+}
+
+func (o object) ed25519() (ed25519.PublicKey, bool) {
+	crv, _, _ := o.text("crv")
+	x := o.bytes("x", ed25519.PublicKeySize)
+	return x, crv == "Ed25519" && len(x) == ed25519.PublicKeySize
+}
+
+// fits tells whether the key is one for the algorithm.
+func (k *issuerKey) fits(alg string) bool {
+	if k.alg != "" && k.alg != alg {
+		return false
+	}
+	switch k.key.(type) {
+	case *rsa.PublicKey:
+		return alg == "RS256" || alg == "PS256"
+	case *ecdsa.PublicKey:
+		return alg == "ES256"
+	case ed25519.PublicKey:
+		return alg == "EdDSA"
+	}
+	return false
+}
+
+func (k *issuerKey) verify(t *jws) bool {
+	digest := sha256.Sum256(t.signed)
+	switch key := k.key.(type) {
+	case *rsa.PublicKey:
+		if t.alg == "PS256" {
+			return rsa.VerifyPSS(key, crypto.SHA256, digest[:], t.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		}
+		return rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], t.signature) == nil
+	case *ecdsa.PublicKey:
+		return PublicKey{key: key}.verify(digest, t.signature)
+	case ed25519.PublicKey:
+		return ed25519.Verify(key, t.signed, t.signature)
+	}
+	return false
+}
+
+// candidates are the keys that may have signed t: those of its key id, or all if it
+// names none, that are made for its algorithm.
+func (s *KeySet) candidates(t *jws) (found []*issuerKey) {
+	if s == nil {
+		return nil
+	}
+	for i := range s.keys {
+		if k := &s.keys[i]; (t.kid == "" || k.kid == t.kid) && k.fits(t.alg) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// MayFetch tells whether a key set that was fetched at fetchedMs, 0 for never, is
+// to be fetched anew: because it is old, or because a token's key is missing in it
+// and it is not quite new.
+func MayFetch(fetchedMs, nowMs uint64, missing bool) bool {
+	if fetchedMs == 0 || nowMs < fetchedMs {
+		return true
+	}
+	age := nowMs - fetchedMs
+	return age >= KeySetLife || missing && age >= KeySetPause
+}
+
+// MarshalKeySet is the key set of keys of ours.
+func MarshalKeySet(keys ...PublicKey) []byte {
+	out := []byte(`{"keys":[`)
+	comma := ""
+	for _, k := range keys {
+		x, y, ok := k.coordinates()
+		if !ok {
+			continue
+		}
+		out = append(out, comma+`{"kty":"EC","crv":"P-256","x":"`+x+`","y":"`+y+`","use":"sig","alg":"ES256","kid":"`+k.ID()+`"}`...)
+		comma = ","
+	}
+	return append(out, "]}"...)
+}
+
+// ID is the key's id in tokens of ours: the thumbprint of RFC 7638.
+func (p PublicKey) ID() string {
+	x, y, _ := p.coordinates()
+	sum := sha256.Sum256([]byte(`{"crv":"P-256","kty":"EC","x":"` + x + `","y":"` + y + `"}`))
+	return base64URL.EncodeToString(sum[:])
+}
+
+func (p PublicKey) coordinates() (x, y string, ok bool) {
+	if p.key == nil {
+		return "", "", false
+	}
+	b, err := p.key.Bytes()
+	if err != nil || len(b) != pointSize {
+		return "", "", false
+	}
+	return base64URL.EncodeToString(b[1 : 1+scalarSize]), base64URL.EncodeToString(b[1+scalarSize:]), true
+}
+
+// KeySetOf is a key set of keys of ours, for tokens that we issued ourselves.
+func KeySetOf(keys ...PublicKey) *KeySet {
+	s := new(KeySet)
+	for _, k := range keys {
+		if k.key != nil {
+			s.keys = append(s.keys, issuerKey{k.ID(), "ES256", k.key})
+		}
+	}
+	return s
+}

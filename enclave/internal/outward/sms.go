@@ -1,0 +1,106 @@
+package outward
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Gateway takes text messages by HTTP, in the common form: a form with To,
+// From and Body is posted to its URL under a user and password, and the answer
+// is 2xx with the message's id as the member "sid" of a JSON object.
+type Gateway struct {
+	URL      string // https
+	User     string
+	Password []byte
+	From     string // a number, or a name that the gateway knows
+}
+
+// A Text is one text message.
+type Text struct {
+	// ID is the same in every try; it goes along as Idempotency-Key, which some
+	// gateways heed and others pass over.
+	ID   string
+	To   string // E.164: + and 8 to 15 digits
+	Body string // UTF-8, at most MaxText characters; line ends are the only control characters
+}
+
+// Text hands one message to a gateway.
+func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
+	if err := m.allowed(&g); err != nil {
+		return unsent(err)
+	}
+	form := []byte(url.Values{"To": {m.To}, "From": {g.From}, "Body": {m.Body}}.Encode())
+	defer clear(form) // it may hold a passcode
+	pair := slices.Concat([]byte(g.User+":"), g.Password)
+	basic := base64.StdEncoding.AppendEncode([]byte("Basic "), pair)
+	clear(pair)
+	defer clear(basic)
+	fields := append(asking(), Field{"Authorization", basic}, Field{"Content-Type", []byte("application/x-www-form-urlencoded")})
+	if m.ID != "" {
+		fields = append(fields, Field{"Idempotency-Key", []byte(m.ID)})
+	}
+	answer, err := c.Exchange(ctx, Request{Method: "POST", URL: g.URL, Fields: fields, Body: form})
+	if err != nil {
+		return unsent(err)
+	}
+	o := Outcome{Result: Permanent, Code: answer.Status}
+	switch s := answer.Status; {
+	case s >= 200 && s < 300:
+		// A page that is no gateway answers 200 as well. Trying again would not mend
+		// that, and might send a message twice where a gateway answers in another form.
+		if o.ID, err = sid(answer.Body); err != nil {
+			o.Err = err
+			return o
+		}
+		o.Result = Delivered
+		return o
+	case s == 408, s == 425, s == 429, s >= 500:
+		o.Result = Temporary
+	}
+	o.Err = &refusal{"the message", o.Result == Permanent}
+	return o
+}
+
+func (m *Text) allowed(g *Gateway) error {
+	switch {
+	case len(g.User) > maxUser || !visible(g.User) || strings.Contains(g.User, ":") || len(g.Password) > maxPassword || bytes.ContainsAny(g.Password, "\x00\r\n"):
+		return fail(Refused, "the gateway's user or password is malformed")
+	case g.From == "" || len(g.From) > maxSender || !visible(g.From):
+		return fail(Refused, "the gateway's sender is malformed")
+	case len(m.To) < 9 || len(m.To) > 16 || m.To[0] != '+' || m.To[1] == '0' || strings.Trim(m.To[1:], "0123456789") != "":
+		return fail(Refused, "the message's number is malformed")
+	case m.Body == "" || len(m.Body) > 4*MaxText || utf8.RuneCountInString(m.Body) > MaxText || !isProse(m.Body):
+		return fail(Refused, "the message is empty, too long or has characters that are not allowed")
+	case len(m.ID) > maxTextID || !visible(m.ID) || strings.Contains(m.ID, " "):
+		return fail(Refused, "the message's id is malformed")
+	}
+	return nil
+}
+
+// sid takes the id out of a gateway's answer.
+func sid(body []byte) (string, error) {
+	o, err := object(body)
+	if err != nil {
+		return "", err
+	}
+	id, ok := o.text("sid")
+	if !ok || id == "" || len(id) > maxSID || !visible(id) {
+		return "", fail(Garbled, "the gateway's answer has no sid")
+	}
+	return id, nil
+}
+
+// isProse tells whether s is UTF-8 with no control characters but line ends.
+func isProse(s string) bool {
+	for _, c := range s {
+		if c < ' ' && c != '\n' || c >= 0x7f && c < 0xa0 {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}

@@ -1,0 +1,164 @@
+package outward_test
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"cloister/enclave/internal/outward"
+)
+
+func gateway(at string) outward.Gateway {
+	return outward.Gateway{URL: at, User: "AC1", Password: []byte("pass:word"), From: "+15005550006"}
+}
+
+// The form as net/http's server reads it.
+func TestText(t *testing.T) {
+	settled(t)
+	var got []map[string]string
+	server := httpsServer(t, func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		seen := map[string]string{"user": user, "password": password, "path": r.URL.Path, "key": r.Header.Get("Idempotency-Key"), "method": r.Method}
+		if r.ParseForm() == nil {
+			for k := range r.PostForm {
+				seen[k] = strings.Join(r.PostForm[k], "|")
+			}
+		}
+		got = append(got, seen)
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"sid":"SM1","status":"queued","to":null,"price":-0.5}`)
+	})
+	c := client(t, to(server.Listener.Addr().String()))
+	for _, body := range []string{"Your code is 123456", "a&To=+19999999999", "a=b%20c+d\n\"é€😀\"", strings.Repeat("é", outward.MaxText)} {
+		for _, id := range []string{"", "5f2d-1"} {
+			o := c.Text(t.Context(), gateway("https://"+host+"/2010/Messages.json"), outward.Text{ID: id, To: "+4915112345678", Body: body})
+			if o.Result != outward.Delivered || o.ID != "SM1" || o.Code != 201 || o.Err != nil {
+				t.Errorf("%.20q: %+v", body, o)
+				continue
+			}
+			want := map[string]string{"user": "AC1", "password": "pass:word", "path": "/2010/Messages.json", "key": id, "method": "POST",
+				"To": "+4915112345678", "From": "+15005550006", "Body": body}
+			if last := got[len(got)-1]; !maps.Equal(last, want) {
+				t.Errorf("the gateway saw %v", last)
+			}
+		}
+	}
+}
+
+func TestGatewaysThatRefuse(t *testing.T) {
+	answer := func(status, body string) string {
+		return strings.Replace(ok(body), "200 OK", status, 1)
+	}
+	const sid = `{"sid":"SM1"}`
+	for _, c := range []struct {
+		answer string
+		result outward.Result
+		code   int
+	}{
+		{answer("200 OK", sid), outward.Delivered, 200}, {answer("201 Created", ` {"a":[{}],"sid":"SM1"} `), outward.Delivered, 201}, {answer("202 Accepted", sid), outward.Delivered, 202},
+		{answer("400 Bad Request", `{"code":21211,"message":"CANARY"}`), outward.Permanent, 400}, {answer("401 Unauthorized", sid), outward.Permanent, 401},
+		{answer("403 Forbidden", ""), outward.Permanent, 403}, {answer("404 Not Found", ""), outward.Permanent, 404}, {answer("302 Found", sid), outward.Permanent, 302},
+		{answer("408 Request Timeout", ""), outward.Temporary, 408}, {answer("425 Too Early", ""), outward.Temporary, 425}, {answer("429 Too Many Requests", ""), outward.Temporary, 429},
+		{answer("500 Internal Server Error", sid), outward.Temporary, 500}, {answer("502 Bad Gateway", ""), outward.Temporary, 502}, {answer("503 Service Unavailable", ""), outward.Temporary, 503},
+		{"HTTP/1.1 204 No Content\r\n\r\n", outward.Permanent, 204}, {answer("200 OK", ""), outward.Permanent, 200}, {answer("200 OK", "<html>"), outward.Permanent, 200},
+		{answer("200 OK", "{}"), outward.Permanent, 200}, {answer("200 OK", `{"sid":""}`), outward.Permanent, 200}, {answer("200 OK", `{"sid":5}`), outward.Permanent, 200},
+		{answer("200 OK", `{"sid":null}`), outward.Permanent, 200}, {answer("200 OK", `{"SID":"SM1"}`), outward.Permanent, 200}, {answer("200 OK", `["SM1"]`), outward.Permanent, 200},
+		{answer("200 OK", `{"sid":"SM1","sid":"SM2"}`), outward.Permanent, 200}, {answer("200 OK", `{"sid":"SM1"}x`), outward.Permanent, 200},
+		{answer("200 OK", `{"sid":"a\nb"}`), outward.Permanent, 200}, {answer("200 OK", `{"sid":"`+strings.Repeat("x", 200)+`"}`), outward.Permanent, 200},
+		{answer("200 OK", `{"sid":"SM1"},"document":{"sid":"SM2"}`), outward.Permanent, 200}, {answer("200 OK", strings.Repeat("[", 100_000)), outward.Permanent, 200},
+		{"HTTP/1.1 200 OK\r\n\r\n" + sid, outward.Temporary, 0}, {"", outward.Temporary, 0}, {ok(sid) + ok(sid), outward.Temporary, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := client(t, served(trusted(answering(c.answer)))).Text(t.Context(), gateway("https://"+host+"/"), outward.Text{To: "+4915112345678", Body: "x"})
+			gone(t)
+			if o.Result != c.result || o.Code != c.code || (o.Err == nil) != (c.result == outward.Delivered) || (o.ID != "") != (c.result == outward.Delivered) {
+				t.Errorf("%.80q: %+v", c.answer, o)
+			}
+			if o.Err != nil && (strings.Contains(o.Err.Error(), "CANARY") || len(o.Err.Error()) > 120) {
+				t.Errorf("the error tells too much: %v", o.Err)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, serve := range []func(net.Conn){overTLS(serverTLS(stranger.issue(nil, host)), answering(ok(sid))), func(net.Conn) {}, trusted(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })} {
+			o := client(t, served(serve)).Text(t.Context(), gateway("https://"+host+"/"), outward.Text{To: "+4915112345678", Body: "x"})
+			if o.Result != outward.Temporary || o.Err == nil {
+				t.Errorf("%+v", o)
+			}
+		}
+	})
+}
+
+func TestRefusedTexts(t *testing.T) {
+	for name, change := range map[string]func(*outward.Gateway, *outward.Text){
+		"no URL":                  func(g *outward.Gateway, _ *outward.Text) { g.URL = "" },
+		"plain URL":               func(g *outward.Gateway, _ *outward.Text) { g.URL = "http://" + host + "/" },
+		"user with a colon":       func(g *outward.Gateway, _ *outward.Text) { g.User = "a:b" },
+		"user with a line":        func(g *outward.Gateway, _ *outward.Text) { g.User = "a\r\nb" },
+		"long user":               func(g *outward.Gateway, _ *outward.Text) { g.User = strings.Repeat("a", 400) },
+		"password with a line":    func(g *outward.Gateway, _ *outward.Text) { g.Password = []byte("a\nb") },
+		"long password":           func(g *outward.Gateway, _ *outward.Text) { g.Password = make([]byte, 2000) },
+		"no sender":               func(g *outward.Gateway, _ *outward.Text) { g.From = "" },
+		"sender with a line":      func(g *outward.Gateway, _ *outward.Text) { g.From = "a\nb" },
+		"long sender":             func(g *outward.Gateway, _ *outward.Text) { g.From = strings.Repeat("a", 100) },
+		"no number":               func(_ *outward.Gateway, m *outward.Text) { m.To = "" },
+		"number without +":        func(_ *outward.Gateway, m *outward.Text) { m.To = "4915112345678" },
+		"number with 0":           func(_ *outward.Gateway, m *outward.Text) { m.To = "+0915112345678" },
+		"number with a space":     func(_ *outward.Gateway, m *outward.Text) { m.To = "+49 15112345678" },
+		"number with a name":      func(_ *outward.Gateway, m *outward.Text) { m.To = "whatsapp:+4915112345678" },
+		"short number":            func(_ *outward.Gateway, m *outward.Text) { m.To = "+4915112" },
+		"long number":             func(_ *outward.Gateway, m *outward.Text) { m.To = "+4915112345678901" },
+		"number of other digits":  func(_ *outward.Gateway, m *outward.Text) { m.To = "+٤٩١٥١١٢٣" },
+		"no body":                 func(_ *outward.Gateway, m *outward.Text) { m.Body = "" },
+		"long body":               func(_ *outward.Gateway, m *outward.Text) { m.Body = strings.Repeat("x", outward.MaxText+1) },
+		"body of no UTF-8":        func(_ *outward.Gateway, m *outward.Text) { m.Body = "\xff" },
+		"body with a NUL":         func(_ *outward.Gateway, m *outward.Text) { m.Body = "a\x00b" },
+		"body with an escape":     func(_ *outward.Gateway, m *outward.Text) { m.Body = "a\x1b[2Jb" },
+		"id with a line":          func(_ *outward.Gateway, m *outward.Text) { m.ID = "a\r\nb" },
+		"id with a space":         func(_ *outward.Gateway, m *outward.Text) { m.ID = "a b" },
+		"long id":                 func(_ *outward.Gateway, m *outward.Text) { m.ID = strings.Repeat("a", 200) },
+		"loopback, not permitted": func(g *outward.Gateway, _ *outward.Text) { g.URL = "http://127.0.0.1/" },
+	} {
+		g, m := gateway("https://"+host+"/"), outward.Text{ID: "1", To: "+4915112345678", Body: "x"}
+		change(&g, &m)
+		o := client(t, unreached(t)).Text(t.Context(), g, m)
+		if o.Result != outward.Permanent {
+			t.Errorf("%s: %+v", name, o)
+		}
+		kind(t, o.Err, outward.Refused)
+	}
+}
+
+// An answer's JSON is read as encoding/json reads it, or not at all.
+func FuzzObject(f *testing.F) {
+	for _, text := range []string{`{"sid":"SM1"}`, `{"a":{"b":[1,2,null]},"sid":"\u00e9"}`, `{}`, ` {"sid":"x"} `, `{"sid":"x"},"document":{}`, `{"sid":"x","sid":"y"}`, `[]`, `null`, `{"a":}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := outward.Object(text)
+		if err != nil {
+			return
+		}
+		var want map[string]any
+		if err := json.Unmarshal(text, &want); err != nil {
+			t.Fatalf("%q is taken, and encoding/json refuses it: %v", text, err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%q has %d members, encoding/json has %d", text, len(got), len(want))
+		}
+		for name, v := range want {
+			s, isText := v.(string)
+			if mine, ok := got.Text(name); ok != isText || mine != s {
+				t.Fatalf("%q: %q is %q, %t; encoding/json has %v", text, name, mine, ok, v)
+			}
+		}
+		if id, err := outward.SID(text); err == nil && id != want["sid"] {
+			t.Fatalf("%q: sid is %q", text, id)
+		}
+	})
+}

@@ -1,0 +1,404 @@
+package outward
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// A Result is what became of a message.
+type Result uint8
+
+// The results. Temporary is whatever another try may mend, the host's doing
+// included; a message that is tried again can arrive twice.
+const (
+	Delivered Result = iota + 1 // the next server has taken it
+	Temporary                   // try again
+	Permanent                   // trying again gives the same
+)
+
+var resultTexts = [...]string{Delivered: "delivered", Temporary: "temporary", Permanent: "permanent"}
+
+// String is the result as a label.
+func (r Result) String() string {
+	if r >= Delivered && int(r) < len(resultTexts) {
+		return resultTexts[r]
+	}
+	return "unknown"
+}
+
+// An Outcome is what became of a message, and why.
+type Outcome struct {
+	Result Result
+	Code   int    // what the server answered last: an SMTP code or an HTTP status; 0 for none
+	ID     string // a text message's id at the gateway
+	Err    error  // nil exactly when Delivered
+}
+
+// unsent is the outcome of a failure: what is not allowed is never allowed, all
+// else may go well another time.
+func unsent(err error) Outcome {
+	if KindOf(err) == Refused {
+		return Outcome{Result: Permanent, Err: err}
+	}
+	return Outcome{Result: Temporary, Err: err}
+}
+
+// A Security is how a conversation with a mail server is protected.
+type Security uint8
+
+// The ways. There is none that does without when the server offers nothing.
+const (
+	StartTLS Security = iota // TLS begins on request; a server that does not offer it gets no mail
+	TLS                      // TLS from the first byte
+	Plain                    // none; loopback only, and where the Client allows it
+)
+
+// A MailServer is where mail is handed in, and as whom.
+type MailServer struct {
+	Host     string
+	Port     uint16
+	Security Security
+	// User and Password log in, by PLAIN where the server offers it, else by
+	// LOGIN. With an empty User nobody logs in.
+	User     string
+	Password []byte
+	// Name is what we call ourselves; empty is the domain of the sender.
+	Name string
+}
+
+// A Mail is one message to one recipient, and the envelope that it goes in.
+type Mail struct {
+	From, To string // addresses of the everyday form: ASCII, no quoting
+	// Message is what RFC 5322 and MIME make of it: ASCII, lines of at most 998
+	// bytes that end in CR LF. Points at the beginning of a line are left to Submit.
+	Message []byte
+}
+
+// Submit hands one mail to a server. It returns within mailWait of dialing.
+//
+// Net/smtp is not used: it reads replies without bound, goes back to HELO when
+// EHLO is refused, and drops what was slipped in behind the answer to STARTTLS
+// where this refuses it.
+func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
+	if err := c.allowed(&s, &m); err != nil {
+		return unsent(err)
+	}
+	host := strings.ToLower(s.Host)
+	l, err := c.open(ctx, endpoint{host: host, port: s.Port}, mailWait)
+	if err != nil {
+		return unsent(err)
+	}
+	defer l.close()
+	if s.Security == TLS {
+		if err := c.secure(l, host); err != nil {
+			return unsent(err)
+		}
+	}
+	t := &talk{line: l, room: maxReplies, sure: s.Security != StartTLS}
+	t.in = bufio.NewReaderSize(t, 1<<10)
+	if s.Security == StartTLS {
+		err = t.startTLS(c, host, s.Name)
+	} else {
+		err = t.greet(s.Name)
+	}
+	if err == nil {
+		err = t.logIn(s.User, s.Password)
+	}
+	if err == nil {
+		err = t.send(&m)
+	}
+	var said *refusal
+	switch {
+	case err == nil:
+		return Outcome{Result: Delivered, Code: t.code}
+	case errors.As(err, &said):
+		// A refusal counts for good only when it is the server's own; before TLS it
+		// is the word of whoever holds the stream.
+		if t.sure && said.final {
+			return Outcome{Result: Permanent, Code: t.code, Err: said}
+		}
+		return Outcome{Result: Temporary, Code: t.code, Err: said}
+	}
+	return Outcome{Result: Temporary, Code: t.code, Err: l.lost("the connection ended in the middle of a mail", err)}
+}
+
+// allowed checks settings and mail, and fills in our name.
+func (c *Client) allowed(s *MailServer, m *Mail) error {
+	switch {
+	case !isAddress(m.From) || !isAddress(m.To):
+		return fail(Refused, "the mail has a malformed address")
+	case !isMessage(m.Message):
+		return fail(Refused, "the mail is empty, too large, or not in lines of ASCII that end in CR LF")
+	}
+	if s.Name == "" {
+		s.Name = m.From[strings.LastIndexByte(m.From, '@')+1:]
+	}
+	host := strings.ToLower(s.Host)
+	switch {
+	case !validHost(host) || s.Port == 0 || !validHost(strings.ToLower(s.Name)) || s.Security > Plain:
+		return fail(Refused, "the mail server's settings are malformed")
+	case s.Security == Plain && !(c.cfg.Loopback && loopback(host)):
+		return fail(Refused, "mail goes out over TLS only")
+	case len(s.User) > maxUser || len(s.Password) > maxPassword || strings.ContainsAny(s.User, "\x00\r\n") || bytes.ContainsAny(s.Password, "\x00\r\n"):
+		return fail(Refused, "the mail server's user or password is malformed")
+	}
+	return nil
+}
+
+// isAddress takes the addresses that a user of the interface may have. No
+// character that means something to SMTP is among them.
+func isAddress(s string) bool {
+	at := strings.LastIndexByte(s, '@')
+	if len(s) > maxAddress || at < 1 || at > maxLocal {
+		return false
+	}
+	for atom := range strings.SplitSeq(s[:at], ".") {
+		if atom == "" {
+			return false
+		}
+		for i := range len(atom) {
+			if !isAlnum(atom[i]) && strings.IndexByte("!#$%&'*+-/=?^_`{|}~", atom[i]) < 0 {
+				return false
+			}
+		}
+	}
+	domain := strings.ToLower(s[at+1:])
+	return validHost(domain) && publicName(domain)
+}
+
+// isMessage refuses what two servers could read in two ways: a line end that is
+// not CR LF could end a message for one and not for the other.
+func isMessage(b []byte) bool {
+	if len(b) == 0 || len(b) > MaxMail || !bytes.HasSuffix(b, []byte("\r\n")) {
+		return false
+	}
+	column := 0
+	for i, c := range b {
+		switch {
+		case c == '\r':
+			if i+1 == len(b) || b[i+1] != '\n' || column > maxMailLine {
+				return false
+			}
+		case c == '\n':
+			if i == 0 || b[i-1] != '\r' {
+				return false
+			}
+			column = 0
+		case c < ' ' && c != '\t' || c >= 0x7f:
+			return false
+		default:
+			column++
+		}
+	}
+	return true
+}
+
+// A refusal is the no of a mail server or a gateway.
+type refusal struct {
+	text  string
+	final bool
+}
+
+func (r *refusal) Error() string { return "outward: the other side refused " + r.text }
+
+// A talk is a conversation with a mail server.
+type talk struct {
+	line       *line
+	in         *bufio.Reader
+	room       int      // bytes that replies may still have
+	sure       bool     // the other end is the server
+	code       int      // of the last reply
+	extensions []string // of the last greeting, in upper case
+}
+
+// Read reads from the connection as it is now, within the bound of all replies.
+func (t *talk) Read(p []byte) (int, error) {
+	if t.room == 0 {
+		return 0, fail(TooLarge, "the mail server says too much")
+	}
+	n, err := t.line.Read(p[:min(len(p), t.room)])
+	t.room -= n
+	return n, err
+}
+
+// startTLS greets, demands TLS and greets again: nothing that was said before
+// TLS counts after it.
+func (t *talk) startTLS(c *Client, host, name string) error {
+	if err := t.greet(name); err != nil {
+		return err
+	}
+	if !t.offers("STARTTLS") {
+		return &refusal{"TLS", false}
+	}
+	if _, err := t.ask("TLS", []byte("STARTTLS"), 220); err != nil {
+		return err
+	}
+	if t.in.Buffered() > 0 {
+		return fail(Garbled, "something was slipped in before TLS")
+	}
+	if err := c.secure(t.line, host); err != nil {
+		return err
+	}
+	t.sure = true
+	return t.hello(name)
+}
+
+// greet waits for the server's first words and answers them.
+func (t *talk) greet(name string) error {
+	if _, err := t.reply("the connection", 220); err != nil {
+		return err
+	}
+	return t.hello(name)
+}
+
+func (t *talk) hello(name string) error {
+	lines, err := t.ask("the greeting", []byte("EHLO "+name), 250)
+	if err != nil {
+		return err
+	}
+	t.extensions = t.extensions[:0]
+	for _, l := range lines[1:] {
+		t.extensions = append(t.extensions, strings.ToUpper(l))
+	}
+	return nil
+}
+
+// offers tells whether the server has an extension, and this parameter of it
+// where one is given.
+func (t *talk) offers(name string, parameter ...string) bool {
+	for _, e := range t.extensions {
+		words := strings.Fields(e)
+		if len(words) == 0 || words[0] != name {
+			continue
+		}
+		if len(parameter) == 0 {
+			return true
+		}
+		for _, w := range words[1:] {
+			if w == parameter[0] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// logIn sends the password. The other end is the server: TLS has said so, or it
+// is this machine.
+func (t *talk) logIn(user string, password []byte) error {
+	if user == "" {
+		return nil
+	}
+	if !t.sure {
+		return fail(Refused, "no password goes out without TLS")
+	}
+	encoded := func(before string, parts ...[]byte) []byte {
+		plain := bytes.Join(parts, nil)
+		defer clear(plain)
+		out := make([]byte, 0, len(before)+base64.StdEncoding.EncodedLen(len(plain))+len("\r\n"))
+		return base64.StdEncoding.AppendEncode(append(out, before...), plain)
+	}
+	switch {
+	case t.offers("AUTH", "PLAIN"):
+		_, err := t.ask("the password", encoded("AUTH PLAIN ", []byte("\x00"+user+"\x00"), password), 235)
+		return err
+	case t.offers("AUTH", "LOGIN"):
+		if _, err := t.ask("the log-in", []byte("AUTH LOGIN"), 334); err != nil {
+			return err
+		}
+		if _, err := t.ask("the user", encoded("", []byte(user)), 334); err != nil {
+			return err
+		}
+		_, err := t.ask("the password", encoded("", password), 235)
+		return err
+	}
+	return &refusal{"every way to log in", true}
+}
+
+// send hands over one message.
+func (t *talk) send(m *Mail) error {
+	if _, err := t.ask("the sender", []byte("MAIL FROM:<"+m.From+">"), 250); err != nil {
+		return err
+	}
+	if _, err := t.ask("the recipient", []byte("RCPT TO:<"+m.To+">"), 250, 251); err != nil {
+		return err
+	}
+	if _, err := t.ask("the mail", []byte("DATA"), 354); err != nil {
+		return err
+	}
+	if _, err := t.ask("the mail", stuffed(m.Message), 250); err != nil {
+		return err
+	}
+	// It is delivered. A farewell is polite, but its answer is not waited for.
+	_, _ = t.line.Write([]byte("QUIT\r\n"))
+	return nil
+}
+
+// stuffed doubles the points that begin a line, and adds the one that ends the
+// message. Text ends in CR LF.
+func stuffed(text []byte) []byte {
+	out := make([]byte, 0, len(text)+bytes.Count(text, []byte("\n."))+len("..\r\n"))
+	begins := true
+	for _, c := range text {
+		if begins && c == '.' {
+			out = append(out, '.')
+		}
+		out = append(out, c)
+		begins = c == '\n'
+	}
+	return append(out, '.')
+}
+
+// ask sends a line, or a message, wipes it, and wants a reply with one of the
+// codes. what is what a refusal refuses.
+func (t *talk) ask(what string, out []byte, codes ...int) ([]string, error) {
+	if t.in.Buffered() > 0 {
+		return nil, fail(Garbled, "the mail server answers what was not asked")
+	}
+	whole := append(out, "\r\n"...)
+	_, err := t.line.Write(whole)
+	clear(out)
+	clear(whole)
+	if err != nil {
+		return nil, err
+	}
+	return t.reply(what, codes...)
+}
+
+// reply reads one reply of one or more lines, all with the same code, which it
+// leaves in t.code.
+func (t *talk) reply(what string, codes ...int) ([]string, error) {
+	var lines []string
+	for code := 0; len(lines) < maxReplyLines; {
+		l, err := (&reader{in: t.in}).line(maxReplyLine)
+		if err != nil {
+			return nil, err
+		}
+		if len(l) < 3 || l[0] < '2' || l[0] > '5' || l[1] < '0' || l[1] > '5' || !isDigit(l[2]) || len(l) > 3 && l[3] != ' ' && l[3] != '-' {
+			return nil, fail(Garbled, "the mail server gave no reply")
+		}
+		this := int(l[0]-'0')*100 + int(l[1]-'0')*10 + int(l[2]-'0')
+		if code != 0 && this != code {
+			return nil, fail(Garbled, "the mail server changed its mind within a reply")
+		}
+		code = this
+		lines = append(lines, l[min(len(l), 4):])
+		if len(l) > 3 && l[3] == '-' {
+			continue
+		}
+		t.code = code
+		switch {
+		case slices.Contains(codes, code):
+			return lines, nil
+		case code >= 400:
+			return nil, &refusal{what, code >= 500}
+		}
+		return nil, fail(Garbled, "the mail server gave an answer that does not fit")
+	}
+	return nil, fail(TooLarge, "the mail server says too much")
+}
