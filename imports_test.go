@@ -68,7 +68,7 @@ var table = []row{
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
 	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/bundle enclave/internal/chain/... " +
-		"enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
+		"enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},

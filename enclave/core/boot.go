@@ -19,6 +19,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
@@ -249,7 +250,8 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 	defer ring.Wipe()
 	insecure.Record("blind-key", ring.Blind[:])
 	insecure.Record("bundle-signer", ring.Signer[:])
-	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Session[:], ring.Token[:], ring.TokenLegacy[:],
+	insecure.Record("session-signer", ring.Session[:])
+	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Token[:], ring.TokenLegacy[:],
 		ring.FetcherSecret[:], ring.OnRamp[:], ring.Webhook[:], ring.Log[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {
@@ -263,6 +265,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 	}
 	s.blind = ring.Blind
 	if s.bundles, err = bundle.NewSigner(ring.Signer[:]); err != nil {
+		return nil, err
+	}
+	if s.sessions, err = login.NewSigner(ring.Session[:]); err != nil {
 		return nil, err
 	}
 	var id wire.ID

@@ -47,6 +47,9 @@ func (c *Core) authenticate(tx *org.Tx, s *signer) (*caller, error) {
 // credential is authenticate where deleted organizations still know their own:
 // who deleted one may hear so again.
 func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
+	if s.session != nil {
+		return c.reader(tx, s)
+	}
 	curve, public := s.name()
 	cred, err := tx.Credential(curve, public)
 	if err != nil {
@@ -97,6 +100,9 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 // organization that is not there, and to one that is deleted: an outsider cannot
 // tell them apart.
 func unknownKey(id org.ID, s *signer) error {
+	if s.session != nil {
+		return noSession(id, s.session)
+	}
 	if s.passkey != nil {
 		return fault.Named(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
 			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
@@ -105,9 +111,21 @@ func unknownKey(id org.ID, s *signer) error {
 		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, s.caller.PublicKey())
 }
 
+// below are the organizations under tx's in which the signer's credential can
+// stamp, two at most.
+func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
+	if s.session != nil {
+		return nil, nil
+	}
+	curve, public := s.name()
+	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
+}
+
+var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
+
 // inParent tells which user of the parent a stranger is, and the batch seen.
 func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer) (u *caller, batch uint64, err error) {
-	if s.parent.Zero() {
+	if s.parent.Zero() || who.session != nil {
 		return nil, 0, unknownKey(id, who)
 	}
 	err = c.turn(ctx, s.parent, who, func(t *ledger.Turn) (err error) {

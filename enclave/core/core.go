@@ -24,6 +24,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/stamp"
@@ -129,6 +130,7 @@ type serving struct {
 	bootNumber uint64
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
+	sessions   *login.Signer
 	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte

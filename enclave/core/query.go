@@ -61,8 +61,9 @@ func (c *Core) query(ctx context.Context, call *wire.Call, p *phases) (answer, e
 	return answer{status: 200, body: body, batch: max(r.batch, r.signer.batch)}, err
 }
 
-// admit finds who asks: a user of the organization or of its parent. Only whoami
-// may name the parent of the organization in which the credential can stamp.
+// admit finds who asks: a user of the organization or of its parent. Of queries
+// only whoami may name the parent of the organization in which the credential can
+// stamp.
 func (r *reading) admit(ctx context.Context, op string) error {
 	var s *stranger
 	var below []org.ID
@@ -71,9 +72,8 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		tx := org.Begin(t.ID(), t.State, r.c.now())
 		who, err := r.c.authenticate(tx, r.signer)
 		if errors.As(err, &s) && !s.deleted && op == "whoami" {
-			curve, public := r.signer.name()
 			var berr error
-			if below, berr = tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2); berr != nil {
+			if below, berr = r.signer.below(tx); berr != nil {
 				return berr
 			}
 		}
@@ -93,7 +93,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 	case !errors.As(err, &s):
 		return err
 	case len(below) > 1:
-		return fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
+		return errConflict
 	case len(below) == 1:
 		r.id = below[0]
 		return r.admit(ctx, "")

@@ -7,6 +7,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/webauthn"
@@ -16,9 +17,11 @@ import (
 // signer is who stamped a request, as far as it is known. An API key has proven
 // itself; a passkey waits for its public key, which is in the organization's
 // records, and until then nothing may be taken from the body but where to look.
+// Who reads in a session has stamped nothing: the body is what the host says it is.
 type signer struct {
 	caller  *stamp.Caller
 	passkey *stamp.Passkey
+	session *login.Session // of who only reads; neither of the others then
 	body    []byte
 	toll    *toll // paid once the credential is found
 
@@ -32,6 +35,9 @@ type signer struct {
 
 // read finds the stamp of a call and verifies it as far as it can be.
 func (c *Core) read(call *wire.Call, t *toll) (*signer, error) {
+	if token, ok := inSession(call); ok {
+		return c.readSession(call, token, t)
+	}
 	head := make([]stamp.Header, len(call.Head))
 	for i, h := range call.Head {
 		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
@@ -51,6 +57,9 @@ func (c *Core) read(call *wire.Call, t *toll) (*signer, error) {
 
 // name is under what an organization knows the signer's credential.
 func (s *signer) name() (curve, publicKey string) {
+	if s.session != nil {
+		return "", s.session.PublicKey
+	}
 	if s.passkey != nil {
 		return org.PasskeyCurve, hex.EncodeToString(s.passkey.CredentialID())
 	}

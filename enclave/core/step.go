@@ -99,7 +99,14 @@ func (s *step) pose() (err error) {
 	u := s.who.user
 	// The common case by far: one root user is enough and nothing is demanded of him.
 	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
-	if s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare); err != nil {
+	s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare)
+	if fault.Of(err) != nil && s.r.known != nil && s.r.version.Kind.Rejects() {
+		// What a chain says may be in the way of a transaction, never of its end.
+		s.r.known, s.r.blind = nil, true
+		s.intent.Know(nil)
+		s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare)
+	}
+	if err != nil {
 		return err
 	}
 	s.question.Scope, err = s.r.c.scope(s.tx, s.above, &s.who.credential)

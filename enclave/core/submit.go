@@ -53,6 +53,12 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 	} else {
 		a, old, err = r.act(ctx)
 	}
+	if errors.As(err, new(*stranger)) && r.shape == nil && r.version.Kind.ByCredential {
+		var moved bool
+		if moved, err = r.descend(ctx, err); moved {
+			a, old, err = r.act(ctx)
+		}
+	}
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(r.sub.Organization, r.signer)

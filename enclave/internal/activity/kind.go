@@ -25,6 +25,7 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/strictjson"
@@ -71,6 +72,10 @@ type Tx struct {
 	// to.
 	Bundles *bundle.Signer
 	Boot    org.ID // of this run of the enclave, drawn at its start
+	// Sessions signs the tokens of sessions.
+	Sessions *login.Signer
+	// Stamped is the credential with which the activity was submitted.
+	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
@@ -144,6 +149,9 @@ type Kind struct {
 	RootQuorum bool
 	// Vote tells that the kind is a yes or no to another activity.
 	Vote bool
+	// ByCredential tells that a request may name the parent of the organization that
+	// it is for, which is then the one that knows the credential.
+	ByCredential bool
 
 	versions []*Version
 	run      func(*Tx, any) (any, error)
@@ -263,6 +271,13 @@ func (k *Kind) rootQuorum() *Kind {
 	return k
 }
 
+// byCredential declares that the organization is found by the credential where its
+// parent is named.
+func (k *Kind) byCredential() *Kind {
+	k.ByCredential = true
+	return k
+}
+
 // showing declares activity.params of the kind, a policy.Struct with the members
 // that policies may read.
 func showing[I any](k *Kind, params func(*I) policy.Value) *Kind {
@@ -292,7 +307,8 @@ func asking[I any](k *Kind, ask func(*org.Tx, *I, *policy.Request) error) *Kind 
 }
 
 // ownAllowed declares that users may do this to themselves unless a policy says
-// something: user answers the id that the intent names.
+// something: user answers the id that the intent names, or nothing where it is
+// always about who asks.
 func ownAllowed[I any](k *Kind, user func(*I) string) *Kind {
 	k.self = func(in any) string { return user(in.(*I)) }
 	return k

@@ -93,6 +93,9 @@ func (k *ChainKnown) bookNonce(tx *Tx, s org.Sender, number uint64) error {
 	if err != nil {
 		return err
 	}
+	if number < k.Latest {
+		return nil // a client's own: it is used up, and nobody is given it any more
+	}
 	var use org.NonceUse
 	was, err := tx.Nonce(s, number)
 	if err != nil {
@@ -186,7 +189,7 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 			tip = feeCap
 		}
 	}
-	if in.feeCap == nil {
+	if in.feeCap == nil || in.gas == nil {
 		most, total := mostFees(in.sender.Chain), new(big.Int).SetUint64(gas)
 		if total.Mul(total, feeCap).Cmp(most) > 0 {
 			return 0, nil, nil, fault.Named(fault.FailedPrecondition, "RPC_CALL_ERROR",

@@ -65,8 +65,9 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 		}
 	}
 	if k.self != nil {
-		id, err := org.ParseID(k.self(in.newest))
-		r.Self = err == nil && id == initiator
+		text := k.self(in.newest)
+		id, err := org.ParseID(text)
+		r.Self = text == "" || err == nil && id == initiator
 	}
 	if k.only != nil {
 		id, err := org.ParseID(k.only(in.newest))

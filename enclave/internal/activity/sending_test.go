@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -197,16 +198,17 @@ func TestTheHostCannotBurn(t *testing.T) {
 		in   object
 		want string // "" is taken
 	}{
-		"all it may":      {activity.ChainKnown{BaseFee: 1e9, Tip: 1e9, Gas: 27_000_000}, nil, ""},
-		"base fee":        {activity.ChainKnown{BaseFee: math.MaxUint64, Tip: 1, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
-		"tip":             {activity.ChainKnown{BaseFee: 1, Tip: math.MaxUint64, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
-		"both":            {activity.ChainKnown{BaseFee: 1e9, Tip: 1e9, Gas: 28_000_000}, nil, "give gasLimit and maxFeePerGas"},
-		"gas":             {activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: 50_000_001}, nil, "give gasLimit"},
-		"all gas":         {activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: math.MaxUint64}, nil, "give gasLimit"},
-		"gas at my price": {activity.ChainKnown{Gas: math.MaxUint64}, object{"maxFeePerGas": "1", "maxPriorityFeePerGas": "1"}, "give gasLimit"},
-		"tip at my price": {activity.ChainKnown{Tip: math.MaxUint64, Gas: 21_000}, object{"maxFeePerGas": "3"}, ""},
-		"price of my gas": {activity.ChainKnown{BaseFee: 1e10, Tip: 1}, object{"gasLimit": "5000001"}, "give gasLimit and maxFeePerGas"},
-		"my word":         {activity.ChainKnown{}, object{"gasLimit": "18446744073709551615", "maxFeePerGas": strings.Repeat("9", 70), "maxPriorityFeePerGas": "1"}, ""},
+		"all it may":                  {activity.ChainKnown{BaseFee: 1e9, Tip: 1e9, Gas: 27_000_000}, nil, ""},
+		"base fee":                    {activity.ChainKnown{BaseFee: math.MaxUint64, Tip: 1, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
+		"tip":                         {activity.ChainKnown{BaseFee: 1, Tip: math.MaxUint64, Gas: 21_000}, nil, "give gasLimit and maxFeePerGas"},
+		"both":                        {activity.ChainKnown{BaseFee: 1e9, Tip: 1e9, Gas: 28_000_000}, nil, "give gasLimit and maxFeePerGas"},
+		"gas":                         {activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: 50_000_001}, nil, "give gasLimit"},
+		"all gas":                     {activity.ChainKnown{BaseFee: 1, Tip: 1, Gas: math.MaxUint64}, nil, "give gasLimit"},
+		"gas at my price":             {activity.ChainKnown{Gas: math.MaxUint64}, object{"maxFeePerGas": "1", "maxPriorityFeePerGas": "1"}, "give gasLimit"},
+		"gas at a high price of mine": {activity.ChainKnown{Gas: 27_000_000}, object{"maxFeePerGas": "4000000000", "maxPriorityFeePerGas": "1"}, "give gasLimit and maxFeePerGas"},
+		"tip at my price":             {activity.ChainKnown{Tip: math.MaxUint64, Gas: 21_000}, object{"maxFeePerGas": "3"}, ""},
+		"price of my gas":             {activity.ChainKnown{BaseFee: 1e10, Tip: 1}, object{"gasLimit": "5000001"}, "give gasLimit and maxFeePerGas"},
+		"my word":                     {activity.ChainKnown{}, object{"gasLimit": "18446744073709551615", "maxFeePerGas": strings.Repeat("9", 70), "maxPriorityFeePerGas": "1"}, ""},
 	} {
 		w.chainSays(c.says)
 		in := ethSend(from, c.in)
@@ -332,6 +334,24 @@ func TestNonceByName(t *testing.T) {
 			t.Fatalf("%d gone: nonce %d, want %d", i+1, got, want)
 		}
 	}
+}
+
+// TestUsedUpNonces: a client may name numbers that its chain has used up, as many
+// as it likes; nothing is remembered of them.
+func TestUsedUpNonces(t *testing.T) {
+	w := newWorld(t)
+	from := w.ethAddress()
+	account, _ := activity.EthAddress("from", from)
+	k := someChain
+	k.Latest, k.Pending = 1000, 1000
+	w.chainSays(k)
+	for i := range 20 {
+		w.nonceOf(ethSend(from, object{"nonce": strconv.Itoa(i)}))
+	}
+	w.must(w.tx().EachNonce(org.Sender{Chain: 11155111, Address: account}, 0, func(nonce uint64, _ *org.NonceUse) bool {
+		t.Errorf("nonce %d is remembered", nonce)
+		return false
+	}))
 }
 
 // TestNoncesAreForgotten: what is in a block is remembered for a while, since

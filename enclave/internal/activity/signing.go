@@ -172,48 +172,49 @@ func signPayloads(tx *Tx, signWith string, payloads ...payload) ([]chain.Signatu
 	return sign(tx, s, digests)
 }
 
-// sign signs digests with one key, against the activity's grant.
-func sign(tx *Tx, s *signer, digests []chain.Digest) ([]chain.Signature, error) {
-	made, err := signEach(tx, []*signer{s}, [][]chain.Digest{digests})
-	if err != nil {
-		return nil, err
-	}
-	return made[0], nil
-}
-
-// signEach signs with several keys, each its own digests, against the activity's
-// grant. A disabled key does not sign.
-func signEach(tx *Tx, signers []*signer, digests [][]chain.Digest) ([][]chain.Signature, error) {
-	var made [][]chain.Signature
-	asked := make([]keys.Asked, 0, len(signers))
-	var next func() error
-	next = func() error { // one key after the other is taken from the cache and held until all have signed
-		i := len(asked)
-		if i == len(signers) {
-			var err error
-			if made, err = keys.SignEach(tx.Grant, asked...); err == nil {
-				claimSignatures(tx, asked)
-			}
-			return err
+// sign signs digests with one key, against the activity's grant. A disabled key
+// does not sign.
+func sign(tx *Tx, s *signer, digests []chain.Digest) (made []chain.Signature, err error) {
+	err = withKey(tx, s, func(k *keys.PrivateKey) (err error) {
+		if made, err = keys.Sign(tx.Grant, k, digests...); err == nil && tx.WantsProofs {
+			claimSignatures(tx, keys.Asked{Key: k, Digests: digests})
 		}
-		s := signers[i]
-		if s.key != nil && s.key.Disabled {
-			return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
-		}
-		return tx.Keys.With(KeyID{tx.ID, s.owner.ID, s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, s.owner) }, func(k *keys.PrivateKey) error {
-			asked = append(asked, keys.Asked{Key: k, Digests: digests[i]})
-			return next()
-		})
-	}
-	err := next()
+		return err
+	})
 	return made, err
 }
 
-// claimSignatures notes for the app proofs what each key has signed.
-func claimSignatures(tx *Tx, asked []keys.Asked) {
-	if !tx.WantsProofs {
-		return
+// signEach is sign for several keys, each with digests of its own.
+func signEach(tx *Tx, signers []*signer, digests [][]chain.Digest) (made [][]chain.Signature, err error) {
+	asked := make([]keys.Asked, 0, len(signers))
+	var next func() error
+	next = func() (err error) { // one key after the other is taken from the cache and held until all have signed
+		i := len(asked)
+		if i < len(signers) {
+			return withKey(tx, signers[i], func(k *keys.PrivateKey) error {
+				asked = append(asked, keys.Asked{Key: k, Digests: digests[i]})
+				return next()
+			})
+		}
+		if made, err = keys.SignEach(tx.Grant, asked...); err == nil && tx.WantsProofs {
+			claimSignatures(tx, asked...)
+		}
+		return err
 	}
+	err = next()
+	return made, err
+}
+
+// withKey calls use with the signer's private key.
+func withKey(tx *Tx, s *signer, use func(*keys.PrivateKey) error) error {
+	if s.key != nil && s.key.Disabled {
+		return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
+	}
+	return tx.Keys.With(KeyID{tx.ID, s.owner.ID, s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, s.owner) }, use)
+}
+
+// claimSignatures notes for the app proofs what each key has signed.
+func claimSignatures(tx *Tx, asked ...keys.Asked) {
 	for _, a := range asked {
 		c := &SignatureClaim{PublicKey: hex.EncodeToString(a.Key.Public().Compressed()), Digests: make([]string, len(a.Digests))}
 		for i, d := range a.Digests {

@@ -415,7 +415,7 @@ type ExportedAccount struct {
 }
 
 func exportWalletAccount(tx *Tx, in *ExportWalletAccount) (*ExportedAccount, error) {
-	old, _, err := accountOf(tx.Tx, in.Address)
+	old, wallet, err := accountOf(tx.Tx, in.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -426,6 +426,13 @@ func exportWalletAccount(tx *Tx, in *ExportWalletAccount) (*ExportedAccount, err
 	out := &ExportedAccount{Address: old.Address}
 	if out.ExportBundle, err = exportKey(tx, in.to, key); err != nil {
 		return nil, err
+	}
+	if !wallet.KeysOut {
+		w := *wallet
+		w.KeysOut = true
+		if err := tx.PutWallet(&w); err != nil {
+			return nil, err
+		}
 	}
 	a := *old
 	a.Exported, a.UpdatedMs = true, tx.NowMs

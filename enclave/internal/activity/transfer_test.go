@@ -400,6 +400,17 @@ func TestImportedTwice(t *testing.T) {
 	w.importKey("k", "SECP256K1", hex.EncodeToString([]byte(key))) // without addresses it is only an id
 	w.importKey("other format", "SECP256K1", hex.EncodeToString([]byte(key)), "COMPRESSED")
 	w.spent("IMPORT_PRIVATE_KEY", w.keyIn("l", "SECP256K1", w.sealTo(w.target("PRIVATE_KEY"), key), "COMPRESSED"), "has this address")
+	// An account of our own whose key was handed out, imported once it was deleted.
+	ours := w.run("CREATE_WALLET", wallet("Ours", ethAccount(0)))
+	address = list(ours, "addresses")[0]
+	key = w.exported(to, w.run("EXPORT_WALLET_ACCOUNT", object{"address": address, "targetPublicKey": to.public()})["exportBundle"])
+	owner, _, err := w.tx().ByAddress(strings.ToLower(address))
+	w.must(err)
+	account, err := w.tx().Account(owner.ID, owner.No)
+	w.must(err)
+	w.run("DELETE_WALLET_ACCOUNTS", object{"walletAccountIds": []any{account.ID().String()}})
+	w.importKey("was ours", "SECP256K1", hex.EncodeToString([]byte(key)), "ETHEREUM")
+	w.refused("CREATE_WALLET_ACCOUNTS", object{"walletId": ours["walletId"], "accounts": []any{ethAccount(0)}}, 3, "has this address")
 	// A wallet of our own, once it has been handed out.
 	mine := w.run("CREATE_WALLET", wallet("Mine", ethAccount(0)))["walletId"]
 	text := w.exported(to, w.run("EXPORT_WALLET", object{"walletId": mine, "targetPublicKey": to.public()})["exportBundle"])

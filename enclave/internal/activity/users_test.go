@@ -413,7 +413,7 @@ func TestLinksFollowUsers(t *testing.T) {
 	found(org.ChildVerifiedEmail, "u@example.org", false)
 	found(org.ChildPhone, "+15551234567", true)
 	found(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+key, true)
-	found(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+someKey, false) // it expires
+	found(org.ChildCredential, "API_KEY_CURVE_SECP256K1:"+someKey, true) // though it expires: with such a key a client logs in first
 	found(org.ChildCredential, org.PasskeyCurve+":"+passkey, true)
 	sub.run("UPDATE_USER_EMAIL", object{"userId": id, "userEmail": "v@example.org"})
 	found(org.ChildEmail, "u@example.org", false)

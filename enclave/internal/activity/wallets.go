@@ -175,7 +175,7 @@ func addAccounts(tx *Tx, w *org.Wallet, seed *keys.Wallet, list string, ps []Wal
 		if no != 0 {
 			return nil, pathTaken(list, i)
 		}
-		if w.Imported || w.Exported { // others may have its keys too
+		if w.Imported || w.Exported || w.KeysOut { // others may have its keys too
 			if err := onlyHere(tx, at(list, i, "path"), w.ID, a.Address); err != nil {
 				return nil, err
 			}

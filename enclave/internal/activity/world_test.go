@@ -18,6 +18,7 @@ import (
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -83,6 +84,9 @@ type world struct {
 	bundles *bundle.Signer
 	boot    org.ID
 
+	sessions *login.Signer
+	stamped  *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
+
 	seq   uint64 // of the entry that the next run would have
 	heard func(*activity.ChainNeed) (*activity.ChainKnown, error)
 }
@@ -99,6 +103,10 @@ func newWorld(t testing.TB) *world {
 	w.bundles, err = bundle.NewSigner(signer.SealedPlaintext())
 	w.must(err)
 	w.boot = w.newID()
+	notary, err := bundle.NewPrivateKey(w.rand)
+	w.must(err)
+	w.sessions, err = login.NewSigner(notary.SealedPlaintext())
+	w.must(err)
 	tx := org.Begin(w.id, w.state, w.now)
 	w.user = w.newID()
 	w.root = w.user.String()
@@ -167,12 +175,12 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	}
 	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot}
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions}
 		sub.empty()
 		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
 		return subTx, nil
 	}
-	tx.Bundles, tx.Boot = w.bundles, w.boot
+	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.bundles, w.boot, w.sessions, w.credential()
 	w.seq++
 	tx.Seq = w.seq
 	w.last = tx
@@ -224,6 +232,19 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 		w.t.Fatalf("%s answers %s", typ, result)
 	}
 	return m[v.ResultKey], nil
+}
+
+// credential is with what w.user submits.
+func (w *world) credential() org.VoteCredential {
+	if w.stamped != nil {
+		return *w.stamped
+	}
+	u, err := w.tx().User(w.user)
+	w.must(err)
+	if u == nil || len(u.APIKeys) == 0 {
+		return org.VoteCredential{}
+	}
+	return activity.APIKeyCredential(&u.APIKeys[0])
 }
 
 func (w *world) run(typ string, params any) map[string]any {

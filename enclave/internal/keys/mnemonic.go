@@ -99,7 +99,7 @@ func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 		case size == len(text)-1:
 			return 0, false // a space at the end
 		}
-		if size == 0 || size > longestWord || words == 24 {
+		if size == 0 || size > longestWord || text[0] == 0 || words == 24 { // packed, zeros in front are lost
 			return 0, false
 		}
 		index, known := wordIndex(packWord(text[:size]))

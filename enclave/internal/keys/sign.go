@@ -37,11 +37,14 @@ func Spend(g Grant, action string) error {
 // scheme that does not go with the key's curve, a digest that is not 32 bytes,
 // and a message over MaxPayload.
 func Sign(g Grant, k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
-	made, err := SignEach(g, Asked{k, digests})
-	if err != nil {
+	if err := Spend(g, ActionSign); err != nil {
 		return nil, err
 	}
-	return made[0], nil
+	a := Asked{k, digests}
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	return a.sign()
 }
 
 // Asked is what one key is asked to sign.
@@ -59,28 +62,44 @@ func SignEach(g Grant, asked ...Asked) ([][]Signature, error) {
 	if len(asked) == 0 {
 		return nil, fault.New(fault.InvalidArgument, "there must be something to sign")
 	}
-	for _, a := range asked {
-		if len(a.Digests) == 0 || len(a.Digests) > MaxDigests {
-			return nil, fault.New(fault.InvalidArgument, "there must be 1 to %d things to sign", MaxDigests)
-		}
-		for _, d := range a.Digests {
-			if err := checkDigest(a.Key.curveOf(), d); err != nil {
-				return nil, err
-			}
+	for i := range asked {
+		if err := asked[i].check(); err != nil {
+			return nil, err
 		}
 	}
 	out := make([][]Signature, len(asked))
-	for i, a := range asked {
-		out[i] = make([]Signature, len(a.Digests))
-		for j, d := range a.Digests {
-			s, err := a.Key.sign(d.Scheme, d.Message)
-			if err != nil {
-				return nil, err
-			}
-			out[i][j] = s
+	for i := range asked {
+		var err error
+		if out[i], err = asked[i].sign(); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+func (a *Asked) check() error {
+	if len(a.Digests) == 0 || len(a.Digests) > MaxDigests {
+		return fault.New(fault.InvalidArgument, "there must be 1 to %d things to sign", MaxDigests)
+	}
+	for _, d := range a.Digests {
+		if err := checkDigest(a.Key.curveOf(), d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sign makes the signatures; the caller has spent a Grant and checked.
+func (a *Asked) sign() ([]Signature, error) {
+	sigs := make([]Signature, len(a.Digests))
+	for i, d := range a.Digests {
+		s, err := a.Key.sign(d.Scheme, d.Message)
+		if err != nil {
+			return nil, err
+		}
+		sigs[i] = s
+	}
+	return sigs, nil
 }
 
 func checkDigest(c chain.Curve, d chain.Digest) error {

@@ -94,8 +94,8 @@ func TestMnemonicRefused(t *testing.T) {
 		"words swapped": "winner legal" + strings.TrimPrefix(good, "legal winner"), "25 words": long + " bless", "24 with a wrong end": strings.Replace(long, "bless", "abandon", 1), "23": long[:strings.LastIndex(long, " ")],
 		"upper case": strings.ToUpper(good), "one capital": "L" + good[1:], "two spaces": strings.Replace(good, " ", "  ", 1), "space before": " " + good, "space behind": good + " ",
 		"tabs": strings.ReplaceAll(good, " ", "\t"), "line feeds": strings.ReplaceAll(good, " ", "\n"), "return": good + "\r\n", "first letters": "lega winn than year wave saus wort usef lega winn than yell",
-		"not a word": strings.Replace(good, "wave", "waves", 1), "a long word": strings.Replace(good, "wave", "wavewavew", 1), "zero byte": strings.Replace(good, "year", "year\x00", 1), "null bytes": strings.Repeat("\x00", 50),
-		"Japanese": japanese, "French": french, "full width space": strings.ReplaceAll(good, " ", "\u3000"), "byte order mark": "\ufeff" + good, "quotes": `"` + good + `"`,
+		"not a word": strings.Replace(good, "wave", "waves", 1), "a long word": strings.Replace(good, "wave", "wavewavew", 1), "zero byte": strings.Replace(good, "year", "year\x00", 1), "zero bytes in front": "\x00\x00" + strings.Replace(good, "year", "\x00year", 1), "null bytes": strings.Repeat("\x00", 50),
+		"Japanese": japanese, "French": french, "zero byte before a short word": strings.Replace(good, "wave", "\x00wave", 1), "full width space": strings.ReplaceAll(good, " ", "\u3000"), "byte order mark": "\ufeff" + good, "quotes": `"` + good + `"`,
 		"only a line feed": "\n", "passphrase only": "\nTREZOR", "spaces": strings.Repeat(" ", 11), "no UTF-8": "\xff\xfe" + good, "beyond what words take": good + strings.Repeat(" yellow", 60), "hex": strings.Repeat("0", 64),
 	} {
 		entropy, passphrase, err := keys.ImportMnemonic(mustSecret(t, []byte(text)))

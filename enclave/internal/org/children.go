@@ -117,7 +117,7 @@ func (t *Tx) children(prefix string, after *Child, limit int) ([]ID, error) {
 }
 
 // LinkUser keeps findable what a user of sub-organization c can be found by:
-// contacts, identities, long-lived keys and passkeys. Before and after are the
+// contacts, identities, API keys and passkeys. Before and after are the
 // user's records, nil where there is none.
 func (t *Tx) LinkUser(c *Child, before, after *User) error {
 	was, is := foundBy(before), foundBy(after)
@@ -144,8 +144,9 @@ type finder struct {
 	value string
 }
 
-// foundBy are the ways to find a user. Keys that expire are not among them: they
-// come and go with every session.
+// foundBy are the ways to find a user. The keys of sessions are not among them:
+// they come and go. API keys are, those that expire too: a client that signs a user
+// up logs him in with one, before it knows the sub-organization.
 func foundBy(u *User) map[finder]bool {
 	m := map[finder]bool{}
 	if u == nil {
@@ -167,7 +168,7 @@ func foundBy(u *User) map[finder]bool {
 		m[finder{ChildVerified, ""}] = true
 	}
 	for i := range u.APIKeys {
-		if k := &u.APIKeys[i]; k.ExpirationSeconds == 0 {
+		if k := &u.APIKeys[i]; k.ExpirationSeconds == 0 || strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_") {
 			m[finder{ChildCredential, KeyCurve(k.Type) + ":" + k.PublicKey}] = true
 		}
 	}

@@ -18,6 +18,9 @@ type Wallet struct {
 	UpdatedMs uint64 `cbor:"10,keyasint"`
 	// Passphrase of BIP-39, sealed like Entropy; none if empty. Imported wallets only.
 	Passphrase []byte `cbor:"11,keyasint,omitempty"`
+	// KeysOut tells that the key of an account has been exported, if perhaps not the
+	// wallet, and though the account may be gone.
+	KeysOut bool `cbor:"12,keyasint,omitempty"`
 }
 
 // Account is one address of a wallet.

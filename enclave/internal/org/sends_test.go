@@ -1,0 +1,76 @@
+package org_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"testing"
+
+	"cloister/enclave/internal/org"
+)
+
+func TestTransactionsAreKept(t *testing.T) {
+	for _, want := range []*org.Transaction{
+		{Chain: "eip155:1", Signed: []byte("signed"), Name: "0xabc", From: bytes.Repeat([]byte{1}, 20), Nonce: 7},
+		{Chain: "solana:x", Signed: []byte("signed"), Name: "name"},
+	} {
+		b, err := want.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := org.DecodeTransaction(b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		for n := range b {
+			if _, err := org.DecodeTransaction(b[:n]); err == nil {
+				t.Errorf("cut to %d of %d bytes: taken", n, len(b))
+			}
+		}
+		if _, err := org.DecodeTransaction(append(b, 0)); err == nil {
+			t.Error("a byte behind: taken")
+		}
+	}
+}
+
+func TestNonceUses(t *testing.T) {
+	s := org.NewState()
+	a, b := org.Sender{Chain: 1, Address: [20]byte{1}}, org.Sender{Chain: 1, Address: [20]byte{2}}
+	other := org.Sender{Chain: 256, Address: a.Address}
+	tx := org.Begin(id(1), s, 1)
+	for i, sender := range []org.Sender{a, b, other} {
+		for _, nonce := range []uint64{1 << 40, 3, 1<<64 - 1, 0, 255, 256} {
+			if err := tx.PutNonce(sender, nonce, &org.NonceUse{Sends: []org.SendRef{{Seq: nonce, Number: uint16(i)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tx.DeleteNonce(a, 255)
+	tx.Keep()
+	tx = org.Begin(id(1), s, 2)
+	for from, want := range map[uint64][]uint64{0: {0, 3, 256, 1 << 40, 1<<64 - 1}, 3: {3, 256, 1 << 40, 1<<64 - 1}, 4: {256, 1 << 40, 1<<64 - 1}, 1<<64 - 1: {1<<64 - 1}} {
+		var got []uint64
+		err := tx.EachNonce(a, from, func(nonce uint64, u *org.NonceUse) bool {
+			if len(u.Sends) != 1 || u.Sends[0] != (org.SendRef{Seq: nonce}) {
+				t.Errorf("%d: %+v", nonce, u)
+			}
+			got = append(got, nonce)
+			return true
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("from %d: %v, %v", from, got, err)
+		}
+	}
+	if u, err := tx.Nonce(b, 255); err != nil || u == nil || u.Sends[0].Number != 1 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if u, err := tx.Nonce(a, 255); err != nil || u != nil {
+		t.Errorf("%+v, %v", u, err)
+	}
+	for state, freed := range map[org.SendState]bool{org.SendUnknown: false, org.SendWaiting: false, org.SendAccepted: false, org.SendIncluded: false, org.SendReverted: false,
+		org.SendRefused: true, org.SendExpired: true, org.SendReplaced: false} {
+		if state.Freed() != freed {
+			t.Errorf("state %d frees: %t", state, !freed)
+		}
+	}
+}
