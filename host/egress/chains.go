@@ -91,6 +91,9 @@ const (
 	MaxTimeout     = 9 * time.Second
 )
 
+// maxAsked bounds the enclave's questions about one chain that are under way.
+const maxAsked = 64
+
 // A Chains answers the enclave's questions about chains. It is safe for
 // concurrent use.
 type Chains struct {
@@ -122,11 +125,17 @@ func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	if n == nil {
 		return wire.ChainState{Verdict: wire.ChainNoNode}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
 	if ask.Want == 0 {
 		return wire.ChainState{Verdict: wire.ChainKnown}
 	}
+	// A node that hangs takes the places of its own chain and no other's.
+	if n.asked.Add(1) > maxAsked {
+		n.asked.Add(-1)
+		return wire.ChainState{Verdict: wire.ChainLate}
+	}
+	defer n.asked.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	if _, ok := chainID(n.name); ok {
 		return n.ethereum(ctx, ask)
 	}

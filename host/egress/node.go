@@ -41,6 +41,7 @@ type node struct {
 	timeout time.Duration // of one question
 	ids     atomic.Uint64
 	proven  atomic.Bool // it has said that it is of the chain
+	asked   atomic.Int32
 }
 
 // call asks one question and decodes its result into result. Errors wrap errLate

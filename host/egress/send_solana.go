@@ -34,6 +34,8 @@ func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took 
 		return false, err
 	case says(r.Message, []string{"already been processed", "alreadyprocessed"}):
 		return true, nil
+	case says(r.Message, []string{"blockhash not found", "blockhashnotfound"}):
+		return false, err // a node that lags has not seen it yet; it is tried until the send expires
 	}
 	switch r.Code {
 	case solanaPreflight, solanaSignature, solanaVersion, invalidParams:

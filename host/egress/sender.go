@@ -25,6 +25,8 @@ const (
 	longLook  = 15 * time.Second
 	longRetry = 30 * time.Second
 	inWork    = 64 // sends at a time
+	ofNode    = inWork / 2
+	restAway  = 5 * time.Second // for which a node that did not answer is left alone
 )
 
 // Enclave opens sends.
@@ -51,11 +53,56 @@ type Sender struct {
 	id   wire.ID
 	due  chan struct{}
 	busy atomic.Int32
+
+	mu    sync.Mutex
+	nodes map[string]*standing
+}
+
+// standing is how a sender stands with one node: one that hangs must not hold up
+// what goes to others.
+type standing struct {
+	working int       // attempts that are at it
+	until   time.Time // when it may be asked again
+	why     string
+}
+
+// enter tells whether an attempt may turn to a node, and if not, why: it was away a
+// moment ago, or enough others are at it (empty). Who may calls leave.
+func (s *Sender) enter(node string) (why string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.nodes[node]
+	if st == nil {
+		st = new(standing)
+		s.nodes[node] = st
+	}
+	switch {
+	case s.o.Now().Before(st.until):
+		return st.why, false
+	case st.working >= ofNode:
+		return "", false
+	}
+	st.working++
+	return "", true
+}
+
+func (s *Sender) leave(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[node].working--
+}
+
+// rest leaves a node that did not answer alone for a while.
+func (s *Sender) rest(node, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.nodes[node]
+	st.until, st.why = s.o.Now().Add(restAway), why
 }
 
 // NewSender makes a Sender; Run makes it work.
 func NewSender(o Options) (*Sender, error) {
-	s := &Sender{o: o, due: make(chan struct{}, 1)}
+	s := &Sender{o: o, due: make(chan struct{}, 1), nodes: map[string]*standing{}}
 	if _, err := io.ReadFull(o.Rand, s.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
@@ -126,13 +173,13 @@ func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
 // work makes one attempt at each send of a group. What there is no time for is
 // given back as it is.
 func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) {
-	away := map[string]string{} // chains whose node has not answered, and what was wrong
 	for _, x := range group {
 		before := x.State
 		if ctx.Err() == nil && s.o.Now().Before(until) {
 			one, cancel := context.WithTimeout(ctx, oneWait)
-			a := &attempt{s: s, x: x, away: away}
+			a := &attempt{s: s, x: x}
 			a.run(one)
+			a.over()
 			cancel()
 			if ctx.Err() == nil {
 				x = a.x
@@ -167,6 +214,8 @@ type memo struct {
 	// found.
 	Looks int `json:"l,omitempty"`
 	Gone  int `json:"g,omitempty"`
+	// Handed counts how often a node has taken it.
+	Handed int `json:"h,omitempty"`
 }
 
 // goneLooks is how often a transaction must be missing until that is believed:
@@ -178,10 +227,18 @@ const lostTries = 20
 
 // An attempt is one attempt at one send.
 type attempt struct {
-	s    *Sender
-	x    store.Send
-	m    memo
-	away map[string]string
+	s  *Sender
+	x  store.Send
+	m  memo
+	at string // the node that it is at
+}
+
+// over ends what node has begun.
+func (a *attempt) over() {
+	if a.at != "" {
+		a.s.leave(a.at)
+		a.at = ""
+	}
 }
 
 // run leaves in a.x what is to be kept.
@@ -250,11 +307,17 @@ func (a *attempt) node() *node {
 		a.later("no node of " + clean(a.m.Chain) + " is configured")
 		return nil
 	}
-	if why, ok := a.away[n.name]; ok {
+	why, ok := a.s.enter(n.name)
+	switch {
+	case ok:
+		a.at = n.name
+		return n
+	case why == "":
+		a.again(poll) // nothing is wrong with it
+	default:
 		a.later(why)
-		return nil
 	}
-	return n
+	return nil
 }
 
 // submit hands a transaction to its node.
@@ -272,18 +335,21 @@ func (a *attempt) submit(ctx context.Context, o *wire.Opened) {
 	}
 }
 
+// accepted looks soon. A node that takes it again and again and never has it is
+// looked at ever more rarely.
 func (a *attempt) accepted() {
 	a.x.State, a.x.Text = wire.SendAccepted, ""
-	a.m.Looks, a.m.Gone = 0, 0
-	a.again(firstLook)
+	a.m.Looks, a.m.Gone = min(a.m.Handed, 6), 0
+	a.m.Handed++
+	a.again(min(longLook, firstLook<<a.m.Looks))
 }
 
 // lost is for a node that could not be asked: it may have taken the transaction
-// or not. The others of the group do not wait for it once more.
+// or not. Others do not wait for it once more.
 func (a *attempt) lost(n *node, err error) {
 	why := n.name + ": " + err.Error()
 	if r := new(refusal); !errors.As(err, &r) {
-		a.away[n.name] = why
+		a.s.rest(n.name, why)
 	}
 	a.later(why)
 }

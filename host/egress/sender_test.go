@@ -499,7 +499,7 @@ func TestSolana(t *testing.T) {
 		says string
 		want wire.SendState
 	}{
-		{-32002, "Transaction simulation failed: Blockhash not found", wire.SendRefused},
+		{-32002, "Transaction simulation failed: insufficient lamports", wire.SendRefused},
 		{-32003, "Transaction signature verification failure", wire.SendRefused},
 		{-32602, "invalid base64 encoding", wire.SendRefused},
 		{-32005, "Node is behind by 42 slots", wire.SendWaiting},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -125,6 +126,9 @@ type world struct {
 	steady bool // time does not fly while senders pause
 	seq    uint64
 	number uint64
+	extra  egress.Nodes // beside node's
+	// organization is whose sends put puts.
+	organization, last wire.ID
 }
 
 var someOrganization = wire.ID{1, 2, 3}
@@ -135,7 +139,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	w := &world{t: t, node: newNode(t), s: s, opens: map[wire.SendID]*wire.Opened{}}
+	w := &world{t: t, node: newNode(t), s: s, opens: map[wire.SendID]*wire.Opened{}, organization: someOrganization}
 	if owned, err := s.Own(t.Context(), wire.Own{Action: wire.OwnTake, Boot: wire.ID{9}}); err != nil || !owned.OK {
 		t.Fatal(err)
 	}
@@ -179,7 +183,10 @@ func (w *world) ahead(d time.Duration) {
 func (w *world) put(o *wire.Opened) wire.SendID {
 	w.t.Helper()
 	w.mu.Lock()
-	id := wire.SendID{Organization: someOrganization, Seq: w.seq}
+	if w.last != w.organization {
+		w.last, w.seq = w.organization, 0
+	}
+	id := wire.SendID{Organization: w.organization, Seq: w.seq}
 	w.seq++
 	w.number++
 	w.opens[id] = o
@@ -195,8 +202,10 @@ func (w *world) put(o *wire.Opened) wire.SendID {
 // sends starts a sender, which stops with the test or when the function is called.
 func (w *world) sends() (stop func()) {
 	w.t.Helper()
+	nodes := w.node.nodes()
+	maps.Copy(nodes, w.extra)
 	s, err := egress.NewSender(egress.Options{
-		Chains: egress.NewChains(w.node.nodes(), time.Second), Outbox: w.s, Enclave: w, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
+		Chains: egress.NewChains(nodes, time.Second), Outbox: w.s, Enclave: w, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) { // time flies
 			if !w.steady {
 				w.ahead(d)
