@@ -213,6 +213,13 @@ func vote(t *tenant, by *principal, self bool) object {
 
 // submits are the operations that change something.
 var submits = map[string]maker{
+	// sessions
+	"stamp_login":              {"ACTIVITY_TYPE_STAMP_LOGIN", fixed(func(t *tenant) object { return t.newSession(t.newKey()) })},
+	"create_read_only_session": {"ACTIVITY_TYPE_CREATE_READ_ONLY_SESSION", fixed(func(*tenant) object { return object{} })},
+	"create_read_write_session": {"ACTIVITY_TYPE_CREATE_READ_WRITE_SESSION_V2", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "targetPublicKey": target()}
+	}},
+
 	// users
 	"create_users": {"ACTIVITY_TYPE_CREATE_USERS_V4", fixed(func(t *tenant) object { return object{"users": list(tagged(newUser(t.name("Made"), t.newKey())))} })},
 	"create_api_only_users": {"ACTIVITY_TYPE_CREATE_API_ONLY_USERS", fixed(func(t *tenant) object {

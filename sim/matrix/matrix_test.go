@@ -239,7 +239,7 @@ func (s *stage) principal(column string) (*principal, string) {
 		return t.as[who], ""
 	}
 	switch column {
-	case "session", "session-ro", "recovery", "proxy":
+	case "recovery", "proxy":
 		return nil, absent
 	case "root-2":
 		return s.twin.root, ""

@@ -235,6 +235,7 @@ func (t *tenant) populate() *tenant {
 		"deleted": keyed(t.root.user, kDeleted),
 	}
 	t.passkeys()
+	t.sessions()
 	return t
 }
 

@@ -236,7 +236,7 @@ func (s *server) build(k *book, c *row) (*world, error) {
 	if c.Org != "" {
 		w.made = k.Orgs[c.Org]
 	}
-	steps := []func(*world, laptop.Organization) error{(*world).people, (*world).tags, (*world).wallets, (*world).privateKeys, (*world).passkeys}
+	steps := []func(*world, laptop.Organization) error{(*world).people, (*world).tags, (*world).wallets, (*world).privateKeys, (*world).passkeys, (*world).sessions}
 	for _, step := range steps {
 		if err := step(w, o); err != nil {
 			return nil, err
@@ -246,6 +246,9 @@ func (s *server) build(k *book, c *row) (*world, error) {
 		return w, nil
 	}
 	if err := w.prepare(c); err != nil {
+		return nil, err
+	}
+	if err := w.bounded(c); err != nil {
 		return nil, err
 	}
 	return w, w.govern(c)
@@ -507,6 +510,57 @@ func (w *world) passkeys(laptop.Organization) error {
 	return nil
 }
 
+// logIn starts a session of who stamps so, under a profile if one is named.
+func (w *world) logIn(by stamper, profile string) (stamper, error) {
+	stamp, pair, _, err := newKey("session")
+	if err != nil {
+		return nil, err
+	}
+	in := map[string]any{"publicKey": pair.PublicKey}
+	if profile != "" {
+		in["sessionProfileId"] = profile
+	}
+	a, err := w.submit("ACTIVITY_TYPE_STAMP_LOGIN", by, in)
+	if err == nil && (a.status != 200 || rig.Text(a.m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED") {
+		err = fmt.Errorf("STAMP_LOGIN: %d %v", a.status, a.m)
+	}
+	return stamp, err
+}
+
+// sessions logs in whose credentials are those of sessions.
+func (w *world) sessions(laptop.Organization) error {
+	for _, n := range sorted(w.made.Credentials) {
+		c := w.made.Credentials[n]
+		if c.Type != "CREDENTIAL_TYPE_LOGIN" {
+			continue
+		}
+		for _, u := range sorted(w.made.Users) {
+			if w.made.Users[u].ID != c.UserID {
+				continue
+			}
+			var err error
+			if w.stamps[n], err = w.logIn(w.stamps[u+"-api"], ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bounded puts a session with the scope of a case in the place of the credential
+// that asks.
+func (w *world) bounded(c *row) error {
+	if c.Request.SessionScope == "" {
+		return nil
+	}
+	r, err := w.must("CREATE_SESSION_PROFILE", map[string]any{"sessionProfileName": "bounded", "scope": w.translate(c.Request.SessionScope)})
+	if err != nil {
+		return err
+	}
+	w.stamps[c.Request.By.Credential], err = w.logIn(w.stamps[c.Request.By.User+"-api"], rig.Text(r, "sessionProfileId"))
+	return err
+}
+
 // policy is a rule as parameters.
 func (w *world) policy(p rule) map[string]any {
 	m := map[string]any{"policyName": p.ID, "effect": p.Effect, "notes": ""}
@@ -598,6 +652,10 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 	case "import_private_key":
 		in := map[string]any{"privateKeyName": "asked for", "curve": "CURVE_ED25519", "addressFormats": []any{}}
 		return in, w.importing(w.stamps[c.Request.By.Credential], userID.(string), "PRIVATE_KEY", bytes.Repeat([]byte{2}, 32), in)
+	case "export_wallet":
+		return map[string]any{"walletId": w.ids[w.made.Wallets[t.Wallet].ID], "targetPublicKey": target}, nil
+	case "stamp_login":
+		return map[string]any{"publicKey": key["publicKey"]}, nil
 	case "create_wallet":
 		return map[string]any{"walletName": "asked for", "accounts": []any{}}, nil
 	case "create_wallet_accounts":
