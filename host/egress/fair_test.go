@@ -1,7 +1,6 @@
 package egress_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -59,7 +58,7 @@ func TestTakenAndNeverSeen(t *testing.T) {
 	if n, most := len(chain.names()), 8+int(took/(14*time.Second)); n < 4 || n > most {
 		t.Errorf("sent %d times in %v, at most %d make sense", n, took, most)
 	} else {
-		t.Log(fmt.Sprintf("sent %d times in %v", n, took.Round(time.Second)))
+		t.Logf("sent %d times in %v", n, took.Round(time.Second))
 	}
 }
 
