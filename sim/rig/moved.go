@@ -7,8 +7,9 @@ import (
 	"cloister/enclave/core"
 )
 
-// A moved listener serves an enclave whose clock is not the machine's: what it
-// sets as deadlines by its own is brought to the machine's.
+// A moved listener serves an enclave whose clock is behind the machine's and runs
+// as fast: what it sets as deadlines by its own is brought to the machine's. A
+// clock that is ahead needs nothing: its deadlines are only late.
 type moved struct {
 	net.Listener
 	clock core.Clock
