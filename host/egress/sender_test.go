@@ -440,7 +440,7 @@ func TestDeadSender(t *testing.T) {
 	}
 	w.sends()
 	w.until(id, wire.SendAccepted, "")
-	if ahead := w.now().Sub(time.Now()); ahead < 19*time.Second {
+	if ahead := time.Until(w.now()); ahead < 19*time.Second {
 		t.Errorf("taken from the living, %v ahead", ahead)
 	}
 	c.mine()
