@@ -9,6 +9,7 @@ work=$(mktemp -d)
 trap 'stop_engines; rm -rf "$work"' EXIT
 
 sent() {
+	trap stop_engines EXIT # a stage is a shell of its own: what it starts it ends
 	"$GO" build -o "$work/sending" ./scripts/sending
 	start_geth "$work/geth"
 	"$work/sending" -sim bin/cloister-sim -dir "$work" -node "$geth_url" -rich "$geth_funded_key" -port "$(free_port)" -proxy-port "$(free_port)"
