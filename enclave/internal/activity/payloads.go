@@ -91,11 +91,8 @@ func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
 // askPayloads completes the question about the signing of payloads. What does not
 // exist has no facts: the activity will say that it is not there.
 func askPayloads(tx *org.Tx, signWith string, ps []payload, q *policy.Request) error {
-	s, err := findSigner(tx, signWith)
-	if fault.Of(err) != nil {
-		return nil
-	}
-	if err != nil {
+	s, err := seekSigner(tx, signWith)
+	if s == nil || err != nil {
 		return err
 	}
 	q.Facts = policy.Facts{}

@@ -293,9 +293,8 @@ func (in *EthSendTransaction) know(k *ChainKnown) { in.known = k }
 
 // need is what the host is asked for before the transaction is made.
 func (in *EthSendTransaction) need(tx *org.Tx) (*ChainNeed, error) {
-	if _, err := findSigner(tx, in.From); fault.Of(err) != nil {
-		return nil, nil // the activity will say who is not there
-	} else if err != nil {
+	s, err := seekSigner(tx, in.From)
+	if s == nil || err != nil {
 		return nil, err
 	}
 	n := &ChainNeed{
@@ -305,7 +304,6 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*ChainNeed, error) {
 	if n.Gas {
 		n.To, n.Value, n.Data = in.to[:], in.value, in.data
 	}
-	var err error
 	n.Sends, err = openSends(tx, in.sender)
 	return n, err
 }
@@ -314,11 +312,8 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*ChainNeed, error) {
 // it is made as far as it is known, for questions about what would be.
 func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	in.read, in.unknown = nil, nil
-	s, err := findSigner(tx, in.From)
-	if fault.Of(err) != nil {
-		return nil
-	}
-	if err != nil {
+	s, err := seekSigner(tx, in.From)
+	if s == nil || err != nil {
 		return err
 	}
 	in.chosen = 0
@@ -363,7 +358,7 @@ func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 		return nil
 	}
 	q.Facts = policy.Facts{}
-	if err := in.read.factsBut(tx, q.Facts, in.unknown); err != nil {
+	if err := in.read.facts(tx, q.Facts, in.unknown...); err != nil {
 		return err
 	}
 	s, err := findSigner(tx, in.From)
@@ -371,19 +366,6 @@ func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 		return err
 	}
 	return s.facts(tx, q.Facts)
-}
-
-// factsBut is facts where some members are not known.
-func (t *transaction) factsBut(tx *org.Tx, into policy.Facts, unknown []string) error {
-	f, err := t.Facts(func(address string) (chain.Description, error) { return described(tx, t.chain, t.speaks, address) })
-	if err != nil {
-		return err
-	}
-	for _, name := range unknown {
-		f[name] = nil
-	}
-	into[t.Root()] = factOf(f)
-	return nil
 }
 
 var errUnasked = errors.New("a transaction is to be signed of whose chain nothing is known")
@@ -543,7 +525,7 @@ func (in *SolSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if in.fills && in.known == nil {
 		unknown = []string{"recent_blockhash"}
 	}
-	if err := in.reads[0].factsBut(tx, q.Facts, unknown); err != nil {
+	if err := in.reads[0].facts(tx, q.Facts, unknown...); err != nil {
 		return err
 	}
 	all, err := in.signers(tx)

@@ -274,6 +274,16 @@ func findSigner(tx *org.Tx, signWith string) (*signer, error) {
 	return s, err
 }
 
+// seekSigner is findSigner that answers nil for who is not there: the activity will
+// say so when it runs.
+func seekSigner(tx *org.Tx, signWith string) (*signer, error) {
+	s, err := findSigner(tx, signWith)
+	if fault.Of(err) != nil {
+		return nil, nil
+	}
+	return s, err
+}
+
 func (s *signer) ofAccount(tx *org.Tx) (err error) {
 	if s.account, err = tx.Account(s.owner.ID, s.owner.No); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -66,7 +65,7 @@ func signTransaction(tx *Tx, in *SignTransaction) (*SignedTransaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.examine(tx.Tx); err != nil {
+	if in.read, err = readTransaction(s, in.Type, in.decoded, in.read); err != nil {
 		return nil, err
 	}
 	signed, err := in.read.sign(tx, s)
@@ -79,11 +78,8 @@ func signTransaction(tx *Tx, in *SignTransaction) (*SignedTransaction, error) {
 // examine reads the transaction, unless it has been read for the same signer. Who
 // is not there the activity will miss when it runs.
 func (in *SignTransaction) examine(tx *org.Tx) error {
-	s, err := findSigner(tx, in.SignWith)
-	if fault.Of(err) != nil {
-		return nil
-	}
-	if err != nil {
+	s, err := seekSigner(tx, in.SignWith)
+	if s == nil || err != nil {
 		return err
 	}
 	in.read, err = readTransaction(s, in.Type, in.decoded, in.read)
@@ -92,11 +88,8 @@ func (in *SignTransaction) examine(tx *org.Tx) error {
 
 // ask completes the question about signing a transaction.
 func (in *SignTransaction) ask(tx *org.Tx, q *policy.Request) error {
-	s, err := findSigner(tx, in.SignWith)
-	if fault.Of(err) != nil {
-		return nil
-	}
-	if err != nil {
+	s, err := seekSigner(tx, in.SignWith)
+	if s == nil || err != nil {
 		return err
 	}
 	q.Facts = policy.Facts{}
@@ -133,11 +126,15 @@ func readTransaction(s *signer, typ TransactionType, unsigned []byte, known *tra
 	return &transaction{read, by, r.chain, r.speaks}, nil
 }
 
-// facts adds the root of what the transaction does.
-func (t *transaction) facts(tx *org.Tx, into policy.Facts) error {
+// facts adds the root of what the transaction does, without the members that are
+// not known yet.
+func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) error {
 	f, err := t.Facts(func(address string) (chain.Description, error) { return described(tx, t.chain, t.speaks, address) })
 	if err != nil {
 		return err
+	}
+	for _, name := range unknown {
+		f[name] = nil
 	}
 	into[t.Root()] = factOf(f)
 	return nil
