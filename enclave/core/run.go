@@ -27,7 +27,9 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 	if v := s.voteOf(s.p.Initiator); v != nil {
 		at.Stamped = v.Credentials[0]
 	}
-	if s.above != nil {
+	if s.law != s.tx {
+		at.Parent = s.law
+	} else if s.above != nil {
 		at.Parent = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs)
 	}
 	return at

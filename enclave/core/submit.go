@@ -59,6 +59,9 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 			a, old, err = r.act(ctx)
 		}
 	}
+	if errors.As(err, new(*stranger)) && r.shape == nil && r.version.Kind.FromAbove {
+		a, old, err = r.actFromAbove(ctx, err)
+	}
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(r.sub.Organization, r.signer)
@@ -81,7 +84,7 @@ func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
 			old = f
 			return err
 		}
-		s, err := r.begin(t, above, tx, who)
+		s, err := r.begin(t, above, tx, tx, who)
 		if err != nil {
 			return err
 		}

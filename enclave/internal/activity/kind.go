@@ -152,6 +152,9 @@ type Kind struct {
 	// ByCredential tells that a request may name the parent of the organization that
 	// it is for, which is then the one that knows the credential.
 	ByCredential bool
+	// FromAbove tells that a user of the parent may ask for it in a sub-organization,
+	// as the parent's policies decide.
+	FromAbove bool
 
 	versions []*Version
 	run      func(*Tx, any) (any, error)
@@ -275,6 +278,13 @@ func (k *Kind) rootQuorum() *Kind {
 // parent is named.
 func (k *Kind) byCredential() *Kind {
 	k.ByCredential = true
+	return k
+}
+
+// fromAbove declares that a user of the parent may ask for the kind. Tx.User is then
+// of Tx.Parent, and whom it is about the intent says.
+func (k *Kind) fromAbove() *Kind {
+	k.FromAbove = true
 	return k
 }
 
