@@ -270,6 +270,15 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 	if s.sessions, err = login.NewSigner(ring.Session[:]); err != nil {
 		return nil, err
 	}
+	if s.tokens, err = login.NewSigner(ring.Token[:]); err != nil {
+		return nil, err
+	}
+	if s.legacy, err = login.NewSigner(ring.TokenLegacy[:]); err != nil {
+		return nil, err
+	}
+	if s.targets, err = bundle.NewSigner(ring.Token[:]); err != nil { // clients pin one key for both
+		return nil, err
+	}
 	var id wire.ID
 	if _, err := (mixed{c}).Read(id[:]); err != nil {
 		return nil, err

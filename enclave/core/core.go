@@ -131,7 +131,10 @@ type serving struct {
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
 	sessions   *login.Signer
-	boot       org.ID // of this run, random
+	tokens     *login.Signer  // of verification tokens
+	legacy     *login.Signer  // of verification tokens of the first form
+	targets    *bundle.Signer // of keys to which passcodes are encrypted
+	boot       org.ID         // of this run, random
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte

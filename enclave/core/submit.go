@@ -176,6 +176,9 @@ func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
 	if err := r.decode(); err != nil {
 		return nil, nil, nil, err
 	}
+	if who.credential.Type == activity.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
+		return nil, nil, nil, errRecovery
+	}
 	if who.passkey != nil && r.signer.counter != 0 {
 		err = r.count(tx, who.passkey.ID)
 	}

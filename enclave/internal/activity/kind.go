@@ -74,6 +74,12 @@ type Tx struct {
 	Boot    org.ID // of this run of the enclave, drawn at its start
 	// Sessions signs the tokens of sessions.
 	Sessions *login.Signer
+	// Tokens and LegacyTokens sign verification tokens of the two forms,
+	// PasscodeTargets the keys to which passcodes are encrypted.
+	Tokens, LegacyTokens *login.Signer
+	PasscodeTargets      *bundle.Signer
+	// Outside is what the deployment can reach outside.
+	Outside Outside
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
@@ -341,6 +347,12 @@ func (k *Kind) results(numbers ...int) *Kind {
 			}
 		}
 	}
+	return k
+}
+
+// result names the result object of a version where that does not follow.
+func (k *Kind) result(number int, key string) *Kind {
+	k.versions[number-1].ResultKey = key
 	return k
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 )
 
@@ -115,4 +116,13 @@ func (in *Intent) Know(k *ChainKnown) {
 	if w, ok := in.newest.(knower); ok {
 		w.know(k)
 	}
+}
+
+// Outside is what a deployment's measured configuration says about what goes out.
+type Outside struct {
+	Mail, Text bool         // that can be sent at all
+	Sender     login.Sender // of mails, where nobody says
+	Domains    []string     // from which mails may be sent on request
+	Sandbox    bool         // contacts whose code everybody knows, and to which nothing is sent
+	Issuer     string       // our own as an issuer of identity tokens: an https URL, or empty
 }

@@ -54,24 +54,12 @@ type StampLogin struct {
 	InvalidateExisting *bool   `json:"invalidateExisting"`
 	SessionProfileID   *string `json:"sessionProfileId"`
 
-	public  login.PublicKey
-	seconds uint64
-	profile org.ID
+	key loginKey
 }
 
 func (in *StampLogin) check() (err error) {
-	if in.public, err = login.ParsePublicKey("publicKey", in.PublicKey); err != nil {
-		return err
-	}
-	if in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds); err != nil {
-		return err
-	}
-	if text := textOf(in.SessionProfileID); text != "" {
-		if in.profile, err = org.ParseID(text); err != nil {
-			return fault.Field("sessionProfileId", "must be a UUID")
-		}
-	}
-	return nil
+	in.key, err = newLoginKey(in.PublicKey, in.ExpirationSeconds, in.InvalidateExisting, in.SessionProfileID)
+	return err
 }
 
 // LoginSession is the result of a log-in: a token that tells the client of its
@@ -88,7 +76,7 @@ func stampLogin(tx *Tx, in *StampLogin) (*LoginSession, error) {
 	if u == nil {
 		return nil, notFound("user", tx.User.String())
 	}
-	return logIn(tx, u, &loginKey{public: in.public, seconds: in.seconds, profile: in.profile, alone: in.InvalidateExisting != nil && *in.InvalidateExisting})
+	return logIn(tx, u, &in.key)
 }
 
 // loginKey is a session that a user shall have.
@@ -97,6 +85,23 @@ type loginKey struct {
 	seconds uint64 // 0: as usual
 	profile org.ID // zero: that of the session that asks, if it has one
 	alone   bool   // the user's other sessions end
+}
+
+// newLoginKey reads what every log-in says of the session that it wants.
+func newLoginKey(public string, expiration *string, alone *bool, profile *string) (k loginKey, err error) {
+	k.alone = alone != nil && *alone
+	if k.public, err = login.ParsePublicKey("publicKey", public); err != nil {
+		return k, err
+	}
+	if k.seconds, err = sessionSeconds("expirationSeconds", expiration); err != nil {
+		return k, err
+	}
+	if text := textOf(profile); text != "" {
+		if k.profile, err = org.ParseID(text); err != nil {
+			return k, fault.Field("sessionProfileId", "must be a UUID")
+		}
+	}
+	return k, nil
 }
 
 // logIn gives u a session by a key of a client.

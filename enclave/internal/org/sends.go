@@ -18,8 +18,12 @@ type Send struct {
 // A SendKind says what a send is. Kinds are never renumbered.
 type SendKind uint8
 
-// SendTransaction is a signed transaction; its content is a Transaction.
-const SendTransaction SendKind = 1
+// The kinds, each with the record that its content is.
+const (
+	SendTransaction SendKind = 1 // Transaction
+	SendMail        SendKind = 2 // Mail
+	SendText        SendKind = 3 // Text
+)
 
 // Transaction is the content of a send: a signed transaction and what it takes to
 // follow it.
@@ -108,4 +112,47 @@ func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceU
 	return list(t, prefix, prefix+be(from), func(k string, u *NonceUse) bool {
 		return visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
+}
+
+// Mail is the content of a send: one mail to one recipient. The host never has it.
+type Mail struct {
+	ID       ID     `cbor:"1,keyasint"` // of the message, the same in every try
+	To       string `cbor:"2,keyasint"`
+	From     string `cbor:"3,keyasint"`
+	FromName string `cbor:"4,keyasint,omitempty"`
+	ReplyTo  string `cbor:"5,keyasint,omitempty"`
+	Subject  string `cbor:"6,keyasint"`
+	Text     string `cbor:"7,keyasint"`
+	HTML     string `cbor:"8,keyasint"`
+}
+
+// Encode is the mail as the content of a send.
+func (m *Mail) Encode() ([]byte, error) { return encoding.Marshal(m) }
+
+// DecodeMail reads what Encode wrote, strictly.
+func DecodeMail(b []byte) (*Mail, error) {
+	m := new(Mail)
+	if err := decoding.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("decoding a mail: %w", err)
+	}
+	return m, nil
+}
+
+// Text is the content of a send: one text message.
+type Text struct {
+	ID   ID     `cbor:"1,keyasint"` // the same in every try
+	To   string `cbor:"2,keyasint"`
+	Body string `cbor:"3,keyasint"`
+}
+
+// Encode is the text message as the content of a send.
+func (m *Text) Encode() ([]byte, error) { return encoding.Marshal(m) }
+
+// DecodeText reads what Encode wrote, strictly.
+func DecodeText(b []byte) (*Text, error) {
+	m := new(Text)
+	if err := decoding.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("decoding a text message: %w", err)
+	}
+	return m, nil
 }
