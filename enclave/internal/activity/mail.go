@@ -11,14 +11,16 @@ import (
 )
 
 var emailAuth = []*Kind{
-	kind("EMAIL_AUTH", "AUTH", "CREATE", mailKey,
+	examining(kind("EMAIL_AUTH", "AUTH", "CREATE", mailKey,
 		was(1, func(v *EmailAuthV1) EmailAuth { return v.carry() }),
 		was(2, func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() })).fromAbove(),
-	kind("INIT_USER_EMAIL_RECOVERY", "RECOVERY", "CREATE", initRecovery,
+		func(tx *org.Tx, _ *EmailAuth) error { return featureOn(tx, "FEATURE_NAME_EMAIL_AUTH") }),
+	examining(kind("INIT_USER_EMAIL_RECOVERY", "RECOVERY", "CREATE", initRecovery,
 		was(1, func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				EmailCustomization: v.EmailCustomization.required(), MailSender: v.MailSender}
 		})).fromAbove(),
+		func(tx *org.Tx, _ *InitUserEmailRecovery) error { return featureOn(tx, "FEATURE_NAME_EMAIL_RECOVERY") }),
 	ownOnly(ownAllowed(kind("RECOVER_USER", "RECOVERY", "UPDATE", recoverUser), func(in *RecoverUser) string { return in.UserID }),
 		func(in *RecoverUser) string { return in.UserID }),
 }
@@ -242,7 +244,10 @@ type MailedKey struct {
 }
 
 func mailKey(tx *Tx, in *EmailAuth) (*MailedKey, error) {
-	u, err := mailable(tx, in.Email, "FEATURE_NAME_EMAIL_AUTH")
+	if err := maySend(tx, login.Email); err != nil {
+		return nil, err
+	}
+	u, err := userBy(tx, login.Email, in.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -255,26 +260,6 @@ func mailKey(tx *Tx, in *EmailAuth) (*MailedKey, error) {
 		return nil, err
 	}
 	return &MailedKey{u.ID.String(), k.ID.String()}, nil
-}
-
-// mailable is the one user who has an address, where the feature is on and mail is
-// sent at all.
-func mailable(tx *Tx, address, feature string) (*org.User, error) {
-	o, err := tx.Organization()
-	if err != nil {
-		return nil, err
-	}
-	if _, on := o.Features[feature]; !on {
-		return nil, featureOff(feature)
-	}
-	if !tx.Outside.Mail {
-		return nil, noMail()
-	}
-	return userBy(tx, login.Email, address)
-}
-
-func noMail() *fault.Error {
-	return fault.Named(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
 }
 
 // InitUserEmailRecoveryV1 is version 1 of the intent.
@@ -304,7 +289,10 @@ func (in *InitUserEmailRecovery) check() (err error) {
 }
 
 func initRecovery(tx *Tx, in *InitUserEmailRecovery) (*UserID, error) {
-	u, err := mailable(tx, in.Email, "FEATURE_NAME_EMAIL_RECOVERY")
+	if err := maySend(tx, login.Email); err != nil {
+		return nil, err
+	}
+	u, err := userBy(tx, login.Email, in.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -312,8 +300,10 @@ func initRecovery(tx *Tx, in *InitUserEmailRecovery) (*UserID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, on := o.Features["FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY"]; !on && o.Root(u.ID) {
-		return nil, featureOff("FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY")
+	if o.Root(u.ID) {
+		if err := featureOn(tx.Tx, "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY"); err != nil {
+			return nil, err
+		}
 	}
 	_, err = in.send(tx, u, &in.MailSender, true, &newSession{name: "Recovery - " + stamped(tx.NowMs), typ: TypeRecovery, alone: true})
 	return &UserID{u.ID.String()}, err

@@ -7,19 +7,25 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var passcodes = []*Kind{
-	kind("INIT_OTP", "OTP", "CREATE", initOTP,
+	examining(kind("INIT_OTP", "OTP", "CREATE", initOTP,
 		answering(was(1, func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), plainOTP),
 		answering(was(2, func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), plainOTP)).result(3, "initOtpResultV2"),
+		func(tx *org.Tx, in *InitOTP) error { return in.examine(tx) }),
 	kind("VERIFY_OTP", "OTP", "VERIFY", verifyOTP,
 		was(1, func(v *VerifyOTPV1) VerifyOTP {
 			return VerifyOTP{OtpID: v.OtpID, ExpirationSeconds: v.ExpirationSeconds, code: v.OtpCode, publicKey: textOf(v.PublicKey), plain: true}
 		})),
-	kind("INIT_OTP_AUTH", "AUTH", "CREATE", initOTPAuth,
+	showing(examining(kind("INIT_OTP_AUTH", "AUTH", "CREATE", initOTPAuth,
 		was(1, func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} }),
 		was(2, func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} })).results(1, 2).fromAbove(),
+		func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) }),
+		func(in *InitOTPAuth) policy.Value {
+			return policy.Struct(policy.Member{Name: "otp_length", Value: policy.Int(int64(in.length()))})
+		}),
 	kind("OTP_AUTH", "AUTH", "CREATE", otpAuth).fromAbove(),
 }
 
@@ -78,6 +84,17 @@ func (w *PasscodeWish) check() (err error) {
 	}
 	w.seconds, err = seconds("expirationSeconds", w.ExpirationSeconds, usualPasscodeSeconds, mostPasscodeSeconds)
 	return err
+}
+
+// examine refuses what the organization has not turned on, whoever asks.
+func (w *PasscodeWish) examine(tx *org.Tx) error { return mayLogIn(tx, login.ContactType(w.OTPType)) }
+
+// length is how many letters the code shall have.
+func (w *PasscodeWish) length() int {
+	if w.OTPLength == nil || *w.OTPLength == 0 {
+		return login.DefaultPasscode
+	}
+	return int(*w.OTPLength)
 }
 
 // counted is under what the passcode is counted: its contact, and whatever the
@@ -161,7 +178,7 @@ func initOTP(tx *Tx, in *InitOTP) (*OTPSent, error) {
 
 // newPasscode makes a code, if no more have been sent to the contact than may be.
 func newPasscode(tx *Tx, w *PasscodeWish) (*org.Passcode, error) {
-	if err := mayMail(tx, login.ContactType(w.OTPType)); err != nil {
+	if err := maySend(tx, login.ContactType(w.OTPType)); err != nil {
 		return nil, err
 	}
 	if err := tx.SweepPasscodes(); err != nil {
@@ -177,10 +194,7 @@ func newPasscode(tx *Tx, w *PasscodeWish) (*org.Passcode, error) {
 			return nil, err
 		}
 	}
-	length, letters := login.DefaultPasscode, w.Alphanumeric == nil || *w.Alphanumeric
-	if w.OTPLength != nil && *w.OTPLength != 0 {
-		length = int(*w.OTPLength)
-	}
+	length, letters := w.length(), w.Alphanumeric == nil || *w.Alphanumeric
 	code, err := login.NewPasscode(tx.Rand, length, letters)
 	if err != nil {
 		return nil, err
@@ -446,7 +460,7 @@ func otpAuth(tx *Tx, in *OTPAuth) (*OTPSession, error) {
 		return nil, err
 	}
 	t := login.ContactType(p.Type)
-	if err := mayLogIn(tx, t); err != nil {
+	if err := mayLogIn(tx.Tx, t); err != nil {
 		return nil, err
 	}
 	u, err := userBy(tx, t, p.Contact)

@@ -4,10 +4,11 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 var verifications = []*Kind{
-	kind("OTP_LOGIN", "AUTH", "CREATE", otpLogin,
+	showing(kind("OTP_LOGIN", "AUTH", "CREATE", otpLogin,
 		was(1, func(v *OTPLoginV1) OTPLogin {
 			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
@@ -15,7 +16,9 @@ var verifications = []*Kind{
 				in.ClientSignature = *v.ClientSignature
 			}
 			return in
-		})).fromAbove(),
+		})), func(in *OTPLogin) policy.Value {
+		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
+	}).fromAbove(),
 }
 
 // Lives of verification tokens in seconds.
@@ -80,15 +83,11 @@ func useVerification(tx *Tx, field, text string, usage org.Usage) (*login.Verifi
 	return t, issuer.PutVerification(&used)
 }
 
-// mayMail tells whether codes may be sent, by the organization's features and the
-// deployment's configuration.
-func mayMail(tx *Tx, t login.ContactType) error {
-	if err := mayLogIn(tx, t); err != nil {
-		return err
-	}
+// maySend refuses where the deployment sends nothing to contacts of a type.
+func maySend(tx *Tx, t login.ContactType) error {
 	switch {
 	case t == login.Email && !tx.Outside.Mail:
-		return noMail()
+		return fault.Named(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
 	case t == login.SMS && !tx.Outside.Text:
 		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
 	}
@@ -97,25 +96,28 @@ func mayMail(tx *Tx, t login.ContactType) error {
 
 // mayLogIn tells whether the organization lets people in by what is sent to them. A
 // top-level organization that has an auth proxy says it there.
-func mayLogIn(tx *Tx, t login.ContactType) error {
-	o, err := tx.Organization()
-	if err != nil {
-		return err
-	}
+func mayLogIn(tx *org.Tx, t login.ContactType) error {
 	feature := "FEATURE_NAME_OTP_EMAIL_AUTH"
 	if t == login.SMS {
 		feature = "FEATURE_NAME_SMS_AUTH"
 	}
-	_, on := o.Features[feature]
-	_, proxied := o.Features[string(featureAuthProxy)]
-	if !on && !proxied {
-		return featureOff(feature)
+	err := featureOn(tx, feature)
+	if fault.Of(err) != nil && featureOn(tx, string(featureAuthProxy)) == nil {
+		return nil
 	}
-	return nil
+	return err
 }
 
-func featureOff(name string) *fault.Error {
-	return fault.New(fault.FailedPrecondition, "%s is not enabled for this organization", name)
+// featureOn refuses what the organization has not turned on, whoever asks.
+func featureOn(tx *org.Tx, name string) error {
+	o, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	if _, on := o.Features[name]; !on {
+		return fault.Named(fault.FailedPrecondition, "FEATURE_DISABLED", "%s is not enabled for this organization", name)
+	}
+	return nil
 }
 
 // userBy is the one user of the organization who has a contact.
@@ -200,7 +202,7 @@ func otpLogin(tx *Tx, in *OTPLogin) (*LoginSession, error) {
 	case t.PublicKey != "":
 		return nil, fault.Field("clientSignature", "must be given: the verification token is bound to a key")
 	}
-	if err := mayLogIn(tx, t.Type); err != nil {
+	if err := mayLogIn(tx.Tx, t.Type); err != nil {
 		return nil, err
 	}
 	u, err := userBy(tx, t.Type, t.Contact)

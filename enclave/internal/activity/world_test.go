@@ -215,6 +215,9 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := v.Question(tx.Tx, in, tx.Activity, w.user, true); err != nil {
+		return nil, err
+	}
 	result, err := v.Run(tx, in)
 	if err != nil {
 		if rest := w.tx(); fault.Of(err) != nil && tx.Remains(rest) {
