@@ -74,6 +74,8 @@ type Tx struct {
 	Boot    org.ID // of this run of the enclave, drawn at its start
 	// Sessions signs the tokens of sessions.
 	Sessions *login.Signer
+	// Outside is what mails and text messages go out by.
+	Outside Outside
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
