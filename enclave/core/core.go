@@ -102,13 +102,14 @@ var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {
-	cfg    Config
-	state  atomic.Uint32
-	alarms fault.Alarms
-	host   *host
-	stamps *stamp.Verifier
-	keys   *keys.Cache[activity.KeyID]
-	meter  *meter
+	cfg     Config
+	state   atomic.Uint32
+	alarms  fault.Alarms
+	host    *host
+	streams *streams
+	stamps  *stamp.Verifier
+	keys    *keys.Cache[activity.KeyID]
+	meter   *meter
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -139,6 +140,7 @@ type serving struct {
 	blind      [32]byte
 	deployment [32]byte
 	admission  []byte // compressed P-256 key that may make organizations
+	outside    *outside
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
@@ -156,7 +158,7 @@ func New(cfg Config) *Core {
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
 		meter: newMeter(cfg.Rates), active: make(chan struct{}, 1)}
-	c.host = newHost(c)
+	c.host, c.streams = newHost(c), newStreams(c)
 	return c
 }
 

@@ -78,7 +78,7 @@ type Tx struct {
 	// PasscodeTargets the keys to which passcodes are encrypted.
 	Tokens, LegacyTokens *login.Signer
 	PasscodeTargets      *bundle.Signer
-	// Outside is what the deployment can reach outside.
+	// Outside is what mails and text messages go out by.
 	Outside Outside
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential

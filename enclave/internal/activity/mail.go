@@ -120,7 +120,7 @@ func (t *Tx) mail(to string, c *login.Content, from *MailSender, expiresMs uint6
 	}
 	by := login.ChooseSender(login.Sender{Address: textOf(from.SendFromEmailAddress), Name: textOf(from.SendFromEmailSenderName), ReplyTo: textOf(from.ReplyToEmailAddress)},
 		t.Outside.Sender, t.Outside.Domains)
-	m := &org.Mail{ID: id, To: to, From: by.Address, FromName: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML}
+	m := &org.Mail{ID: id.String(), To: to, From: by.Address, Name: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML, SentMs: t.NowMs}
 	content, err := m.Encode()
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (t *Tx) text(to, body string, expiresMs uint64) error {
 	if err != nil {
 		return err
 	}
-	content, err := (&org.Text{ID: id, To: to, Body: body}).Encode()
+	content, err := (&org.Text{ID: id.String(), To: to, Body: body}).Encode()
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func TestPasscodesAreSent(t *testing.T) {
 		}
 	}
 	w.run("INIT_OTP_V2", varied(byMail(), "contact", "other@example.org", "sendFromEmailAddress", "us@allowed.example", "sendFromEmailSenderName", "Us", "expirationSeconds", "600"))
-	if m := w.mail(); m.From != "us@allowed.example" || m.FromName != "Us" || w.last.Sends[0].ExpiresMs != w.now+600_000 {
+	if m := w.mail(); m.From != "us@allowed.example" || m.Name != "Us" || w.last.Sends[0].ExpiresMs != w.now+600_000 {
 		t.Errorf("%+v", m)
 	}
 	w.run("INIT_OTP_V2", varied(byMail(), "contact", "more@example.org", "sendFromEmailAddress", "us@elsewhere.example"))
