@@ -75,7 +75,7 @@ var table = []row{
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "", ""},
 	{"enclave/internal/nsm", "", "cbor", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm"},
+	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/rig"},
 
 	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault shared/collector", "vsock", ""},
 

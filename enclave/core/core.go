@@ -102,14 +102,15 @@ var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {
-	cfg     Config
-	state   atomic.Uint32
-	alarms  fault.Alarms
-	host    *host
-	streams *streams
-	stamps  *stamp.Verifier
-	keys    *keys.Cache[activity.KeyID]
-	meter   *meter
+	cfg        Config
+	state      atomic.Uint32
+	alarms     fault.Alarms
+	host       *host
+	streams    *streams
+	stamps     *stamp.Verifier
+	keys       *keys.Cache[activity.KeyID]
+	meter      *meter
+	deliveries deliveries
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving

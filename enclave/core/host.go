@@ -117,6 +117,9 @@ func (h *host) call(ctx context.Context, kind wire.Kind, payload []byte) (wire.K
 	if kind == wire.KindOpenSend {
 		return h.openSend(ctx, payload)
 	}
+	if kind == wire.KindDeliver {
+		return h.deliverSend(ctx, payload)
+	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
 		h.c.alarms.Raise(fault.AlarmFrame)
