@@ -62,7 +62,7 @@ var table = []row{
 	{"enclave/internal/keys", "enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase",
 		"secp256k1 schnorr bip39 x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "base58", ""},
-	{"enclave/internal/login", "enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", ""},
+	{"enclave/internal/login", "enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", "sim/idp"},
 	{"enclave/internal/stamp", "enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",

@@ -81,11 +81,11 @@ func (p *Provider) endpoint(f *flavour) Endpoint {
 // Handler serves everything below the issuer's path, which it expects cut off.
 func (p *Provider) Handler() http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /.well-known/openid-configuration", open(p.discovery))
-	m.HandleFunc("GET /jwks", open(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, p.Keys.public()) }))
-	m.HandleFunc("GET /userinfo", open(p.userinfo))
-	m.HandleFunc("POST /token", open(p.token(nil)))
-	m.HandleFunc("OPTIONS /{any...}", open(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	for pattern, h := range map[string]http.HandlerFunc{"GET /.well-known/openid-configuration": p.discovery, "GET /jwks": p.jwks, "GET /userinfo": p.userinfo, "POST /token": p.token(nil)} {
+		_, path, _ := strings.Cut(pattern, " ")
+		m.HandleFunc(pattern, open(h))
+		m.HandleFunc("OPTIONS "+path, open(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	}
 	m.HandleFunc("GET /authorize", p.authorize(nil))
 	m.Handle("POST /authorize", loopback.SameOrigin(p.signIn(nil)))
 	m.HandleFunc("GET /style.css", style)
@@ -124,6 +124,10 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		"authorization_response_iss_parameter_supported": true,
 		"claims_parameter_supported":                     false, "request_parameter_supported": false, "request_uri_parameter_supported": false,
 	})
+}
+
+func (p *Provider) jwks(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, p.Keys.public())
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
