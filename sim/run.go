@@ -63,6 +63,14 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
 		return err
 	}
+	if !o.noInbox {
+		out, err := o.startOutside()
+		if err != nil {
+			return err
+		}
+		defer out.stop() // last, as the enclave may still be sending
+		o.outside = out.addresses
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -164,13 +172,17 @@ func (o *options) tell(w io.Writer, c *laptop.Credentials) {
 		creds = abs
 	}
 	bin := filepath.Dir(o.hostBinary)
+	outside := ""
+	if o.outside != (addresses{}) {
+		outside = fmt.Sprintf("\n  inbox         %s\n  identities    %s", o.outside.inbox, o.outside.issuer)
+	}
 	fmt.Fprintf(w, `
 Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
 
   API           %s
   organization  %s
   root user     %s
-  credentials   %s
+  credentials   %s%s
 
 Try it, in another terminal:
 
@@ -184,5 +196,5 @@ Try it, in another terminal:
    %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
 
 Stop with Ctrl-C. Start again with the same directory and all is there.
-`, c.APIURL, c.OrganizationID, c.RootUserID, creds, creds, bin, creds, bin, creds, bin, creds)
+`, c.APIURL, c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
 }

@@ -123,6 +123,9 @@ type Credentials struct {
 	AttestationRootPEM string            `json:"attestationRootPem"`
 	ManifestSHA256     string            `json:"manifestSha256"`
 	PCRs               map[string]string `json:"pcrs"`
+	// InboxURL and IdentityProviderURL are there only if both were started.
+	InboxURL            string `json:"inboxUrl,omitempty"`
+	IdentityProviderURL string `json:"identityProviderUrl,omitempty"`
 }
 
 type made struct {
@@ -171,7 +174,8 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		return nil, err
 	}
 	c := &Credentials{APIURL: d.APIURL, AuthProxyURL: d.AuthProxyURL, Keys: b.Keys,
-		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs}
+		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs,
+		InboxURL: d.InboxURL, IdentityProviderURL: d.IdentityProviderURL}
 	if err := d.first(ctx, e, admission, c); err != nil {
 		return nil, fmt.Errorf("first organization: %w", err)
 	}

@@ -21,6 +21,8 @@ type Dir struct {
 	// Configuration is what the enclave is to run under, of which the manifest holds
 	// the hash; empty: none. Boot leaves a copy in configuration.json.
 	Configuration []byte
+	// InboxURL and IdentityProviderURL likewise; empty where there are none.
+	InboxURL, IdentityProviderURL string
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
 }
@@ -44,6 +46,7 @@ const (
 	fileConfiguration = "configuration.json"
 	fileAdmissionKey  = "admission-key"
 	fileFirst         = "first-organization.json"
+	fileIdentityKeys  = "identity-provider-keys.json"
 	fileModuleRoot    = "enclave/module-root"
 	fileSeed          = "enclave/seed"
 	filePassphrase    = "enclave/passphrase"
