@@ -32,6 +32,7 @@ type options struct {
 	addressRate   pace.Rate // the host's; the others are the enclave's
 	rates         core.Rates
 	quotas        core.Quotas
+	outside       outside
 	insecure      string // checks to switch off; refused by builds that cannot
 	record        string // file for the enclave's secrets; refused likewise
 }
@@ -60,6 +61,16 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
 	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
 	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")
+	f.StringVar(&o.outside.smtp, "smtp", "", "mail server: smtp://USER:PASSWORD@HOST:PORT (plain on loopback, else STARTTLS), smtps:// or smtp+starttls:// (default: no mail goes out)")
+	f.StringVar(&o.outside.mailFrom, "mail-from", "login@cloister.example", "address that mails are from")
+	f.StringVar(&o.outside.domains, "mail-domains", "", "domains of whose addresses organizations may choose a sender, with commas between them")
+	f.StringVar(&o.outside.sms, "sms", "", "gateway for text messages: http://USER:PASSWORD@HOST:PORT/PATH (default: none go out)")
+	f.StringVar(&o.outside.smsFrom, "sms-from", "Cloister", "sender of text messages")
+	f.StringVar(&o.outside.roots, "issuer-roots", "", "file of PEM certificates that the enclave believes besides its own, of issuers, mail servers and gateways")
+	f.StringVar(&o.outside.issuer, "issuer", "", "base URL that tokens of ours name as their issuer (default: the public API's, on loopback)")
+	f.BoolVar(&o.outside.sandbox, "sandbox", false, "fixed passcodes for the sandbox's contacts")
+	f.StringVar(&o.outside.oauth2, "oauth2", "", "other endpoints of OAuth 2.0 providers: NAME=TOKENURL,USERURL with spaces between them")
+	f.StringVar(&o.outside.document, "configuration", "", "file with the enclave's whole configuration, instead of the flags above from -smtp on")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error
