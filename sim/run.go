@@ -97,7 +97,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return errors.New("the enclave did not start")
 	}
 	address = strings.TrimSpace(address)
-	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-log-level", o.logLevel)
+	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel)
 	h.Stdout, h.Stderr = stderr, stderr
 	host, err := start("host", h)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	defer cancel()
 	booted := make(chan struct{})
 	go func() {
-		c, err = o.dir().Boot(ctx, address, o.organizations)
+		c, err = o.boot(ctx, address)
 		close(booted)
 	}()
 	select {
@@ -142,6 +142,16 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	case <-host.done:
 		return nil, fmt.Errorf("the host ended: %v", host.err)
 	}
+}
+
+// boot gives the enclave its manifest and configuration.
+func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials, error) {
+	d := o.dir()
+	var err error
+	if d.Configuration, err = o.configuration(); err != nil {
+		return nil, err
+	}
+	return d.Boot(ctx, address, o.organizations)
 }
 
 func waitReady(ctx context.Context, url string) error {
