@@ -59,7 +59,7 @@ func plain(s string) bool {
 	return s != "" && len(s) <= maxURI && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"'<>;,\`, c) })
 }
 
-// OAuth2 are the providers without identity tokens: the paths below the issuer and
+// oauth2 are the providers without identity tokens: the paths below the issuer and
 // what the interface calls them.
 var oauth2 = [...]*flavour{{"x", "X"}, {"discord", "Discord"}}
 
