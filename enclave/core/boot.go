@@ -44,6 +44,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.publicKeys()
 	case "discovery_keys":
 		return c.discoverKeys(ctx)
+	case "discovery_openid", "discovery_openid_keys":
+		return c.discoverIssuer(call.Op == "discovery_openid_keys")
 	case "genesis":
 		return c.genesis(ctx)
 	case "manifest":
@@ -268,6 +270,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 		return nil, err
 	}
 	if s.sessions, err = login.NewSigner(ring.Session[:]); err != nil {
+		return nil, err
+	}
+	if err := c.openOutside(s, ring); err != nil {
 		return nil, err
 	}
 	var id wire.ID

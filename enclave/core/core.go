@@ -76,6 +76,8 @@ type Config struct {
 	Quotas Quotas
 	// Rates are how many requests are answered.
 	Rates Rates
+	// Outside is how names outside are reached.
+	Outside Outside
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
 	// Fault is told of errors that users see as internal, without their content.
@@ -131,6 +133,8 @@ type serving struct {
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
 	sessions   *login.Signer
+	roles      *activity.Roles
+	outside    *outside
 	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte

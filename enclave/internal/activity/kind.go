@@ -74,6 +74,10 @@ type Tx struct {
 	Boot    org.ID // of this run of the enclave, drawn at its start
 	// Sessions signs the tokens of sessions.
 	Sessions *login.Signer
+	// Outside is what can be learnt from names outside, and Roles are keys of the
+	// enclave. Either is nil where nothing needs it.
+	Outside Outside
+	Roles   *Roles
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
@@ -155,6 +159,9 @@ type Kind struct {
 	// FromAbove tells that a user of the parent may ask for it in a sub-organization,
 	// as the parent's policies decide.
 	FromAbove bool
+	// Attested tells that a stamp will do for it that no key of the user's has made: a
+	// token vouches for who he is.
+	Attested bool
 
 	versions []*Version
 	run      func(*Tx, any) (any, error)
@@ -285,6 +292,12 @@ func (k *Kind) byCredential() *Kind {
 // of Tx.Parent, and whom it is about the intent says.
 func (k *Kind) fromAbove() *Kind {
 	k.FromAbove = true
+	return k
+}
+
+// attested declares that a token may vouch for who asks.
+func (k *Kind) attested() *Kind {
+	k.Attested = true
 	return k
 }
 

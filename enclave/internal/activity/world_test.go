@@ -87,8 +87,10 @@ type world struct {
 	sessions *login.Signer
 	stamped  *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
 
-	seq   uint64 // of the entry that the next run would have
-	heard func(*activity.ChainNeed) (*activity.ChainKnown, error)
+	seq     uint64 // of the entry that the next run would have
+	outside *outside
+	roles   *activity.Roles
+	heard   func(*activity.ChainNeed) (*activity.ChainKnown, error)
 }
 
 const start = 1_700_000_000_000
@@ -107,6 +109,8 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	w.sessions, err = login.NewSigner(notary.SealedPlaintext())
 	w.must(err)
+	w.outside = newOutside()
+	w.roles = newRoles(w)
 	tx := org.Begin(w.id, w.state, w.now)
 	w.user = w.newID()
 	w.root = w.user.String()
@@ -175,12 +179,13 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	}
 	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions}
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions, outside: w.outside, roles: w.roles}
 		sub.empty()
 		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.bundles, w.boot, w.sessions, w.credential()
+	tx.Outside, tx.Roles = w.outside, w.roles
 	w.seq++
 	tx.Seq = w.seq
 	w.last = tx
