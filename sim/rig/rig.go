@@ -43,6 +43,8 @@ type Options struct {
 	Fence func(error)
 	// Organizations are made besides the root organization.
 	Organizations int
+	// Outside is the enclave's way out.
+	Outside core.Outside
 	// Nodes of chains, by their names.
 	Nodes egress.Nodes
 }
@@ -99,7 +101,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		r.stop = append(r.stop, func() { _ = s.Close() })
 	}
 	var err error
-	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
+	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Root: o.Root, Fence: o.Fence, Outside: o.Outside,
 		Fault: func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
 	if err != nil {
 		return nil, err
