@@ -198,6 +198,8 @@ func asJSON(t *testing.T, v any) string {
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
+func b64d(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
+
 func (p *provider) jwkRSA(kid string) map[string]any {
 	return map[string]any{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": kid, "n": b64(p.rsa.N.Bytes()), "e": "AQAB"}
 }
