@@ -107,6 +107,32 @@ func TestOAuthSignUpAndLogIn(t *testing.T) {
 	f.refuses("an identity that is held", got, 400, "OAUTH_PROVIDER_ALREADY_EXISTS")
 }
 
+// A token leads to the sub-organization whose user it is about.
+func TestSubOrganizationByToken(t *testing.T) {
+	f := newFamily(t)
+	look := func(key laptop.KeyPair, token string) answered {
+		body := fmt.Appendf(nil, `{"organizationId":%q,"filterType":"OIDC_TOKEN","filterValue":%q}`, f.id, token)
+		return f.call(wire.DoorQuery, "list_suborgs", body, f.stamped(key, body))
+	}
+	token := f.idp.token(f.idp.claims(f.c.Now(), "me", "web"))
+	f.refuses("a stranger", look(newKey(t), token), 401, "PUBLIC_KEY_NOT_FOUND")
+	if f.w.dials.Load() != 0 {
+		t.Error("a stranger had somebody asked")
+	}
+	if got := look(f.root, token); got.status != 200 || rig.Text(got.m, "organizationIds") != "[]" {
+		t.Errorf("%v", got)
+	}
+	sub := f.signUp("one", token)
+	if got := look(f.root, token); got.status != 200 || rig.Text(got.m, "organizationIds", "0") != sub {
+		t.Errorf("%v", got)
+	}
+	forger := f.w.provider("forger.example")
+	f.refuses("forged", look(f.root, forger.signed(`{"alg":"RS256","kid":"r1"}`, f.idp.claims(f.c.Now(), "me", "web"))), 400, "INVALID_OIDC_TOKEN", "does not verify")
+	f.refuses("no token", look(f.root, "x"), 400, "INVALID_OIDC_TOKEN", "not a signed token")
+	f.w.leads("unknown.example", "127.0.0.1:1")
+	f.refuses("away", look(f.root, f.idpAt("https://unknown.example").token(f.idp.claims(f.c.Now(), "me", "web", "iss", "https://unknown.example"))), 503, none, "could not be reached")
+}
+
 // What a hostile client, or a host that carries his requests, may try with tokens.
 func TestHostileTokens(t *testing.T) {
 	f := newFamily(t)
