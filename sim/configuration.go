@@ -29,7 +29,7 @@ type configured struct {
 // The document, as package settings describes it.
 type configuration struct {
 	Mail    *mailServer          `json:"mail,omitempty"`
-	Text    *textGateway             `json:"text,omitempty"`
+	Text    *textGateway         `json:"text,omitempty"`
 	Roots   string               `json:"roots,omitempty"`
 	Issuer  string               `json:"issuer,omitempty"`
 	Sandbox bool                 `json:"sandbox,omitempty"`

@@ -45,6 +45,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.publicKeys()
 	case "discovery_keys":
 		return c.discoverKeys(ctx)
+	case "discovery_openid", "discovery_openid_keys":
+		return c.discoverIssuer(call.Op == "discovery_openid_keys")
 	case "genesis":
 		return c.genesis(ctx)
 	case "manifest":
@@ -286,6 +288,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settin
 		return nil, err
 	}
 	if s.outside, err = c.newOutside(set); err != nil {
+		return nil, err
+	}
+	if err := c.openProviders(s, ring, set); err != nil {
 		return nil, err
 	}
 	var id wire.ID

@@ -31,11 +31,6 @@ const maxHeard = time.Minute
 // maxAsked bounds how often one request asks.
 const maxAsked = 4
 
-// needsChain says that a step can be taken only when this is known.
-type needsChain struct{ need *activity.ChainNeed }
-
-func (*needsChain) Error() string { return "something of a chain is needed" }
-
 // know hands the step's intent what it needs of its chain, or says what that is.
 func (s *step) know() error {
 	need, err := s.version.Need(s.tx, s.intent)
@@ -44,7 +39,7 @@ func (s *step) know() error {
 	}
 	k := s.r.known
 	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
-		return &needsChain{need}
+		return &needs{func(ctx context.Context) error { return s.r.learn(ctx, need) }}
 	}
 	s.intent.Know(k)
 	return nil

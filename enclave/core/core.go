@@ -136,7 +136,9 @@ type serving struct {
 	tokens     *login.Signer  // of verification tokens
 	legacy     *login.Signer  // of verification tokens of the first form
 	targets    *bundle.Signer // of keys to which passcodes are encrypted
-	boot       org.ID         // of this run, random
+	roles      *activity.Roles
+	providers  *providers
+	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte

@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
 	"cloister/shared/wire"
@@ -140,6 +141,29 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 		return false, x.breach("a row of another organization")
 	}
 	return has, nil
+}
+
+// Identity asks the token's issuer for its keys if need be: nothing is held
+// meanwhile.
+func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
+	u, err := login.ParseIdentityToken(field, token)
+	if err != nil {
+		return "", "", nil, err
+	}
+	a := &asking{o: x.r.c.serve.providers, who: x.r.id}
+	var set *login.KeySet
+	err = until(x.ctx, func() (err error) {
+		set, err = a.Keys(field, u.Issuer(), u.KnownTo)
+		return err
+	})
+	if err != nil {
+		return "", "", nil, err
+	}
+	i, err := u.Verify(set, x.r.c.now())
+	if err != nil {
+		return "", "", nil, err
+	}
+	return i.Issuer, i.Subject, i.Audiences, nil
 }
 
 func (x suborgIndex) breach(text string) error {

@@ -162,9 +162,9 @@ func (w *world) judge(c *row, typ string) error {
 		}
 	case a.status == 400:
 		got = "ERROR"
-		if refused := refusedActivity(a.m); refused != "" && c.Expect.Outcome == "ALLOW" {
-			got, id = "ALLOW", refused // it was allowed, and then it could not be done
-		}
+	}
+	if refused := refusedActivity(a.m); refused != "" && a.status != 403 && c.Expect.Outcome == "ALLOW" {
+		got, id = "ALLOW", refused // it was allowed, and then it could not be done
 	}
 	if got == "ERROR" && got == c.Expect.Outcome {
 		return refusedAs(c.Expect.Reason, a.m) // before the policies: there is no activity

@@ -632,6 +632,8 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 	case "eth_send_transaction":
 		return map[string]any{"from": w.ids[t.Wallet+" "+t.WalletAccount], "caip2": "eip155:1", "sponsor": c.Request.Sponsored,
 			"to": "0x08d2b0a37f869ff76bacb5bab3278e26ab7067b7", "value": "1"}, nil
+	case "update_oauth2_credential":
+		return map[string]any{"oauth2CredentialId": w.id, "provider": "OAUTH2_PROVIDER_X", "clientId": "c", "encryptedClientSecret": "00"}, nil
 	case "verify_otp":
 		return map[string]any{"otpId": w.id, "encryptedOtpBundle": "{}"}, nil
 	case "init_otp_auth":

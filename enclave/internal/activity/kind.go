@@ -80,6 +80,10 @@ type Tx struct {
 	PasscodeTargets      *bundle.Signer
 	// Outside is what mails and text messages go out by.
 	Outside Outside
+	// Providers is what can be learnt from identity providers, and Roles are keys of
+	// the enclave. Either is nil where nothing needs it.
+	Providers Providers
+	Roles     *Roles
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
@@ -161,6 +165,9 @@ type Kind struct {
 	// FromAbove tells that a user of the parent may ask for it in a sub-organization,
 	// as the parent's policies decide.
 	FromAbove bool
+	// Attested tells that a stamp will do for it that no key of the user's has made: a
+	// token vouches for who he is.
+	Attested bool
 
 	versions []*Version
 	run      func(*Tx, any) (any, error)
@@ -291,6 +298,12 @@ func (k *Kind) byCredential() *Kind {
 // of Tx.Parent, and whom it is about the intent says.
 func (k *Kind) fromAbove() *Kind {
 	k.FromAbove = true
+	return k
+}
+
+// attested declares that a token may vouch for who asks.
+func (k *Kind) attested() *Kind {
+	k.Attested = true
 	return k
 }
 

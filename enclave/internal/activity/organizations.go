@@ -239,7 +239,7 @@ func (in *CreateSubOrganization) check() error {
 		return err
 	}
 	for i := range in.RootUsers {
-		if err := in.RootUsers[i].user().check(op, fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
+		if err := in.RootUsers[i].user().check(fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
 			return err
 		}
 	}
@@ -323,7 +323,7 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 	if err != nil {
 		return nil, err
 	}
-	sub.WantsProofs, sub.Parent, sub.Limits = tx.WantsProofs, tx.Tx, tx.Limits
+	sub.WantsProofs, sub.Parent, sub.Limits, sub.Providers = tx.WantsProofs, tx.Tx, tx.Limits, tx.Providers
 	r, o, err := fillOrganization(sub, tx.ID, in, verified)
 	if err != nil {
 		return nil, err
@@ -449,6 +449,9 @@ func removeSecrets(tx *Tx, force bool) error {
 	for _, k := range ks {
 		tx.DeletePrivateKey(k, matchesOf(k))
 	}
+	if err := tx.DeleteProviderCredentials(); err != nil {
+		return err
+	}
 	// Should the step come to nothing, the keys are derived again when wanted.
 	tx.Keys.Drop(func(k KeyID) bool { return k.Organization == tx.ID })
 	return nil
@@ -549,7 +552,7 @@ func (in *CreateOrganization) root() *UserParams {
 	return &UserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []AuthenticatorParams{in.RootAuthenticator}}
 }
 
-func (in *CreateOrganization) check() error { return in.root().check("create_organization", "", true) }
+func (in *CreateOrganization) check() error { return in.root().check("", true) }
 
 func createOrganization(tx *Tx, in *CreateOrganization) (*OrganizationID, error) {
 	here, err := tx.Organization()

@@ -125,7 +125,7 @@ func TestCreateSubOrganizationRefuses(t *testing.T) {
 		{withUser("userEmail", ""), 3, "invalid email address"},
 		{withUser("authenticators", []any{sample("AuthenticatorParamsV2")}), 3, "invalid attestation"},
 		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcClaims": object{"iss": "i", "sub": "s", "aud": "a"}}}), 3, "oidcClaims must share iss and sub"},
-		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 12, "oidcToken"},
+		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 3, "not a signed token"},
 		{with("wallet", object{}), 3, "missing wallet params"},
 		{with("wallet", wallet("w", account("ED25519", "m/0", "ETHEREUM"))), 3, "invalid curve"},
 		{with("verificationToken", "x"), 3, "must be given with a verification token"},

@@ -14,7 +14,7 @@ import (
 var sessions = []*Kind{
 	ownAllowed(showing(kind("STAMP_LOGIN", "AUTH", "CREATE", stampLogin), func(in *StampLogin) policy.Value {
 		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
-	}), func(*StampLogin) string { return "" }).byCredential(),
+	}), func(*StampLogin) string { return "" }).byCredential().attested(),
 	ownAllowed(kind("CREATE_READ_ONLY_SESSION", "AUTH", "CREATE", createReadOnlySession), func(*CreateReadOnlySession) string { return "" }),
 	asking(kind("CREATE_READ_WRITE_SESSION", "AUTH", "CREATE", createReadWriteSession,
 		was(1, func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
@@ -58,7 +58,7 @@ type StampLogin struct {
 }
 
 func (in *StampLogin) check() (err error) {
-	in.key, err = newLoginKey(in.PublicKey, in.ExpirationSeconds, in.InvalidateExisting, in.SessionProfileID)
+	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
 	return err
 }
 
@@ -87,13 +87,12 @@ type loginKey struct {
 	alone   bool   // the user's other sessions end
 }
 
-// newLoginKey reads what every log-in says of the session that it wants.
-func newLoginKey(public string, expiration *string, alone *bool, profile *string) (k loginKey, err error) {
-	k.alone = alone != nil && *alone
+// parseLoginKey reads what the intents of log-ins have in common.
+func parseLoginKey(public string, seconds, profile *string, alone *bool) (k loginKey, err error) {
 	if k.public, err = login.ParsePublicKey("publicKey", public); err != nil {
 		return k, err
 	}
-	if k.seconds, err = sessionSeconds("expirationSeconds", expiration); err != nil {
+	if k.seconds, err = sessionSeconds("expirationSeconds", seconds); err != nil {
 		return k, err
 	}
 	if text := textOf(profile); text != "" {
@@ -101,6 +100,7 @@ func newLoginKey(public string, expiration *string, alone *bool, profile *string
 			return k, fault.Field("sessionProfileId", "must be a UUID")
 		}
 	}
+	k.alone = alone != nil && *alone
 	return k, nil
 }
 

@@ -97,7 +97,7 @@ func carryUserV3(o *UserParamsV3) UserParams {
 }
 
 // check looks at one user. With contact an address is enough to log in.
-func (p *UserParams) check(op, path string, contact bool) error {
+func (p *UserParams) check(path string, contact bool) error {
 	switch {
 	case p.UserEmail != nil && *p.UserEmail == "":
 		e := fault.Field(path+"userEmail", "invalid email address")
@@ -114,7 +114,7 @@ func (p *UserParams) check(op, path string, contact bool) error {
 	if err := checkAuthenticators(path, p.Authenticators); err != nil {
 		return err
 	}
-	return checkProviders(op, path, p.OauthProviders)
+	return checkProviders(path, p.OauthProviders)
 }
 
 // CreateUsersV1 is version 1 of the intent.
@@ -139,7 +139,7 @@ type CreateUsers struct {
 
 func (in *CreateUsers) check() error {
 	for i := range in.Users {
-		if err := in.Users[i].check("create_users", fmt.Sprintf("users.%d.", i), false); err != nil {
+		if err := in.Users[i].check(fmt.Sprintf("users.%d.", i), false); err != nil {
 			return err
 		}
 	}
@@ -241,7 +241,7 @@ func (in *CreateAPIOnlyUsers) users() []UserParams {
 
 func (in *CreateAPIOnlyUsers) check() error {
 	for i, u := range in.users() {
-		if err := u.check("create_api_only_users", fmt.Sprintf("apiOnlyUsers.%d.", i), false); err != nil {
+		if err := u.check(fmt.Sprintf("apiOnlyUsers.%d.", i), false); err != nil {
 			return err
 		}
 	}

@@ -182,7 +182,7 @@ type OTPLogin struct {
 }
 
 func (in *OTPLogin) check() (err error) {
-	in.key, err = newLoginKey(in.PublicKey, in.ExpirationSeconds, in.InvalidateExisting, in.SessionProfileID)
+	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
 	return err
 }
 

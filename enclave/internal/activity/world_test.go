@@ -89,8 +89,10 @@ type world struct {
 	outside  activity.Outside
 	stamped  *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
 
-	seq   uint64 // of the entry that the next run would have
-	heard func(*activity.ChainNeed) (*activity.ChainKnown, error)
+	seq       uint64 // of the entry that the next run would have
+	providers *providers
+	roles     *activity.Roles
+	heard     func(*activity.ChainNeed) (*activity.ChainKnown, error)
 }
 
 // signers are those of verification tokens and of what passcodes are encrypted to.
@@ -121,6 +123,8 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	w.tokens.targets, err = bundle.NewSigner(keyBytes(w))
 	w.must(err)
+	w.providers = newProviders()
+	w.roles = newRoles(w)
 	tx := org.Begin(w.id, w.state, w.now)
 	w.user = w.newID()
 	w.root = w.user.String()
@@ -195,13 +199,14 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	}
 	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions, tokens: w.tokens, outside: w.outside}
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions, tokens: w.tokens, outside: w.outside, providers: w.providers, roles: w.roles}
 		sub.empty()
 		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.bundles, w.boot, w.sessions, w.credential()
 	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Outside = w.tokens.token, w.tokens.legacy, w.tokens.targets, w.outside
+	tx.Providers, tx.Roles = w.providers, w.roles
 	w.seq++
 	tx.Seq = w.seq
 	w.last = tx

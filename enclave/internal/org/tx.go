@@ -30,6 +30,8 @@ const (
 	collectionCounters     Collection = 'N' // authenticator id: its signature counter
 	collectionInterfaces   Collection = 'O' // interface id; the text lies in parts
 	collectionTargets      Collection = 'P' // user id, import target id
+	collectionOAuth2       Collection = 'R' // OAuth 2.0 credential id
+	collectionOnRamps      Collection = 'S' // on-ramp credential id
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
