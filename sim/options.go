@@ -31,6 +31,7 @@ type options struct {
 	lease         time.Duration
 	addressRate   pace.Rate // the host's; the others are the enclave's
 	rates         core.Rates
+	authProxy     bool // the first organization gets one
 	quotas        core.Quotas
 	insecure      string // checks to switch off; refused by builds that cannot
 	record        string // file for the enclave's secrets; refused likewise
@@ -59,6 +60,8 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.TextVar(&o.rates.Organization, "organization-rate", pace.Rate{}, "likewise, the users of one organization of the top level")
 	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
 	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
+	f.BoolVar(&o.authProxy, "auth-proxy", true, "turn the auth proxy of the first organization on at the first start")
+	f.BoolVar(&o.rates.Proxy.Off, "auth-proxy-unlimited", false, "switch the auth proxy's rates off: passcodes, look-ups and sign-ups per address and contact")
 	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
@@ -94,5 +97,5 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
-	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr}
+	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr, AuthProxy: o.authProxy}
 }

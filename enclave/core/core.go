@@ -102,13 +102,14 @@ var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {
-	cfg    Config
-	state  atomic.Uint32
-	alarms fault.Alarms
-	host   *host
-	stamps *stamp.Verifier
-	keys   *keys.Cache[activity.KeyID]
-	meter  *meter
+	cfg     Config
+	state   atomic.Uint32
+	alarms  fault.Alarms
+	host    *host
+	stamps  *stamp.Verifier
+	keys    *keys.Cache[activity.KeyID]
+	meter   *meter
+	proxies proxies
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -152,7 +153,7 @@ const SpareBytes = 20 << 20
 func New(cfg Config) *Core {
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), active: make(chan struct{}, 1)}
+		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), active: make(chan struct{}, 1)}
 	c.host = newHost(c)
 	return c
 }

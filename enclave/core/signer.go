@@ -24,6 +24,7 @@ type signer struct {
 	session *login.Session // of who only reads; neither of the others then
 	body    []byte
 	toll    *toll // paid once the credential is found
+	proxy   bool  // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // whose key caller was verified with
 	counter uint32             // that its authenticator told, 0 if it does not count
@@ -46,7 +47,7 @@ func (c *Core) read(call *wire.Call, t *toll) (*signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{caller: caller, passkey: passkey, toll: t}
+	s := &signer{caller: caller, passkey: passkey, toll: t, proxy: call.Door == wire.DoorProxy}
 	if passkey != nil {
 		s.body = passkey.Unverified()
 	} else {

@@ -44,6 +44,9 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 	}
 	r.print = sha256.Sum256(r.signer.body)
 	r.read(call.Op)
+	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
+		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
+	}
 	r.id = c.serve.activityID(r.sub.Organization, r.print, r.sub.TimestampMs)
 
 	var a answer

@@ -18,6 +18,8 @@ import (
 type Dir struct {
 	Path                 string
 	APIURL, AuthProxyURL string // as credentials.json tells them
+	// AuthProxy turns the proxy of the root organization on at the first boot.
+	AuthProxy bool
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
 }
@@ -40,6 +42,7 @@ const (
 	fileManifest      = "manifest.json"
 	fileAdmissionKey  = "admission-key"
 	fileFirst         = "first-organization.json"
+	fileProxy         = "first-auth-proxy.json"
 	fileModuleRoot    = "enclave/module-root"
 	fileSeed          = "enclave/seed"
 	filePassphrase    = "enclave/passphrase"

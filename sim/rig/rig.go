@@ -45,6 +45,8 @@ type Options struct {
 	Organizations int
 	// Nodes of chains, by their names.
 	Nodes egress.Nodes
+	// AuthProxy turns the proxy of the root organization on.
+	AuthProxy bool
 }
 
 // Rig is a running host and enclave.
@@ -80,7 +82,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {

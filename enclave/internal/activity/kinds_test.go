@@ -40,6 +40,7 @@ var liveTypes = strings.Fields(`
 	SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOAD_V2 SIGN_RAW_PAYLOADS SIGN_TRANSACTION SIGN_TRANSACTION_V2
 	ETH_SEND_RAW_TRANSACTION ETH_SEND_TRANSACTION ETH_SEND_TRANSACTION_V2 SOL_SEND_TRANSACTION SOL_SEND_TRANSACTION_V2
 	INIT_IMPORT_WALLET IMPORT_WALLET INIT_IMPORT_PRIVATE_KEY IMPORT_PRIVATE_KEY EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY
+	ENABLE_AUTH_PROXY DISABLE_AUTH_PROXY UPDATE_AUTH_PROXY_CONFIG
 	APPROVE_ACTIVITY REJECT_ACTIVITY`)
 
 func code(err error) fault.Code {
@@ -199,6 +200,7 @@ var policyNames = map[string]string{
 	"INIT_IMPORT_WALLET": "WALLET IMPORT", "IMPORT_WALLET": "WALLET IMPORT", "INIT_IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT", "IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT",
 	"EXPORT_WALLET": "WALLET EXPORT", "EXPORT_WALLET_ACCOUNT": "WALLET EXPORT", "EXPORT_PRIVATE_KEY": "PRIVATE_KEY EXPORT",
 	"STAMP_LOGIN": "AUTH CREATE", "CREATE_READ_ONLY_SESSION": "AUTH CREATE", "CREATE_READ_WRITE_SESSION": "AUTH CREATE",
+	"ENABLE_AUTH_PROXY": "AUTH_PROXY CREATE", "DISABLE_AUTH_PROXY": "AUTH_PROXY DELETE", "UPDATE_AUTH_PROXY_CONFIG": "AUTH_PROXY UPDATE",
 	"APPROVE_ACTIVITY": " ", "REJECT_ACTIVITY": " ", // decided by no policy
 }
 
@@ -220,6 +222,8 @@ func sample(typ string) map[string]any {
 		switch {
 		case name == "oauthProviders" && strings.HasPrefix(rule, "dive"):
 			m[name] = []any{}
+			continue
+		case strings.HasSuffix(name, "emplateId"), name == "captchaEnabled":
 			continue
 		case name == "verificationToken", name == "clientSignature", typ == "OauthProviderParamsV2" && name == "oidcToken":
 			continue
@@ -282,7 +286,12 @@ var samples = map[string]any{
 	"sponsor": false, "from": someAddress, "to": someAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
 	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
 	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
-	"sessionProfileId":     someID,
+	"sessionProfileId":   someID,
+	"allowedAuthMethods": []any{"email", "social"}, "enabledSocialProviders": []any{"google"}, "socialLinkingClientIds": []any{"client-1"},
+	"oauthClientIds": map[string]any{"google": "client-1"}, "oauthRedirectUrl": "https://example.org/back", "logoUrl": "https://example.org/logo.png",
+	"magicLinkTemplate": "https://example.org/in?code=%s", "templateVariables": `{"a":"b"}`, "SmsCustomizationParams.template": "Code {{ .OtpCode }}",
+	"otpExpirationSeconds": json.Number("120"), "verificationTokenExpirationSeconds": json.Number("120"), "sessionExpirationSeconds": json.Number("120"),
+	"otpLength":            json.Number("6"),
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }
 
