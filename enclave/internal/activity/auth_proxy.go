@@ -66,7 +66,7 @@ func enableAuthProxy(tx *Tx, _ *EnableAuthProxy) (*UserID, error) {
 		return nil, err
 	}
 	if !old.Parent.Zero() {
-		return nil, wrongCaller("a sub-organization uses the auth proxy of its parent")
+		return nil, ofParent()
 	}
 	p, err := tx.OnlyAuthProxy()
 	switch {
@@ -215,12 +215,21 @@ func disableAuthProxy(tx *Tx, _ *DisableAuthProxy) (*Nothing, error) {
 
 // enabledProxy is the organization's proxy, or the refusal where there is none.
 func enabledProxy(tx *Tx) (*org.AuthProxy, error) {
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if !o.Parent.Zero() {
+		return nil, ofParent()
+	}
 	p, err := tx.OnlyAuthProxy()
 	if err == nil && p == nil {
 		err = fault.New(fault.FailedPrecondition, "the auth proxy is not enabled")
 	}
 	return p, err
 }
+
+func ofParent() error { return wrongCaller("a sub-organization uses the auth proxy of its parent") }
 
 // SMSCustomizationParams are the words of a text message.
 type SMSCustomizationParams struct {
