@@ -119,11 +119,13 @@ func (a *API) Ops() http.Handler {
 	return a.around(r)
 }
 
-// Proxy is the auth proxy. None of its operations is live yet, and it says so.
+// Proxy is the auth proxy. Its origins are for each configuration to say, which a
+// browser's question beforehand cannot name: that is answered to everybody, and the
+// enclave tells of each reply whether the page may read it.
 func (a *API) Proxy() http.Handler {
-	return a.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotImplemented, codeUnimplemented, "UNIMPLEMENTED: auth proxy")
-	}))
+	r := a.router()
+	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.door(wire.DoorProxy)).Methods(http.MethodPost)
+	return a.inside(r, crossAny)
 }
 
 func (a *API) router() *mux.Router {
