@@ -128,6 +128,9 @@ func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
 	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
 }
 
+// errRecovery refuses the key of a recovery whatever it is not for.
+var errRecovery = fault.Named(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
+
 var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 
 // inParent tells which user of the parent a stranger is, and the batch seen.

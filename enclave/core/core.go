@@ -76,8 +76,6 @@ type Config struct {
 	Quotas Quotas
 	// Rates are how many requests are answered.
 	Rates Rates
-	// Outside is how names outside are reached.
-	Outside Outside
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
 	// Fault is told of errors that users see as internal, without their content.
@@ -104,13 +102,15 @@ var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {
-	cfg    Config
-	state  atomic.Uint32
-	alarms fault.Alarms
-	host   *host
-	stamps *stamp.Verifier
-	keys   *keys.Cache[activity.KeyID]
-	meter  *meter
+	cfg        Config
+	state      atomic.Uint32
+	alarms     fault.Alarms
+	host       *host
+	streams    *streams
+	stamps     *stamp.Verifier
+	keys       *keys.Cache[activity.KeyID]
+	meter      *meter
+	deliveries deliveries
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -133,13 +133,17 @@ type serving struct {
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
 	sessions   *login.Signer
+	tokens     *login.Signer  // of verification tokens
+	legacy     *login.Signer  // of verification tokens of the first form
+	targets    *bundle.Signer // of keys to which passcodes are encrypted
 	roles      *activity.Roles
-	outside    *outside
+	providers  *providers
 	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte
 	admission  []byte // compressed P-256 key that may make organizations
+	outside    *outside
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
@@ -157,7 +161,7 @@ func New(cfg Config) *Core {
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
 		meter: newMeter(cfg.Rates), active: make(chan struct{}, 1)}
-	c.host = newHost(c)
+	c.host, c.streams = newHost(c), newStreams(c)
 	return c
 }
 

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
@@ -12,34 +11,13 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/settings"
 )
 
 // What an activity needs of names outside is fetched outside of any turn, for who
 // has authenticated and once it is decided that it may happen. TLS ends in the
 // enclave, so the host that carries the bytes can withhold an issuer's keys and
 // supply none.
-
-// Outside is how the enclave gets to names outside.
-type Outside struct {
-	// Dial opens a byte stream to a name; see outward.Dial. Without it nothing
-	// outside is reached.
-	Dial func(ctx context.Context, host string, port uint16) (net.Conn, error)
-	// Roots are root certificates besides those of the image, PEM.
-	Roots []byte
-	// Loopback lets issuers and OAuth 2.0 providers be on this machine, without TLS.
-	// It is for the simulator.
-	Loopback bool
-	// Issuer is the URL under which the enclave issues identity tokens. Without it
-	// none are issued.
-	Issuer string
-	// OAuth2 puts other URLs in the place of a provider's own, by its name in the
-	// interface. It is for the simulator.
-	OAuth2 map[string]OAuth2URLs
-}
-
-// OAuth2URLs are where codes become access tokens, and where these say whose they
-// are.
-type OAuth2URLs struct{ Token, User string }
 
 // Bounds on what is fetched. Who may ask for it chooses where from.
 const (
@@ -50,12 +28,13 @@ const (
 	exchangeWait = 5 * time.Second
 )
 
-// outside is what fetches, and what is known already.
-type outside struct {
-	cfg     Outside
-	client  *outward.Client // nil: there is no way out
+// providers is what fetches from identity providers, and what is known already.
+type providers struct {
+	client  *outward.Client
 	issuers *outward.Issuers[*login.KeySet]
-	own     *login.KeySet // of cfg.Issuer
+	issuer  string        // our own URL, empty where we issue nothing
+	own     *login.KeySet // of issuer
+	others  map[string]settings.Endpoints
 
 	mu        sync.Mutex
 	loads     map[string]*load
@@ -77,28 +56,6 @@ type exchange struct {
 	got    *activity.Exchanged
 	err    error
 	shares int
-}
-
-func (c *Core) newOutside(identities login.PublicKey) (*outside, error) {
-	o := &outside{cfg: c.cfg.Outside, own: login.KeySetOf(identities), loads: map[string]*load{}, loadsOf: map[org.ID]int{}, exchanges: map[org.ID]*exchange{}}
-	if o.cfg.Dial == nil {
-		return o, nil
-	}
-	roots, err := outward.Roots(o.cfg.Roots)
-	if err != nil {
-		return nil, err
-	}
-	o.client, err = outward.New(outward.Config{Dial: o.cfg.Dial, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Roots: roots, Loopback: o.cfg.Loopback})
-	if err != nil {
-		return nil, err
-	}
-	o.issuers = outward.NewIssuers(o.client, outward.Policy{}, outward.Reading[*login.KeySet]{
-		Discovery: func(document []byte, issuer string) (string, error) {
-			return login.ParseDiscovery("oidcToken", document, issuer, o.cfg.Loopback)
-		},
-		Keys: func(document []byte) (*login.KeySet, error) { return login.ParseKeySet("oidcToken", document) },
-	})
-	return o, nil
 }
 
 // needs says that a step can be taken only when something was fetched.
@@ -123,7 +80,7 @@ func until(ctx context.Context, turn func() error) error {
 
 // asking is what one request has fetched so far.
 type asking struct {
-	o     *outside
+	o     *providers
 	who   org.ID           // whose organization it is for
 	tried map[string]error // issuers, with what came of it
 }
@@ -133,7 +90,7 @@ type asking struct {
 func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
 	o := a.o
 	switch {
-	case issuer == o.cfg.Issuer && issuer != "":
+	case issuer == o.issuer && issuer != "":
 		return o.own, nil
 	case o.issuers == nil:
 		return nil, login.IssuerAway("the enclave has no way out")
@@ -164,7 +121,7 @@ func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*logi
 var errCrowded = errors.New("too much is being fetched")
 
 // load fetches an issuer's key set, or waits for who does.
-func (o *outside) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
+func (o *providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
 	o.mu.Lock()
 	l := o.loads[issuer]
 	if l == nil {
@@ -233,8 +190,8 @@ func wentWrong(err error) string {
 	return "it could not be reached"
 }
 
-// outsideOf is activity.Outside for one activity of one request.
-type outsideOf struct {
+// providersOf is activity.Providers for one activity of one request.
+type providersOf struct {
 	*asking
 	r   *request
 	act org.ID
@@ -242,7 +199,7 @@ type outsideOf struct {
 
 // Exchange answers what came of the activity's exchange, or says that it must be
 // made: after this turn, which has found that it may be.
-func (x outsideOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
+func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
 	if s := x.r.exchange; s != nil {
 		e.Secret.Wipe()
 		return s.got, s.err
@@ -269,7 +226,7 @@ func (x outsideOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
 // share begins the exchange of an activity, or joins the request that has: two
 // bodies that are the same, or two votes, must not exchange one code twice, for
 // which a provider may take back what it gave. The secret is wiped.
-func (o *outside) share(ctx context.Context, act org.ID, e *activity.Exchange) (*exchange, error) {
+func (o *providers) share(ctx context.Context, act org.ID, e *activity.Exchange) (*exchange, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.exchanges[act]
@@ -300,7 +257,7 @@ func (o *outside) share(ctx context.Context, act org.ID, e *activity.Exchange) (
 
 // leave ends a share in an exchange; s may be nil. The last one takes the outcome
 // along: by then the activity has ended, or nobody waits for it.
-func (o *outside) leave(s *exchange) {
+func (o *providers) leave(s *exchange) {
 	if s == nil {
 		return
 	}
@@ -312,10 +269,10 @@ func (o *outside) leave(s *exchange) {
 }
 
 // exchange asks a provider for an access token and then whose it is.
-func (o *outside) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
+func (o *providers) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
 	p := e.Provider
-	if u, ok := o.cfg.OAuth2[p.Name]; ok {
-		p.TokenURL, p.UserURL = u.Token, u.User
+	if u, ok := o.others[p.Name]; ok {
+		p.TokenURL, p.UserURL = u.TokenURL, u.UserURL
 	}
 	ask, err := p.Exchange(&e.Code, e.ClientID, e.Secret)
 	if err != nil {
@@ -345,7 +302,7 @@ func (o *outside) exchange(ctx context.Context, e *activity.Exchange) (*activity
 }
 
 // ask makes one request of a provider and wipes it.
-func (o *outside) ask(ctx context.Context, name string, ask *login.Request) (status int, body []byte, err error) {
+func (o *providers) ask(ctx context.Context, name string, ask *login.Request) (status int, body []byte, err error) {
 	defer ask.Wipe()
 	out := outward.Request{Method: ask.Method, URL: ask.URL, Body: ask.Body, Wait: exchangeWait}
 	for _, h := range ask.Header {

@@ -150,7 +150,7 @@ func (x suborgIndex) Identity(field, token string) (issuer, subject string, audi
 	if err != nil {
 		return "", "", nil, err
 	}
-	a := &asking{o: x.r.c.serve.outside, who: x.r.id}
+	a := &asking{o: x.r.c.serve.providers, who: x.r.id}
 	var set *login.KeySet
 	err = until(x.ctx, func() (err error) {
 		set, err = a.Keys(field, u.Issuer(), u.KnownTo)

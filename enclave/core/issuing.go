@@ -1,39 +1,31 @@
 package core
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/settings"
 )
 
-// openOutside takes the keys of the roles that activities use, and opens the way
-// out. The identity tokens that the enclave issues and its verification tokens have
-// one key, whose public half the boot proof vouches for; neither has the claims that
-// the other must have.
-func (c *Core) openOutside(s *serving, ring *boot.Keyring) error {
-	issuer := c.cfg.Outside.Issuer
-	if issuer != "" && (strings.HasSuffix(issuer, "/") || strings.Contains(issuer, "?") || !login.CheckURL(issuer, c.cfg.Outside.Loopback)) {
-		return fmt.Errorf("issuer: not an https URL without a slash at its end: %q", issuer)
-	}
-	s.roles = &activity.Roles{Issuer: issuer}
-	var err error
-	if s.roles.Identities, err = login.NewSigner(ring.Token[:]); err != nil {
-		return err
-	}
+// openProviders takes the keys of the roles that activities use. The identity tokens
+// that the enclave issues and its verification tokens have one key, whose public half
+// the boot proof vouches for; neither has the claims that the other must have.
+func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) (err error) {
+	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens}
 	if s.roles.ClientSecrets, err = keys.SecretFrom(slices.Clone(ring.FetcherSecret[:])); err != nil {
 		return err
 	}
 	if s.roles.OnRamp, err = keys.SecretFrom(slices.Clone(ring.OnRamp[:])); err != nil {
 		return err
 	}
-	s.outside, err = c.newOutside(s.roles.Identities.Public())
-	return err
+	s.providers = &providers{client: s.outside.client, issuers: s.outside.issuers, issuer: set.Issuer, own: login.KeySetOf(s.tokens.Public()), others: set.OAuth2,
+		loads: map[string]*load{}, loadsOf: map[org.ID]int{}, exchanges: map[org.ID]*exchange{}}
+	return nil
 }
 
 // keySetPath is where, below the issuer's URL, the host serves our key set.

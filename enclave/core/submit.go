@@ -37,7 +37,7 @@ type request struct {
 // submit is the whole life of a request to act, the first function to read.
 func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
 	r := &request{c: c, p: p, from: call.From.Address}
-	defer func() { c.serve.outside.leave(r.exchange) }()
+	defer func() { c.serve.providers.leave(r.exchange) }()
 	var err error
 	if r.signer, err = c.read(call, &p.toll); err != nil { // who signed these very bytes
 		return answer{}, err
@@ -47,7 +47,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 		return answer{}, err
 	}
 	r.print = sha256.Sum256(r.signer.body)
-	r.asking = asking{o: c.serve.outside, who: r.sub.Organization}
+	r.asking = asking{o: c.serve.providers, who: r.sub.Organization}
 	r.read(call.Op)
 	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
@@ -174,6 +174,9 @@ func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
 	}
 	if err := r.decode(); err != nil {
 		return nil, nil, nil, err
+	}
+	if who.credential.Type == activity.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
+		return nil, nil, nil, errRecovery
 	}
 	if who.passkey != nil && r.signer.counter != 0 {
 		err = r.count(tx, who.passkey.ID)

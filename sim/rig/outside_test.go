@@ -27,7 +27,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/enclave/core"
+	"cloister/sim/rig"
 )
 
 // world is what lies outside: servers under one private root, which the enclave
@@ -116,22 +116,24 @@ func (w *world) leads(name, address string) {
 	w.astray[name] = address
 }
 
-// outside is the enclave's way there.
-func (w *world) outside() core.Outside {
-	return core.Outside{
-		Dial: func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-			w.dials.Add(1)
-			w.mu.Lock()
-			at := w.astray[host]
-			w.mu.Unlock()
-			if at == "" {
-				at = w.real
-			}
-			return new(net.Dialer).DialContext(ctx, "tcp", at)
-		},
-		Roots:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.root.Raw}),
-		Issuer: "https://cloister.example",
+// options are of a rig that has this world outside.
+func (w *world) options() rig.Options {
+	configuration, err := json.Marshal(map[string]string{
+		"roots": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.root.Raw})), "issuer": "https://cloister.example",
+	})
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	return rig.Options{Configuration: configuration, Outside: func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+		w.dials.Add(1)
+		w.mu.Lock()
+		at := w.astray[host]
+		w.mu.Unlock()
+		if at == "" {
+			at = w.real
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", at)
+	}}
 }
 
 // provider is an identity provider.

@@ -9,11 +9,11 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Outside is what an activity can learn from names outside while it runs. Nothing
+// Providers is what an activity can learn from identity providers while it runs. Nothing
 // of it waits: what is not known yet is an error that is no *fault.Error and must
 // be handed up; the activity is then dropped, what it lacks is fetched outside of
 // any turn, and it runs again.
-type Outside interface {
+type Providers interface {
 	// Keys returns the key set of an issuer, as new as has asks for: that it has a
 	// token's key. A *fault.Error about field says why there is none.
 	Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error)
@@ -57,10 +57,10 @@ func verifyToken(tx *Tx, field, text string) (*login.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tx.Outside == nil {
+	if tx.Providers == nil {
 		return nil, login.IssuerAway("the enclave has no way out")
 	}
-	set, err := tx.Outside.Keys(field, u.Issuer(), u.KnownTo)
+	set, err := tx.Providers.Keys(field, u.Issuer(), u.KnownTo)
 	if err != nil {
 		return nil, err
 	}

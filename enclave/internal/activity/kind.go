@@ -74,10 +74,16 @@ type Tx struct {
 	Boot    org.ID // of this run of the enclave, drawn at its start
 	// Sessions signs the tokens of sessions.
 	Sessions *login.Signer
-	// Outside is what can be learnt from names outside, and Roles are keys of the
-	// enclave. Either is nil where nothing needs it.
+	// Tokens and LegacyTokens sign verification tokens of the two forms,
+	// PasscodeTargets the keys to which passcodes are encrypted.
+	Tokens, LegacyTokens *login.Signer
+	PasscodeTargets      *bundle.Signer
+	// Outside is what mails and text messages go out by.
 	Outside Outside
-	Roles   *Roles
+	// Providers is what can be learnt from identity providers, and Roles are keys of
+	// the enclave. Either is nil where nothing needs it.
+	Providers Providers
+	Roles     *Roles
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
@@ -354,6 +360,12 @@ func (k *Kind) results(numbers ...int) *Kind {
 			}
 		}
 	}
+	return k
+}
+
+// result names the result object of a version where that does not follow.
+func (k *Kind) result(number int, key string) *Kind {
+	k.versions[number-1].ResultKey = key
 	return k
 }
 

@@ -27,6 +27,8 @@ var liveTypes = strings.Fields(`
 	SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ALLOWED_ORIGINS
 	CREATE_POLICY CREATE_POLICY_V2 CREATE_POLICY_V3 CREATE_POLICIES UPDATE_POLICY UPDATE_POLICY_V2 DELETE_POLICY DELETE_POLICIES
 	CREATE_MFA_POLICY UPDATE_MFA_POLICY DELETE_MFA_POLICY SET_IP_ALLOWLIST REMOVE_IP_ALLOWLIST CREATE_SESSION_PROFILE
+	INIT_OTP INIT_OTP_V2 INIT_OTP_V3 VERIFY_OTP VERIFY_OTP_V2 OTP_LOGIN OTP_LOGIN_V2 INIT_OTP_AUTH INIT_OTP_AUTH_V2 INIT_OTP_AUTH_V3 OTP_AUTH
+	EMAIL_AUTH EMAIL_AUTH_V2 EMAIL_AUTH_V3 INIT_USER_EMAIL_RECOVERY INIT_USER_EMAIL_RECOVERY_V2 RECOVER_USER
 	OAUTH OAUTH_LOGIN OAUTH2_AUTHENTICATE CREATE_OAUTH2_CREDENTIAL UPDATE_OAUTH2_CREDENTIAL DELETE_OAUTH2_CREDENTIAL
 	CREATE_FIAT_ON_RAMP_CREDENTIAL UPDATE_FIAT_ON_RAMP_CREDENTIAL DELETE_FIAT_ON_RAMP_CREDENTIAL
 	STAMP_LOGIN CREATE_READ_ONLY_SESSION CREATE_READ_WRITE_SESSION CREATE_READ_WRITE_SESSION_V2
@@ -201,6 +203,8 @@ var policyNames = map[string]string{
 	"INIT_IMPORT_WALLET": "WALLET IMPORT", "IMPORT_WALLET": "WALLET IMPORT", "INIT_IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT", "IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT",
 	"EXPORT_WALLET": "WALLET EXPORT", "EXPORT_WALLET_ACCOUNT": "WALLET EXPORT", "EXPORT_PRIVATE_KEY": "PRIVATE_KEY EXPORT",
 	"STAMP_LOGIN": "AUTH CREATE", "CREATE_READ_ONLY_SESSION": "AUTH CREATE", "CREATE_READ_WRITE_SESSION": "AUTH CREATE",
+	"INIT_OTP": "OTP CREATE", "VERIFY_OTP": "OTP VERIFY", "OTP_LOGIN": "AUTH CREATE", "INIT_OTP_AUTH": "AUTH CREATE", "OTP_AUTH": "AUTH CREATE",
+	"EMAIL_AUTH": "AUTH CREATE", "INIT_USER_EMAIL_RECOVERY": "RECOVERY CREATE", "RECOVER_USER": "RECOVERY UPDATE",
 	"OAUTH": "AUTH CREATE", "OAUTH_LOGIN": "AUTH CREATE", "OAUTH2_AUTHENTICATE": "AUTH CREATE",
 	"CREATE_OAUTH2_CREDENTIAL": "AUTH CREATE", "UPDATE_OAUTH2_CREDENTIAL": "AUTH UPDATE", "DELETE_OAUTH2_CREDENTIAL": "AUTH DELETE",
 	"CREATE_FIAT_ON_RAMP_CREDENTIAL": "ON_RAMP_CREDENTIALS CREATE", "UPDATE_FIAT_ON_RAMP_CREDENTIAL": "ON_RAMP_CREDENTIALS UPDATE", "DELETE_FIAT_ON_RAMP_CREDENTIAL": "ON_RAMP_CREDENTIALS DELETE",
@@ -226,7 +230,7 @@ func sample(typ string) map[string]any {
 		case name == "oauthProviders" && strings.HasPrefix(rule, "dive"):
 			m[name] = []any{}
 			continue
-		case name == "verificationToken", name == "clientSignature", typ == "OauthProviderParamsV2" && name == "oidcToken":
+		case (name == "verificationToken" || name == "clientSignature") && !strings.HasPrefix(typ, "OtpLogin"), typ == "OauthProviderParamsV2" && name == "oidcToken":
 			continue
 		}
 		var v any
@@ -290,8 +294,10 @@ var samples = map[string]any{
 	"sponsor": false, "from": someAddress, "to": someAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
 	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
 	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
-	"sessionProfileId": someID,
-	"oidcToken":        someToken, "authCode": "abc", "redirectUri": "https://example.org/back", "codeVerifier": strings.Repeat("v", 43), "clientId": "client", "oauth2CredentialId": someID,
+	"sessionProfileId": someID, "otpLength": json.Number("9"), "otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "logoUrl": "https://example.org/logo.png",
+	"magicLinkTemplate": "https://example.org/#%s", "templateVariables": `{"some":"text"}`, "templateId": "", "template": "{{ .OtpCode }}",
+	"InitOtpIntent.expirationSeconds": "600", "InitOtpIntentV2.expirationSeconds": "600", "InitOtpIntentV3.expirationSeconds": "600", "InitOtpAuthIntentV3.expirationSeconds": "600",
+	"oidcToken": someToken, "authCode": "abc", "redirectUri": "https://example.org/back", "codeVerifier": strings.Repeat("v", 43), "clientId": "client", "oauth2CredentialId": someID,
 	"bearerTokenTargetPublicKey": someP256, "fiatOnrampCredentialId": someID, "projectId": "project", "publishableApiKey": "pk_test", "encryptedSecretApiKey": "abc", "encryptedPrivateApiKey": "abc",
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }

@@ -213,14 +213,14 @@ func oauth2Authenticate(tx *Tx, in *OAuth2Authenticate) (*OAuth2Identity, error)
 	if !ok {
 		return nil, fault.Named(fault.NotFound, "OAUTH2_PROVIDER_NOT_FOUND", "OAuth 2.0 provider not found: %s", c.Provider)
 	}
-	if tx.Outside == nil || tx.Roles.Issuer == "" {
+	if tx.Providers == nil || tx.Roles.Issuer == "" {
 		return nil, fault.Named(fault.Unavailable, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the enclave has no URL under which it could issue identity tokens: its operator sets it")
 	}
 	secret, err := tx.Vault.Open(c.ID, c.Secret)
 	if err != nil {
 		return nil, err
 	}
-	got, err := tx.Outside.Exchange(&Exchange{Provider: provider, Code: in.code(), ClientID: c.ClientID, Secret: secret, BearerTo: textOf(in.BearerTokenTargetPublicKey)})
+	got, err := tx.Providers.Exchange(&Exchange{Provider: provider, Code: in.code(), ClientID: c.ClientID, Secret: secret, BearerTo: textOf(in.BearerTokenTargetPublicKey)})
 	if err != nil {
 		return nil, err
 	}

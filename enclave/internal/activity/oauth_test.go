@@ -31,15 +31,15 @@ import (
 // errNotYet is what core turns into a fetch.
 var errNotYet = errors.New("not fetched yet")
 
-// outside knows the keys of issuers, and what an exchange comes to.
-type outside struct {
+// providers knows the keys of issuers, and what an exchange comes to.
+type providers struct {
 	keys      map[string]*login.KeySet
 	exchanged func(*activity.Exchange) (*activity.Exchanged, error)
 }
 
-func newOutside() *outside { return &outside{keys: map[string]*login.KeySet{}} }
+func newProviders() *providers { return &providers{keys: map[string]*login.KeySet{}} }
 
-func (o *outside) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
+func (o *providers) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
 	set := o.keys[issuer]
 	switch {
 	case set == nil:
@@ -50,7 +50,7 @@ func (o *outside) Keys(field, issuer string, has func(*login.KeySet) bool) (*log
 	return set, nil
 }
 
-func (o *outside) Exchange(x *activity.Exchange) (*activity.Exchanged, error) {
+func (o *providers) Exchange(x *activity.Exchange) (*activity.Exchanged, error) {
 	if o.exchanged == nil {
 		return nil, errNotYet
 	}
@@ -137,7 +137,7 @@ func stranger(w *world, url string) *issuer {
 // newIssuer is one whose keys are known.
 func newIssuer(w *world, url string) *issuer {
 	i := stranger(w, url)
-	w.outside.keys[url] = login.KeySetOf(i.by.Public())
+	w.providers.keys[url] = login.KeySetOf(i.by.Public())
 	return i
 }
 
@@ -444,13 +444,13 @@ func authenticate(id string) object {
 
 func TestOAuth2Authenticate(t *testing.T) {
 	w := newWorld(t)
-	w.outside.keys[w.roles.Issuer] = login.KeySetOf(w.roles.Identities.Public())
+	w.providers.keys[w.roles.Issuer] = login.KeySetOf(w.roles.Identities.Public())
 	id := w.run("CREATE_OAUTH2_CREDENTIAL", object{"provider": "OAUTH2_PROVIDER_X", "clientId": "client",
 		"encryptedClientSecret": clientSecret(w, publicOf(w, w.roles.ClientSecrets), "s3cret")})["oauth2CredentialId"].(string)
 	if _, err := w.try("OAUTH2_AUTHENTICATE", authenticate(id)); !errors.Is(err, errNotYet) {
 		t.Error(err)
 	}
-	w.outside.exchanged = func(x *activity.Exchange) (*activity.Exchanged, error) {
+	w.providers.exchanged = func(x *activity.Exchange) (*activity.Exchanged, error) {
 		if x.Provider.Name != "OAUTH2_PROVIDER_X" || x.ClientID != "client" || string(x.Secret.SealedPlaintext()) != "s3cret" || x.Code.AuthCode != "code" || x.Code.CodeVerifier != strings.Repeat("v", 43) {
 			t.Errorf("%+v", x)
 		}
@@ -473,7 +473,7 @@ func TestOAuth2Authenticate(t *testing.T) {
 	public := w.freshP256()
 	token = w.run("OAUTH2_AUTHENTICATE", with(authenticate(id), "nonce", login.Nonce(public)))["oidcToken"].(string)
 	w.run("OAUTH_LOGIN", object{"oidcToken": token, "publicKey": public})
-	w.outside.exchanged = func(*activity.Exchange) (*activity.Exchanged, error) {
+	w.providers.exchanged = func(*activity.Exchange) (*activity.Exchanged, error) {
 		return nil, fault.New(fault.InvalidArgument, "X refused the authorization code")
 	}
 	w.refused("OAUTH2_AUTHENTICATE", authenticate(id), 3, "refused the authorization code")

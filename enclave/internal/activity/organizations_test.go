@@ -128,8 +128,8 @@ func TestCreateSubOrganizationRefuses(t *testing.T) {
 		{withUser("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 3, "not a signed token"},
 		{with("wallet", object{}), 3, "missing wallet params"},
 		{with("wallet", wallet("w", account("ED25519", "m/0", "ETHEREUM"))), 3, "invalid curve"},
-		{with("verificationToken", "x"), 12, "verificationToken"},
-		{with("clientSignature", sample("ClientSignature")), 12, "clientSignature"},
+		{with("verificationToken", "x"), 3, "must be given with a verification token"},
+		{with("clientSignature", object{"publicKey": someP256, "scheme": "CLIENT_SIGNATURE_SCHEME_API_P256", "message": "m", "signature": "00"}), 3, "there is none"},
 		{with("privateKeys", []any{}), 3, "unknown field"},
 		{with("wallet", object{"walletName": "w", "accounts": []any{}, "mnemonicLength": 7}), 3, "mnemonic length"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -337,22 +338,15 @@ type UpdateUserEmail struct {
 	VerificationToken *string `json:"verificationToken"`
 }
 
-func (in *UpdateUserEmail) check() error {
-	return checkToken("update_user_email", in.VerificationToken)
-}
-
-func checkToken(op string, token *string) error {
-	if token != nil && *token != "" {
-		return unimplemented(op, "verificationToken")
-	}
-	return nil
-}
-
 // Without a token the contact is unverified, also if it is the one that was
 // verified: so says the interface.
 func updateUserEmail(tx *Tx, in *UpdateUserEmail) (*UserID, error) {
+	shown, err := verifyContact(tx, in.VerificationToken, login.Email, in.UserEmail)
+	if err != nil {
+		return nil, err
+	}
 	return changeUser(tx, in.UserID, func(u *org.User) error {
-		u.Email, u.EmailVerified = in.UserEmail, false
+		u.Email, u.EmailVerified = in.UserEmail, shown
 		return nil
 	})
 }
@@ -364,13 +358,13 @@ type UpdateUserPhoneNumber struct {
 	VerificationToken *string `json:"verificationToken"`
 }
 
-func (in *UpdateUserPhoneNumber) check() error {
-	return checkToken("update_user_phone_number", in.VerificationToken)
-}
-
 func updateUserPhoneNumber(tx *Tx, in *UpdateUserPhoneNumber) (*UserID, error) {
+	shown, err := verifyContact(tx, in.VerificationToken, login.SMS, in.UserPhoneNumber)
+	if err != nil {
+		return nil, err
+	}
 	return changeUser(tx, in.UserID, func(u *org.User) error {
-		u.Phone, u.PhoneVerified = in.UserPhoneNumber, false
+		u.Phone, u.PhoneVerified = in.UserPhoneNumber, shown
 		return nil
 	})
 }

@@ -303,7 +303,7 @@ func TestUpdateContacts(t *testing.T) {
 		w.refused(typ, object{"userId": w.root}, 3, "missing field `"+c.field+"`")
 		w.refused(typ, object{"userId": w.root, c.field: nil}, 3, "missing field `"+c.field+"`")
 		w.refused(typ, object{c.field: c.first}, 3, "missing field `userId`")
-		w.refused(typ, object{"userId": w.root, c.field: c.second, "verificationToken": "x.y.z"}, 12, "UNIMPLEMENTED: "+strings.ToLower(typ)+" with verificationToken")
+		w.refused(typ, object{"userId": w.root, c.field: c.second, "verificationToken": "x.y.z"}, 3, "invalid verification token")
 	}
 }
 

@@ -42,6 +42,10 @@ const (
 	collectionChildrenOrder Collection = 'f' // time and id of a sub-organization
 	collectionParts         Collection = 'g' // interface id, number: part of its text
 	collectionNonces        Collection = 'h' // chain, address, nonce: the sends that have it
+
+	collectionPasscodes      Collection = 'i' // passcode id
+	collectionPasscodeCounts Collection = 'j' // hash of a contact or the like, passcode id
+	collectionVerifications  Collection = 'k' // id of a verification token
 )
 
 // Large tells whether the collection with this first byte lies in pieces that
