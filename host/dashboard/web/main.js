@@ -46,6 +46,7 @@ async function signOut() {
     }
   }
   await forget();
+  history.replaceState(null, "", location.pathname); // whoever comes next begins at the beginning
   draw();
 }
 
@@ -68,8 +69,9 @@ function frame(current) {
 }
 
 // draw shows what the address names. The heading takes the focus, so that keyboards and readers begin there.
-async function draw() {
+function draw() {
   document.body.classList.remove("open");
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   if (!session()) {
     document.title = "Sign in – Cloister";
     document.body.classList.add("alone");

@@ -6,7 +6,10 @@ import { waits } from "./api.js";
 // toast says something once; screen readers read it when they are done.
 export function toast(message, link) {
   const note = h("p", { class: "toast" }, message, link && [" ", h("a", { href: link.href }, link.text)]);
-  document.getElementById("toasts").append(note);
+  const all = document.getElementById("toasts");
+  for (const old of all.children) if (old.textContent === note.textContent) old.remove();
+  if (all.childElementCount > 2) all.firstElementChild.remove();
+  all.append(note);
   setTimeout(() => note.remove(), 7000);
 }
 
@@ -49,7 +52,7 @@ export function copyable(value, what, { whole = false } = {}) {
 }
 
 // badge is a word with a colour: good, bad, wait or plain.
-export const badge = (text, tone = "plain") => h("span", { class: `badge ${tone}` }, text);
+export const badge = (text, tone = "neutral") => h("span", { class: `badge ${tone}` }, text);
 
 // words makes a sentence's beginning of a name of the interface.
 export function words(name, prefix = "") {
@@ -228,7 +231,7 @@ export function dialog({ heading, intro, fields = [], action, run, danger = fals
   const from = document.activeElement;
   const node = h("dialog", { "aria-labelledby": id });
   const close = () => node.close();
-  const cancel = button(cancelText, { class: "button quiet", onclick: close });
+  const cancel = cancelText && button(cancelText, { class: "button quiet", onclick: close });
   fill(node, h("div", { class: "bar" }, h("h2", { id }, heading), h("button", { type: "button", class: "plain", "aria-label": "Close", onclick: close }, icon("close"))),
     intro && h("div", { class: "intro" }, intro),
     form({ fields, action, danger, cancel, run: async (all, f) => { await run(all, f); close(); } }));
@@ -244,4 +247,4 @@ export function dialog({ heading, intro, fields = [], action, run, danger = fals
 export const confirm = (heading, intro, action, run) => dialog({ heading, intro, action, run, danger: true });
 
 // show is a dialog that only tells.
-export const show = (heading, content) => dialog({ heading, intro: content, action: "Done", run: async () => {}, cancelText: "Close" });
+export const show = (heading, content) => dialog({ heading, intro: content, action: "Done", run: async () => {}, cancelText: null });

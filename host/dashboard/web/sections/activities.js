@@ -1,8 +1,8 @@
 // Activities: everything that was asked for, and what waits for a vote.
 
-import { query, submit } from "../api.js";
+import { query, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
-import { badge, button, confirm, copyable, dialog, done, empty, facts, load, panel, problem, table, title, when, words } from "../ui.js";
+import { badge, button, confirm, copyable, dialog, empty, facts, load, panel, problem, table, title, toast, when, words } from "../ui.js";
 import { evaluations } from "./evaluations.js";
 
 const page = 25;
@@ -14,7 +14,7 @@ const statusText = { CONSENSUS_NEEDED: "Needs approval", AUTHENTICATORS_NEEDED: 
 
 export function statusBadge(status) {
   const short = status.replace(statusPrefix, "");
-  return badge(statusText[short] ?? words(short), tones[short] ?? "plain");
+  return badge(statusText[short] ?? words(short), tones[short] ?? "neutral");
 }
 
 const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
@@ -91,7 +91,7 @@ function vote(activity, verb, again) {
   const approve = verb === "approve";
   const run = async () => {
     const target = await submit(`${verb}_activity`, `${verb.toUpperCase()}_ACTIVITY`, { fingerprint: activity.fingerprint });
-    done(target, approve ? "Approved." : "Rejected.");
+    toast(waits(target) ? "Your vote is counted. It takes more of them." : approve ? "Approved." : "Rejected.");
     again();
   };
   const what = [h("p", null, `${typeText(activity.type)}, asked for by ${initiator(activity)}.`), json(inner(activity.intent))];
@@ -99,10 +99,12 @@ function vote(activity, verb, again) {
   else confirm("Reject this?", what, "Reject", run);
 }
 
+const credentials = { API_P256: "API key, P-256", API_SECP256K1: "API key, secp256k1", API_SECP256K1_EIP191: "Ethereum key", API_ED25519: "API key, Ed25519", WEBAUTHN: "Passkey" };
+
 const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential"], votes.map((v) => [
   h("a", { href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
   badge(v.selection === "VOTE_SELECTION_APPROVED" ? "Approved" : "Rejected", v.selection === "VOTE_SELECTION_APPROVED" ? "good" : "bad"), when(v.createdAt),
-  h("span", null, words(v.scheme, /SIGNATURE_SCHEME_(TK_)?/))]));
+  credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme]));
 
 function draw({ activity, said }, again) {
   const open = activity.status === `${statusPrefix}CONSENSUS_NEEDED`;

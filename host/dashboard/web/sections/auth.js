@@ -4,7 +4,7 @@ import { query, submit } from "../api.js";
 import { fill, h } from "../dom.js";
 import { mailPreview, textPreview } from "../preview.js";
 import { session } from "../session.js";
-import { badge, button, choices, confirm, copyable, dialog, done, facts, field, form, load, panel, title } from "../ui.js";
+import { badge, button, choices, confirm, copyable, dialog, done, facts, field, form, load, panel, title, toast } from "../ui.js";
 
 const feature = "FEATURE_NAME_AUTH_PROXY";
 
@@ -20,7 +20,7 @@ function save(config, fields, pick, again) {
       if (Object.keys(changed).length) {
         done(await submit("update_auth_proxy_config", "UPDATE_AUTH_PROXY_CONFIG", changed), "Saved.");
         again();
-      } else done({ status: "" }, "Nothing was changed.");
+      } else toast("Nothing was changed.");
     },
   });
 }
@@ -95,11 +95,11 @@ function social(config, again) {
   const ids = kit.oauthClientIds ?? {};
   return panel("Social sign-in", save(config, [
     choices({ name: "enabled", legend: "Providers", options: providers, value: kit.enabledSocialProviders }),
-    h("div", { class: "columns" }, providers.map(([name, label]) => field({ name: `client.${name}`, label: `${label} client id`, value: ids[name], spellcheck: "false" }))),
+    h("div", { class: "columns" }, providers.map(([name, label]) => field({ name, label: `${label} client id`, value: ids[name], spellcheck: "false" }))),
     field({ name: "oauthRedirectUrl", label: "Redirect URL", kind: "url", value: kit.oauthRedirectUrl, hint: "Where providers send people back to." }),
     field({ name: "socialLinkingClientIds", label: "Client ids for linking", kind: "lines", class: "code", value: config.socialLinkingClientIds, hint: "One a line. A Google identity of these finds the account with the same verified e-mail address." }),
   ], (all) => {
-    const clients = Object.fromEntries(providers.map(([name]) => [name, all[`client.${name}`]]).filter(([name, id]) => id !== (ids[name] ?? "")));
+    const clients = Object.fromEntries(providers.map(([name]) => [name, all[name]]).filter(([name, id]) => id !== (ids[name] ?? "")));
     const settings = {};
     if (JSON.stringify([...all.enabled].sort()) !== JSON.stringify([...(kit.enabledSocialProviders ?? [])].sort())) settings.enabledSocialProviders = all.enabled;
     if (Object.keys(clients).length) settings.oauthClientIds = clients;
@@ -141,6 +141,6 @@ export function auth(main) {
     const { configs } = await query("get_organization_configs");
     const configId = configs.features.find((f) => f.name === feature)?.value;
     if (!configId) return null;
-    return { configId, config: (await query("get_auth_proxy_config")).config };
+    return { configId, config: (await query("get_auth_proxy_config")).authProxyConfig };
   }, (got) => (got ? enabled(got, again) : disabled(again)));
 }

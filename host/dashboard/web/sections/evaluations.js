@@ -5,10 +5,10 @@ import { badge, table, words } from "../ui.js";
 
 const tone = (outcome) => (/DENY|ERROR|REJECT/.test(outcome) ? "bad" : /ALLOW/.test(outcome) ? "good" : "wait");
 
-const because = ({ clause, values }) => {
-  const held = Object.entries(Array.isArray(values) ? Object.fromEntries(values.map((v) => [v.name ?? v.path, v.value])) : values ?? {});
-  return [clause && h("code", { class: "wrap" }, clause), held.length > 0 && h("p", { class: "note" }, held.map(([n, v]) => `${n} = ${typeof v === "string" ? v : JSON.stringify(v)}`).join(", "))];
-};
+const because = ({ clause, values = [] }) => [
+  clause && h("p", null, words(clause)),
+  values.map((v) => h("p", { class: "note" }, h("code", { class: "wrap" }, `${v.expression} = ${v.value}`))),
+];
 
 // evaluations is a table of policies, or a sentence when none was asked.
 export const evaluations = (all) =>

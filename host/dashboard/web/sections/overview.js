@@ -45,7 +45,7 @@ function featureRow(feature, on, again) {
   const act = (verb, onclick) => button(verb, { class: "button small", "aria-label": `${verb}: ${text}`, onclick });
   return [
     h("div", null, h("p", { class: "strong" }, text), h("p", { class: "note" }, what), value && h("p", null, h("code", { class: "wrap" }, value))),
-    badge(is ? "On" : "Off", is ? "good" : "plain"),
+    badge(is ? "On" : "Off", is ? "good" : "neutral"),
     name === "FEATURE_NAME_AUTH_PROXY" ? h("a", { class: "button small", href: "#/auth" }, "Open")
       : h("div", { class: "row" }, is && label && act("Change", add), is ? act("Turn off", remove) : act("Turn on", add)),
   ];

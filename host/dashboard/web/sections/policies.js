@@ -108,7 +108,7 @@ function attempt(main) {
           throw new Error(`The parameters are no JSON: ${error.message}`);
         }
         const got = await query("evaluate_policies", { activity: { type, parameters: content } });
-        const [text, tone] = meaning[got.status] ?? [got.status, "plain"];
+        const [text, tone] = meaning[got.status] ?? [got.status, "neutral"];
         fill(outcome, panel("Outcome", [h("p", null, badge(words(got.outcome, "OUTCOME_"), tone), " ", text), evaluations(got.policyEvaluations)]));
       },
     })), outcome);

@@ -22,8 +22,8 @@ function handOver(userName, key) {
     facts([["Public key", copyable(key.publicKey, "public key")], ["Private key", copyable(key.privateKey, "private key")], ["Both, as a file's text", copyable(file, "credentials")]])));
 }
 
-const keyFields = (optional) => [
-  field({ name: "make", label: "The key", kind: "select", value: optional ? "" : "make", options: [...(optional ? [["", "No API key for now"]] : []), ["make", "Make a pair in this browser"], ["paste", "I have the public key"]], onchange: chosen }),
+const keyFields = () => [
+  field({ name: "make", label: "The key", kind: "select", value: "make", options: [["make", "Make a pair in this browser"], ["paste", "I have the public key"]], onchange: chosen }),
   field({ name: "publicKey", label: "Public key", hint: "Hexadecimal; P-256 and secp256k1 compressed.", spellcheck: "false", disabled: true }),
   field({ name: "curveType", label: "Curve", kind: "select", value: "API_KEY_CURVE_P256", options: curves, disabled: true }),
 ];
@@ -38,19 +38,18 @@ function chosen({ target }) {
 // keyOf gives the parameters of the key that was asked for, and the pair if it was made here.
 async function keyOf({ make, publicKey, curveType }, apiKeyName, rest = {}) {
   const pair = make === "make" ? await makeOpenKey() : null;
-  if (!make) return { apiKeys: [], pair };
   return { pair, apiKeys: [{ apiKeyName, publicKey: pair?.publicKey ?? publicKey.toLowerCase(), curveType: pair ? "API_KEY_CURVE_P256" : curveType, ...rest }] };
 }
 
 function createUser(again) {
   dialog({
     heading: "New user",
-    intro: "A user may do nothing until a policy or the root quorum says so.",
+    intro: "A user signs in with an API key, and may do nothing else until a policy or the root quorum says so.",
     fields: [
       field({ name: "userName", label: "Name", required: true }),
       field({ name: "userEmail", label: "E-mail", kind: "email" }),
       field({ name: "userPhoneNumber", label: "Phone", kind: "tel", hint: "With the country's code: +41 44 668 18 00." }),
-      ...keyFields(true),
+      ...keyFields(),
     ],
     action: "Create user",
     run: async (all) => {
@@ -79,7 +78,7 @@ function addKey(user, again) {
     heading: `New API key of ${user.userName}`,
     fields: [
       field({ name: "apiKeyName", label: "Name", required: true }),
-      ...keyFields(false),
+      ...keyFields(),
       field({ name: "days", label: "Expires after days", kind: "number", min: 1, step: 1, hint: "Empty: it stays until it is deleted.", wide: false }),
     ],
     action: "Add key",
