@@ -82,11 +82,13 @@ const looks = [
 ];
 
 // picture looks at a page in both themes, wide and as on a phone, and at the narrowest width that browsers are asked to fit.
-export async function picture(page, name) {
+// Of a part only that part is kept: a frame below the fold is not painted.
+export async function picture(page, name, part) {
   for (const [look, width, height, colorScheme] of looks) {
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await page.screenshot({ path: join(screenshots, `${name}-${look}.png`), fullPage: true });
+    const path = join(screenshots, `${name}-${look}.png`);
+    await (part ? part.screenshot({ path }) : page.screenshot({ path, fullPage: true }));
     await sound(page, `${name}, ${look}`);
   }
   await page.setViewportSize({ width: 320, height: 640 });

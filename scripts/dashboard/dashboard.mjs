@@ -578,6 +578,7 @@ test("the auth proxy is turned on, set up with previews, and turned off", async 
   const frame = mail.frameLocator("iframe");
   await frame.getByText("Your code for Kiosk <b>&</b> Co is").waitFor();
   await frame.getByText("704519", { exact: true }).waitFor();
+  await picture(page, "auth-mail", mail);
   await save(mail);
   await toast("Saved.");
   await page.locator("[aria-busy]").waitFor({ state: "detached" });

@@ -85,7 +85,7 @@ export const facts = (rows) =>
 export function table(caption, columns, rows) {
   return h("table", null, h("caption", { class: "hidden" }, caption),
     h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col" }, c || h("span", { class: "hidden" }, "Actions"))))),
-    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { "data-label": columns[i] || null, class: columns[i] ? null : "last" }, cell))))));
+    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { "data-label": columns[i] || null, class: columns[i] ? null : "last" }, Array.isArray(cell) ? h("div", null, cell) : cell))))));
 }
 
 // empty says that there is nothing, and what to do about it.

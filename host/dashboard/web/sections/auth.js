@@ -56,7 +56,11 @@ function alive(node, name, draw, config) {
     const all = Object.fromEntries([...node.querySelectorAll("[name]")].map((i) => [i.name, i.value]));
     fill(place, draw({ ...config, ...all }));
   };
-  node.addEventListener("input", redraw);
+  let soon;
+  node.addEventListener("input", () => {
+    clearTimeout(soon);
+    soon = setTimeout(redraw, 150); // a frame flickers when it is filled at every key
+  });
   redraw();
   return h("div", { class: "withpreview" }, node, h("aside", { class: "preview", "aria-label": `Preview of the ${name}` }, place));
 }

@@ -108,11 +108,13 @@ function addPasskey(user, again) {
 const remover = (heading, operation, type, parameters, message, again) => () =>
   confirm(heading, "This cannot be taken back.", "Delete", async () => { done(await submit(operation, type, parameters), message); again(); });
 
+const kinds = { CREDENTIAL_TYPE_API_KEY_P256: "P-256", CREDENTIAL_TYPE_API_KEY_SECP256K1: "secp256k1", CREDENTIAL_TYPE_API_KEY_ED25519: "Ed25519", CREDENTIAL_TYPE_LOGIN: "Session" };
+
 function keyTable(user, again) {
   if (user.apiKeys.length === 0) return empty("No API key.");
   return table("API keys", ["Name", "Kind", "Public key", "Expires", ""], user.apiKeys.map((k) => [
     h("span", null, h("span", { class: "strong" }, k.apiKeyName), k.credential.publicKey === session().publicKey && [" ", badge("this browser")]),
-    words(k.credential.type, /CREDENTIAL_TYPE_(API_KEY_)?/),
+    kinds[k.credential.type] ?? words(k.credential.type, /CREDENTIAL_TYPE_(API_KEY_)?/),
     copyable(k.credential.publicKey, "public key"),
     k.expirationSeconds ? when({ seconds: Number(k.createdAt.seconds) + Number(k.expirationSeconds) }) : "Never",
     button("Delete", { class: "button small", "aria-label": `Delete the API key ${k.apiKeyName}`, onclick: remover(`Delete the API key ${k.apiKeyName}?`, "delete_api_keys", "DELETE_API_KEYS", { userId: user.userId, apiKeyIds: [k.apiKeyId] }, "The key is deleted.", again) }),
