@@ -91,6 +91,7 @@ var table = []row{
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
 	// Load tests are clients.
