@@ -23,6 +23,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
+	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
 )
 
@@ -44,6 +45,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.publicKeys()
 	case "discovery_keys":
 		return c.discoverKeys(ctx)
+	case "webhook_jwks":
+		return c.webhookKeys()
 	case "genesis":
 		return c.genesis(ctx)
 	case "manifest":
@@ -252,7 +255,8 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 	insecure.Record("bundle-signer", ring.Signer[:])
 	insecure.Record("session-signer", ring.Session[:])
 	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Token[:], ring.TokenLegacy[:],
-		ring.FetcherSecret[:], ring.OnRamp[:], ring.Webhook[:], ring.Log[:])
+		ring.FetcherSecret[:], ring.OnRamp[:], ring.Log[:])
+	insecure.Record("webhook-signer", ring.Webhook[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {
 		return nil, err
@@ -268,6 +272,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 		return nil, err
 	}
 	if s.sessions, err = login.NewSigner(ring.Session[:]); err != nil {
+		return nil, err
+	}
+	if s.webhooks, err = webhook.NewSigner(ring.Webhook[:]); err != nil {
 		return nil, err
 	}
 	var id wire.ID

@@ -36,8 +36,12 @@ type needsChain struct{ need *activity.ChainNeed }
 
 func (*needsChain) Error() string { return "something of a chain is needed" }
 
-// know hands the step's intent what it needs of its chain, or says what that is.
+// know hands the step what it needs from outside of the turn, or says what that is:
+// who hears of it, and what its intent needs of its chain.
 func (s *step) know() error {
+	if err := s.hear(); err != nil {
+		return err
+	}
 	need, err := s.version.Need(s.tx, s.intent)
 	if need == nil || err != nil || s.r.blind {
 		return err
@@ -232,6 +236,9 @@ func (c *Core) openSend(ctx context.Context, id wire.SendID) (opened *wire.Opene
 	s := &e.Sends[id.Number]
 	if c.now() >= s.ExpiresMs {
 		return &wire.Opened{Found: true, Expired: true}, nil
+	}
+	if s.Kind == org.SendWebhook {
+		return c.openWebhook(ctx, org.ID(id.Organization), e, s)
 	}
 	if s.Kind != org.SendTransaction {
 		return nil, errors.New("a send of an unknown kind")

@@ -28,6 +28,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/stamp"
+	"cloister/enclave/internal/webhook"
 )
 
 // Device is the security module.
@@ -76,6 +77,9 @@ type Config struct {
 	Quotas Quotas
 	// Rates are how many requests are answered.
 	Rates Rates
+	// WebhookLoopback lets organizations name receivers of webhooks on the loopback
+	// interface, also without TLS. For tests and laptops; a simulator's only.
+	WebhookLoopback bool
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
 	// Fault is told of errors that users see as internal, without their content.
@@ -109,6 +113,7 @@ type Core struct {
 	stamps *stamp.Verifier
 	keys   *keys.Cache[activity.KeyID]
 	meter  *meter
+	hear   audiences
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -131,6 +136,7 @@ type serving struct {
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
 	sessions   *login.Signer
+	webhooks   *webhook.Signer
 	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte

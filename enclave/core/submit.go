@@ -29,6 +29,7 @@ type request struct {
 	known *activity.ChainKnown // what the activity needs of its chain, once it was asked for
 	blind bool                 // it cannot be had, and a rejection goes on without
 	asked int                  // how often the host was asked for it
+	above *audience            // of the parent, once it was asked for
 }
 
 // submit is the whole life of a request to act, the first function to read.
@@ -100,15 +101,21 @@ func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
 }
 
 // turn runs f in the organization's turn, again if it turns out that something of a
-// chain must be known: the host is asked in between.
+// chain must be known, or who hears of this in the parent: that is asked in between.
 func (r *request) turn(ctx context.Context, f func(t, above *ledger.Turn) error) error {
 	for {
 		err := r.turns(ctx, f)
 		var n *needsChain
-		if !errors.As(err, &n) {
+		var a *needsAudience
+		switch {
+		case errors.As(err, &n):
+			err = r.learn(ctx, n.need)
+		case errors.As(err, &a):
+			r.above, err = r.c.audience(ctx, a.parent)
+		default:
 			return err
 		}
-		if err := r.learn(ctx, n.need); err != nil {
+		if err != nil {
 			return err
 		}
 	}

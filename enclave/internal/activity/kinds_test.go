@@ -40,6 +40,7 @@ var liveTypes = strings.Fields(`
 	SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOAD_V2 SIGN_RAW_PAYLOADS SIGN_TRANSACTION SIGN_TRANSACTION_V2
 	ETH_SEND_RAW_TRANSACTION ETH_SEND_TRANSACTION ETH_SEND_TRANSACTION_V2 SOL_SEND_TRANSACTION SOL_SEND_TRANSACTION_V2
 	INIT_IMPORT_WALLET IMPORT_WALLET INIT_IMPORT_PRIVATE_KEY IMPORT_PRIVATE_KEY EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY
+	CREATE_WEBHOOK_ENDPOINT UPDATE_WEBHOOK_ENDPOINT DELETE_WEBHOOK_ENDPOINT
 	APPROVE_ACTIVITY REJECT_ACTIVITY`)
 
 func code(err error) fault.Code {
@@ -199,6 +200,7 @@ var policyNames = map[string]string{
 	"INIT_IMPORT_WALLET": "WALLET IMPORT", "IMPORT_WALLET": "WALLET IMPORT", "INIT_IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT", "IMPORT_PRIVATE_KEY": "PRIVATE_KEY IMPORT",
 	"EXPORT_WALLET": "WALLET EXPORT", "EXPORT_WALLET_ACCOUNT": "WALLET EXPORT", "EXPORT_PRIVATE_KEY": "PRIVATE_KEY EXPORT",
 	"STAMP_LOGIN": "AUTH CREATE", "CREATE_READ_ONLY_SESSION": "AUTH CREATE", "CREATE_READ_WRITE_SESSION": "AUTH CREATE",
+	"CREATE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT CREATE", "UPDATE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT UPDATE", "DELETE_WEBHOOK_ENDPOINT": "WEBHOOK_ENDPOINT DELETE",
 	"APPROVE_ACTIVITY": " ", "REJECT_ACTIVITY": " ", // decided by no policy
 }
 
@@ -283,6 +285,7 @@ var samples = map[string]any{
 	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
 	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
 	"sessionProfileId":     someID,
+	"url":                  "https://example.org/hook", "eventType": "ACTIVITY_UPDATES", "filtersJson": "{}",
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }
 

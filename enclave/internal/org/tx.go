@@ -30,6 +30,7 @@ const (
 	collectionCounters     Collection = 'N' // authenticator id: its signature counter
 	collectionInterfaces   Collection = 'O' // interface id; the text lies in parts
 	collectionTargets      Collection = 'P' // user id, import target id
+	collectionEndpoints    Collection = 'U' // webhook endpoint id
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
