@@ -81,6 +81,10 @@ type Config struct {
 	// How long a node may take for one question.
 	ChainTimeout time.Duration `flag:"chain-timeout" default:"5s"`
 
+	// Deliver webhooks to receivers on this machine's loopback too, and there also
+	// without TLS. Only beside a simulator whose own setting allows such receivers.
+	WebhookLoopback bool `flag:"webhook-loopback" default:"false"`
+
 	// How long a request may take before the caller gets an error. What was
 	// decided stays decided; the same body asks again.
 	RequestTimeout time.Duration `flag:"request-timeout" default:"30s"`

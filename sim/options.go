@@ -32,6 +32,7 @@ type options struct {
 	addressRate   pace.Rate // the host's; the others are the enclave's
 	rates         core.Rates
 	quotas        core.Quotas
+	loopback      bool   // webhooks may go to this machine
 	insecure      string // checks to switch off; refused by builds that cannot
 	record        string // file for the enclave's secrets; refused likewise
 }
@@ -60,6 +61,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
 	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
 	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")
+	f.BoolVar(&o.loopback, "webhook-loopback", false, "let webhooks go to receivers on this machine's loopback, also without TLS: http://127.0.0.1:…")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error

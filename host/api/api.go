@@ -103,7 +103,8 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/discovery/keys", a.keys).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/webhooks/jwks", a.discovery(opWebhookKeys, cacheWebhookKeys)).Methods(http.MethodGet, http.MethodHead)
 	if ops {
 		a.watching(r)
 	}
