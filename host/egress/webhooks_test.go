@@ -325,7 +325,7 @@ func TestWebhookSchedule(t *testing.T) {
 	for i, want := range []time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour} {
 		most := want + tick
 		if i >= 3 {
-			most = want + want/4 + 5*time.Minute
+			most = want + want/4 + 15*time.Minute
 		}
 		if got := times[i+1].Sub(times[i]); got < want || got > most {
 			t.Errorf("pause %d is %v, want %v to %v", i+1, got, want, most)
