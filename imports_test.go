@@ -96,6 +96,7 @@ var table = []row{
 	{"scripts/load/suborgs", "", "", ""},
 	{"scripts/load/touched", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
+	{"scripts/webhooks", "attestation sim/laptop", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "", "attestation nitrite"},
