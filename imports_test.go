@@ -64,6 +64,7 @@ var table = []row{
 	{"enclave/internal/bundle", "enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "base58", ""},
 	{"enclave/internal/login", "enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", "sim/idp"},
 	{"enclave/internal/stamp", "enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
+	{"enclave/internal/webhook", "enclave/internal/erase", "", "attestation"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
@@ -99,6 +100,7 @@ var table = []row{
 	{"scripts/load/suborgs", "", "", ""},
 	{"scripts/load/touched", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
+	{"scripts/webhooks", "attestation sim/laptop", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "", "attestation nitrite"},
@@ -118,6 +120,7 @@ var table = []row{
 	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
 	{"sim/proxy", "", "", "enclave/core host/api shared/pace shared/wire sim/authenticator sim/inbox sim/laptop sim/rig"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
+	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
 	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
 }
 

@@ -91,6 +91,9 @@ type Config struct {
 	// configuration has them. "loopback" is all of this machine, for a simulated
 	// enclave.
 	Reach string `flag:"reach" default:""`
+	// Deliver webhooks to receivers on this machine's loopback too, and there also
+	// without TLS. Only beside a simulator whose own setting allows such receivers.
+	WebhookLoopback bool `flag:"webhook-loopback" default:"false"`
 
 	// How long a request may take before the caller gets an error. What was
 	// decided stays decided; the same body asks again.

@@ -40,6 +40,7 @@ type options struct {
 	idpClients    string // id=secret, separated by commas
 	outside       addresses
 	configured    configured
+	loopback      bool   // webhooks may go to this machine
 	insecure      string // checks to switch off; refused by builds that cannot
 	record        string // file for the enclave's secrets; refused likewise
 }
@@ -85,6 +86,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.BoolVar(&o.configured.sandbox, "sandbox", false, "fixed passcodes for the sandbox's contacts")
 	f.StringVar(&o.configured.oauth2, "oauth2", "", "other endpoints of OAuth 2.0 providers: NAME=TOKENURL,USERURL with spaces between them")
 	f.StringVar(&o.configured.document, "configuration", "", "file with the enclave's whole configuration, instead of the flags above from -smtp on")
+	f.BoolVar(&o.loopback, "webhook-loopback", false, "let webhooks go to receivers on this machine's loopback, also without TLS: http://127.0.0.1:…")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error

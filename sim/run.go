@@ -81,7 +81,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	enc := exec.Command(self, "enclave", "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
 		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-organization-rate", o.rates.Organization.String(),
-		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-auth-proxy-unlimited="+strconv.FormatBool(o.rates.Proxy.Off), "-quotas", string(quotas), "-insecure-test-skip", o.insecure)
+		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-auth-proxy-unlimited="+strconv.FormatBool(o.rates.Proxy.Off), "-quotas", string(quotas), "-insecure-test-skip", o.insecure,
+		"-webhook-loopback="+strconv.FormatBool(o.loopback))
 	enc.Stderr = stderr
 	out, err := enc.StdoutPipe()
 	if err != nil {
@@ -97,7 +98,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return errors.New("the enclave did not start")
 	}
 	address = strings.TrimSpace(address)
-	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel)
+	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel,
+		"-webhook-loopback="+strconv.FormatBool(o.loopback))
 	h.Stdout, h.Stderr = stderr, stderr
 	host, err := start("host", h)
 	if err != nil {

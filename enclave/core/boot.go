@@ -24,6 +24,7 @@ import (
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/settings"
 	"cloister/enclave/internal/strictjson"
+	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
 )
 
@@ -47,6 +48,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.discoverKeys(ctx)
 	case "discovery_openid", "discovery_openid_keys":
 		return c.discoverIssuer(call.Op == "discovery_openid_keys")
+	case "webhook_jwks":
+		return c.webhookKeys()
 	case "genesis":
 		return c.genesis(ctx)
 	case "manifest":
@@ -260,7 +263,8 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settin
 	insecure.Record("bundle-signer", ring.Signer[:])
 	insecure.Record("session-signer", ring.Session[:])
 	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Token[:], ring.TokenLegacy[:],
-		ring.FetcherSecret[:], ring.OnRamp[:], ring.Webhook[:], ring.Log[:])
+		ring.FetcherSecret[:], ring.OnRamp[:], ring.Log[:])
+	insecure.Record("webhook-signer", ring.Webhook[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {
 		return nil, err
@@ -291,6 +295,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settin
 		return nil, err
 	}
 	if err := c.openProviders(s, ring, set); err != nil {
+		return nil, err
+	}
+	if s.webhooks, err = webhook.NewSigner(ring.Webhook[:]); err != nil {
 		return nil, err
 	}
 	var id wire.ID

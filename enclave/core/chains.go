@@ -31,8 +31,12 @@ const maxHeard = time.Minute
 // maxAsked bounds how often one request asks.
 const maxAsked = 4
 
-// know hands the step's intent what it needs of its chain, or says what that is.
+// know hands the step what it needs from outside of the turn, or says what that is:
+// who hears of it, and what its intent needs of its chain.
 func (s *step) know() error {
+	if err := s.hear(); err != nil {
+		return err
+	}
 	need, err := s.version.Need(s.tx, s.intent)
 	if need == nil || err != nil || s.r.blind {
 		return err
@@ -203,19 +207,19 @@ func written(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 	return kind, b
 }
 
-// send is a send that the host names, once its entry is stored and proven; nil when
-// there is none.
-func (c *Core) send(ctx context.Context, id wire.SendID) (s *org.Send, err error) {
+// send is a send that the host names, and its entry, once that is stored and proven;
+// nil when there is none.
+func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
 		if r := recover(); r != nil { // its text stays here
 			err = errHostFailed
 		}
 	}()
 	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
+		return nil, nil, errNotServing
 	}
 	if err := c.serve.ledger.Serving(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var view *ledger.View
 	there := false
@@ -224,26 +228,26 @@ func (c *Core) send(ctx context.Context, id wire.SendID) (s *org.Send, err error
 		return nil
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) || err == nil && !there {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	e, err := view.Entry(ctx, id.Seq)
+	e, err = view.Entry(ctx, id.Seq)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.serve.ledger.Wait(ctx, view.Batch()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if int(id.Number) >= len(e.Sends) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return &e.Sends[id.Number], nil
+	return e, &e.Sends[id.Number], nil
 }
 
 func (c *Core) openSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
-	s, err := c.send(ctx, id)
+	e, s, err := c.send(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -251,6 +255,8 @@ func (c *Core) openSend(ctx context.Context, id wire.SendID) (*wire.Opened, erro
 		return &wire.Opened{}, nil
 	case c.now() >= s.ExpiresMs:
 		return &wire.Opened{Found: true, Expired: true}, nil
+	case s.Kind == org.SendWebhook:
+		return c.openWebhook(ctx, org.ID(id.Organization), e, s)
 	case s.Kind != org.SendTransaction:
 		return nil, errors.New("a send that is not for the host to see")
 	}

@@ -28,6 +28,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/stamp"
+	"cloister/enclave/internal/webhook"
 )
 
 // Device is the security module.
@@ -76,6 +77,9 @@ type Config struct {
 	Quotas Quotas
 	// Rates are how many requests are answered.
 	Rates Rates
+	// WebhookLoopback lets organizations name receivers of webhooks on the loopback
+	// interface, also without TLS. For tests and laptops; a simulator's only.
+	WebhookLoopback bool
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
 	// Fault is told of errors that users see as internal, without their content.
@@ -112,6 +116,7 @@ type Core struct {
 	meter      *meter
 	deliveries deliveries
 	proxies    proxies
+	hear       audiences
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -139,6 +144,7 @@ type serving struct {
 	targets    *bundle.Signer // of keys to which passcodes are encrypted
 	roles      *activity.Roles
 	providers  *providers
+	webhooks   *webhook.Signer
 	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte

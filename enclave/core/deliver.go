@@ -61,7 +61,7 @@ func (h *host) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []by
 
 // deliver delivers a send, or waits for the delivery that is under way.
 func (c *Core) deliver(ctx context.Context, id wire.SendID) (came *wire.Delivered, err error) {
-	s, err := c.send(ctx, id)
+	_, s, err := c.send(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err

@@ -31,6 +31,7 @@ type step struct {
 	records  *org.Tx // what the step writes, nil for nothing
 	parent   *org.Tx // and in the parent
 	children []ledger.Addition
+	heard    []org.ID // who in the parent hears of it
 }
 
 // begin is the step that submits an activity, by a user of law.
@@ -279,6 +280,9 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	if err := s.index(); err != nil {
 		return answer{}, err
 	}
+	if err := s.announce(s.e, own); err != nil {
+		return answer{}, err
+	}
 	others := s.children
 	if s.parent != nil && s.parent.Changed() {
 		s.e.Other, s.e.OtherSeq = s.parent.ID, s.above.Tip().Count
@@ -296,6 +300,10 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	}
 	if err != nil {
 		return answer{batch: seen(s.t, s.above)}, err
+	}
+	s.r.c.heardAnew(s.t, s.records)
+	if s.above != nil {
+		s.r.c.heardAnew(s.above, s.parent)
 	}
 	a := answer{status: 200, batch: n}
 	if s.e.Refused != 0 {

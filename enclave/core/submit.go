@@ -29,6 +29,7 @@ type request struct {
 	known *activity.ChainKnown // what the activity needs of its chain, once it was asked for
 	blind bool                 // it cannot be had, and a rejection goes on without
 	asked int                  // how often the host was asked for it
+	above *audience            // of the parent, once it was asked for
 
 	asking   asking
 	exchange *exchange // that the activity shares in

@@ -106,13 +106,14 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/discovery/keys", a.discover(opKeys)).Methods(http.MethodGet, http.MethodHead)
-	r.HandleFunc("/.well-known/openid-configuration", a.discover(opIssuer)).Methods(http.MethodGet, http.MethodHead)
-	r.HandleFunc("/.well-known/jwks.json", a.discover(opIssuerKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/.well-known/openid-configuration", a.discovery(opIssuer, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/.well-known/jwks.json", a.discovery(opIssuerKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	if a.o.Dashboard != nil {
 		r.Handle("/dashboard", a.o.Dashboard)
 		r.PathPrefix("/dashboard/").Handler(a.o.Dashboard)
 	}
+	r.HandleFunc("/public/v1/discovery/webhooks/jwks", a.discovery(opWebhookKeys, cacheWebhookKeys)).Methods(http.MethodGet, http.MethodHead)
 	if ops {
 		a.watching(r)
 	}

@@ -59,27 +59,32 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 	}
 }
 
-// discover makes the handler of a document that the enclave gives to everybody: a
-// call without stamp and body, whose answer may be kept as long as the enclave keeps
-// it. The host relays the bytes; what they are worth, who reads them checks.
-func (a *API) discover(op string) http.HandlerFunc {
+// discovery makes the handler of a document that the enclave gives to everybody: a
+// call without stamp and body, whose answer may be kept for a while. The host relays the bytes; what they are worth, who
+// reads them checks.
+func (a *API) discovery(op string, cache []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.o.Now()
 		if rate, ok := a.admit(w, r); ok {
-			a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: op}, cacheKeys)
+			a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: op}, cache)
 		}
 	}
 }
 
-// What the enclave calls its documents: its public keys, and as an issuer of
-// identity tokens its discovery document and key set.
+// What the enclave calls its documents, and how long caches may keep them: what
+// clients pin as long as the enclave does, what receivers of webhooks verify with for
+// a day.
 const (
-	opKeys       = "discovery_keys"
-	opIssuer     = "discovery_openid"
-	opIssuerKeys = "discovery_openid_keys"
+	opKeys        = "discovery_keys"
+	opIssuer      = "discovery_openid"
+	opIssuerKeys  = "discovery_openid_keys"
+	opWebhookKeys = "webhook_jwks"
 )
 
-var cacheKeys = []string{"public, max-age=60"}
+var (
+	cacheKeys        = []string{"public, max-age=60"}
+	cacheWebhookKeys = []string{"public, max-age=86400"}
+)
 
 // ask makes the call and hands the answer on. cache is what caches may do with a
 // success.

@@ -125,7 +125,8 @@ type world struct {
 	asked   []wire.SendID // to deliver
 	opened  int
 	skew    time.Duration
-	steady  bool // time does not fly while senders pause
+	steady  bool                              // time does not fly while senders pause
+	stride  func(time.Duration) time.Duration // how far time flies in a pause, if not as long
 	seq     uint64
 	number  uint64
 	extra   egress.Nodes // beside node's

@@ -37,6 +37,8 @@ const (
 
 	MaxDialHost = 253 // bytes of a name outside
 	MaxStreams  = 256 // byte streams that stand or are asked for
+	MaxURL      = 2048
+	MaxWebhook  = 4 << 20 // body of a webhook
 
 	// DefaultWait is a call's deadline when the host names none; MaxWait bounds
 	// what it may name.

@@ -11,11 +11,17 @@ const (
 	SendText        SendKind = 3
 )
 
+// SendWebhook is an event for one receiver.
+const SendWebhook SendKind = 4
+
 // A SendMark tells the host that an entry holds something that must go out, not
 // before DueMs, and nothing of what it is.
 type SendMark struct {
 	Kind  SendKind `cbor:"1,keyasint"`
 	DueMs uint64   `cbor:"2,keyasint"`
+	// Receiver, if not zero, is who it is for: what is for one receiver goes out
+	// apart from all others', and those of one activity in their order.
+	Receiver ID `cbor:"3,keyasint,omitzero"`
 }
 
 // A SendID names a send: its number in an entry. It is the same however often the
@@ -33,6 +39,7 @@ type OpenSend struct {
 
 // Opened answers OpenSend. Found false means that there is none at this place,
 // which stays so; Expired that it must not go out any more. Either comes alone.
+// A webhook may be Gone too: nobody is to receive it any more.
 type Opened struct {
 	Found     bool     `cbor:"1,keyasint"`
 	Expired   bool     `cbor:"2,keyasint,omitempty"`
@@ -47,6 +54,18 @@ type Opened struct {
 	// where there is none.
 	From  []byte `cbor:"8,keyasint,omitempty"`
 	Nonce uint64 `cbor:"9,keyasint,omitempty"`
+
+	Gone    bool     `cbor:"20,keyasint,omitempty"`
+	Webhook *Webhook `cbor:"21,keyasint,omitempty"`
+}
+
+// A Webhook is one attempt to tell a receiver of an event: a POST of Body to URL
+// with these headers and no others of meaning. Time and signature are of the
+// moment in which it was opened, so it is opened anew for each attempt.
+type Webhook struct {
+	URL  string   `cbor:"1,keyasint"` // at most MaxURL bytes
+	Head []Header `cbor:"2,keyasint"`
+	Body []byte   `cbor:"3,keyasint"` // JSON, at most MaxWebhook bytes
 }
 
 // Deliver asks the enclave to hand a mail or a text message to the server that its
@@ -90,10 +109,10 @@ const (
 	SendUnknown  SendState = 0 // the host knows of no such send
 	SendWaiting  SendState = 1 // no node has taken it yet
 	SendAccepted SendState = 2 // a node has it
-	SendIncluded SendState = 3 // it is in a block, or its server has taken it
+	SendIncluded SendState = 3 // it is in a block, or its server or receiver has taken it
 	SendReverted SendState = 4 // it is in a block and has failed there
-	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block
-	SendExpired  SendState = 6 // its time passed before a node took it
+	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block; of a webhook: a dead letter
+	SendExpired  SendState = 6 // its time passed before a node took it; of a webhook: the enclave opens it no more
 	SendReplaced SendState = 7 // another transaction stands in its place
 )
 

@@ -341,8 +341,18 @@ var submits = map[string]maker{
 	"delete_smart_contract_interface": {"ACTIVITY_TYPE_DELETE_SMART_CONTRACT_INTERFACE", fixed(func(t *tenant) object {
 		return object{"smartContractInterfaceId": t.contract()}
 	})},
-	"set_ip_allowlist":    {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
-	"remove_ip_allowlist": {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
+	"create_webhook_endpoint": {"ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object {
+		if ids := t.endpoints(); len(ids) > 5 { // there may be ten
+			t.do("delete_webhook_endpoint", "ACTIVITY_TYPE_DELETE_WEBHOOK_ENDPOINT", object{"endpointId": ids[0]})
+		}
+		return t.newEndpoint()
+	})},
+	"update_webhook_endpoint": {"ACTIVITY_TYPE_UPDATE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object {
+		return object{"endpointId": t.endpoint(), "name": t.name("Endpoint")}
+	})},
+	"delete_webhook_endpoint": {"ACTIVITY_TYPE_DELETE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object { return object{"endpointId": t.endpoint()} })},
+	"set_ip_allowlist":        {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
+	"remove_ip_allowlist":     {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
 	"enable_auth_proxy": {"ACTIVITY_TYPE_ENABLE_AUTH_PROXY", fixed(func(t *tenant) object {
 		t.proxy(false)
 		return object{}
@@ -447,6 +457,25 @@ func (t *tenant) address() string  { _, a := t.wallet(); return a }
 
 func (t *tenant) contract() string {
 	return rig.Text(t.do("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE", t.newInterface()), "smartContractInterfaceId")
+}
+
+func (t *tenant) newEndpoint() object {
+	return object{"name": t.name("Endpoint"), "url": "https://example.org/hook", "subscriptions": list(object{"eventType": "ACTIVITY_UPDATES"})}
+}
+
+func (t *tenant) endpoints() (ids []string) {
+	for _, e := range rig.Get(t.look("list_webhook_endpoints", nil), "webhookEndpoints").([]any) {
+		ids = append(ids, rig.Text(e, "endpointId"))
+	}
+	return ids
+}
+
+// endpoint is one that is there.
+func (t *tenant) endpoint() string {
+	if ids := t.endpoints(); len(ids) > 0 {
+		return ids[0]
+	}
+	return rig.Text(t.do("create_webhook_endpoint", "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", t.newEndpoint()), "endpointId")
 }
 
 // listed gives a top-level organization an allowlist that is not enabled.

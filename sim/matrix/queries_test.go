@@ -35,6 +35,7 @@ var queries = map[string]func(t *tenant) object{
 	},
 	"get_smart_contract_interface":   func(t *tenant) object { return object{"smartContractInterfaceId": t.once("interface", t.contract)} },
 	"list_smart_contract_interfaces": nothing,
+	"list_webhook_endpoints":         nothing,
 	"get_ip_allowlist": func(t *tenant) object {
 		t.once("allowlist", func() string { t.listed(); return "made" })
 		return object{}

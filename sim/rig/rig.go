@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -51,6 +52,10 @@ type Options struct {
 	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
 	// AuthProxy turns the proxy of the root organization on.
 	AuthProxy bool
+	// Receivers of webhooks are reached through it; nil: nobody delivers.
+	Receivers *egress.Dialer
+	// Roots are whom receivers' certificates lead to; nil: the system's.
+	Roots *x509.CertPool
 }
 
 // Rig is a running host and enclave.
@@ -106,7 +111,8 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	}
 	var err error
 	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
-		Fault: func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
+		WebhookLoopback: o.Receivers != nil && o.Receivers.Loopback,
+		Fault:           func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +144,13 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	}
 	chains := egress.NewChains(o.Nodes, 0)
 	var sender *egress.Sender
+	var webhooks *egress.Webhooks
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
-		Chains: chains, Outside: outside, Sends: func() { sender.Due() }})
+		Chains: chains, Outside: outside, Sends: func() {
+			if sender.Due(); webhooks != nil {
+				webhooks.Due()
+			}
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +162,14 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	ran.Go(func() { r.Link.Run(ctx) })
 	if len(o.Nodes) > 0 || len(o.Configuration) > 0 {
 		ran.Go(func() { sender.Run(ctx) })
+	}
+	if o.Receivers != nil {
+		webhooks, err = egress.NewWebhooks(egress.WebhookOptions{Outbox: r.Store, Enclave: r.Link, Dialer: o.Receivers, Roots: o.Roots, Log: slog.New(slog.DiscardHandler),
+			Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
+		if err != nil {
+			return nil, err
+		}
+		ran.Go(func() { webhooks.Run(ctx) })
 	}
 	r.stop[0] = func() { end(); ran.Wait() }
 	boot, done := context.WithTimeout(ctx, 60*time.Second)

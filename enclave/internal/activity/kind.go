@@ -89,6 +89,8 @@ type Tx struct {
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
+	// Loopback tells that webhooks may go to this machine's own receivers.
+	Loopback bool
 
 	lasting []func(*org.Tx)
 }

@@ -14,6 +14,9 @@ type Send struct {
 	Content []byte   `cbor:"3,keyasint"`
 	// ExpiresMs is from when on it is not opened any more.
 	ExpiresMs uint64 `cbor:"4,keyasint,omitempty"`
+	// Receiver is who it is for, if the host is to keep that apart from others'. It
+	// stands in what the host is told, once.
+	Receiver ID `cbor:"-"`
 }
 
 // A SendKind says what a send is. Kinds are never renumbered.
@@ -25,6 +28,10 @@ const (
 	SendMail        SendKind = 2 // a Mail; the enclave delivers it, the host never sees it
 	SendText        SendKind = 3 // a Text; likewise
 )
+
+// SendWebhook is an event of the entry's activity for one receiver; its content is
+// an Event.
+const SendWebhook SendKind = 4
 
 // Transaction is the content of a send: a signed transaction and what it takes to
 // follow it.

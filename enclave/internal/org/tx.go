@@ -33,6 +33,7 @@ const (
 	collectionOAuth2       Collection = 'R' // OAuth 2.0 credential id
 	collectionOnRamps      Collection = 'S' // on-ramp credential id
 	collectionAuthProxies  Collection = 'T' // configuration id
+	collectionEndpoints    Collection = 'U' // webhook endpoint id
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
