@@ -281,7 +281,9 @@ func TestTooManyStreams(t *testing.T) {
 func TestIdleStream(t *testing.T) {
 	o := newOutside(t)
 	var behind atomic.Int64
-	d, _, _ := enclaveFor(t, o, func(l *link.Options) { l.Now = func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) } })
+	d, _, _ := enclaveFor(t, o, func(l *link.Options) {
+		l.Now = func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }
+	})
 	if v := d.ask(t, someDial); v != wire.DialOpen {
 		t.Fatal(v)
 	}
