@@ -114,6 +114,12 @@ func (p *proxy) connect(host net.Conn) {
 		return
 	}
 	ended := make(chan struct{}, 2)
+	if hello.Role == wire.RoleStream { // no frames
+		go func() { _, _ = io.Copy(enclave, host); ended <- struct{}{} }()
+		go func() { _, _ = io.Copy(host, enclave); ended <- struct{}{} }()
+		<-ended
+		return
+	}
 	go func() { p.carry(hello.Role, true, host, enclave); ended <- struct{}{} }()
 	go func() { p.carry(hello.Role, false, enclave, host); ended <- struct{}{} }()
 	<-ended
