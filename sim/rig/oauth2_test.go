@@ -273,9 +273,11 @@ func TestHostileCodes(t *testing.T) {
 		answer http.HandlerFunc
 		says   string
 	}{
-		"no JSON":    {func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "access_token=a") }, "cannot be used"},
-		"a redirect": {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://evil.example", http.StatusTemporaryRedirect) }, "cannot be used"},
-		"broken":     {func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, "cannot be used"},
+		"no JSON": {func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "access_token=a") }, "cannot be used"},
+		"a redirect": {func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "https://evil.example", http.StatusTemporaryRedirect)
+		}, "cannot be used"},
+		"broken": {func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, "cannot be used"},
 		"twice": {func(rw http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(rw, `{"token_type":"bearer","access_token":"a","access_token":"b"}`)
 		}, "cannot be used"},
