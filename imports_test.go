@@ -72,10 +72,12 @@ var table = []row{
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
+	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
+		"enclave/internal/activity/apitest"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "", ""},
 	{"enclave/internal/nsm", "", "cbor", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/rig"},
+	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
 
 	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault shared/collector", "vsock", ""},
 
@@ -89,6 +91,7 @@ var table = []row{
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
 	// Load tests are clients.
@@ -113,6 +116,7 @@ var table = []row{
 	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},
 	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
 	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
+	{"sim/proxy", "", "", "enclave/core host/api shared/pace shared/wire sim/authenticator sim/inbox sim/laptop sim/rig"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
 }

@@ -31,6 +31,7 @@ type options struct {
 	lease         time.Duration
 	addressRate   pace.Rate // the host's; the others are the enclave's
 	rates         core.Rates
+	authProxy     bool // the first organization gets one
 	quotas        core.Quotas
 	inboxAddr     string // the inbox's page, the SMS gateway and the identity provider
 	inboxSMTPAddr string
@@ -66,6 +67,8 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.TextVar(&o.rates.Organization, "organization-rate", pace.Rate{}, "likewise, the users of one organization of the top level")
 	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
 	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
+	f.BoolVar(&o.authProxy, "auth-proxy", true, "turn the auth proxy of the first organization on at the first start")
+	f.BoolVar(&o.rates.Proxy.Off, "auth-proxy-unlimited", false, "switch the auth proxy's rates off: passcodes, look-ups and sign-ups per address and contact")
 	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")
 	f.StringVar(&o.inboxAddr, "inbox-addr", defaultInboxAddr, "address of the inbox and the identity provider, loopback only; the usual one gives way to any free port")
 	f.StringVar(&o.inboxSMTPAddr, "inbox-smtp-addr", defaultInboxSMTPAddr, "where the inbox takes mail, likewise")
@@ -117,5 +120,5 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
 	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
-		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer}
+		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy}
 }

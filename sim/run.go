@@ -81,7 +81,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	enc := exec.Command(self, "enclave", "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
 		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-organization-rate", o.rates.Organization.String(),
-		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-quotas", string(quotas), "-insecure-test-skip", o.insecure)
+		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-auth-proxy-unlimited="+strconv.FormatBool(o.rates.Proxy.Off), "-quotas", string(quotas), "-insecure-test-skip", o.insecure)
 	enc.Stderr = stderr
 	out, err := enc.StdoutPipe()
 	if err != nil {

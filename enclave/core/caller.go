@@ -16,6 +16,7 @@ type caller struct {
 	credential org.VoteCredential
 	passkey    *org.Authenticator // nil for a key
 	home       *org.Organization  // the parent, for a user of it, who may read and not write
+	proxy      bool               // the auth proxy
 }
 
 // stranger says that an organization does not know a key. parent is where else
@@ -90,11 +91,24 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 		if k.ID != cred.Key {
 			continue
 		}
+		// The auth proxy's key is good at the proxy's door and nowhere else, and no
+		// other is good there.
+		if k.Proxy != s.proxy {
+			o, err := tx.Organization()
+			if err != nil {
+				return nil, err
+			}
+			return nil, &stranger{o.Parent, o.Deleted}
+		}
 		if k.Expired(tx.NowMs) {
 			return nil, fault.Named(fault.Unauthenticated, "API_KEY_EXPIRED",
 				"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
 		}
-		return &caller{user: u, credential: activity.APIKeyCredential(k)}, s.toll.pay(tx, public, c.cfg.Clock.Now())
+		payer := public
+		if k.Proxy { // it is shared by all who call the proxy, which has rates of its own
+			payer = ""
+		}
+		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.toll.pay(tx, payer, c.cfg.Clock.Now())
 	}
 	return nil, errors.New("credential without a key")
 }

@@ -111,6 +111,7 @@ type Core struct {
 	keys       *keys.Cache[activity.KeyID]
 	meter      *meter
 	deliveries deliveries
+	proxies    proxies
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -160,7 +161,7 @@ const SpareBytes = 20 << 20
 func New(cfg Config) *Core {
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), active: make(chan struct{}, 1)}
+		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), active: make(chan struct{}, 1)}
 	c.host, c.streams = newHost(c), newStreams(c)
 	return c
 }

@@ -35,14 +35,17 @@ func (s *serving) indexKey(parent org.ID, h org.Handle) (key org.Hash) {
 	return key
 }
 
-// indexChanges is what the step's entry must change in the index: nothing in a
-// top-level organization, all that is left to drop when the organization is
+// indexChanges is what the step's entry must change in the index: the way to its
+// auth proxy in a top-level organization, all that is left to drop when the organization is
 // deleted. An *org.Missing must be handed up: it asks for the pieces that tell
 // whether something dropped is still there in another record.
 func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	o, err := tx.Organization()
-	if err != nil || o == nil || o.Parent.Zero() {
+	if err != nil || o == nil {
 		return nil, err
+	}
+	if o.Parent.Zero() {
+		return c.proxyChanges(tx, o), nil
 	}
 	var puts, drops []org.IndexChange
 	var seen map[org.Handle]bool
@@ -81,6 +84,15 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 		drops = drops[:room]
 	}
 	return append(drops, puts...), nil
+}
+
+// proxyChanges are the rows that lead from configurations of the auth proxy to
+// their organization. They stand under no parent.
+func (c *Core) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChange) {
+	tx.ChangedAuthProxies(func(id org.ID, is bool) {
+		xs = append(xs, org.IndexChange{Key: c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
+	})
+	return xs
 }
 
 // suborgIndex is query.Index for one query: about the sub-organizations of the

@@ -28,6 +28,7 @@ type signer struct {
 	voucher  voucher
 	body     []byte
 	toll     *toll // paid once the credential is found
+	proxy    bool  // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // whose key caller was verified with
 	counter uint32             // that its authenticator told, 0 if it does not count
@@ -50,7 +51,7 @@ func (c *Core) read(call *wire.Call, t *toll) (*signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{caller: caller, passkey: passkey, attested: attested, toll: t}
+	s := &signer{caller: caller, passkey: passkey, attested: attested, toll: t, proxy: call.Door == wire.DoorProxy}
 	switch {
 	case passkey != nil:
 		s.body = passkey.Unverified()

@@ -52,6 +52,9 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}
+	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
+		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
+	}
 	r.id = c.serve.activityID(r.sub.Organization, r.print, r.sub.TimestampMs)
 
 	var a answer

@@ -107,8 +107,9 @@ type Header struct {
 	Value string `cbor:"2,keyasint"`
 }
 
-// From is hearsay of the host about who called. It serves logs, rate limits and
-// an organization's IP allowlist, which can only keep out, and no other decision.
+// From is hearsay of the host about who called. It serves logs, rate limits, an
+// organization's IP allowlist and the auth proxy's list of origins, which can only
+// keep out, and no other decision.
 type From struct {
 	Address string `cbor:"1,keyasint,omitempty"`
 	Origin  string `cbor:"2,keyasint,omitempty"`
@@ -138,6 +139,9 @@ type Reply struct {
 	// how many are left, of the bucket with the fewest. Limit 0: not counted.
 	Limit     uint32 `cbor:"5,keyasint,omitempty"`
 	Remaining uint32 `cbor:"6,keyasint,omitempty"`
+	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may
+	// read the reply.
+	Readable bool `cbor:"7,keyasint,omitempty"`
 }
 
 // Own asks for the store, or extends or gives back what is owned. The store is

@@ -80,7 +80,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 func (d *Door) ask(ctx context.Context, op string, body []byte, head []wire.Header) (r wire.Reply, err error) {
-	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
+	return d.send(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
+}
+
+func (d *Door) send(ctx context.Context, call *wire.Call) (r wire.Reply, err error) {
+	b, err := wire.Marshal(call)
 	if err != nil {
 		return r, err
 	}
@@ -178,6 +182,14 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		InboxURL: d.InboxURL, IdentityProviderURL: d.IdentityProviderURL}
 	if err := d.first(ctx, e, admission, c); err != nil {
 		return nil, fmt.Errorf("first organization: %w", err)
+	}
+	if d.AuthProxy {
+		if err := d.enableProxy(ctx, e, c); err != nil {
+			return nil, fmt.Errorf("enabling the auth proxy: %w", err)
+		}
+		if c.AuthProxyConfigID, err = d.proxyConfig(ctx, e, c); err != nil {
+			return nil, fmt.Errorf("looking for the auth proxy: %w", err)
+		}
 	}
 	if err := d.more(ctx, e, admission, more); err != nil {
 		return nil, fmt.Errorf("making organizations: %w", err)

@@ -23,6 +23,8 @@ type Dir struct {
 	Configuration []byte
 	// InboxURL and IdentityProviderURL likewise; empty where there are none.
 	InboxURL, IdentityProviderURL string
+	// AuthProxy turns the proxy of the root organization on at the first boot.
+	AuthProxy bool
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
 }
@@ -47,6 +49,7 @@ const (
 	fileAdmissionKey  = "admission-key"
 	fileFirst         = "first-organization.json"
 	fileIdentityKeys  = "identity-provider-keys.json"
+	fileProxy         = "first-auth-proxy.json"
 	fileModuleRoot    = "enclave/module-root"
 	fileSeed          = "enclave/seed"
 	filePassphrase    = "enclave/passphrase"

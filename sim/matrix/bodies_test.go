@@ -116,6 +116,18 @@ func (t *tenant) newProfile() object {
 	return object{"sessionProfileName": t.name("Profile"), "scope": "activity.resource == 'WALLET'", "expirationSeconds": "600", "notes": "note"}
 }
 
+// proxy sees to it that a top-level organization has an auth proxy, or has none.
+func (t *tenant) proxy(on bool) {
+	has := strings.Contains(fmt.Sprint(t.look("get_organization_configs", nil)), "AUTH_PROXY")
+	switch {
+	case t.parent != nil || has == on:
+	case on:
+		t.do("enable_auth_proxy", "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{})
+	default:
+		t.do("disable_auth_proxy", "ACTIVITY_TYPE_DISABLE_AUTH_PROXY", object{})
+	}
+}
+
 func allowlist(publicKey string) object {
 	o := object{"enabled": false, "rules": list(object{"cidr": "192.0.2.0/24", "label": "office"}), "onEvaluationError": "ALLOW"}
 	if publicKey != "" {
@@ -329,8 +341,20 @@ var submits = map[string]maker{
 	"delete_smart_contract_interface": {"ACTIVITY_TYPE_DELETE_SMART_CONTRACT_INTERFACE", fixed(func(t *tenant) object {
 		return object{"smartContractInterfaceId": t.contract()}
 	})},
-	"set_ip_allowlist":       {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
-	"remove_ip_allowlist":    {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
+	"set_ip_allowlist":    {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
+	"remove_ip_allowlist": {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
+	"enable_auth_proxy": {"ACTIVITY_TYPE_ENABLE_AUTH_PROXY", fixed(func(t *tenant) object {
+		t.proxy(false)
+		return object{}
+	})},
+	"disable_auth_proxy": {"ACTIVITY_TYPE_DISABLE_AUTH_PROXY", fixed(func(t *tenant) object {
+		t.proxy(true)
+		return object{}
+	})},
+	"update_auth_proxy_config": {"ACTIVITY_TYPE_UPDATE_AUTH_PROXY_CONFIG", fixed(func(t *tenant) object {
+		t.proxy(true)
+		return object{"otpLength": 6}
+	})},
 	"create_session_profile": {"ACTIVITY_TYPE_CREATE_SESSION_PROFILE", fixed((*tenant).newProfile)},
 	"create_mfa_policy":      {"ACTIVITY_TYPE_CREATE_MFA_POLICY", func(t *tenant, by *principal, self bool) object { return t.newMFA(t.about(by, self)) }},
 	"update_mfa_policy": {"ACTIVITY_TYPE_UPDATE_MFA_POLICY", func(t *tenant, by *principal, self bool) object {

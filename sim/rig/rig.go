@@ -49,6 +49,8 @@ type Options struct {
 	Configuration []byte
 	// Outside connects to names outside; nil: to what is public, and to loopback.
 	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
+	// AuthProxy turns the proxy of the root organization on.
+	AuthProxy bool
 }
 
 // Rig is a running host and enclave.
@@ -84,7 +86,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {

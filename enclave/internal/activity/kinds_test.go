@@ -44,6 +44,7 @@ var liveTypes = strings.Fields(`
 	SIGN_RAW_PAYLOAD SIGN_RAW_PAYLOAD_V2 SIGN_RAW_PAYLOADS SIGN_TRANSACTION SIGN_TRANSACTION_V2
 	ETH_SEND_RAW_TRANSACTION ETH_SEND_TRANSACTION ETH_SEND_TRANSACTION_V2 SOL_SEND_TRANSACTION SOL_SEND_TRANSACTION_V2
 	INIT_IMPORT_WALLET IMPORT_WALLET INIT_IMPORT_PRIVATE_KEY IMPORT_PRIVATE_KEY EXPORT_WALLET EXPORT_WALLET_ACCOUNT EXPORT_PRIVATE_KEY
+	ENABLE_AUTH_PROXY DISABLE_AUTH_PROXY UPDATE_AUTH_PROXY_CONFIG
 	APPROVE_ACTIVITY REJECT_ACTIVITY`)
 
 func code(err error) fault.Code {
@@ -208,6 +209,7 @@ var policyNames = map[string]string{
 	"OAUTH": "AUTH CREATE", "OAUTH_LOGIN": "AUTH CREATE", "OAUTH2_AUTHENTICATE": "AUTH CREATE",
 	"CREATE_OAUTH2_CREDENTIAL": "AUTH CREATE", "UPDATE_OAUTH2_CREDENTIAL": "AUTH UPDATE", "DELETE_OAUTH2_CREDENTIAL": "AUTH DELETE",
 	"CREATE_FIAT_ON_RAMP_CREDENTIAL": "ON_RAMP_CREDENTIALS CREATE", "UPDATE_FIAT_ON_RAMP_CREDENTIAL": "ON_RAMP_CREDENTIALS UPDATE", "DELETE_FIAT_ON_RAMP_CREDENTIAL": "ON_RAMP_CREDENTIALS DELETE",
+	"ENABLE_AUTH_PROXY": "AUTH_PROXY CREATE", "DISABLE_AUTH_PROXY": "AUTH_PROXY DELETE", "UPDATE_AUTH_PROXY_CONFIG": "AUTH_PROXY UPDATE",
 	"APPROVE_ACTIVITY": " ", "REJECT_ACTIVITY": " ", // decided by no policy
 }
 
@@ -229,6 +231,8 @@ func sample(typ string) map[string]any {
 		switch {
 		case name == "oauthProviders" && strings.HasPrefix(rule, "dive"):
 			m[name] = []any{}
+			continue
+		case strings.HasSuffix(name, "emplateId"), name == "captchaEnabled":
 			continue
 		case (name == "verificationToken" || name == "clientSignature") && !strings.HasPrefix(typ, "OtpLogin"), typ == "OauthProviderParamsV2" && name == "oidcToken":
 			continue
@@ -299,6 +303,10 @@ var samples = map[string]any{
 	"InitOtpIntent.expirationSeconds": "600", "InitOtpIntentV2.expirationSeconds": "600", "InitOtpIntentV3.expirationSeconds": "600", "InitOtpAuthIntentV3.expirationSeconds": "600",
 	"oidcToken": someToken, "authCode": "abc", "redirectUri": "https://example.org/back", "codeVerifier": strings.Repeat("v", 43), "clientId": "client", "oauth2CredentialId": someID,
 	"bearerTokenTargetPublicKey": someP256, "fiatOnrampCredentialId": someID, "projectId": "project", "publishableApiKey": "pk_test", "encryptedSecretApiKey": "abc", "encryptedPrivateApiKey": "abc",
+	"allowedAuthMethods": []any{"email", "social"}, "enabledSocialProviders": []any{"google"}, "socialLinkingClientIds": []any{"client-1"},
+	"oauthClientIds": map[string]any{"google": "client-1"}, "oauthRedirectUrl": "https://example.org/back",
+	"SmsCustomizationParams.template": "Code {{ .OtpCode }}",
+	"otpExpirationSeconds":            json.Number("120"), "verificationTokenExpirationSeconds": json.Number("120"), "sessionExpirationSeconds": json.Number("120"),
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }
 

@@ -314,6 +314,9 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 	case len(in.privateKeys) > tx.Limits.PrivateKeys:
 		return nil, overQuota(tx.Limits.PrivateKeys, "private keys")
 	}
+	if err := refuseHeld(tx, in); err != nil {
+		return nil, err
+	}
 	verified, err := in.signup.verify(tx, in.RootUsers)
 	if err != nil {
 		return nil, err
@@ -521,6 +524,13 @@ func deleteOrganization(tx *Tx, in *DeleteOrganization) (*OrganizationID, error)
 	}
 	if err := removeSecrets(tx, false); err != nil {
 		return nil, err
+	}
+	p, err := tx.OnlyAuthProxy()
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		tx.DeleteAuthProxy(p.ID)
 	}
 	return &OrganizationID{in.OrganizationID}, markDeleted(tx, old)
 }

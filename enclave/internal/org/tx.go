@@ -32,6 +32,7 @@ const (
 	collectionTargets      Collection = 'P' // user id, import target id
 	collectionOAuth2       Collection = 'R' // OAuth 2.0 credential id
 	collectionOnRamps      Collection = 'S' // on-ramp credential id
+	collectionAuthProxies  Collection = 'T' // configuration id
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
