@@ -224,7 +224,6 @@ func carryOrganizationV7(v *CreateSubOrganizationV7) CreateSubOrganization {
 }
 
 func (in *CreateSubOrganization) check() error {
-	const op = "create_sub_organization"
 	switch {
 	case in.RootQuorumThreshold < 1:
 		return fault.Field("rootQuorumThreshold", "quorum threshold must be non-zero integer")
