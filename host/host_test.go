@@ -631,11 +631,12 @@ func acceptAll(l net.Listener, h wire.Handler) {
 		if err != nil {
 			return
 		}
-		role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+		hello, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
 		if err != nil {
 			nc.Close()
 			continue
 		}
+		role := hello.Role
 		o := wire.Options{Role: role, Side: wire.SideEnclave}
 		if role == wire.RoleCalls {
 			o.Handler = h

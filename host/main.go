@@ -127,11 +127,15 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	reach, err := egress.ParseReach(c.Reach)
+	if err != nil {
+		return err
+	}
 	metrics := api.NewMetrics()
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
 	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-		Log: log, Observer: metrics, Chains: chains, Sends: func() { sender.Due() }, Now: w.now, Pause: pause})
+		Log: log, Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach}, Sends: func() { sender.Due() }, Now: w.now, Pause: pause})
 	if err != nil {
 		return err
 	}

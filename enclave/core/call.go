@@ -46,7 +46,7 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
 	}()
-	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys") {
+	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys" && call.Op != "discovery_openid" && call.Op != "discovery_openid_keys") {
 		c.worked()
 		defer c.worked()
 	}

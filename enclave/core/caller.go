@@ -51,6 +51,9 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 	if s.session != nil {
 		return c.reader(tx, s)
 	}
+	if s.voucher != nil {
+		return c.vouched(tx, s)
+	}
 	curve, public := s.name()
 	cred, err := tx.Credential(curve, public)
 	if err != nil {
@@ -121,8 +124,9 @@ func unknownKey(id org.ID, s *signer) error {
 		return fault.Named(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
 			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
 	}
+	_, public := s.name()
 	return fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
-		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, s.caller.PublicKey())
+		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, public)
 }
 
 // below are the organizations under tx's in which the signer's credential can
@@ -131,15 +135,21 @@ func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
 		return nil, nil
 	}
+	if s.voucher != nil {
+		return s.voucher.below(tx)
+	}
 	curve, public := s.name()
 	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
 }
+
+// errRecovery refuses the key of a recovery whatever it is not for.
+var errRecovery = fault.Named(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
 
 var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 
 // inParent tells which user of the parent a stranger is, and the batch seen.
 func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer) (u *caller, batch uint64, err error) {
-	if s.parent.Zero() || who.session != nil {
+	if s.parent.Zero() || who.session != nil || who.voucher != nil {
 		return nil, 0, unknownKey(id, who)
 	}
 	err = c.turn(ctx, s.parent, who, func(t *ledger.Turn) (err error) {

@@ -103,7 +103,9 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/discovery/keys", a.keys).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/keys", a.discover(opKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/.well-known/openid-configuration", a.discover(opIssuer)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/.well-known/jwks.json", a.discover(opIssuerKeys)).Methods(http.MethodGet, http.MethodHead)
 	if ops {
 		a.watching(r)
 	}

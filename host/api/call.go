@@ -59,18 +59,25 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 	}
 }
 
-// keys is the discovery of public keys: a call without stamp and body, whose answer
-// may be kept as long as the enclave keeps it. The host relays the bytes; what they
-// are worth, who reads them checks.
-func (a *API) keys(w http.ResponseWriter, r *http.Request) {
-	begin := a.o.Now()
-	if rate, ok := a.admit(w, r); ok {
-		a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: opKeys}, cacheKeys)
+// discover makes the handler of a document that the enclave gives to everybody: a
+// call without stamp and body, whose answer may be kept as long as the enclave keeps
+// it. The host relays the bytes; what they are worth, who reads them checks.
+func (a *API) discover(op string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		begin := a.o.Now()
+		if rate, ok := a.admit(w, r); ok {
+			a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: op}, cacheKeys)
+		}
 	}
 }
 
-// opKeys is what the enclave calls the discovery of public keys.
-const opKeys = "discovery_keys"
+// What the enclave calls its documents: its public keys, and as an issuer of
+// identity tokens its discovery document and key set.
+const (
+	opKeys       = "discovery_keys"
+	opIssuer     = "discovery_openid"
+	opIssuerKeys = "discovery_openid_keys"
+)
 
 var cacheKeys = []string{"public, max-age=60"}
 

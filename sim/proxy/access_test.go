@@ -159,9 +159,8 @@ func TestDisabledProxyAnswersNobody(t *testing.T) {
 	w.refused("the old configuration", w.post("wallet_kit_config", "{}", configHeader, old), 403, "not enabled")
 }
 
-// What is not live says so by itself, and only to who may ask.
-func TestOperationsWithoutAnActivity(t *testing.T) {
+func TestFiltersThatAreRefused(t *testing.T) {
 	w := newWorld(t, rig.Options{Rates: unlimited})
-	w.refused("an unknown filter", w.ask("account", object{"filterType": "WALLET", "filterValue": "x"}), 400, "")
-	w.refused("oidc", w.ask("account", object{"filterType": "OIDC_TOKEN", "filterValue": "x"}), 501, "UNIMPLEMENTED")
+	w.refused("an unknown filter", w.ask("account", object{"filterType": "WALLET", "filterValue": "x"}), 400, "must be one of")
+	w.refused("a token that is none", w.ask("account", object{"filterType": "OIDC_TOKEN", "filterValue": "x"}), 400, "invalid OIDC token")
 }

@@ -45,6 +45,10 @@ type Options struct {
 	Organizations int
 	// Nodes of chains, by their names.
 	Nodes egress.Nodes
+	// Configuration is what the enclave runs under: a document of package settings.
+	Configuration []byte
+	// Outside connects to names outside; nil: to what is public, and to loopback.
+	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
 	// AuthProxy turns the proxy of the root organization on.
 	AuthProxy bool
 }
@@ -82,7 +86,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {
@@ -128,10 +132,14 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 			}
 		}
 	}
+	var outside link.Outside = &egress.Dialer{Loopback: true}
+	if o.Outside != nil {
+		outside = network(o.Outside)
+	}
 	chains := egress.NewChains(o.Nodes, 0)
 	var sender *egress.Sender
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
-		Chains: chains, Sends: func() { sender.Due() }})
+		Chains: chains, Outside: outside, Sends: func() { sender.Due() }})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +149,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	}
 	var ran sync.WaitGroup
 	ran.Go(func() { r.Link.Run(ctx) })
-	if len(o.Nodes) > 0 {
+	if len(o.Nodes) > 0 || len(o.Configuration) > 0 {
 		ran.Go(func() { sender.Run(ctx) })
 	}
 	r.stop[0] = func() { end(); ran.Wait() }

@@ -279,7 +279,7 @@ type UpdateAuthProxyConfig struct {
 const (
 	maxOrigins      = 100
 	maxClientIDs    = 100
-	maxClientID     = 255 // bytes
+	maxProxyClient  = 255 // bytes
 	maxOTPSeconds   = 600
 	maxTokenSeconds = 24 * 60 * 60
 )
@@ -379,11 +379,11 @@ func checkNames(field string, names *[]string, known []string) error {
 }
 
 func clientID(s string) bool {
-	return s != "" && len(s) <= maxClientID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+	return s != "" && len(s) <= maxProxyClient && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 func badClientID(field string) error {
-	return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxClientID)
+	return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxProxyClient)
 }
 
 func (in *UpdateAuthProxyConfig) checkNumbers() error {
