@@ -63,6 +63,10 @@ type Config struct {
 	// a page can do nothing without a stamp.
 	Origins string `flag:"origins" default:"*"`
 
+	// Serve the dashboard at /dashboard/ of the public interface. It is files
+	// without a secret; what it asks for goes through that interface.
+	Dashboard bool `flag:"dashboard" default:"true"`
+
 	// Take the caller's address from the last entry of X-Forwarded-For. Only
 	// behind a proxy that sets it: IP allow lists go by it.
 	TrustForwarded bool `flag:"trust-forwarded" default:"false"`

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/host/dashboard"
 	"cloister/host/egress"
 	"cloister/host/link"
 	"cloister/host/store/open"
@@ -150,8 +151,12 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if _, err := io.ReadFull(w.rand, boot); err != nil {
 		return err
 	}
+	var pages http.Handler
+	if c.Dashboard {
+		pages = dashboard.New()
+	}
 	a := api.New(api.Options{Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
-		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge})
+		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
 	servers, err := listen(c, a, log)
 	if err != nil {
 		return err

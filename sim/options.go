@@ -120,5 +120,5 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
 	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
-		AuthProxy: o.authProxy, InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer}
+		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy}
 }

@@ -60,7 +60,8 @@ func newAuthority(t testing.TB, names ...string) *authority {
 }
 
 // A mailbox is a mail server over TLS from the first byte. It answers the end of each
-// message with what says names, and 250 when there is nothing more in it.
+// message with what says names, with nothing at all where that is empty, and 250 when
+// there is nothing more in it.
 type mailbox struct {
 	net.Listener
 	mu       sync.Mutex
@@ -123,7 +124,9 @@ func (m *mailbox) serve(c net.Conn) {
 				}
 				b.WriteString(line)
 			}
-			say(m.take(b.String()))
+			if answer := m.take(b.String()); answer != "" {
+				say(answer)
+			}
 		case "QUIT":
 			return
 		default:
@@ -402,6 +405,29 @@ func TestHostDiesAndAnotherConfigurationComes(t *testing.T) {
 	if got := box.got(); len(got) != 1 || !strings.Contains(got[0], "found again") {
 		t.Errorf("%q", got)
 	}
+}
+
+// A mail of which nobody knows whether its server has taken it goes out again when
+// host and enclave die: it is the same mail.
+func TestDeadInTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	a := newAuthority(t, mailHost)
+	box := newMailbox(t, a, "")
+	o := rig.Options{Dir: dir, Configuration: configured(t, a), Outside: names{mailHost: box.Addr()}.dial}
+	r := rig.Start(t, o)
+	id := put(t, r, letter(t, r, "taken or not"))
+	for len(box.got()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r.Kill()
+	r = rig.Start(t, o)
+	if s := ended(t, r, id); s.State != wire.SendIncluded {
+		t.Fatalf("%+v", s)
+	}
+	if got := box.got(); len(got) != 2 || got[0] != got[1] {
+		t.Errorf("%q", got)
+	}
+	quiet(t, r)
 }
 
 func TestConfigurationIsTheManifests(t *testing.T) {

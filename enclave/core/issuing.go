@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
@@ -45,5 +46,5 @@ func (c *Core) discoverIssuer(keySet bool) ([]byte, error) {
 	case keySet:
 		return login.MarshalKeySet(r.Identities.Public()), nil
 	}
-	return login.MarshalDiscovery(r.Issuer, r.Issuer+keySetPath), nil
+	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath), nil
 }

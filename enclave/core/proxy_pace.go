@@ -82,7 +82,7 @@ func newProxyMeter(r ProxyRates) *proxyMeter {
 
 // caller counts a call before anything of it is looked for.
 func (m *proxyMeter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
-	return counted(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
+	return spent(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
 }
 
 // visit counts a call of a configuration that is there. What an address is refused
@@ -102,22 +102,22 @@ func (m *proxyMeter) visit(config org.ID, source netip.Addr, r *authproxy.Reques
 	var c pace.Count
 	if of != nil {
 		var err error
-		if c, err = counted(of.Take(at{config, source}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
+		if c, err = spent(of.Take(at{config, source}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
 			return c, err
 		}
 	}
 	if r.Contact != "" {
-		sent, err := counted(m.contacts.Take(recipient{config, sha256.Sum256([]byte(r.Contact))}, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
+		sent, err := spent(m.contacts.Take(recipient{config, sha256.Sum256([]byte(r.Contact))}, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
 		if err != nil {
 			return sent, err
 		}
 		c = pace.Least(c, sent)
 	}
-	all, err := counted(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
+	all, err := spent(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
 	return pace.Least(c, all), err
 }
 
-func counted(c pace.Count, name, what string) (pace.Count, error) {
+func spent(c pace.Count, name, what string) (pace.Count, error) {
 	if c.Refused {
 		return c, fault.Named(fault.ResourceExhausted, name, "%s, try again in %s", what, c.Again())
 	}

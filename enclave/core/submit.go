@@ -49,11 +49,11 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 	r.print = sha256.Sum256(r.signer.body)
 	r.asking = asking{o: c.serve.providers, who: r.sub.Organization}
 	r.read(call.Op)
-	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
-		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
-	}
 	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
+	}
+	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
+		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
 	r.id = c.serve.activityID(r.sub.Organization, r.print, r.sub.TimestampMs)
 

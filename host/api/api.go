@@ -72,6 +72,9 @@ type Options struct {
 	// AttestationAge is the age from which an attestation document makes the
 	// host not ready. 0: any age will do.
 	AttestationAge time.Duration
+	// Dashboard answers everything at and below /dashboard of the public
+	// interface. Nil: there is none.
+	Dashboard http.Handler
 }
 
 // An API serves HTTP. Make it with New.
@@ -106,6 +109,10 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/discovery/keys", a.discover(opKeys)).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/openid-configuration", a.discover(opIssuer)).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/jwks.json", a.discover(opIssuerKeys)).Methods(http.MethodGet, http.MethodHead)
+	if a.o.Dashboard != nil {
+		r.Handle("/dashboard", a.o.Dashboard)
+		r.PathPrefix("/dashboard/").Handler(a.o.Dashboard)
+	}
 	if ops {
 		a.watching(r)
 	}

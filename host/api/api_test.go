@@ -444,7 +444,7 @@ func TestMetrics(t *testing.T) {
 		`cloister_enclave_counter{counter="entries"} 7`,
 		`cloister_enclave_serving 1`,
 		`cloister_enclave_attestation_age_seconds 1`,
-		`cloister_link_connections 6`,
+		`cloister_link_connections 7`,
 		`cloister_link_breaches_total 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -274,7 +274,7 @@ func TestHostileCodes(t *testing.T) {
 		says   string
 	}{
 		"no JSON":    {func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "access_token=a") }, "cannot be used"},
-		"a redirect": {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://evil.example", 307) }, "cannot be used"},
+		"a redirect": {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://evil.example", http.StatusTemporaryRedirect) }, "cannot be used"},
 		"broken":     {func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, "cannot be used"},
 		"twice": {func(rw http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(rw, `{"token_type":"bearer","access_token":"a","access_token":"b"}`)

@@ -277,11 +277,8 @@ type UpdateAuthProxyConfig struct {
 
 // Bounds of a configuration.
 const (
-	maxOrigins      = 100
-	maxClientIDs    = 100
-	maxProxyClient  = 255 // bytes
-	maxOTPSeconds   = 600
-	maxTokenSeconds = 24 * 60 * 60
+	maxOrigins   = 100
+	maxClientIDs = 100
 )
 
 const anyOrigin = "*"
@@ -379,11 +376,11 @@ func checkNames(field string, names *[]string, known []string) error {
 }
 
 func clientID(s string) bool {
-	return s != "" && len(s) <= maxProxyClient && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+	return s != "" && len(s) <= maxClientID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 func badClientID(field string) error {
-	return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxProxyClient)
+	return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxClientID)
 }
 
 func (in *UpdateAuthProxyConfig) checkNumbers() error {
@@ -392,8 +389,8 @@ func (in *UpdateAuthProxyConfig) checkNumbers() error {
 		value       *int32
 		least, most int32
 	}{
-		{"otpExpirationSeconds", in.OtpExpirationSeconds, 1, maxOTPSeconds},
-		{"verificationTokenExpirationSeconds", in.VerificationTokenExpirationSeconds, 1, maxTokenSeconds},
+		{"otpExpirationSeconds", in.OtpExpirationSeconds, 1, mostPasscodeSeconds},
+		{"verificationTokenExpirationSeconds", in.VerificationTokenExpirationSeconds, 1, mostTokenSeconds},
 		{"sessionExpirationSeconds", in.SessionExpirationSeconds, 1, maxSessionSeconds},
 		{"otpLength", in.OtpLength, 6, 9},
 	} {

@@ -298,14 +298,15 @@ var samples = map[string]any{
 	"sponsor": false, "from": someAddress, "to": someAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
 	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
 	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
-	"allowedAuthMethods": []any{"email", "social"}, "enabledSocialProviders": []any{"google"}, "socialLinkingClientIds": []any{"client-1"},
-	"oauthClientIds": map[string]any{"google": "client-1"}, "oauthRedirectUrl": "https://example.org/back",
-	"otpExpirationSeconds": json.Number("120"), "verificationTokenExpirationSeconds": json.Number("120"), "sessionExpirationSeconds": json.Number("120"),
 	"sessionProfileId": someID, "otpLength": json.Number("9"), "otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "logoUrl": "https://example.org/logo.png",
 	"magicLinkTemplate": "https://example.org/#%s", "templateVariables": `{"some":"text"}`, "templateId": "", "template": "{{ .OtpCode }}",
 	"InitOtpIntent.expirationSeconds": "600", "InitOtpIntentV2.expirationSeconds": "600", "InitOtpIntentV3.expirationSeconds": "600", "InitOtpAuthIntentV3.expirationSeconds": "600",
 	"oidcToken": someToken, "authCode": "abc", "redirectUri": "https://example.org/back", "codeVerifier": strings.Repeat("v", 43), "clientId": "client", "oauth2CredentialId": someID,
 	"bearerTokenTargetPublicKey": someP256, "fiatOnrampCredentialId": someID, "projectId": "project", "publishableApiKey": "pk_test", "encryptedSecretApiKey": "abc", "encryptedPrivateApiKey": "abc",
+	"allowedAuthMethods": []any{"email", "social"}, "enabledSocialProviders": []any{"google"}, "socialLinkingClientIds": []any{"client-1"},
+	"oauthClientIds": map[string]any{"google": "client-1"}, "oauthRedirectUrl": "https://example.org/back",
+	"SmsCustomizationParams.template": "Code {{ .OtpCode }}",
+	"otpExpirationSeconds":            json.Number("120"), "verificationTokenExpirationSeconds": json.Number("120"), "sessionExpirationSeconds": json.Number("120"),
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }
 

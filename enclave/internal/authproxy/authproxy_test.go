@@ -2,6 +2,7 @@ package authproxy_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"os"
@@ -108,10 +109,14 @@ func config() *authproxy.Config {
 
 const token = "verification.token.text"
 
+// identity has the form of an identity token, signed by nobody.
+var identity = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","kid":"k"}`)) + "." +
+	base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"https://idp.example","sub":"s","aud":"a","exp":2}`)) + "." + strings.Repeat("A", 86)
+
 // samples are a body of each endpoint that asks for an activity, and the parameters
 // that become of it.
 var samples = map[string][2]string{
-	"otp_init": {`{"otpType":"OTP_TYPE_EMAIL","contact":"Ada@example.com","emailCustomization":{"templateId":""},"captchaToken":"x"}`,
+	"otp_init": {`{"otpType":"OTP_TYPE_EMAIL","contact":"Ada@example.com","captchaToken":"x"}`,
 		`{"otpType":"OTP_TYPE_EMAIL","contact":"Ada@example.com","appName":"App","otpLength":6,"alphanumeric":false,"expirationSeconds":"120","emailCustomization":{"logoUrl":"https://example.com/l.png",` +
 			`"magicLinkTemplate":"https://example.com/%s","templateVariables":"{\"a\":\"b\"}"},"sendFromEmailAddress":"from@example.com","sendFromEmailSenderName":"From","replyToEmailAddress":"reply@example.com"}`},
 	"otp_init_v2": {`{"otpType":"OTP_TYPE_SMS","contact":"+15551234567"}`,
@@ -121,10 +126,10 @@ var samples = map[string][2]string{
 	"otp_login":     {`{"verificationToken":"` + token + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","invalidateExisting":true}`, `{"verificationToken":"` + token + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","expirationSeconds":"360","invalidateExisting":true}`},
 	"otp_login_v2": {`{"verificationToken":"` + token + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","clientSignature":{"publicKey":"p","scheme":"CLIENT_SIGNATURE_SCHEME_API_P256","message":"m","signature":"s"}}`,
 		`{"verificationToken":"` + token + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","expirationSeconds":"360","clientSignature":{"publicKey":"p","scheme":"CLIENT_SIGNATURE_SCHEME_API_P256","message":"m","signature":"s"}}`},
-	"oauth_login": {`{"oidcToken":"t","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"}`, `{"oidcToken":"t","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","expirationSeconds":"360"}`},
-	"signup": {`{"userEmail":"a@example.com","userPhoneNumber":"+15551234567","verificationToken":"t","oauthProviders":[{"providerName":"g","oidcToken":"t"}],"apiKeys":[{"apiKeyName":"n","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}]}`,
+	"oauth_login": {`{"oidcToken":"` + identity + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"}`, `{"oidcToken":"` + identity + `","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","expirationSeconds":"360"}`},
+	"signup": {`{"userEmail":"a@example.com","userPhoneNumber":"+15551234567","verificationToken":"t","oauthProviders":[{"providerName":"g","oidcToken":"` + identity + `"}],"apiKeys":[{"apiKeyName":"n","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}]}`,
 		`{"subOrganizationName":"sub-org-7","rootUsers":[{"userName":"a@example.com","userEmail":"a@example.com","userPhoneNumber":"+15551234567","apiKeys":[{"apiKeyName":"n","publicKey":"036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296","curveType":"API_KEY_CURVE_P256","expirationSeconds":"60"}],` +
-			`"authenticators":[],"oauthProviders":[{"providerName":"g","oidcToken":"t"}]}],"rootQuorumThreshold":1,"verificationToken":"t"}`},
+			`"authenticators":[],"oauthProviders":[{"providerName":"g","oidcToken":"` + identity + `"}]}],"rootQuorumThreshold":1,"verificationToken":"t"}`},
 	"signup_v2": {`{"userPhoneNumber":"+15551234567","organizationName":"O","verificationToken":"t","apiKeys":null,"authenticators":[],"oauthProviders":[{"providerName":"g","oidcClaims":{"iss":"i","sub":"s","aud":"a"}}],` +
 		`"wallet":{"walletName":"W","accounts":[],"mnemonicLength":24},"clientSignature":{"publicKey":"p","scheme":"CLIENT_SIGNATURE_SCHEME_API_P256","message":"m","signature":"s"}}`,
 		`{"subOrganizationName":"O","rootUsers":[{"userName":"+15551234567","userPhoneNumber":"+15551234567","apiKeys":[],"authenticators":[],"oauthProviders":[{"providerName":"g","oidcClaims":{"iss":"i","sub":"s","aud":"a"}}]}],` +
