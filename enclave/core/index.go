@@ -155,27 +155,32 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	return has, nil
 }
 
-// Identity asks the token's issuer for its keys if need be: nothing is held
-// meanwhile.
+// Identity is the core's, as queries want it.
 func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
-	u, err := login.ParseIdentityToken(field, token)
-	if err != nil {
-		return "", "", nil, err
-	}
-	a := &asking{o: x.r.c.serve.providers, who: x.r.id}
-	var set *login.KeySet
-	err = until(x.ctx, func() (err error) {
-		set, err = a.Keys(field, u.Issuer(), u.KnownTo)
-		return err
-	})
-	if err != nil {
-		return "", "", nil, err
-	}
-	i, err := u.Verify(set, x.r.c.now())
+	i, err := x.r.c.identity(x.ctx, x.r.id, field, token)
 	if err != nil {
 		return "", "", nil, err
 	}
 	return i.Issuer, i.Subject, i.Audiences, nil
+}
+
+// identity verifies an identity token, for organization who. It asks the token's
+// issuer for its keys if need be: nothing is held meanwhile.
+func (c *Core) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
+	u, err := login.ParseIdentityToken(field, token)
+	if err != nil {
+		return nil, err
+	}
+	a := &asking{o: c.serve.providers, who: who}
+	var set *login.KeySet
+	err = until(ctx, func() (err error) {
+		set, err = a.Keys(field, u.Issuer(), u.KnownTo)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return u.Verify(set, c.now())
 }
 
 func (x suborgIndex) breach(text string) error {

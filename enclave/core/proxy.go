@@ -157,7 +157,7 @@ func (v *visit) look(ctx context.Context, id, home org.ID) error {
 		}
 		p, err := tx.AuthProxy(id)
 		if p != nil {
-			v.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: v.c.sendsTexts()}
+			v.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: v.c.serve.outside.told.Text}
 		}
 		return err
 	})
@@ -168,9 +168,6 @@ func (v *visit) look(ctx context.Context, id, home org.ID) error {
 	return err
 }
 
-// sendsTexts tells whether text messages can be sent: this release has no way.
-func (c *Core) sendsTexts() bool { return false }
-
 // answer reads the body and does what the endpoint is for.
 func (v *visit) answer(ctx context.Context, e *authproxy.Endpoint) (answer, error) {
 	r, err := e.Read(v.call.Body)
@@ -178,6 +175,9 @@ func (v *visit) answer(ctx context.Context, e *authproxy.Endpoint) (answer, erro
 		return answer{}, err
 	}
 	if err := v.pay(v.c.proxies.visit(v.config.ID, v.source(), r, v.c.cfg.Clock.Now())); err != nil {
+		return answer{}, err
+	}
+	if err := v.config.Allows(r); err != nil {
 		return answer{}, err
 	}
 	v.p.end(0)
@@ -192,6 +192,9 @@ func (v *visit) answer(ctx context.Context, e *authproxy.Endpoint) (answer, erro
 	}
 	of, err := v.target(ctx, r)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := v.client(ctx, r); err != nil {
 		return answer{}, err
 	}
 	return v.submit(ctx, r, of)
@@ -223,7 +226,14 @@ func (v *visit) submit(ctx context.Context, r *authproxy.Request, of org.ID) (an
 
 // account asks the proxy's organization for its sub-organizations.
 func (v *visit) account(ctx context.Context, r *authproxy.Account) (answer, error) {
-	if err := r.Admit(v.config, v.tokenKeys(), v.c.now()); err != nil {
+	link, err := r.Admit(v.config, v.tokenKeys(), v.c.now())
+	if err == nil && link {
+		var i *login.Identity
+		if i, err = v.c.identity(ctx, v.config.Organization, "oidcToken", *r.OidcToken); err == nil {
+			err = r.AdmitLinked(v.config, i)
+		}
+	}
+	if err != nil {
 		return answer{}, err
 	}
 	op, body := r.Query(v.config)
@@ -245,59 +255,96 @@ func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, er
 	if r.Token == "" && r.Identity == "" {
 		return v.config.Organization, nil
 	}
-	var what byte
-	var value string
-	switch {
-	case r.Organization != nil:
-	case r.Token != "":
-		t, err := login.VerifyVerificationToken("verificationToken", r.Token, v.tokenKeys(), v.c.now())
-		if err != nil {
+	var by []authproxy.Holder
+	if r.Organization == nil {
+		if by, err = v.holders(ctx, r); err != nil {
 			return of, err
 		}
-		if t.OrganizationID != v.config.Organization.String() {
-			return of, login.InvalidVerificationToken("verificationToken")
-		}
-		what, value = authproxy.Holder(t)
-	default:
-		return of, fault.New(fault.Unimplemented, "UNIMPLEMENTED: oauth_login without organizationId")
 	}
-	found := false
 	err = v.c.serve.ledger.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
 		v.batch = max(v.batch, t.Batch())
 		tx := org.Begin(t.ID(), t.State, v.c.now())
+		var child *org.Child
+		var err error
 		if r.Organization != nil {
-			child, err := tx.Child(*r.Organization)
-			of, found = *r.Organization, child != nil
-			return err
+			child, err = tx.Child(*r.Organization)
+		} else {
+			child, err = oldest(tx, by)
 		}
-		ids, err := tx.ChildrenBy(what, value, nil, 1) // the oldest
-		if found = len(ids) > 0; found {
-			of = ids[0]
+		if err == nil && child == nil {
+			err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
+		}
+		if err == nil {
+			of = child.ID
 		}
 		return err
 	})
-	if err == nil && !found {
-		err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
-	}
 	return of, err
 }
 
-// tokenKeys verify the enclave's verification tokens.
-func (v *visit) tokenKeys() (k login.TokenKeys) {
-	k.Token, _ = login.ParsePublicKey("", compressed(v.c.serve.public.OTP))
-	k.Legacy, _ = login.ParsePublicKey("", v.c.serve.public.OTPLegacy)
-	return k
+// holders are by what the sub-organization of a log-in is found. It is verified
+// first: what is only claimed must not tell whether anybody has it.
+func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([]authproxy.Holder, error) {
+	if r.Identity != "" {
+		i, err := v.c.identity(ctx, v.config.Organization, "oidcToken", r.Identity)
+		if err != nil {
+			return nil, err
+		}
+		return authproxy.HoldersOf(i), nil
+	}
+	const field = "verificationToken"
+	t, err := login.VerifyVerificationToken(field, r.Token, v.tokenKeys(), v.c.now())
+	if err != nil {
+		return nil, err
+	}
+	if t.OrganizationID != v.config.Organization.String() {
+		return nil, login.InvalidVerificationToken(field)
+	}
+	return []authproxy.Holder{authproxy.HolderOf(t)}, nil
 }
 
-// compressed is the short form of an uncompressed point in hex.
-func compressed(point string) string {
-	if len(point) != 130 {
-		return ""
+// oldest is the sub-organization that was made first of those that have one of
+// some things, nil if none has.
+func oldest(tx *org.Tx, by []authproxy.Holder) (first *org.Child, err error) {
+	for _, h := range by {
+		ids, err := tx.ChildrenBy(h.What, h.Value, nil, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		c, err := tx.Child(ids[0])
+		if err != nil {
+			return nil, err
+		}
+		if c != nil && (first == nil || c.CreatedMs < first.CreatedMs) {
+			first = c
+		}
 	}
-	if strings.IndexByte("13579bdf", point[129]) >= 0 {
-		return "03" + point[2:66]
+	return first, nil
+}
+
+// client finds the organization's credential at the OAuth 2.0 provider that a
+// request names.
+func (v *visit) client(ctx context.Context, r *authproxy.Request) error {
+	if r.Client == nil {
+		return nil
 	}
-	return "02" + point[2:66]
+	return v.c.serve.ledger.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
+		v.batch = max(v.batch, t.Batch())
+		return org.Begin(t.ID(), t.State, v.c.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
+			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
+				r.Client.Credential = c.ID
+			}
+			return r.Client.Credential.Zero()
+		})
+	})
+}
+
+// tokenKeys verify the enclave's verification tokens.
+func (v *visit) tokenKeys() login.TokenKeys {
+	return login.TokenKeys{Token: v.c.serve.tokens.Public(), Legacy: v.c.serve.legacy.Public()}
 }
 
 // stamped is a call with a body of the enclave's own making.

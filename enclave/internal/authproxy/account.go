@@ -1,6 +1,8 @@
 package authproxy
 
 import (
+	"slices"
+
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -21,26 +23,45 @@ func (a *Account) contactOf() (login.ContactType, bool) {
 // Admit tells whether the caller may look for what it looks for. Where the
 // configuration demands a token for contacts, it is looked at before anything is
 // looked up, so that the refusal says nothing of accounts.
-func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) error {
+//
+// With linked an identity token shall stand in for the other: once it is verified,
+// AdmitLinked tells.
+func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked bool, err error) {
 	t, contact := a.contactOf()
 	if !contact || !c.TokenForPII {
-		return nil
+		return false, nil
 	}
 	const field = "verificationToken"
-	if given(a.VerificationToken) == "" {
-		if given(a.OidcToken) != "" {
-			return fault.New(fault.Unimplemented, "UNIMPLEMENTED: account with oidcToken")
-		}
-		return fault.Field(field, "a verification token for the contact is needed to look for it")
+	switch {
+	case given(a.VerificationToken) != "":
+	case given(a.OidcToken) != "":
+		return true, nil
+	default:
+		return false, fault.Field(field, "a verification token for the contact is needed to look for it")
 	}
 	v, err := login.VerifyVerificationToken(field, *a.VerificationToken, keys, nowMs)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if v.OrganizationID != c.Organization.String() || v.Type != t || login.ContactKey(t, v.Contact) != login.ContactKey(t, a.FilterValue) {
-		return login.InvalidVerificationToken(field)
+		return false, login.InvalidVerificationToken(field)
 	}
-	return nil
+	return false, nil
+}
+
+// linking is the one issuer whose word for an address counts.
+const linking = "https://accounts.google.com"
+
+// AdmitLinked tells whether an identity stands in for a verification token: it is of
+// the issuer and for one of the clients for which the configuration links accounts,
+// and has the address that is looked for, verified.
+func (a *Account) AdmitLinked(c *Config, i *login.Identity) error {
+	t, _ := a.contactOf()
+	if t == login.Email && i.Issuer == linking && slices.ContainsFunc(c.LinkingClients, i.For) && i.EmailVerified &&
+		login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
+		return nil
+	}
+	return fault.Field("oidcToken", "the token vouches for no such contact: it must be of an issuer and client for which accounts are linked, with the address verified")
 }
 
 // query are the parameters of both searches for sub-organizations.
@@ -80,11 +101,27 @@ func (a *Account) Cut(reply []byte) ([]byte, error) {
 	return append(strictjson.AppendString([]byte(`{"organizationId":`), found.OrganizationIDs[0]), '}'), nil
 }
 
-// Holder is by what the sub-organization is found in which a verification token
-// logs somebody in.
-func Holder(t *login.VerificationToken) (what byte, value string) {
+// A Holder is by what a sub-organization is found in its parent's records; see
+// org.Tx.ChildrenBy.
+type Holder struct {
+	What  byte
+	Value string
+}
+
+// HolderOf is by what the sub-organization is found in which a verification token
+// logs somebody in: its contact, where that is verified.
+func HolderOf(t *login.VerificationToken) Holder {
 	if t.Type == login.SMS {
-		return org.ChildVerifiedPhone, login.ContactKey(t.Type, t.Contact)
+		return Holder{org.ChildVerifiedPhone, login.ContactKey(t.Type, t.Contact)}
 	}
-	return org.ChildVerifiedEmail, login.ContactKey(t.Type, t.Contact)
+	return Holder{org.ChildVerifiedEmail, login.ContactKey(t.Type, t.Contact)}
+}
+
+// HoldersOf is the same for an identity: one for each of its audiences.
+func HoldersOf(i *login.Identity) []Holder {
+	hs := make([]Holder, len(i.Audiences))
+	for n, audience := range i.Audiences {
+		hs[n] = Holder{org.ChildIdentity, org.IdentityText(i.Issuer, i.Subject, audience)}
+	}
+	return hs
 }

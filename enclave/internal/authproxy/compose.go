@@ -57,9 +57,6 @@ type textWords struct {
 
 func composeInit(c *Config, r *InitOTP, _ uint64) (any, error) {
 	t := login.ContactType(r.OtpType)
-	if err := c.allowsOTP(t); err != nil {
-		return nil, err
-	}
 	p := &initOTP{
 		OtpType: r.OtpType, Contact: r.Contact, AppName: c.AppName, OtpLength: int32(c.OTPLength), Alphanumeric: !c.OTPNumeric,
 		ExpirationSeconds: seconds(c.OTPSeconds),
@@ -119,9 +116,6 @@ func composeLoginV2(c *Config, r *OTPLoginV2, _ uint64) (any, error) {
 }
 
 func composeOAuthLogin(c *Config, r *OAuthLogin, _ uint64) (any, error) {
-	if err := c.allowsOAuth(); err != nil {
-		return nil, err
-	}
 	return &struct {
 		OidcToken          string `json:"oidcToken"`
 		PublicKey          string `json:"publicKey"`
@@ -130,13 +124,17 @@ func composeOAuthLogin(c *Config, r *OAuthLogin, _ uint64) (any, error) {
 	}{r.OidcToken, r.PublicKey, seconds(c.SessionSeconds), r.InvalidateExisting}, nil
 }
 
-// composeAuthenticate needs the organization's credentials at the provider, which
-// this release does not keep.
-func composeAuthenticate(c *Config, _ *OAuth2Authenticate, _ uint64) (any, error) {
-	if err := c.allowsOAuth(); err != nil {
-		return nil, err
+func composeAuthenticate(_ *Config, r *OAuth2Authenticate, _ uint64) (any, error) {
+	if r.client.Credential.Zero() {
+		return nil, fault.Field("clientId", "the organization has no OAuth 2.0 credential of this provider and client id")
 	}
-	return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: oauth2_authenticate")
+	return &struct {
+		OAuth2CredentialID string `json:"oauth2CredentialId"`
+		AuthCode           string `json:"authCode"`
+		RedirectURI        string `json:"redirectUri"`
+		CodeVerifier       string `json:"codeVerifier"`
+		Nonce              string `json:"nonce"`
+	}{r.client.Credential.String(), r.AuthCode, r.RedirectURI, r.CodeVerifier, r.Nonce}, nil
 }
 
 // signup is what both versions of a sign-up have in common.

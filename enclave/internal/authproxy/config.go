@@ -52,24 +52,42 @@ func ParseConfigID(text string) (org.ID, error) {
 // allows tells whether one may log in by a method.
 func (c *Config) allows(method string) bool { return slices.Contains(c.Methods, method) }
 
-// allowsOTP refuses passcodes of a kind that the configuration does not have.
-func (c *Config) allowsOTP(t login.ContactType) error {
-	method := activity.MethodEmail
-	if t == login.SMS {
-		method = activity.MethodSMS
+// Allows refuses what takes a way to log in that the configuration does not name.
+func (c *Config) Allows(r *Request) error {
+	method := ""
+	identities := 0
+	switch in := r.in.(type) {
+	case *InitOTP:
+		if method = activity.MethodEmail; login.ContactType(in.OtpType) == login.SMS {
+			method = activity.MethodSMS
+		}
+	case *OAuthLogin, *OAuth2Authenticate:
+		identities = 1
+	case *Account:
+		if in.FilterType == "OIDC_TOKEN" {
+			identities = 1
+		}
+	case *Signup:
+		identities = len(in.OauthProviders)
+		method = ofPasskeys(in.Authenticators)
+	case *SignupV2:
+		identities = len(in.OauthProviders)
+		method = ofPasskeys(in.Authenticators)
 	}
-	if !c.allows(method) {
+	switch {
+	case identities > 0 && !c.allows(activity.MethodSocial) && !slices.ContainsFunc(activity.SocialProviders, c.allows):
+		return login.OAuthDisallowed()
+	case method != "" && !c.allows(method):
 		return fault.New(fault.PermissionDenied, "%s is not among the allowed auth methods of the auth proxy", method)
 	}
 	return nil
 }
 
-// allowsOAuth refuses identities where the configuration names no provider.
-func (c *Config) allowsOAuth() error {
-	if c.allows(activity.MethodSocial) || slices.ContainsFunc(activity.SocialProviders, c.allows) {
-		return nil
+func ofPasskeys(ps []activity.AuthenticatorParams) string {
+	if len(ps) > 0 {
+		return activity.MethodPasskey
 	}
-	return login.OAuthDisallowed()
+	return ""
 }
 
 // Providers are the ways to log in as clients are told, in the interface's order.

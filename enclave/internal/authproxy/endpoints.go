@@ -90,8 +90,18 @@ type Request struct {
 	Token, Identity string
 	// Account is set for a look-up.
 	Account *Account
+	// Client is set where the organization's credential at an OAuth 2.0 provider is
+	// wanted: whoever submits fills it in.
+	Client *Client
 
 	in any
+}
+
+// Client is what an organization is to an OAuth 2.0 provider: Credential is the id
+// of its record, zero if it has none.
+type Client struct {
+	Provider, ClientID string
+	Credential         org.ID
 }
 
 // Read reads the body of a request. What it names is checked for its form alone.
@@ -121,6 +131,9 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 		r.Token, named = in.VerificationToken, in.OrganizationID
 	case *OAuthLogin:
 		r.Identity, named = in.OidcToken, in.OrganizationID
+	case *OAuth2Authenticate:
+		in.client = &Client{Provider: string(in.Provider), ClientID: in.ClientID}
+		r.Client = in.client
 	case *Account:
 		r.Account = in
 	}

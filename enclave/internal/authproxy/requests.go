@@ -72,6 +72,8 @@ type OAuth2Authenticate struct {
 	CodeVerifier string         `json:"codeVerifier" rule:"required"`
 	Nonce        string         `json:"nonce" rule:"required"`
 	ClientID     string         `json:"clientId" rule:"required"`
+
+	client *Client
 }
 
 // OAuthLogin starts a session of whoever has an identity.
