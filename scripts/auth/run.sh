@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The web client, unmodified, in a browser with an authenticator: every flow that the auth proxy carries, offline, with the
-# simulator's inbox and identity provider.
+# The web client, unmodified, in a browser with an authenticator: every flow that the auth proxy carries, offline. Mail goes to
+# aiosmtpd and identity is told by oidc-provider, both over TLS under a private root; text messages go to the simulator's inbox.
 #
-#   scripts/auth/run.sh [FILE...]      all of node/ when none is named, without .mjs
+#   scripts/auth/test.sh [FILE...]      all of node/ when none is named, without .mjs
 #
 # Needs bin/ as `make build` leaves it.
 set -euo pipefail
@@ -10,38 +10,80 @@ cd "$(dirname "$0")/../.."
 . scripts/stage.sh
 . scripts/engines.sh
 here=$PWD/scripts/auth
+what="log-in flows in a browser"
 work=$(mktemp -d)
 trap 'stop_engines; rm -rf "$work"' EXIT
 
+# certificates: a root of our own, and a server's for localhost under it.
+certificates() {
+	local of=$1
+	mkdir "$of"
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=A private root" \
+		-addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign -keyout "$of/root.key" -out "$of/root.pem" 2>"$of/log"
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=localhost" -keyout "$of/key.pem" -out "$of/request.pem" 2>>"$of/log"
+	printf 'subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\nbasicConstraints=CA:FALSE\n' >"$of/extensions"
+	openssl x509 -req -in "$of/request.pem" -CA "$of/root.pem" -CAkey "$of/root.key" -CAcreateserial -days 2 -extfile "$of/extensions" \
+		-out "$of/cert.pem" 2>>"$of/log"
+}
+
+# serve OUT COMMAND...: until the end; such programs stop when their input ends, so it is kept open.
+serve() {
+	local out=$1
+	shift
+	"$@" <"$work/open" >"$out" 2>"$out.err" &
+	started+=($!)
+	await $! "$out.err" test -s "$out"
+}
+
 flow() {
 	CLOISTER_CREDENTIALS=$sim_credentials CLOISTER_HOST=$PWD/bin/cloister-host CLOISTER_PAGE=$work/page CLOISTER_CHROMIUM=$chromium \
+		CLOISTER_MAILS=$work/mails CLOISTER_OPENID_ISSUER=$issuer NODE_EXTRA_CA_CERTS=$work/tls/root.pem \
 		node --test --test-timeout=120000 --test-reporter=spec "$work/node/$1.mjs"
 }
 
 chromium=$(command -v chromium || true)
-if [ -z "$chromium" ]; then
-	left_out "log-in flows in a browser" "apt-get install chromium"
+lacking=()
+[ -n "$chromium" ] || lacking+=(chromium)
+command -v node >/dev/null || lacking+=(nodejs)
+command -v npm >/dev/null || lacking+=(npm)
+command -v openssl >/dev/null || lacking+=(openssl)
+/usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || lacking+=(python3-aiosmtpd)
+if [ ${#lacking[@]} -gt 0 ]; then
+	left_out "$what" "apt-get install ${lacking[*]}"
 	finish
 	exit
 fi
-if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
-	left_out "log-in flows in a browser" "apt-get install nodejs npm"
-	finish
-	exit
-fi
-if ! node_modules "$here" auth; then
-	left_out "log-in flows in a browser" "npm could not fetch the packages of scripts/auth/package.json"
-	finish
-	exit
-fi
+for packages in oidc auth; do
+	if ! node_modules "$PWD/scripts/$packages" "$packages"; then
+		left_out "$what" "npm could not fetch the packages of scripts/$packages/package.json"
+		finish
+		exit
+	fi
+	mkdir -p "$work/$packages"
+	ln -s "$modules/node_modules" "$work/$packages/node_modules"
+done
 mkdir "$work/node" "$work/page"
+cp scripts/oidc/provider.mjs "$work/oidc/"
 cp "$here"/node/*.mjs "$work/node/"
 cp "$here"/page/* "$work/page/"
 ln -s "$modules/node_modules" "$work/node_modules"
-"$modules/node_modules/.bin/esbuild" "$work/page/wallet.mjs" --bundle --format=esm --platform=browser --log-level=warning --outfile="$work/page/wallet.js"
+esbuild() {
+	"$modules/node_modules/.bin/esbuild" "$work/page/$1.mjs" --bundle --format="$2" --platform=browser --log-level=warning --outfile="$work/page/$1.js"
+}
+esbuild wallet esm
+esbuild extension iife
 
-start_sim "$work/data"
-[ $# -gt 0 ] || set -- browser passkey code oauth
+certificates "$work/tls"
+mkfifo "$work/open"
+exec 7<>"$work/open"
+serve "$work/mails" /usr/bin/python3 scripts/outward/mail.py "$work/tls/cert.pem" "$work/tls/key.pem"
+port=$(free_port)
+issuer=https://localhost:$port
+serve "$work/provider" node "$work/oidc/provider.mjs" "$issuer" "$work/tls/cert.pem" "$work/tls/key.pem" "$port"
+mail_port=$(head -n 1 "$work/mails" | sed 's/.*"tls": *\([0-9]*\).*/\1/')
+CLOISTER_SMTP=smtps://user:pass%20word@localhost:$mail_port CLOISTER_ISSUER_ROOTS=$work/tls/root.pem CLOISTER_AUTH_PROXY_UNLIMITED=true \
+	start_sim "$work/data"
+[ $# -gt 0 ] || set -- browser passkey code encrypted oauth wallet session
 for name in "$@"; do
 	stage "$name" flow "$name"
 done

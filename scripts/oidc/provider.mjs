@@ -1,12 +1,12 @@
 // A certified OpenID provider over TLS, for one client of each algorithm. Its forms let anybody in.
 //
-//   node provider.mjs ISSUER CERTIFICATE KEY     prints its port and serves until its input ends
+//   node provider.mjs ISSUER CERTIFICATE KEY [PORT]     prints its port and serves until its input ends
 import fs from "node:fs";
 import https from "node:https";
 import { generateKeyPairSync } from "node:crypto";
 import { Provider } from "oidc-provider";
 
-const [issuer, certificate, key] = process.argv.slice(2);
+const [issuer, certificate, key, port = 0] = process.argv.slice(2);
 const jwk = (kid, alg, type, options) => ({ ...generateKeyPairSync(type, options).privateKey.export({ format: "jwk" }), kid, alg, use: "sig" });
 const client = (id, alg) => ({
   client_id: id,
@@ -34,5 +34,5 @@ const provider = new Provider(issuer, {
 });
 
 const server = https.createServer({ cert: fs.readFileSync(certificate), key: fs.readFileSync(key) }, provider.callback());
-server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+server.listen(Number(port), "127.0.0.1", () => console.log(server.address().port));
 process.stdin.on("end", () => process.exit()).resume();

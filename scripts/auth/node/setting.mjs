@@ -1,5 +1,5 @@
-// What every flow needs: the simulator and its proxy, a browser with a passkey in it, a page with the web client, the
-// inbox and the identity provider.
+// What every flow needs: the simulator and its proxy, a browser with a passkey in it, a page with the web client, the mail
+// server, the inbox and the identity providers.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -21,13 +21,12 @@ function submit(name, parameters) {
   return Object.values(JSON.parse(out).activity.result)[0];
 }
 
-// openProxy turns the auth proxy on for an origin and answers its configuration's id.
-export function openProxy(origin) {
-  submit("enable_auth_proxy", {});
-  return submit("update_auth_proxy_config", { allowedOrigins: [origin], sessionExpirationSeconds: 900 }).configId;
+// openProxy lets an origin call the auth proxy, which is on from the first start, and answers its configuration's id.
+export function openProxy(origin, changes = {}) {
+  return submit("update_auth_proxy_config", { allowedOrigins: [origin], sessionExpirationSeconds: 900, ...changes }).configId;
 }
 
-// serve serves the page that run.sh has bundled; browsers allow passkeys on localhost without TLS.
+// serve serves the page that test.sh has bundled; browsers allow passkeys on localhost without TLS.
 async function serve() {
   const file = (name) => readFileSync(join(process.env.CLOISTER_PAGE, name));
   const server = createServer((request, answer) => {
@@ -50,6 +49,7 @@ export async function world({ proxy = true } = {}) {
       authProxyConfigId: proxy ? openProxy(site.origin) : undefined,
       organizationId: credentials.organizationId,
       passkeyConfig: { rpId: "localhost" }, // without it the client has no passkeys
+      walletConfig: { features: { auth: true }, chains: { ethereum: { native: true } } }, // likewise, no wallets
     };
     browser = await chromium.launch({ executablePath: process.env.CLOISTER_CHROMIUM, args: ["--no-sandbox"] });
   } catch (e) {
@@ -58,9 +58,14 @@ export async function world({ proxy = true } = {}) {
   }
   return {
     config,
-    // device is a browser of its own: nothing stored, one authenticator that agrees to everything.
-    async device() {
-      const context = await browser.newContext();
+    // device is a browser of its own: nothing stored, one authenticator that agrees to everything, and a wallet as an
+    // extension when it is given a key for one.
+    async device({ walletKey } = {}) {
+      const context = await browser.newContext({ ignoreHTTPSErrors: true }); // it is the enclave whose trust is tried
+      if (walletKey) {
+        await context.addInitScript({ path: join(process.env.CLOISTER_PAGE, "extension.js") });
+        await context.addInitScript((key) => installWallet(key), walletKey);
+      }
       const page = await context.newPage();
       const tools = await context.newCDPSession(page);
       await tools.send("WebAuthn.enable");
@@ -87,16 +92,29 @@ export async function world({ proxy = true } = {}) {
   };
 }
 
-// message waits for the newest message to somebody that is not among those seen.
+// message waits for the newest message to somebody that is not among those seen: a mail at the mail server, a text message
+// in the inbox.
 export async function message(to, seen = []) {
   const deadline = Date.now() + 20_000;
   while (Date.now() < deadline) {
-    const answer = await fetch(`${credentials.inboxUrl}/messages?to=${encodeURIComponent(to)}`);
-    const found = (await answer.json()).messages.find((m) => !seen.includes(m.id));
+    const found = (to.startsWith("+") ? await texts(to) : mails(to)).find((m) => !seen.includes(m.id));
     if (found) return found;
     await new Promise((ok) => setTimeout(ok, 100));
   }
   assert.fail(`no message to ${to} arrived`);
+}
+
+const texts = async (to) => (await (await fetch(`${credentials.inboxUrl}/messages?to=${encodeURIComponent(to)}`)).json()).messages;
+
+// mails are read from what the server has printed, a line for each after that with its ports. It takes mail over TLS from
+// those who know its password only, so whatever stands there came that way.
+function mails(to) {
+  const lines = readFileSync(process.env.CLOISTER_MAILS, "utf8").split("\n").slice(1, -1);
+  return lines.map((line, id) => ({ id, ...JSON.parse(line) })).filter((m) => m.to.includes(to)).map(({ id, door, user, content }) => {
+    assert.deepEqual([door, user], ["tls", "user"]);
+    const text = content.split("Content-Type: text/plain")[1].split("\r\n\r\n").slice(1).join("\r\n\r\n").split("\r\n--=_")[0];
+    return { id, code: text.replace(/=\r\n/g, "").match(/^ {4}([0-9A-HJKMNP-TV-Z]{6,9})\s*$/m)[1] };
+  }).reverse();
 }
 
 // whoAmI asks the public interface with the session that the page holds.
