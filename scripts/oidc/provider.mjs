@@ -3,11 +3,16 @@
 //   node provider.mjs ISSUER CERTIFICATE KEY [PORT]     prints its port and serves until its input ends
 import fs from "node:fs";
 import https from "node:https";
-import { generateKeyPairSync } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { Provider } from "oidc-provider";
 
 const [issuer, certificate, key, port = 0] = process.argv.slice(2);
-const jwk = (kid, alg, type, options) => ({ ...generateKeyPairSync(type, options).privateKey.export({ format: "jwk" }), kid, alg, use: "sig" });
+// Node 20 may wait for itself for ever when one half of a pair is exported while the other is collected: the pair is made as text.
+const pem = { publicKeyEncoding: { type: "spki", format: "pem" }, privateKeyEncoding: { type: "pkcs8", format: "pem" } };
+const jwk = (kid, alg, type, options) => {
+  const { privateKey } = generateKeyPairSync(type, { ...options, ...pem });
+  return { ...createPrivateKey(privateKey).export({ format: "jwk" }), kid, alg, use: "sig" };
+};
 const client = (id, alg) => ({
   client_id: id,
   redirect_uris: ["https://app.example/back"],

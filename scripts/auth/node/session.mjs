@@ -32,7 +32,7 @@ test("a session makes a wallet and signs, and its token is the notary's", async 
   });
   assert.match(address, /^0x[0-9a-fA-F]{40}$/);
   assert.match(signed.r, /^[0-9a-f]{64}$/);
-  const genuine = (key) => device.page.evaluate(async (key) => verifySessionJwtSignature((await client.getSession()).token, key), key);
+  const genuine = (key) => device.page.evaluate(async (key) => codes.verifySessionJwtSignature((await client.getSession()).token, key), key);
   assert.equal(await genuine(credentials.keys.session), true);
   assert.equal(await genuine(credentials.keys.otp), false);
   await device.close();
@@ -55,6 +55,7 @@ test("a refreshed session goes on", async () => {
 test("an expired session is refused", async () => {
   const device = await w.device();
   await device.page.evaluate(() => client.signUpWithPasskey({ passkeyDisplayName: "first" }));
+  await whoAmI(device.page); // and the client has put its keys in order
   await device.page.evaluate(() => client.loginWithPasskey({ expirationSeconds: "3" }));
   await whoAmI(device.page);
   await new Promise((ok) => setTimeout(ok, 4000));

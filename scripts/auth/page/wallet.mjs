@@ -1,7 +1,6 @@
-// An application's front end: the web client and the crypto package as they are published, and nothing else. The steps call
-// it from outside.
+// An application's front end: the web client as it is published, and nothing else. The steps call it from outside.
 import { OtpType, TurnkeyClient } from "@turnkey/core";
-import { encryptOtpCodeToBundle, verifyOtpVerificationToken, verifySessionJwtSignature } from "@turnkey/crypto";
+import "./codes.mjs";
 
 // begin makes the client of this page, as an application does when it is opened.
 globalThis.begin = async (config) => {
@@ -9,8 +8,6 @@ globalThis.begin = async (config) => {
   await client.init();
   Object.assign(globalThis, { client, OtpType });
 };
-
-Object.assign(globalThis, { encryptOtpCodeToBundle, verifyOtpVerificationToken, verifySessionJwtSignature });
 
 // nonceOf binds an identity token to a key: hex of SHA-256 of the key's own hex.
 globalThis.nonceOf = async (publicKey) => {

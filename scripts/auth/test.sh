@@ -83,7 +83,7 @@ serve "$work/provider" node "$work/oidc/provider.mjs" "$issuer" "$work/tls/cert.
 mail_port=$(head -n 1 "$work/mails" | sed 's/.*"tls": *\([0-9]*\).*/\1/')
 CLOISTER_SMTP=smtps://user:pass%20word@localhost:$mail_port CLOISTER_ISSUER_ROOTS=$work/tls/root.pem CLOISTER_AUTH_PROXY_UNLIMITED=true \
 	start_sim "$work/data"
-[ $# -gt 0 ] || set -- browser passkey code encrypted oauth wallet session
+[ $# -gt 0 ] || set -- browser passkey code encrypted oauth openid wallet session
 for name in "$@"; do
 	stage "$name" flow "$name"
 done
