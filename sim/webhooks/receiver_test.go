@@ -135,18 +135,6 @@ func slow(most time.Duration) func(int, http.ResponseWriter, *http.Request) bool
 	}
 }
 
-// hangs does not answer the first few requests until whoever asks gives up, and then
-// one in three.
-func hangs(first int) func(int, http.ResponseWriter, *http.Request) bool {
-	return func(n int, _ http.ResponseWriter, q *http.Request) bool {
-		if n > first && rand.IntN(3) > 0 {
-			return false
-		}
-		<-q.Context().Done()
-		return true
-	}
-}
-
 func hangsForEver(_ int, _ http.ResponseWriter, q *http.Request) bool {
 	<-q.Context().Done()
 	return true

@@ -207,6 +207,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestLargeEvent: what fits into an activity arrives.
+func TestLargeEvent(t *testing.T) {
+	w := newWorld(t)
+	r := w.receiver(nil)
+	w.subscribe("One", r.URL)
+	text := "[" + strings.Repeat(" ", 390_000) + `{"type":"receive"}]`
+	m := w.must("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", object{"smartContractAddress": "0x000000000000000000000000000000000000dEaD",
+		"smartContractInterface": text, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "label": "Large"})
+	e := r.until(2)[1]
+	if e.activity != activityOf(m) || rig.Text(e.body, "intent", "createSmartContractInterfaceIntent", "smartContractInterface") != text {
+		t.Errorf("another event than %s", activityOf(m))
+	}
+}
+
 // TestFeature: the feature's URL hears of the organization and of those below it.
 func TestFeature(t *testing.T) {
 	w := newWorld(t)
