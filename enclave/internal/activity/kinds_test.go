@@ -284,8 +284,8 @@ var samples = map[string]any{
 	"sponsor": false, "from": someAddress, "to": someAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
 	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
 	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
-	"sessionProfileId":     someID,
-	"url":                  "https://example.org/hook", "eventType": "ACTIVITY_UPDATES", "filtersJson": "{}",
+	"sessionProfileId": someID,
+	"url":              "https://example.org/hook", "eventType": "ACTIVITY_UPDATES", "filtersJson": "{}",
 	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
 }
 
