@@ -63,6 +63,10 @@ type Config struct {
 	// a page can do nothing without a stamp.
 	Origins string `flag:"origins" default:"*"`
 
+	// Serve the dashboard at /dashboard/ of the public interface. It is files
+	// without a secret; what it asks for goes through that interface.
+	Dashboard bool `flag:"dashboard" default:"true"`
+
 	// Take the caller's address from the last entry of X-Forwarded-For. Only
 	// behind a proxy that sets it: IP allow lists go by it.
 	TrustForwarded bool `flag:"trust-forwarded" default:"false"`
@@ -81,6 +85,12 @@ type Config struct {
 	// How long a node may take for one question.
 	ChainTimeout time.Duration `flag:"chain-timeout" default:"5s"`
 
+	// Private destinations that the enclave may reach besides everything public, for
+	// a mail server, a gateway or an identity provider of the operator's own:
+	// HOST:PORT with commas between them, names or addresses just as the
+	// configuration has them. "loopback" is all of this machine, for a simulated
+	// enclave.
+	Reach string `flag:"reach" default:""`
 	// Deliver webhooks to receivers on this machine's loopback too, and there also
 	// without TLS. Only beside a simulator whose own setting allows such receivers.
 	WebhookLoopback bool `flag:"webhook-loopback" default:"false"`
@@ -229,6 +239,9 @@ func (c *Config) check() error {
 	}
 	if _, err := egress.ParseNodes(c.Chain.text); err != nil {
 		return fmt.Errorf("-chain: %w", err)
+	}
+	if _, err := egress.ParseReach(c.Reach); err != nil {
+		return fmt.Errorf("-reach: %w", err)
 	}
 	if c.StoreTimeout <= 0 || c.ShutdownTimeout <= 0 || c.AttestationAge < 0 {
 		return errors.New("-store-timeout, -shutdown-timeout and -attestation-age: want a time that is not negative")

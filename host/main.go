@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/host/dashboard"
 	"cloister/host/egress"
 	"cloister/host/link"
 	"cloister/host/store/open"
@@ -131,12 +132,16 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	reach, err := egress.ParseReach(c.Reach)
+	if err != nil {
+		return err
+	}
 	metrics := api.NewMetrics()
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
 	var hooks *egress.Webhooks
 	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-		Log: log, Observer: metrics, Chains: chains, Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
+		Log: log, Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach}, Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
 	if err != nil {
 		return err
 	}
@@ -155,8 +160,12 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if _, err := io.ReadFull(w.rand, boot); err != nil {
 		return err
 	}
+	var pages http.Handler
+	if c.Dashboard {
+		pages = dashboard.New()
+	}
 	a := api.New(api.Options{Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
-		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge})
+		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
 	servers, err := listen(c, a, log)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 
 // runBoot boots the enclave at -enclave-addr and writes credentials.json.
 func runBoot(ctx context.Context, o *options, stdout, _ io.Writer) error {
-	if _, err := o.dir().Boot(ctx, o.enclaveAddr, o.organizations); err != nil {
+	if _, err := o.boot(ctx, o.enclaveAddr); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "booted")

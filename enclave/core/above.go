@@ -23,8 +23,8 @@ func (r *request) actFromAbove(ctx context.Context, unknown error) (a answer, ol
 	if errors.As(unknown, &known); known.parent.Zero() || known.deleted {
 		return a, nil, unknown
 	}
-	for {
-		err = r.c.pair(ctx, known.parent, r.sub.Organization, r.signer, func(t, above *ledger.Turn) error {
+	err = until(ctx, func() error {
+		return r.c.pair(ctx, known.parent, r.sub.Organization, r.signer, func(t, above *ledger.Turn) error {
 			a, old = answer{batch: seen(t, above)}, nil
 			tx, law, who, f, err := r.enterFromAbove(t, above)
 			if err != nil || f != nil {
@@ -43,14 +43,8 @@ func (r *request) actFromAbove(ctx context.Context, unknown error) (a answer, ol
 			a = done
 			return err
 		})
-		var n *needsChain
-		if !errors.As(err, &n) {
-			return a, old, err
-		}
-		if err := r.learn(ctx, n.need); err != nil {
-			return a, old, err
-		}
-	}
+	})
+	return a, old, err
 }
 
 // enterFromAbove is enter where the credential is the parent's: law are the

@@ -81,12 +81,6 @@ func (a *audiences) forget(organization org.ID) {
 	}
 }
 
-// needsAudience says that a step can be taken only when it is known who in the
-// parent hears of it.
-type needsAudience struct{ parent org.ID }
-
-func (*needsAudience) Error() string { return "who hears of this in the parent is needed" }
-
 // audience finds out who receives an organization's events, in its turn.
 func (c *Core) audience(ctx context.Context, id org.ID) (a *audience, err error) {
 	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
@@ -128,7 +122,10 @@ func (s *step) hear() error {
 		a = s.r.above // known a moment ago, and forgotten for others since
 	}
 	if a == nil || a.organization != o.Parent {
-		return &needsAudience{o.Parent}
+		return &needs{func(ctx context.Context) (err error) {
+			s.r.above, err = s.r.c.audience(ctx, o.Parent)
+			return err
+		}}
 	}
 	s.heard = a.subscribers
 	return nil

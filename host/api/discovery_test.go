@@ -49,3 +49,19 @@ func discovers(t *testing.T, path, op, cache string) {
 	isError(t, send(t, http.MethodGet, at+"/", nil), http.StatusNotFound, 5)
 	isError(t, send(t, http.MethodGet, at[:len(at)-1], nil), http.StatusNotFound, 5)
 }
+
+// What others need who verify our identity tokens stands where OpenID Connect
+// looks for it.
+func TestDiscoveryOfTheIssuer(t *testing.T) {
+	r := start(t, nil)
+	for path, op := range map[string]string{"/.well-known/openid-configuration": "discovery_openid", "/.well-known/jwks.json": "discovery_openid_keys"} {
+		got := send(t, http.MethodGet, r.at+path, nil, "X-Stamp", "not passed on")
+		if got.status != 200 || got.body != `{"yes":true}` || got.header.Get("Cache-Control") != "public, max-age=60" {
+			t.Errorf("%s: %+v", path, got)
+		}
+		if call := r.last(t); call.Door != wire.DoorBoot || call.Op != op || len(call.Body)+len(call.Head) != 0 {
+			t.Errorf("%s: %+v", path, call)
+		}
+		isError(t, post(t, r.at+path, "{}"), http.StatusMethodNotAllowed, 12)
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cloister/shared/wire"
 )
 
 // ErrNotPublic says that a name leads to no address that may be connected to.
@@ -30,11 +32,18 @@ type Resolver interface {
 // another name of the same address is not meant.
 type Reach map[string]bool
 
-// ParseReach reads destinations with commas between them.
+// AllLoopback in a Reach is every port of this machine's loopback.
+const AllLoopback = "loopback"
+
+// ParseReach reads destinations with commas between them, and AllLoopback.
 func ParseReach(text string) (Reach, error) {
 	r := Reach{}
 	for one := range strings.SplitSeq(text, ",") {
 		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		if one == AllLoopback {
+			r[one] = true
 			continue
 		}
 		host, port, err := net.SplitHostPort(one)
@@ -63,7 +72,7 @@ func destination(host string, port uint64) string {
 // zero value is ready.
 type Dialer struct {
 	Reach    Reach    // destinations that need not be public
-	Loopback bool     // 127.0.0.0/8 and ::1 count as public; for simulators
+	Loopback bool     // 127.0.0.0/8 and ::1 count as public, as with AllLoopback in Reach
 	Resolver Resolver // nil: the system's
 	// Dial connects to an address and port; nil: by TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -102,6 +111,19 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return nil, failed
 }
 
+// Open is DialContext for the enclave's streams: the verdict is what it is told, the
+// error is for the host's log.
+func (d *Dialer) Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error) {
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+	switch {
+	case err == nil:
+		return c, wire.DialOpen, nil
+	case errors.Is(err, ErrNotPublic):
+		return nil, wire.DialRefused, err
+	}
+	return nil, wire.DialAway, err
+}
+
 // lookup finds the addresses of a host. One that is an address is not looked up.
 func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -120,7 +142,7 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 func (d *Dialer) allowed(addresses []netip.Addr, reached bool) []netip.Addr {
 	var keep []netip.Addr
 	for _, a := range addresses {
-		if a = a.Unmap(); reached || Public(a) || d.Loopback && a.IsLoopback() && a.Zone() == "" {
+		if a = a.Unmap(); reached || Public(a) || (d.Loopback || d.Reach[AllLoopback]) && a.IsLoopback() && a.Zone() == "" {
 			keep = append(keep, a)
 		}
 	}

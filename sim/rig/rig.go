@@ -46,6 +46,12 @@ type Options struct {
 	Organizations int
 	// Nodes of chains, by their names.
 	Nodes egress.Nodes
+	// Configuration is what the enclave runs under: a document of package settings.
+	Configuration []byte
+	// Outside connects to names outside; nil: to what is public, and to loopback.
+	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
+	// AuthProxy turns the proxy of the root organization on.
+	AuthProxy bool
 	// Receivers of webhooks are reached through it; nil: nobody delivers.
 	Receivers *egress.Dialer
 	// Roots are whom receivers' certificates lead to; nil: the system's.
@@ -85,7 +91,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {
@@ -132,11 +138,15 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 			}
 		}
 	}
+	var outside link.Outside = &egress.Dialer{Loopback: true}
+	if o.Outside != nil {
+		outside = network(o.Outside)
+	}
 	chains := egress.NewChains(o.Nodes, 0)
 	var sender *egress.Sender
 	var webhooks *egress.Webhooks
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
-		Chains: chains, Sends: func() {
+		Chains: chains, Outside: outside, Sends: func() {
 			if sender.Due(); webhooks != nil {
 				webhooks.Due()
 			}
@@ -150,7 +160,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	}
 	var ran sync.WaitGroup
 	ran.Go(func() { r.Link.Run(ctx) })
-	if len(o.Nodes) > 0 {
+	if len(o.Nodes) > 0 || len(o.Configuration) > 0 {
 		ran.Go(func() { sender.Run(ctx) })
 	}
 	if o.Receivers != nil {

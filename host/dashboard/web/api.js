@@ -1,0 +1,99 @@
+// The public interface: requests that are stamped here, and what their answers mean.
+
+import { session, stamped } from "./session.js";
+
+// Refused is an answer that is no success.
+export class Refused extends Error {
+  constructor(message, { code = 0, status = 0, details = [], request = "" } = {}) {
+    super(message);
+    Object.assign(this, { code, status, details, request });
+  }
+
+  // unavailable: the server does not have this operation.
+  get unavailable() {
+    return this.code === 12;
+  }
+
+  // fields are the members of the request that are at fault.
+  get fields() {
+    return this.details.flatMap((d) => d.fieldViolations ?? []);
+  }
+}
+
+const away = "The server cannot be reached.";
+// signedOut is called when the server no longer knows the key.
+let signedOut = () => {};
+export const onSignedOut = (f) => { signedOut = f; };
+
+async function once(path, body, stamp) {
+  const headers = { "Content-Type": "application/json", ...(await stamp(body)) };
+  let answer;
+  try {
+    answer = await fetch(path, { method: "POST", headers, body, cache: "no-store", credentials: "omit", redirect: "error" });
+  } catch {
+    throw new Refused(away, { code: 14, status: 503 });
+  }
+  const request = answer.headers.get("X-Request-Id") ?? "";
+  let content;
+  try {
+    content = await answer.json();
+  } catch {
+    throw new Refused(`The server's answer makes no sense (${answer.status}).`, { code: 13, status: answer.status, request });
+  }
+  if (answer.ok) return content;
+  const refused = new Refused(content.message ?? `The server answered ${answer.status}.`, { code: content.code, status: answer.status, details: content.details ?? [], request });
+  if (refused.code === 16 && session()?.userId) signedOut(refused);
+  throw refused;
+}
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// send repeats the very same body when nobody can tell whether it arrived: the enclave knows it again.
+async function send(path, content, stamp = stamped) {
+  const body = JSON.stringify(content);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await once(path, body, stamp);
+    } catch (error) {
+      const unsure = error instanceof Refused && (error.status === 503 || error.status === 504);
+      if (!unsure || tries === 3 || stamp !== stamped) throw error;
+      await pause(400 * tries);
+    }
+  }
+}
+
+// query reads.
+export const query = (operation, parameters = {}) =>
+  send(`/public/v1/query/${operation}`, { organizationId: session().organizationId, ...parameters });
+
+// whoami asks who the key is of.
+export const whoami = () => query("whoami");
+
+const unfinished = new Set(["ACTIVITY_STATUS_CREATED", "ACTIVITY_STATUS_PENDING"]);
+
+// submit asks for an activity of a type and gives it back once it has an outcome: completed, or waiting for others. What
+// failed or was rejected is thrown.
+export async function submit(operation, type, parameters) {
+  const envelope = { type: `ACTIVITY_TYPE_${type}`, timestampMs: String(Date.now()), organizationId: session().organizationId, parameters };
+  let { activity } = await send(`/public/v1/submit/${operation}`, envelope);
+  for (let tries = 0; unfinished.has(activity.status) && tries < 20; tries++) {
+    await pause(500);
+    ({ activity } = await query("get_activity", { activityId: activity.id }));
+  }
+  if (activity.status === "ACTIVITY_STATUS_FAILED") throw new Refused(activity.failure?.message ?? "The activity failed.", activity.failure ?? {});
+  if (activity.status === "ACTIVITY_STATUS_REJECTED" && operation !== "reject_activity") throw new Refused("The activity was rejected.");
+  return activity;
+}
+
+// login is a stamp_login of an organization by a stamper that is not signed in.
+export async function login(organizationId, parameters, stamp) {
+  const envelope = { type: "ACTIVITY_TYPE_STAMP_LOGIN", timestampMs: String(Date.now()), organizationId, parameters };
+  const { activity } = await send("/public/v1/submit/stamp_login", envelope, stamp);
+  if (activity.status !== "ACTIVITY_STATUS_COMPLETED") throw new Refused(activity.failure?.message ?? "Signing in waits for others' approval.");
+}
+
+// waits tells whether others must approve an activity first.
+export const waits = (activity) => activity.status === "ACTIVITY_STATUS_CONSENSUS_NEEDED" || activity.status === "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED";
+
+// resultOf is the one member of an activity's result.
+export const resultOf = (activity) => Object.values(activity.result ?? {})[0] ?? {};

@@ -1,0 +1,114 @@
+// The frame around the sections: signing in, the way from one to the other, the theme.
+
+import { onSignedOut, query, submit } from "./api.js";
+import { fill, h, icon } from "./dom.js";
+import { forget, restore, session } from "./session.js";
+import { signIn } from "./signin.js";
+import { themeButton, useTheme } from "./theme.js";
+import { title, toast } from "./ui.js";
+import { activities } from "./sections/activities.js";
+import { auth } from "./sections/auth.js";
+import { overview } from "./sections/overview.js";
+import { policies } from "./sections/policies.js";
+import { users } from "./sections/users.js";
+import { wallets } from "./sections/wallets.js";
+import { webhooks } from "./sections/webhooks.js";
+
+// A section draws into a place; rest is what stands behind its name in the address, search its parameters.
+const sections = {
+  overview: ["Overview", overview],
+  activities: ["Activities", activities],
+  users: ["Users", users],
+  wallets: ["Wallets", wallets],
+  policies: ["Policies", policies],
+  webhooks: ["Webhooks", webhooks],
+  auth: ["Auth", auth],
+};
+
+const app = document.getElementById("app");
+
+function place() {
+  const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...rest] = path.split("/").map(decodeURIComponent);
+  return { name: name || "overview", rest, search: new URLSearchParams(search) };
+}
+
+async function signOut() {
+  const { kind, publicKey, userId } = session();
+  if (kind === "passkey") {
+    // The key of this browser is of no use to anybody any more. If the server does not agree, it expires.
+    try {
+      const { apiKeys } = await query("get_api_keys", { userId });
+      const mine = apiKeys.filter((k) => k.credential.publicKey === publicKey).map((k) => k.apiKeyId);
+      if (mine.length) await submit("delete_api_keys", "DELETE_API_KEYS", { userId, apiKeyIds: mine });
+    } catch (error) {
+      console.debug(error);
+    }
+  }
+  await forget();
+  history.replaceState(null, "", location.pathname); // whoever comes next begins at the beginning
+  draw();
+}
+
+function frame(current) {
+  const { organizationName, userName, kind } = session();
+  const links = Object.entries(sections).map(([name, [text]]) =>
+    h("li", null, h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, icon(name), text)));
+  const menu = h("button", { type: "button", class: "plain menu", "aria-expanded": "false", "aria-controls": "side", "aria-label": "Menu" }, icon("menu"));
+  const side = h("div", { id: "side" },
+    h("nav", { "aria-label": "Sections" }, h("ul", null, links)),
+    h("div", { class: "who" },
+      h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in by passkey" : "Signed in by API key")),
+      h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: signOut }, icon("out"), "Sign out"))));
+  menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(document.body.classList.toggle("open"))));
+  return [
+    h("header", { class: "top" }, h("a", { class: "brand", href: "#/overview" }, h("span", { class: "mark", "aria-hidden": "true" }), h("span", null, organizationName)), menu),
+    side,
+    h("main", { id: "main", tabindex: "-1" }),
+  ];
+}
+
+// draw shows what the address names. The heading takes the focus, so that keyboards and readers begin there.
+function draw() {
+  document.body.classList.remove("open");
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  if (!session()) {
+    document.title = "Sign in – Cloister";
+    document.body.classList.add("alone");
+    fill(app, signIn(draw));
+    return;
+  }
+  document.body.classList.remove("alone");
+  const { name, rest, search } = place();
+  fill(app, frame(name));
+  const main = document.getElementById("main");
+  const [text, section] = sections[name] ?? ["Not found", (p) => fill(p, title("There is no such page"), h("p", null, h("a", { href: "#/overview" }, "Go to the overview")))];
+  document.title = `${text} – ${session().organizationName} – Cloister`;
+  section(main, rest, search);
+  window.scrollTo(0, 0);
+  main.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+onSignedOut(async (refused) => {
+  await forget();
+  draw();
+  toast(refused.message.includes("expired") ? "The session has expired. Sign in again." : "The server does not know this key any more. Sign in again.");
+});
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the section's
+  document.getElementById("main")?.focus();
+});
+window.addEventListener("hashchange", draw);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && document.body.classList.contains("open")) {
+    document.body.classList.remove("open");
+    const menu = document.querySelector(".menu");
+    menu.setAttribute("aria-expanded", "false");
+    menu.focus();
+  }
+});
+
+useTheme();
+await restore();
+draw();

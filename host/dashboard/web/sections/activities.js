@@ -1,0 +1,144 @@
+// Activities: everything that was asked for, and what waits for a vote.
+
+import { query, submit, waits } from "../api.js";
+import { fill, h } from "../dom.js";
+import { badge, button, confirm, copyable, dialog, empty, facts, load, panel, problem, table, title, toast, when, words } from "../ui.js";
+import { evaluations } from "./evaluations.js";
+
+const page = 25;
+const typePrefix = "ACTIVITY_TYPE_";
+const statusPrefix = "ACTIVITY_STATUS_";
+
+const tones = { COMPLETED: "good", FAILED: "bad", REJECTED: "bad", CONSENSUS_NEEDED: "wait", AUTHENTICATORS_NEEDED: "wait" };
+const statusText = { CONSENSUS_NEEDED: "Needs approval", AUTHENTICATORS_NEEDED: "Needs credentials" };
+
+export function statusBadge(status) {
+  const short = status.replace(statusPrefix, "");
+  return badge(statusText[short] ?? words(short), tones[short] ?? "neutral");
+}
+
+const typeText = (type) => words(type.replace(/_V\d+$/, ""), typePrefix);
+
+// By whom: the first vote is the one of who asked.
+const initiator = (activity) => activity.votes[0]?.user?.userName ?? "–";
+
+// activityTable is a row for each.
+export const activityTable = (caption, all) => table(caption, ["Activity", "Status", "By", "When", "Id"], all.map((a) => [
+  h("a", { class: "strong", href: `#/activities/${a.id}` }, typeText(a.type)), statusBadge(a.status), initiator(a), when(a.createdAt), copyable(a.id, "activity id")]));
+
+const statuses = ["CONSENSUS_NEEDED", "AUTHENTICATORS_NEEDED", "COMPLETED", "FAILED", "REJECTED", "PENDING"];
+const types = [
+  "CREATE_WALLET", "CREATE_WALLET_ACCOUNTS", "SIGN_TRANSACTION_V2", "SIGN_RAW_PAYLOAD_V2", "SIGN_RAW_PAYLOADS", "ETH_SEND_TRANSACTION_V2", "SOL_SEND_TRANSACTION_V2",
+  "CREATE_USERS_V4", "UPDATE_USER", "DELETE_USERS", "CREATE_API_KEYS_V2", "DELETE_API_KEYS", "CREATE_AUTHENTICATORS_V2", "DELETE_AUTHENTICATORS",
+  "CREATE_POLICY_V3", "CREATE_POLICIES", "UPDATE_POLICY_V2", "DELETE_POLICY", "APPROVE_ACTIVITY", "REJECT_ACTIVITY", "UPDATE_ROOT_QUORUM",
+  "SET_ORGANIZATION_FEATURE", "REMOVE_ORGANIZATION_FEATURE", "CREATE_SUB_ORGANIZATION_V8", "STAMP_LOGIN", "EXPORT_WALLET", "IMPORT_WALLET", "EXPORT_PRIVATE_KEY",
+  "CREATE_WEBHOOK_ENDPOINT", "UPDATE_WEBHOOK_ENDPOINT", "DELETE_WEBHOOK_ENDPOINT", "ENABLE_AUTH_PROXY", "DISABLE_AUTH_PROXY", "UPDATE_AUTH_PROXY_CONFIG",
+];
+
+function filters(status, type) {
+  const go = () => {
+    const search = new URLSearchParams();
+    if (byStatus.value) search.set("status", byStatus.value);
+    if (byType.value) search.set("type", byType.value);
+    location.hash = `#/activities${search.size ? `?${search}` : ""}`;
+  };
+  const choice = (name, label, value, all, text) => h("select", { "aria-label": label, name, onchange: go },
+    h("option", { value: "" }, label), all.map((v) => h("option", { value: v, selected: v === value }, text(v))));
+  const known = type && !types.includes(type) ? [type, ...types] : types;
+  const byStatus = choice("status", "Every status", status, statuses, (s) => statusText[s] ?? words(s));
+  const byType = choice("type", "Every type", type, known, typeText);
+  return h("div", { class: "filters", role: "group", "aria-label": "Filters" }, byStatus, byType, (status || type) && h("a", { class: "button quiet", href: "#/activities" }, "Clear"));
+}
+
+function list(main, search) {
+  const status = search.get("status");
+  const type = search.get("type");
+  const fetchAfter = async (after) => (await query("list_activities", {
+    ...(status && { filterByStatus: [statusPrefix + status] }), ...(type && { filterByType: [typePrefix + type] }),
+    paginationOptions: { limit: String(page), ...(after && { after }) },
+  })).activities;
+  const place = h("div");
+  fill(main, title("Activities", { intro: "Everything that was asked for, newest first." }), filters(status, type), place);
+  load(place, "activities", () => fetchAfter(), (first) => {
+    if (first.length === 0) return empty(status || type ? "No activity matches." : "Nothing has happened yet.");
+    const all = [...first];
+    const grownList = h("div", { class: "grown" });
+    const draw = (full) => {
+      const more = full && button("Show older", { class: "button quiet", onclick: older });
+      fill(grownList, activityTable("Activities", all), more);
+    };
+    async function older({ target }) {
+      target.disabled = true;
+      try {
+        const got = await fetchAfter(all.at(-1).id);
+        all.push(...got);
+        draw(got.length === page);
+      } catch (error) {
+        grownList.append(problem(error, () => draw(true)));
+      }
+    }
+    draw(first.length === page);
+    return grownList;
+  });
+}
+
+// json shows what was asked for or came of it. Long texts wrap.
+const json = (content) => h("pre", { class: "json", tabindex: "0" }, h("code", null, JSON.stringify(content, null, 2)));
+
+const inner = (one) => Object.values(one ?? {})[0];
+
+function vote(activity, verb, again) {
+  const approve = verb === "approve";
+  const run = async () => {
+    const target = await submit(`${verb}_activity`, `${verb.toUpperCase()}_ACTIVITY`, { fingerprint: activity.fingerprint });
+    toast(waits(target) ? "Your vote is counted. It takes more of them." : approve ? "Approved." : "Rejected.");
+    again();
+  };
+  const what = [h("p", null, `${typeText(activity.type)}, asked for by ${initiator(activity)}.`), json(inner(activity.intent))];
+  if (approve) dialog({ heading: "Approve this?", intro: what, action: "Approve", run });
+  else confirm("Reject this?", what, "Reject", run);
+}
+
+const credentials = { API_P256: "API key, P-256", API_SECP256K1: "API key, secp256k1", API_SECP256K1_EIP191: "Ethereum key", API_ED25519: "API key, Ed25519", WEBAUTHN: "Passkey" };
+
+const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential"], votes.map((v) => [
+  h("a", { href: `#/users/${v.userId}` }, v.user?.userName ?? v.userId),
+  badge(v.selection === "VOTE_SELECTION_APPROVED" ? "Approved" : "Rejected", v.selection === "VOTE_SELECTION_APPROVED" ? "good" : "bad"), when(v.createdAt),
+  credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme]));
+
+function draw({ activity, said }, again) {
+  const open = activity.status === `${statusPrefix}CONSENSUS_NEEDED`;
+  return [
+    title(typeText(activity.type), {
+      back: { href: "#/activities", text: "Activities" },
+      actions: [open && activity.canReject && button("Reject", { onclick: () => vote(activity, "reject", again) }), open && activity.canApprove && button("Approve", { class: "button primary", onclick: () => vote(activity, "approve", again) })],
+    }),
+    activity.failure && h("div", { class: "state bad" }, h("p", { class: "strong" }, activity.failure.message)),
+    open && !activity.canApprove && h("p", { class: "note" }, "You have voted, or your vote would not count."),
+    panel("About", facts([
+      ["Status", statusBadge(activity.status)], ["Asked for by", initiator(activity)], ["Created", when(activity.createdAt)], ["Updated", when(activity.updatedAt)],
+      ["Activity id", copyable(activity.id, "activity id", { whole: true })], ["Type", h("code", { class: "wrap" }, activity.type)], ["Fingerprint", copyable(activity.fingerprint, "fingerprint")],
+      activity.appProofs?.length && ["Proofs", String(activity.appProofs.length)],
+    ])),
+    panel("What was asked for", json(inner(activity.intent))),
+    inner(activity.result) && panel("What came of it", json(inner(activity.result))),
+    panel("Votes", activity.votes.length ? voteTable(activity.votes) : empty("No votes.")),
+    said.length > 0 && panel("What policies said", evaluations(said)),
+  ];
+}
+
+function one(main, activityId) {
+  const place = h("div");
+  fill(main, place);
+  let first = true;
+  const again = load(place, "the activity", async () => {
+    const [{ activity }, { policyEvaluations }] = await Promise.all([query("get_activity", { activityId }), query("get_policy_evaluations", { activityId })]);
+    return { activity, said: policyEvaluations.at(-1)?.policyEvaluations ?? [] };
+  }, (got) => {
+    if (first) queueMicrotask(() => main.querySelector("h1")?.focus({ preventScroll: true }));
+    first = false;
+    return draw(got, again);
+  });
+}
+
+export const activities = (main, [id], search) => (id ? one(main, id) : list(main, search));

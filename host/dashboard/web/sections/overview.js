@@ -1,0 +1,100 @@
+// What an operator looks at first: what waits, how the organization stands, what it allows.
+
+import { query, submit } from "../api.js";
+import { fill, h } from "../dom.js";
+import { session } from "../session.js";
+import { badge, button, choices, confirm, copyable, dialog, done, empty, facts, field, load, panel, table, title, words } from "../ui.js";
+import { activityTable } from "./activities.js";
+
+// What can be switched, in the order of the list. The text says what it lets happen.
+const features = [
+  ["FEATURE_NAME_OTP_EMAIL_AUTH", "Codes by e-mail", "Users sign in with a code that is mailed to them."],
+  ["FEATURE_NAME_SMS_AUTH", "Codes by SMS", "Users sign in with a code sent to their phone."],
+  ["FEATURE_NAME_EMAIL_AUTH", "E-mail authentication", "Users sign in with a credential that is mailed to them, encrypted."],
+  ["FEATURE_NAME_EMAIL_RECOVERY", "E-mail recovery", "Users who lost their credentials get in again by e-mail."],
+  ["FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY", "E-mail recovery of root users", "The same for members of the root quorum."],
+  ["FEATURE_NAME_WEBAUTHN_ORIGINS", "Passkey origins", "Passkeys work on these pages only.", "Origins, separated by commas", "https://app.example.com"],
+  ["FEATURE_NAME_WEBHOOK", "Webhook (older form)", "Every activity is reported to this address.", "URL, https", "https://hooks.example.com/cloister"],
+  ["FEATURE_NAME_AUTH_PROXY", "Auth proxy", "Turned on and off in the section Auth."],
+];
+
+const switched = (act, type, parameters, message, again) => async () => {
+  done(await submit(act, type, parameters), message);
+  again();
+};
+
+function change([name, text, , label, example], value, again) {
+  dialog({
+    heading: text,
+    fields: [field({ name: "value", label, value, required: true, placeholder: example })],
+    action: "Save",
+    run: async (all) => {
+      done(await submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: all.value }), `${text}: saved.`);
+      again();
+    },
+  });
+}
+
+function featureRow(feature, on, again) {
+  const [name, text, what, label] = feature;
+  const value = on.get(name);
+  const remove = () => confirm(`Turn off ${text}?`, what, "Turn off", switched("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name }, `${text} is off.`, again));
+  const add = label ? () => change(feature, value ?? "", again)
+    : () => dialog({ heading: `Turn on ${text}?`, intro: what, action: "Turn on", run: switched("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name, value: "" }, `${text} is on.`, again) });
+  const is = on.has(name);
+  const act = (verb, onclick) => button(verb, { class: "button small", "aria-label": `${verb}: ${text}`, onclick });
+  return [
+    h("div", null, h("p", { class: "strong" }, text), h("p", { class: "note" }, what), value && h("p", null, h("code", { class: "wrap" }, value))),
+    badge(is ? "On" : "Off", is ? "good" : "neutral"),
+    name === "FEATURE_NAME_AUTH_PROXY" ? h("a", { class: "button small", href: "#/auth" }, "Open")
+      : h("div", { class: "row" }, is && label && act("Change", add), is ? act("Turn off", remove) : act("Turn on", add)),
+  ];
+}
+
+function changeQuorum(organization, again) {
+  dialog({
+    heading: "Change the root quorum",
+    intro: "The root quorum may do anything, over every policy. Whoever is in it can take the others out.",
+    fields: [
+      choices({ name: "userIds", legend: "Members", value: organization.rootQuorum.userIds, options: organization.users.map((u) => [u.userId, u.userName]) }),
+      field({ name: "threshold", label: "How many must agree", kind: "number", min: 1, step: 1, required: true, value: organization.rootQuorum.threshold, wide: false }),
+    ],
+    action: "Change", danger: true,
+    run: async ({ userIds, threshold }) => {
+      done(await submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: Number(threshold), userIds }), "The root quorum is changed.");
+      again();
+    },
+  });
+}
+
+function draw({ organization, waiting, recent }, again) {
+  const { users, wallets, policies, rootQuorum } = organization;
+  const names = new Map(users.map((u) => [u.userId, u.userName]));
+  const on = new Map(organization.features.map((f) => [f.name, f.value ?? ""]));
+  const count = (n, one, many, href) => h("a", { class: "count", href }, h("b", null, n), ` ${n === 1 ? one : many}`);
+  const others = [...on.keys()].filter((n) => !features.some(([known]) => known === n)).map((n) => [n, words(n, "FEATURE_NAME_"), ""]);
+  return [
+    waiting.length > 0 && panel("Waiting for approval", activityTable("Activities that wait for approval", waiting), { actions: [h("a", { class: "button small", href: "#/activities?status=CONSENSUS_NEEDED" }, "All")] }),
+    h("div", { class: "counts" }, count(users.length, "user", "users", "#/users"), count(wallets.length, "wallet", "wallets", "#/wallets"), count(policies.length, "policy", "policies", "#/policies")),
+    panel("Organization", facts([
+      ["Name", organization.name],
+      ["Organization id", copyable(organization.organizationId, "organization id", { whole: true })],
+      ["Root quorum", h("span", null, `${rootQuorum.threshold} of ${rootQuorum.userIds.length}: `, rootQuorum.userIds.map((id, i) => [i > 0 && ", ", h("a", { href: `#/users/${id}` }, names.get(id) ?? id)]))],
+    ]), { actions: [button("Change quorum", { class: "button small", onclick: () => changeQuorum(organization, again) })] }),
+    panel("Features", table("Features", ["Feature", "State", ""], [...features, ...others].map((f) => featureRow(f, on, again)))),
+    panel("Latest activities", recent.length ? activityTable("Latest activities", recent) : empty("Nothing has happened yet."), { actions: [h("a", { class: "button small", href: "#/activities" }, "All")] }),
+  ];
+}
+
+export function overview(main) {
+  const place = h("div");
+  fill(main, title(session().organizationName, { intro: `You are ${session().userName}.` }), place);
+  const again = load(place, "the organization", async () => {
+    const [{ organizationData }, waiting, recent] = await Promise.all([
+      query("get_organization"),
+      query("list_activities", { filterByStatus: ["ACTIVITY_STATUS_CONSENSUS_NEEDED"], paginationOptions: { limit: "5" } }),
+      query("list_activities", { paginationOptions: { limit: "5" } }),
+    ]);
+    return { organization: organizationData, waiting: waiting.activities, recent: recent.activities };
+  }, (got) => draw(got, again));
+}

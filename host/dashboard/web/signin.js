@@ -1,0 +1,86 @@
+// Signing in: by a passkey, or by an API key that is brought along.
+
+import { login, whoami } from "./api.js";
+import { h, icon } from "./dom.js";
+import { lastOrganization, signInWithKey, signInWithPasskey } from "./session.js";
+import { passkeysHere } from "./stamp.js";
+import { themeButton } from "./theme.js";
+import { field, form } from "./ui.js";
+
+const uuid = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
+
+const organization = () =>
+  field({ name: "organizationId", label: "Organization id", value: lastOrganization(), required: true, pattern: uuid, title: "36 characters, such as 9e470e3d-372f-4cce-a5fb-10ad610335df", autocapitalize: "off", spellcheck: "false" });
+
+function byPasskey(inside) {
+  if (!passkeysHere()) {
+    const port = location.port ? `:${location.port}` : "";
+    const better = `http://localhost${port}${location.pathname}`;
+    return h("div", { class: "state" },
+      h("p", null, "Passkeys need a host name and TLS, or localhost. ", /^127\./.test(location.hostname) && ["Open this page as ", h("a", { href: better }, better), "."]));
+  }
+  return form({
+    fields: [
+      organization(),
+      field({ name: "seconds", label: "Stay signed in for", kind: "select", value: "3600", options: [["900", "15 minutes"], ["3600", "1 hour"], ["28800", "8 hours"]] }),
+      field({ name: "remember", label: "Also when this page is closed", kind: "checkbox", hint: "The session's key stays in this browser, where no script can read it out." }),
+    ],
+    action: "Sign in with a passkey",
+    run: async ({ organizationId, seconds, remember }) => {
+      await signInWithPasskey({ organizationId, seconds: Number(seconds), remember }, (parameters, stamp) => login(organizationId, parameters, stamp), whoami);
+      inside();
+    },
+  });
+}
+
+// fromFile fills the form with what a credentials file says.
+async function fromFile(event) {
+  const file = event.target.files[0];
+  if (!file) return;
+  const all = event.target.closest("form").elements;
+  const error = document.getElementById(`${event.target.id}-error`);
+  error.textContent = "";
+  try {
+    if (file.size > 1 << 20) throw new Error();
+    const { organizationId, rootApiKey, publicKey, privateKey } = JSON.parse(await file.text());
+    const key = rootApiKey ?? { publicKey, privateKey };
+    if (!key.publicKey || !key.privateKey) throw new Error();
+    all.publicKey.value = key.publicKey;
+    all.privateKey.value = key.privateKey;
+    if (organizationId) all.organizationId.value = organizationId;
+  } catch {
+    error.textContent = "This is no credentials file: JSON with organizationId and rootApiKey.";
+  } finally {
+    event.target.value = ""; // the same file may be chosen again
+  }
+}
+
+function byKey(inside) {
+  return form({
+    fields: [
+      field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromFile, hint: "credentials.json of the simulator, or what create-organization wrote. It is read here and sent nowhere." }),
+      organization(),
+      field({ name: "publicKey", label: "Public key", required: true, spellcheck: "false", autocapitalize: "off" }),
+      field({ name: "privateKey", label: "Private key", kind: "password", required: true }),
+      field({ name: "remember", label: "Remember the key in this browser", kind: "checkbox", hint: "It stays until you sign out; no script can read it out, but whoever uses this browser can use it. Otherwise it is gone when the page is." }),
+    ],
+    action: "Sign in with the key",
+    run: async (all, node) => {
+      const trimmed = { ...all, publicKey: all.publicKey.toLowerCase(), privateKey: all.privateKey.toLowerCase() };
+      await signInWithKey(trimmed, whoami);
+      node.reset();
+      inside();
+    },
+  });
+}
+
+// signIn is the page of somebody who is nobody yet. Inside is called when they are somebody.
+export function signIn(inside) {
+  const passkeys = passkeysHere();
+  return h("main", { id: "main", class: "signin", tabindex: "-1" },
+    h("div", { class: "brand" }, h("span", { class: "mark", "aria-hidden": "true" }), h("h1", null, "Cloister")),
+    h("p", { class: "intro" }, "Every request is signed in this browser. The server never sees a key."),
+    h("details", { name: "way", open: passkeys, class: "way" }, h("summary", null, icon("passkey"), "Passkey"), byPasskey(inside)),
+    h("details", { name: "way", open: !passkeys, class: "way" }, h("summary", null, icon("auth"), "API key"), byKey(inside)),
+    h("div", { class: "row" }, themeButton()));
+}

@@ -1,0 +1,250 @@
+// The pieces that every section is built of.
+
+import { fill, h, icon, unique } from "./dom.js";
+import { waits } from "./api.js";
+
+// toast says something once; screen readers read it when they are done.
+export function toast(message, link) {
+  const note = h("p", { class: "toast" }, message, link && [" ", h("a", { href: link.href }, link.text)]);
+  const all = document.getElementById("toasts");
+  for (const old of all.children) if (old.textContent === note.textContent) old.remove();
+  if (all.childElementCount > 2) all.firstElementChild.remove();
+  all.append(note);
+  setTimeout(() => note.remove(), 7000);
+}
+
+// done tells how an activity came out.
+export function done(activity, message) {
+  if (waits(activity)) toast("Others must approve this first.", { href: `#/activities/${activity.id}`, text: "See the activity" });
+  else toast(message);
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+// milliseconds of the interface's timestamp.
+export const milliseconds = (timestamp) => Number(timestamp.seconds) * 1000;
+
+// time is a moment in the reader's own zone.
+export function time(ms) {
+  const date = new Date(ms);
+  return h("time", { datetime: date.toISOString(), title: date.toISOString() }, clock.format(date));
+}
+
+export const when = (timestamp) => (timestamp ? time(milliseconds(timestamp)) : "–");
+
+const shortened = (text) => (text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text);
+
+// copyable shows a value and copies all of it.
+export function copyable(value, what, { whole = false } = {}) {
+  const button = h("button", { type: "button", class: "copy", "aria-label": `Copy ${what}`, title: `Copy ${what}` }, icon("copy"));
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(value);
+    } catch {
+      toast("The browser did not let us copy. Select the text instead.");
+      return;
+    }
+    fill(button, icon("check"));
+    toast(`Copied ${what}.`);
+    setTimeout(() => fill(button, icon("copy")), 1500);
+  });
+  return h("span", { class: "copyable" }, h("code", { title: value }, whole ? value : shortened(value)), button);
+}
+
+// badge is a word with a colour: good, bad, wait or plain.
+export const badge = (text, tone = "neutral") => h("span", { class: `badge ${tone}` }, text);
+
+// words makes a sentence's beginning of a name of the interface.
+export function words(name, prefix = "") {
+  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+export const button = (text, properties = {}) => h("button", { type: "button", class: "button", ...properties }, text);
+
+// title is the head of a section: the heading that takes the focus, a sentence, and what can be done.
+export function title(text, { intro, actions = [], back } = {}) {
+  return h("header", { class: "title" },
+    back && h("a", { class: "back", href: back.href }, icon("back"), back.text),
+    h("div", { class: "bar" }, h("h1", { tabindex: "-1" }, text), h("div", { class: "actions" }, actions)),
+    intro && h("p", { class: "intro" }, intro));
+}
+
+// panel is a part of a section with a heading.
+export function panel(heading, content, { actions = [], note } = {}) {
+  const id = unique("panel");
+  return h("section", { class: "panel", "aria-labelledby": id },
+    h("div", { class: "bar" }, h("h2", { id }, heading), h("div", { class: "actions" }, actions)), note && h("p", { class: "note" }, note), content);
+}
+
+// facts are names and values.
+export const facts = (rows) =>
+  h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+
+// table has rows of cells; on a phone each row is a card with the names of the columns in it.
+export function table(caption, columns, rows) {
+  return h("table", null, h("caption", { class: "hidden" }, caption),
+    h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col" }, c || h("span", { class: "hidden" }, "Actions"))))),
+    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { "data-label": columns[i] || null, class: columns[i] ? null : "last" }, Array.isArray(cell) ? h("div", null, cell) : cell))))));
+}
+
+// empty says that there is nothing, and what to do about it.
+export const empty = (text, action) => h("div", { class: "state empty" }, h("p", null, text), action);
+
+// unavailable is what a server without an operation is told as.
+const unavailable = (what) =>
+  h("div", { class: "state" }, h("p", { class: "strong" }, "Not available on this server"), h("p", null, `This server does not offer ${what} yet.`));
+
+// problem says what went wrong, in the server's words.
+export function problem(error, again) {
+  console.debug(error);
+  return h("div", { class: "state bad", role: "alert" },
+    h("p", { class: "strong" }, error.message),
+    error.request && h("p", { class: "note" }, "Request ", h("code", null, error.request)),
+    again && button("Try again", { onclick: again }));
+}
+
+// load fills a place with what is fetched: first that it is under way, then the drawing, or what went wrong. It gives back
+// a function that does it again.
+export function load(place, what, fetch, draw) {
+  let turn = 0;
+  const run = async () => {
+    const mine = ++turn;
+    place.setAttribute("aria-busy", "true");
+    if (!place.firstChild || place.dataset.state !== "drawn") {
+      fill(place, h("div", { class: "state loading" }, h("p", { role: "status" }, `Loading ${what}…`), h("div", { class: "bones", "aria-hidden": "true" }, h("i"), h("i"), h("i"))));
+    }
+    try {
+      const got = await fetch();
+      if (mine !== turn) return;
+      fill(place, draw(got));
+      place.dataset.state = "drawn";
+    } catch (error) {
+      if (mine !== turn) return;
+      place.dataset.state = "failed";
+      fill(place, error.unavailable ? unavailable(what) : problem(error, run));
+    }
+    place.removeAttribute("aria-busy");
+  };
+  run();
+  return run;
+}
+
+// grown shows a list's first rows, and more on request.
+export function grown(all, draw, step = 50) {
+  const place = h("div", { class: "grown" });
+  const show = (count) => {
+    const more = all.length > count && button(`Show more (${all.length - count})`, { class: "button quiet", onclick: () => show(count + step) });
+    fill(place, draw(all.slice(0, count)), more);
+  };
+  show(step);
+  return place;
+}
+
+// field is a labelled input. Kinds: text, password, email, tel, url, number, textarea, select, checkbox, lines (one value a line).
+export function field({ name, label, hint, kind = "text", options = [], value, wide = true, ...rest }) {
+  const id = unique(name);
+  const described = [hint && `${id}-hint`, `${id}-error`].filter(Boolean).join(" ");
+  const shared = { id, name, "aria-describedby": described, ...rest };
+  let input;
+  if (kind === "select") input = h("select", { ...shared, value }, options.map(([v, t]) => h("option", { value: v, selected: v === value }, t)));
+  else if (kind === "textarea" || kind === "lines") input = h("textarea", { rows: 3, spellcheck: "false", ...shared, value: kind === "lines" ? (value ?? []).join("\n") : value ?? "" });
+  else if (kind === "checkbox") input = h("input", { ...shared, type: "checkbox", checked: Boolean(value) });
+  else input = h("input", { autocomplete: "off", ...shared, type: kind, value: value ?? "" });
+  input.dataset.kind = kind;
+  const caption = h("label", { for: id }, label, rest.required ? null : kind === "checkbox" || kind === "select" ? null : h("span", { class: "optional" }, "optional"));
+  const help = hint && h("p", { class: "hint", id: `${id}-hint` }, hint);
+  const error = h("p", { class: "error", id: `${id}-error` });
+  return h("div", { class: `field ${kind}${wide ? "" : " narrow"}` }, kind === "checkbox" ? [input, h("div", null, caption, help)] : [caption, input, help], error);
+}
+
+// choices is a group of checkboxes under one name.
+export function choices({ name, legend, hint, options, value = [] }) {
+  return h("fieldset", { class: "choices", "data-choices": name }, h("legend", null, legend), hint && h("p", { class: "hint" }, hint),
+    h("div", { class: "grid" }, options.map(([v, text]) => h("label", { class: "choice" }, h("input", { type: "checkbox", value: v, checked: value.includes(v) }), h("span", null, text)))));
+}
+
+// values reads a form.
+export function values(form) {
+  const all = {};
+  for (const input of form.querySelectorAll("[name]")) {
+    const kind = input.dataset.kind;
+    if (kind === "checkbox") all[input.name] = input.checked;
+    else if (kind === "lines") all[input.name] = input.value.split("\n").map((s) => s.trim()).filter(Boolean);
+    else all[input.name] = kind === "textarea" ? input.value : input.value.trim();
+  }
+  for (const group of form.querySelectorAll("[data-choices]")) {
+    all[group.dataset.choices] = [...group.querySelectorAll("input:checked")].map((i) => i.value);
+  }
+  return all;
+}
+
+// tell puts what was refused beside the fields at fault and above the form's end.
+function tell(form, place, error) {
+  const snake = (s) => s.replace(/_([a-z])/g, (_, c) => c.toUpperCase());
+  let first = null;
+  for (const fault of error?.fields ?? []) {
+    const names = fault.field.split(/[.[\]]+/).map(snake).reverse();
+    const input = names.map((n) => form.querySelector(`[name="${CSS.escape(n)}"]`)).find(Boolean);
+    if (!input) continue;
+    input.setAttribute("aria-invalid", "true");
+    document.getElementById(`${input.id}-error`).textContent = fault.description;
+    first ??= input;
+  }
+  fill(place, error && h("p", { class: "strong" }, error.unavailable ? `Not available on this server. ${error.message}` : error.message));
+  (first ?? place).focus();
+}
+
+// form runs an action with its values, shows that it is under way, and what was refused.
+export function form({ fields, action, run, cancel, danger = false, enabled = true }) {
+  const alert = h("div", { class: "alert", role: "alert", tabindex: "-1" });
+  const go = h("button", { type: "submit", class: `button ${danger ? "danger" : "primary"}`, disabled: !enabled }, action);
+  const node = h("form", { novalidate: false, onsubmit: submitted }, fields, alert, h("div", { class: "end" }, cancel, go));
+  let busy = false;
+  async function submitted(event) {
+    event.preventDefault();
+    if (busy) return;
+    busy = true;
+    for (const input of node.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+    for (const error of node.querySelectorAll(".field .error")) error.textContent = "";
+    fill(alert);
+    go.setAttribute("aria-disabled", "true");
+    node.setAttribute("aria-busy", "true");
+    try {
+      await run(values(node), node);
+    } catch (error) {
+      console.debug(error);
+      tell(node, alert, error.name === "NotAllowedError" ? new Error("The passkey was not used: cancelled, timed out, or none for this address.") : error);
+    } finally {
+      busy = false;
+      go.removeAttribute("aria-disabled");
+      node.removeAttribute("aria-busy");
+    }
+  }
+  return node;
+}
+
+// dialog asks for something above the page. It closes when run is through, when cancelled, and by Escape; the focus goes
+// back to where it was. Run gets the values and may throw.
+export function dialog({ heading, intro, fields = [], action, run, danger = false, cancelText = "Cancel" }) {
+  const id = unique("dialog");
+  const from = document.activeElement;
+  const node = h("dialog", { "aria-labelledby": id });
+  const close = () => node.close();
+  const cancel = cancelText && button(cancelText, { class: "button quiet", onclick: close });
+  fill(node, h("div", { class: "bar" }, h("h2", { id }, heading), h("button", { type: "button", class: "plain", "aria-label": "Close", onclick: close }, icon("close"))),
+    intro && h("div", { class: "intro" }, intro),
+    form({ fields, action, danger, cancel, run: async (all, f) => { await run(all, f); close(); } }));
+  node.addEventListener("close", () => { node.remove(); if (from?.isConnected) from.focus(); });
+  document.body.append(node);
+  node.showModal();
+  const first = node.querySelector("form input, form select, form textarea");
+  (danger ? cancel : first ?? node.querySelector("[type=submit]")).focus();
+  return node;
+}
+
+// confirm asks before something that cannot be taken back.
+export const confirm = (heading, intro, action, run) => dialog({ heading, intro, action, run, danger: true });
+
+// show is a dialog that only tells.
+export const show = (heading, content) => dialog({ heading, intro: content, action: "Done", run: async () => {}, cancelText: null });

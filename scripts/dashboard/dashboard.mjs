@@ -1,0 +1,649 @@
+// Every flow of the dashboard, in the order in which an operator comes by them. One organization, two people.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { authenticator, launch, open, picture, sound } from "./browser.mjs";
+import { Client, newKey } from "./client.mjs";
+
+const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS));
+const { organizationId, rootUserId } = credentials;
+// Passkeys want a name: the simulator listens where localhost leads.
+const apiUrl = process.env.CLOISTER_URL;
+const base = `${apiUrl}/dashboard/`;
+const root = new Client({ apiUrl, organizationId, ...credentials.rootApiKey });
+const scratch = new URL(".", import.meta.url).pathname;
+
+let browser, page, context, complaints, home;
+before(async () => {
+  home = (await root.query("whoami")).organizationName;
+  browser = await launch();
+  ({ page, context, complaints } = await open(browser));
+});
+after(() => browser.close());
+
+const heading = (name, at = page) => at.getByRole("heading", { name, exact: true }).first().waitFor();
+const click = (name, at = page) => at.getByRole("button", { name, exact: true }).click();
+const toast = (text, at = page) => at.locator(".toast", { hasText: text }).first().waitFor();
+const go = async (hash, name, at = page) => {
+  await at.goto(`${base}#/${hash}`);
+  await heading(name, at);
+  await at.locator("[aria-busy]").waitFor({ state: "detached" });
+};
+const dialog = (at = page) => at.getByRole("dialog");
+const calm = () => { assert.deepEqual(complaints, []); };
+
+async function signIn(at, file, remember = false) {
+  await at.goto(base);
+  if (!(await at.getByLabel("Credentials file").isVisible())) await at.getByText("API key", { exact: true }).click();
+  await at.setInputFiles("input[type=file]", file);
+  if (remember) await at.getByLabel("Remember the key").check();
+  await click("Sign in with the key", at);
+}
+
+test("signing in refuses what is no key, and says why", async () => {
+  await page.goto(base);
+  await heading("Cloister");
+  await picture(page, "sign-in-passkey");
+  await page.getByText("API key", { exact: true }).click();
+  const junk = join(scratch, "junk.json");
+  writeFileSync(junk, `{"rootApiKey": 1}`);
+  await page.setInputFiles("input[type=file]", junk);
+  await page.getByText("This is no credentials file").waitFor();
+  const wrong = join(scratch, "wrong.json");
+  for (const [key, message] of [
+    [{ ...credentials.rootApiKey, privateKey: "11".repeat(32) }, "Public and private key do not belong together."],
+    [{ ...credentials.rootApiKey, publicKey: `02${"00".repeat(31)}05` }, /no point of the curve|do not belong together/],
+    [newKey(), "could not find public key in organization"],
+  ]) {
+    writeFileSync(wrong, JSON.stringify({ organizationId, rootApiKey: key }));
+    await page.setInputFiles("input[type=file]", wrong);
+    await click("Sign in with the key");
+    await page.getByRole("alert").filter({ hasText: message }).waitFor();
+  }
+  await picture(page, "sign-in-key");
+  calm();
+});
+
+test("an API key is kept only when asked, and cannot be read out", async () => {
+  const kept = () => page.evaluate(() => new Promise((done) => {
+    const request = indexedDB.open("cloister", 1);
+    request.onsuccess = () => {
+      const get = request.result.transaction("session").objectStore("session").get("current");
+      get.onsuccess = async () => {
+        const it = get.result;
+        const out = it && (await Promise.all(["pkcs8", "jwk", "raw"].map((f) => crypto.subtle.exportKey(f, it.key).then(() => f, () => null))));
+        request.result.close();
+        done(it ? { extractable: it.key.extractable, out: out.filter(Boolean), usages: it.key.usages, text: JSON.stringify(it) } : null);
+      };
+    };
+  }));
+  await signIn(page, process.env.CLOISTER_CREDENTIALS);
+  await heading(home);
+  await page.reload();
+  await heading("Cloister");
+  await signIn(page, process.env.CLOISTER_CREDENTIALS, true);
+  await heading(home);
+  const it = await kept();
+  assert.deepEqual({ ...it, text: "" }, { extractable: false, out: [], usages: ["sign"], text: "" });
+  assert(!it.text.includes(credentials.rootApiKey.privateKey));
+  const elsewhere = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.documentElement.outerHTML);
+  assert(!elsewhere.includes(credentials.rootApiKey.privateKey));
+  await page.reload();
+  await heading(home);
+  await click("Sign out");
+  await heading("Cloister");
+  assert.equal(await kept(), null);
+  await signIn(page, process.env.CLOISTER_CREDENTIALS, true);
+  await heading("Features");
+  await picture(page, "overview-new");
+  calm();
+});
+
+test("lists say when they are empty, loading, or cannot be had", async () => {
+  await go("wallets", "Wallets");
+  await page.getByText("There is no wallet yet.").waitFor();
+  await go("policies", "Policies");
+  await page.getByText("There is no policy").waitFor();
+  await picture(page, "policies-empty");
+  // A slow server: the request is held until the page has said so.
+  let release;
+  const held = new Promise((done) => { release = done; });
+  await page.route("**/list_users", async (route) => { await held; await route.continue(); });
+  await page.goto(`${base}#/users`);
+  await page.getByText("Loading users…").waitFor();
+  await picture(page, "users-loading");
+  release();
+  await page.getByRole("link", { name: "Root user" }).waitFor();
+  await page.unroute("**/list_users");
+  // No server at all.
+  await context.setOffline(true);
+  await page.evaluate(() => { location.hash = "#/wallets"; });
+  await page.getByRole("alert").filter({ hasText: "The server cannot be reached." }).waitFor();
+  await picture(page, "wallets-error");
+  await context.setOffline(false);
+  await click("Try again");
+  await page.getByText("There is no wallet yet.").waitFor();
+  // What is not there.
+  await page.goto(`${base}#/users/00000000-0000-4000-8000-000000000000`);
+  await page.getByRole("alert").filter({ hasText: "not found" }).waitFor();
+  await go("nothing", "There is no such page");
+  calm();
+});
+
+test("features are turned on and off; the server's refusal stands beside the field", async () => {
+  await go("overview", "Features");
+  await click("Turn on: Codes by e-mail");
+  await click("Turn on", dialog());
+  await toast("Codes by e-mail is on.");
+  await click("Turn off: Codes by e-mail");
+  await click("Turn off", dialog());
+  await toast("Codes by e-mail is off.");
+  await click("Turn on: Passkey origins");
+  await dialog().getByLabel("Origins, separated by commas").fill("no origin");
+  await click("Save", dialog());
+  await dialog().getByRole("alert").filter({ hasText: "invalid origins" }).waitFor();
+  assert.equal(await dialog().getByLabel("Origins, separated by commas").getAttribute("aria-invalid"), "true");
+  await dialog().getByLabel("Origins, separated by commas").fill(new URL(base).origin);
+  await click("Save", dialog());
+  await toast("Passkey origins: saved.");
+  const { configs } = await root.query("get_organization_configs");
+  assert.deepEqual(configs.features, [{ name: "FEATURE_NAME_WEBAUTHN_ORIGINS", value: new URL(base).origin }]);
+  calm();
+});
+
+let ada; // a user with a key that was made in the browser
+test("users are made, given keys, and deleted", async () => {
+  await go("users", "Users");
+  await click("New user");
+  await dialog().getByLabel("Name").fill("Ada");
+  await dialog().getByLabel("E-mail").fill("ada@example.com");
+  await picture(page, "user-new");
+  await click("Create user", dialog());
+  await heading("The key of Ada");
+  const [publicKey, privateKey] = await dialog().locator("code").evaluateAll((all) => all.map((c) => c.title));
+  ada = { organizationId, rootApiKey: { publicKey, privateKey } };
+  writeFileSync(join(scratch, "ada.json"), JSON.stringify(ada));
+  await picture(page, "user-key");
+  await click("Done", dialog());
+  const client = new Client({ apiUrl, organizationId, publicKey, privateKey });
+  ada.userId = (await client.query("whoami")).userId;
+  ada.client = client;
+
+  await click("New user");
+  await dialog().getByLabel("Name").fill("Ada");
+  await click("Create user", dialog());
+  await dialog().getByRole("alert").filter({ hasText: "label must be unique" }).waitFor();
+  await dialog().getByLabel("Name").fill("Bob");
+  await dialog().getByLabel("The key").selectOption("paste");
+  await dialog().getByLabel("Public key").fill("02ff");
+  await click("Create user", dialog());
+  await dialog().locator(".field .error", { hasText: /key/ }).waitFor();
+  await dialog().getByLabel("Public key").fill(newKey().publicKey);
+  await click("Create user", dialog());
+  await toast("Bob is a user now.");
+  await page.getByRole("link", { name: "Bob" }).click();
+  await heading("Bob");
+  await click("Add API key");
+  await dialog().getByLabel("Name").fill("laptop");
+  await dialog().getByLabel("The key").selectOption("paste");
+  await dialog().getByLabel("Public key").fill(newKey().publicKey);
+  await dialog().getByLabel("Expires after days").fill("30");
+  await click("Add key", dialog());
+  await toast("The key is added.");
+  await page.getByRole("cell", { name: "laptop", exact: true }).waitFor();
+  await picture(page, "user");
+  await click("Delete the API key laptop");
+  await click("Delete", dialog());
+  await page.getByRole("cell", { name: "laptop", exact: true }).waitFor({ state: "detached" });
+  await click("Delete user");
+  await picture(page, "user-delete");
+  await page.keyboard.press("Escape");
+  await dialog().waitFor({ state: "detached" });
+  await click("Delete user");
+  await click("Delete user", dialog());
+  await heading("Users");
+  await toast("Bob is deleted.");
+  await page.getByRole("link", { name: "Bob" }).waitFor({ state: "detached" });
+  await picture(page, "users");
+  calm();
+});
+
+test("a passkey is added, signs in with one touch, and its session ends at signing out", async () => {
+  const { cdp, authenticatorId } = await authenticator(page);
+  await go(`users/${rootUserId}`, "Root user");
+  await cdp.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
+  await cdp.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: true });
+  await click("Add a passkey");
+  await dialog().getByLabel("Name").fill("Laptop");
+  await click("Add passkey", dialog());
+  await toast("The passkey is added.");
+  await page.getByRole("cell", { name: "Laptop", exact: true }).waitFor();
+  await picture(page, "user-me");
+  await click("Sign out");
+  await heading("Cloister");
+  assert.equal(await page.getByLabel("Organization id").first().inputValue(), organizationId);
+
+  const stamps = [];
+  page.on("request", (r) => { if (r.url().includes("/public/v1/")) stamps.push(...Object.keys(r.headers()).filter((n) => n.startsWith("x-stamp"))); });
+  await page.getByLabel("Also when this page is closed").check();
+  await click("Sign in with a passkey");
+  await heading(home);
+  await page.getByText("Signed in by passkey").waitFor();
+  await page.reload();
+  await heading(home);
+  assert.equal(stamps.filter((s) => s === "x-stamp-webauthn").length, 1);
+  assert(stamps.filter((s) => s === "x-stamp").length >= 5);
+
+  const keys = async () => (await root.query("get_api_keys", { userId: rootUserId })).apiKeys;
+  assert.equal((await keys()).length, 2);
+  await click("Sign out");
+  await heading("Cloister");
+  assert.equal((await keys()).length, 1);
+
+  // Nobody touches it, and then the wrong one is touched.
+  await cdp.send("WebAuthn.clearCredentials", { authenticatorId });
+  await click("Sign in with a passkey");
+  await page.getByRole("alert").filter({ hasText: "The passkey was not used" }).waitFor();
+  await signIn(page, process.env.CLOISTER_CREDENTIALS, true);
+  await go(`users/${rootUserId}`, "Root user");
+  await click("Delete the passkey Laptop");
+  await click("Delete", dialog());
+  await page.getByText("No passkey.").waitFor();
+  calm();
+});
+
+test("a page without a host name says where passkeys work", async () => {
+  const other = await open(browser);
+  await other.page.goto(`${apiUrl.replace("localhost", "127.0.0.1")}/dashboard/`);
+  await other.page.getByText("Passkey", { exact: true }).click();
+  await other.page.getByText("Passkeys need a host name").waitFor();
+  assert.equal(await other.page.getByRole("link", { name: base }).getAttribute("href"), base);
+  assert.deepEqual(other.complaints, []);
+  await other.context.close();
+});
+
+test("wallets are made with chosen chains; addresses are copied; long lists come by pages", async () => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await go("wallets", "Wallets");
+  await click("Make the first one");
+  await dialog().getByLabel("Name").fill("Treasury");
+  for (const name of await dialog().getByRole("checkbox").all()) await name.uncheck();
+  await click("Create wallet", dialog());
+  await dialog().getByRole("alert").filter({ hasText: "Choose at least one account." }).waitFor();
+  for (const name of await dialog().getByRole("checkbox").all()) await name.check();
+  await dialog().getByLabel("Words").selectOption("24");
+  await picture(page, "wallet-new");
+  await click("Create wallet", dialog());
+  await heading("Treasury");
+  await page.locator("tbody tr").nth(13).waitFor();
+  await picture(page, "wallet");
+  const walletId = page.url().split("/").at(-1);
+  const { accounts } = await root.query("list_wallet_accounts", { walletId, paginationOptions: { limit: "100" } });
+  assert.equal(accounts.length, 14);
+  const ethereum = accounts.find((a) => a.addressFormat === "ADDRESS_FORMAT_ETHEREUM");
+  await click("Copy address of Ethereum and its kind");
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), ethereum.address);
+
+  await click("Add accounts");
+  await dialog().getByLabel("Solana").check();
+  await dialog().getByLabel("Number").fill("7");
+  await click("Add accounts", dialog());
+  await page.getByRole("cell", { name: "m/44'/501'/7'/0'" }).waitFor();
+  await root.submit("create_wallet_accounts", "CREATE_WALLET_ACCOUNTS", {
+    walletId, accounts: Array.from({ length: 45 }, (_, i) => ({ curve: "CURVE_SECP256K1", pathFormat: "PATH_FORMAT_BIP32", path: `m/44'/60'/1'/0/${i}`, addressFormat: "ADDRESS_FORMAT_ETHEREUM" })),
+  });
+  await page.reload();
+  await heading("Treasury");
+  await click("Show more");
+  await page.locator("tbody tr").nth(59).waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 60);
+  assert.equal(new Set(await page.locator("tbody tr code[title]").evaluateAll((all) => all.map((c) => c.title))).size, 60);
+  await go("wallets", "Wallets");
+  await picture(page, "wallets");
+  calm();
+});
+
+test("policies are made, refused by the server's reasons, edited, tried and deleted", async () => {
+  await go("policies", "Policies");
+  await click("New policy");
+  await dialog().getByLabel("Name").fill("Two for wallets");
+  await dialog().getByLabel("Condition").fill("activity.resource == 'WALLET' &&");
+  await click("Create policy", dialog());
+  await dialog().locator(".field .error", { hasText: "Expression cannot be parsed" }).waitFor();
+  assert(await dialog().getByLabel("Condition").evaluate((n) => n === document.activeElement));
+  await picture(page, "policy-refused");
+  await dialog().getByLabel("Condition").fill("activity.resource == 'WALLET' && activity.action == 'CREATE'");
+  await dialog().getByLabel("Consensus").fill("approvers.count() >= 2");
+  await dialog().getByLabel("Notes").fill("Wallets need a second pair of eyes.");
+  await click("Create policy", dialog());
+  await toast("The policy Two for wallets holds.");
+  await heading("Saved, with a warning");
+  await dialog().getByText("enough of the root quorum to decide").waitFor();
+  await picture(page, "policy-warning");
+  await click("Done", dialog());
+  await click("Edit Two for wallets");
+  await dialog().getByLabel("Consensus").fill(`approvers.any(user, user.id == '${ada.userId}') && approvers.count() >= 2`);
+  await click("Save", dialog());
+  await heading("Saved, with a warning");
+  await click("Done", dialog());
+  await page.getByText(`user.id == '${ada.userId}'`).waitFor();
+
+  await click("New policy");
+  await dialog().getByLabel("Name").fill("No exports");
+  await dialog().getByLabel("Effect").selectOption("EFFECT_DENY");
+  await dialog().getByLabel("Condition").fill("activity.action == 'EXPORT'");
+  await click("Create policy", dialog());
+  await heading("No exports");
+  await picture(page, "policies");
+
+  await page.getByRole("link", { name: "Try" }).click();
+  await heading("Try the policies");
+  await page.getByLabel("Parameters, JSON").fill("{");
+  await click("Ask");
+  await page.getByRole("alert").filter({ hasText: "The parameters are no JSON" }).waitFor();
+  await page.getByLabel("Parameters, JSON").fill(`{"walletName":"Trial","accounts":[]}`);
+  await click("Ask");
+  await page.getByText("It would be done.").waitFor();
+  await picture(page, "policies-try");
+
+  await go("policies", "Policies");
+  await click("Delete No exports");
+  await click("Delete", dialog());
+  await toast("The policy is deleted.");
+  assert.deepEqual((await root.query("list_policies")).policies.map((p) => [p.policyName, p.effect]), [["Two for wallets", "EFFECT_ALLOW"]]);
+  calm();
+});
+
+test("what waits for approval is approved and rejected, by people who see what they approve", async () => {
+  const theirs = await open(browser);
+  await signIn(theirs.page, join(scratch, "ada.json"));
+  await heading(home, theirs.page);
+  for (const name of ["Good", "Bad"]) {
+    await go("wallets", "Wallets", theirs.page);
+    await click("New wallet", theirs.page);
+    await dialog(theirs.page).getByLabel("Name").fill(name);
+    await click("Create wallet", dialog(theirs.page));
+    await toast("Others must approve this first.", theirs.page);
+  }
+  // A user of no power hears what the enclave says.
+  await go("users", "Users", theirs.page);
+  await click("New user", theirs.page);
+  await dialog(theirs.page).getByLabel("Name").fill("Mallory");
+  await click("Create user", dialog(theirs.page));
+  await dialog(theirs.page).getByRole("alert").filter({ hasText: /not authorized|denied|No policies/ }).waitFor();
+  assert.deepEqual(theirs.complaints, []);
+  await theirs.context.close();
+
+  await go("overview", "Waiting for approval");
+  await picture(page, "overview");
+  await page.getByRole("region", { name: "Waiting for approval" }).getByRole("link", { name: "Create wallet" }).last().click();
+  await heading("Create wallet");
+  await page.locator("pre", { hasText: `"walletName": "Good"` }).waitFor();
+  await picture(page, "activity-waiting");
+  await click("Approve");
+  await dialog().locator("pre", { hasText: `"walletName": "Good"` }).waitFor();
+  await picture(page, "activity-approve");
+  await click("Approve", dialog());
+  await toast("Approved.");
+  await page.getByText("Completed").first().waitFor();
+  await heading("What came of it");
+  await picture(page, "activity");
+
+  await go("activities?status=CONSENSUS_NEEDED", "Activities");
+  await page.getByRole("link", { name: "Create wallet" }).click();
+  await click("Reject");
+  await click("Reject", dialog());
+  await toast("Rejected.");
+  await page.locator("dd", { hasText: "Rejected" }).waitFor();
+  const { wallets } = await root.query("list_wallets");
+  assert.deepEqual(wallets.map((w) => w.walletName).sort(), ["Good", "Treasury"]);
+  calm();
+});
+
+test("activities are filtered by address and by choice, and come by pages", async () => {
+  for (let i = 0; i < 12; i++) {
+    await root.submit("set_organization_feature", "SET_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_SMS_AUTH", value: "" });
+    await root.submit("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_SMS_AUTH" });
+  }
+  await go("activities", "Activities");
+  assert.equal(await page.locator("tbody tr").count(), 25);
+  await click("Show older");
+  await page.locator("tbody tr").nth(30).waitFor();
+  const ids = await page.locator("tbody tr code[title]").evaluateAll((all) => all.map((c) => c.title));
+  assert.equal(new Set(ids).size, ids.length);
+  await picture(page, "activities");
+  await page.getByLabel("Every status").selectOption("REJECTED");
+  await page.waitForURL(/status=REJECTED/);
+  await page.getByRole("link", { name: "Create wallet" }).waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.getByLabel("Every type").selectOption("CREATE_USERS_V4");
+  await page.getByText("No activity matches.").waitFor();
+  await page.getByRole("link", { name: "Clear" }).click();
+  await page.locator("tbody tr").nth(20).waitFor();
+  await page.goBack();
+  await page.getByText("No activity matches.").waitFor();
+  calm();
+});
+
+test("the root quorum is changed", async () => {
+  await go("overview", "Organization");
+  await click("Change quorum");
+  await dialog().getByLabel("Ada").check();
+  await dialog().getByLabel("How many must agree").fill("3");
+  await click("Change", dialog());
+  await dialog().getByRole("alert").filter({ hasText: /quorum/ }).waitFor();
+  await dialog().getByLabel("How many must agree").fill("1");
+  await picture(page, "quorum");
+  await click("Change", dialog());
+  await toast("The root quorum is changed.");
+  await page.getByText("1 of 2:").waitFor();
+  await root.submit("update_root_quorum", "UPDATE_ROOT_QUORUM", { threshold: 1, userIds: [rootUserId] });
+  calm();
+});
+
+test("everything can be reached and done by keyboard", async () => {
+  await go("policies", "Policies");
+  const active = () => page.evaluate(() => document.activeElement.innerText?.trim() || document.activeElement.getAttribute("aria-label") || document.activeElement.tagName);
+  const tab = async (n = 1) => { for (let i = 0; i < n; i++) await page.keyboard.press("Tab"); return active(); };
+  assert.equal(await active(), "Policies"); // the heading
+  assert.equal(await tab(), "Try");
+  assert.equal(await tab(), "New policy");
+  await page.keyboard.press("Enter");
+  await dialog().waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.name), "policyName");
+  // The focus stays in the dialog, all the way round.
+  for (let i = 0; i < 14; i++) {
+    await tab();
+    assert(await page.evaluate(() => document.activeElement === document.body || document.activeElement.closest("dialog") !== null), "the focus left the dialog");
+  }
+  await page.keyboard.press("Escape");
+  assert.equal(await active(), "New policy");
+
+  // Backwards from the heading: the whole frame, up to the link that skips it.
+  await page.reload();
+  await heading("Policies");
+  assert.equal(await active(), "Policies");
+  const order = [];
+  while (order[0] !== "Skip to content" && order.length < 15) {
+    await page.keyboard.press("Shift+Tab");
+    order.unshift((await active()).replace(/\s+/g, " "));
+  }
+  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Policies", "Webhooks", "Auth", "Theme: System", "Sign out"]);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "solid");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  assert.equal(new URL(page.url()).hash, "#/policies");
+  // The menu of a phone.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole("button", { name: "Menu" }).focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await page.getByRole("button", { name: "Menu" }).getAttribute("aria-expanded"), "true");
+  await picture(page, "menu");
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.keyboard.press("Escape");
+  assert.equal(await page.getByRole("link", { name: "Users", exact: true }).isVisible(), false);
+  await page.getByRole("button", { name: "Menu" }).press("Enter");
+  await page.getByRole("link", { name: "Users", exact: true }).press("Enter");
+  await heading("Users");
+  assert.equal(await active(), "Users");
+  await page.setViewportSize({ width: 1280, height: 860 });
+  calm();
+});
+
+test("the theme follows the system until somebody chooses", async () => {
+  await page.emulateMedia({ colorScheme: "light" });
+  await go("users", "Users");
+  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const light = await ground();
+  await page.emulateMedia({ colorScheme: "dark" });
+  const dark = await ground();
+  assert.notEqual(light, dark);
+  await page.getByRole("button", { name: "Theme: System" }).click();
+  assert.equal(await ground(), light);
+  await page.getByRole("button", { name: "Theme: Light" }).click();
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.reload();
+  await heading("Users");
+  assert.equal(await ground(), dark);
+  await page.getByRole("button", { name: "Theme: Dark" }).click();
+  assert.equal(await ground(), light);
+  calm();
+});
+
+test("whoever is no longer known is signed out and told so", async () => {
+  const theirs = await open(browser);
+  await signIn(theirs.page, join(scratch, "ada.json"), true);
+  await heading("Features", theirs.page);
+  const [{ apiKeyId }] = (await root.query("get_api_keys", { userId: ada.userId })).apiKeys;
+  await root.submit("delete_api_keys", "DELETE_API_KEYS", { userId: ada.userId, apiKeyIds: [apiKeyId] });
+  await theirs.page.evaluate(() => { location.hash = "#/users"; });
+  await toast("does not know this key any more", theirs.page);
+  await heading("Cloister", theirs.page);
+  await theirs.page.reload();
+  await heading("Cloister", theirs.page);
+  assert.deepEqual(theirs.complaints, []);
+  await theirs.context.close();
+});
+
+// What another release of the enclave may lack is asked of it, and the pages must say so.
+const offers = async (operation, type, parameters) => (await root.send(`/public/v1/submit/${operation}`, { type: `ACTIVITY_TYPE_${type}`, timestampMs: String(Date.now()), parameters })).status !== 501;
+
+test("the auth proxy is turned on, set up with previews, and turned off", async () => {
+  await go("auth", "Auth");
+  await page.getByText("The auth proxy is off").waitFor();
+  await picture(page, "auth-off");
+  const offered = await offers("update_auth_proxy_config", "UPDATE_AUTH_PROXY_CONFIG", {});
+  await click("Turn on");
+  await click("Turn on", dialog());
+  if (!offered) {
+    await dialog().getByRole("alert").filter({ hasText: "Not available on this server" }).waitFor();
+    await page.keyboard.press("Escape");
+    return calm();
+  }
+  await toast("The auth proxy is on.");
+  await heading("Passcodes");
+  const config = async () => (await root.query("get_auth_proxy_config")).authProxyConfig;
+  const { configId } = await config();
+  await page.locator("code", { hasText: configId }).waitFor();
+  const part = (name) => page.getByRole("region", { name, exact: true });
+  const save = async (at) => {
+    const answered = page.waitForResponse("**/update_auth_proxy_config");
+    await click("Save", at);
+    await answered;
+  };
+
+  const who = part("Who may call");
+  await who.getByLabel("Allowed origins").fill("https://app.example.com\nhttps://app.example.com/path");
+  await save(who);
+  await who.locator(".alert", { hasText: "invalid origin" }).waitFor();
+  await who.getByLabel("Allowed origins").fill("https://app.example.com\nhttp://localhost:3000");
+  await who.getByLabel("Wallet").uncheck();
+  await save(who);
+  await toast("Saved.");
+  await part("Passcodes").getByLabel("Length").fill("6");
+  await part("Passcodes").getByLabel("Letters").selectOption("false");
+  await save(part("Passcodes"));
+  await part("Sessions").getByLabel("Session, seconds").fill("3600");
+  await part("Sessions").getByLabel("Look-ups need").check();
+  await save(part("Sessions"));
+  await page.locator("[aria-busy]").waitFor({ state: "detached" });
+
+  const mail = part("E-mail");
+  await mail.getByLabel("Application name").fill("Kiosk <b>&</b> Co");
+  await mail.getByLabel("Logo").fill("https://app.example.com/logo.png");
+  await mail.getByLabel("Sender's name").fill("Kiosk");
+  await mail.getByLabel("Link").fill("https://app.example.com/in?code=%s");
+  await mail.getByText("Sign in to Kiosk <b>&</b> Co").waitFor();
+  const frame = mail.frameLocator("iframe");
+  await frame.getByText("Your code for Kiosk <b>&</b> Co is").waitFor();
+  await frame.getByText("704519", { exact: true }).waitFor();
+  await picture(page, "auth-mail", mail);
+  await save(mail);
+  await toast("Saved.");
+  await page.locator("[aria-busy]").waitFor({ state: "detached" });
+  const sms = part("SMS");
+  await sms.getByLabel("Template").fill("Your number.");
+  await sms.getByText("The code is missing").waitFor();
+  await save(sms);
+  await sms.locator(".alert", { hasText: "OtpCode" }).waitFor();
+  await sms.getByLabel("Template").fill("{{ .OtpCode }} opens {{ .AppName }}");
+  await sms.getByText("704519 opens Kiosk <b>&</b> Co").waitFor();
+  await save(sms);
+  await page.locator("[aria-busy]").waitFor({ state: "detached" });
+  const social = part("Social sign-in");
+  await social.getByLabel("Google", { exact: true }).check();
+  await social.getByLabel("Google client id").fill("1234.apps.example.com");
+  await social.getByLabel("Redirect URL").fill("https://app.example.com/back");
+  await social.getByLabel("Client ids for linking").fill("1234.apps.example.com");
+  await save(social);
+  await page.locator("[aria-busy]").waitFor({ state: "detached" });
+  await picture(page, "auth");
+
+  const now = await config();
+  assert.deepEqual({
+    origins: now.allowedOrigins, methods: now.allowedAuthMethods, length: now.otpLength, letters: now.otpAlphanumeric, session: now.sessionExpirationSeconds,
+    token: now.verificationTokenRequiredForGetAccountPii, sender: now.sendFromEmailSenderName, mail: now.emailCustomizationParams, sms: now.smsCustomizationParams,
+    kit: now.walletKitSettings, linking: now.socialLinkingClientIds,
+  }, {
+    origins: ["https://app.example.com", "http://localhost:3000"], methods: ["email", "sms", "passkey", "social"], length: 6, letters: false, session: 3600,
+    token: true, sender: "Kiosk", mail: { appName: "Kiosk <b>&</b> Co", logoUrl: "https://app.example.com/logo.png", magicLinkTemplate: "https://app.example.com/in?code=%s" },
+    sms: { template: "{{ .OtpCode }} opens {{ .AppName }}" },
+    kit: { enabledSocialProviders: ["google"], oauthClientIds: { google: "1234.apps.example.com" }, oauthRedirectUrl: "https://app.example.com/back" }, linking: ["1234.apps.example.com"],
+  });
+  await click("Turn off");
+  await click("Turn off", dialog());
+  await toast("The auth proxy is off.");
+  await page.getByText("The auth proxy is off").first().waitFor();
+  calm();
+});
+
+test("webhooks are made, changed and deleted", async () => {
+  await go("webhooks", "Webhooks");
+  if (!(await offers("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", {}))) {
+    await page.getByText("Not available on this server").waitFor();
+    await picture(page, "webhooks-absent");
+    return calm();
+  }
+  await click("Make the first one");
+  await dialog().getByLabel("Name").fill("Books");
+  await dialog().getByLabel("URL").fill("https://127.0.0.1/hook");
+  await click("Create webhook", dialog());
+  await dialog().locator(".field .error", { hasText: "not public" }).waitFor();
+  await picture(page, "webhook-new");
+  await dialog().getByLabel("URL").fill("https://hooks.example.com/cloister");
+  await click("Create webhook", dialog());
+  await toast("The webhook is made.");
+  await click("Edit Books");
+  await dialog().getByLabel("Name").fill("Ledger");
+  await dialog().getByLabel("Active").uncheck();
+  await click("Save", dialog());
+  await page.getByText("Paused").waitFor();
+  await picture(page, "webhooks");
+  const { webhookEndpoints } = await root.query("list_webhook_endpoints");
+  assert.deepEqual(webhookEndpoints.map((e) => [e.name, e.url, e.isActive, e.subscriptions.map((s) => s.eventType)]), [["Ledger", "https://hooks.example.com/cloister", false, ["ACTIVITY_UPDATES"]]]);
+  await click("Delete Ledger");
+  await click("Delete", dialog());
+  await page.getByText("There is no webhook.").waitFor();
+  calm();
+});
