@@ -88,6 +88,7 @@ var table = []row{
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
@@ -132,7 +133,7 @@ var modules = map[string]string{
 	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
 	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
 	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
-	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; scrypt for the seed file of the simulator
+	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; ACME for the host; scrypt for the seed file of the simulator
 }
 
 // any test may use these.

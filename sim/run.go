@@ -168,6 +168,7 @@ func (o *options) tell(w io.Writer, c *laptop.Credentials) {
 Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
 
   API           %s
+  dashboard     %s/dashboard/
   organization  %s
   root user     %s
   credentials   %s
@@ -184,5 +185,5 @@ Try it, in another terminal:
    %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
 
 Stop with Ctrl-C. Start again with the same directory and all is there.
-`, c.APIURL, c.OrganizationID, c.RootUserID, creds, creds, bin, creds, bin, creds, bin, creds)
+`, c.APIURL, strings.Replace(c.APIURL, "127.0.0.1", "localhost", 1), c.OrganizationID, c.RootUserID, creds, creds, bin, creds, bin, creds, bin, creds)
 }
