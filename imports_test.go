@@ -96,6 +96,7 @@ var table = []row{
 	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
 	{"scripts/load/suborgs", "", "", ""},
 	{"scripts/load/touched", "", "", ""},
+	{"scripts/tls", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
