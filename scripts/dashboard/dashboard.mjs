@@ -127,6 +127,8 @@ test("lists say when they are empty, loading, or cannot be had", async () => {
   // What is not there.
   await page.goto(`${base}#/users/00000000-0000-4000-8000-000000000000`);
   await page.getByRole("alert").filter({ hasText: "not found" }).waitFor();
+  await heading("User");
+  await picture(page, "user-absent");
   await go("nothing", "There is no such page");
   calm();
 });
@@ -474,6 +476,14 @@ test("everything can be reached and done by keyboard", async () => {
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");
   assert.equal(new URL(page.url()).hash, "#/policies");
+  // What was done leaves the focus in the page, not before it.
+  await go("overview", home);
+  await page.getByRole("button", { name: "Turn on: Codes by SMS" }).press("Enter");
+  await dialog().getByRole("button", { name: "Turn on", exact: true }).press("Enter");
+  await page.getByRole("button", { name: "Turn off: Codes by SMS" }).waitFor();
+  await page.waitForFunction(() => document.activeElement.matches("h1"));
+  await root.submit("remove_organization_feature", "REMOVE_ORGANIZATION_FEATURE", { name: "FEATURE_NAME_SMS_AUTH" });
+  await go("policies", "Policies");
   // The menu of a phone.
   await page.setViewportSize({ width: 390, height: 844 });
   await page.getByRole("button", { name: "Menu" }).focus();
