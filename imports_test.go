@@ -62,8 +62,9 @@ var table = []row{
 	{"enclave/internal/keys", "enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase",
 		"secp256k1 schnorr bip39 x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "base58", ""},
-	{"enclave/internal/login", "enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", ""},
+	{"enclave/internal/login", "enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", "sim/idp"},
 	{"enclave/internal/stamp", "enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
+	{"enclave/internal/webhook", "enclave/internal/erase", "", "attestation"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
@@ -72,9 +73,12 @@ var table = []row{
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
+	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
+		"enclave/internal/activity/apitest"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
+	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "", ""},
 	{"enclave/internal/nsm", "", "cbor", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm"},
+	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
 
 	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault shared/collector", "vsock", ""},
 
@@ -98,11 +102,15 @@ var table = []row{
 	{"scripts/load/touched", "", "", ""},
 	{"scripts/tls", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
+	{"scripts/webhooks", "attestation sim/laptop", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "", "attestation nitrite"},
-	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm", "x/crypto", ""},
-	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation"},
+	{"sim/loopback", "", "", ""},
+	{"sim/inbox", "sim/loopback", "smtp", ""},
+	{"sim/idp", "sim/loopback", "jose", ""},
+	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm sim/idp", "x/crypto", ""},
+	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation sim/authenticator sim/inbox"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
@@ -112,7 +120,9 @@ var table = []row{
 	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},
 	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
 	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
+	{"sim/proxy", "", "", "enclave/core host/api host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/inbox sim/laptop sim/rig"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
+	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
 	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
 }
 
@@ -123,6 +133,7 @@ var modules = map[string]string{
 	"bip39":      "github.com/tyler-smith/go-bip39",               // the word list
 	"cbor":       "github.com/fxamacker/cbor/v2",                  // strict CBOR with limits
 	"goose":      "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
+	"jose":       "github.com/go-jose/go-jose/v4",                 // tokens and key sets of the simulator's identity provider
 	"merkle":     "github.com/transparency-dev/merkle",            // RFC 6962 proofs
 	"mux":        "github.com/gorilla/mux",                        // routes of the host
 	"nitrite":    "github.com/hf/nitrite",                         // Nitro attestation documents
@@ -132,6 +143,7 @@ var modules = map[string]string{
 	"protowire":  "google.golang.org/protobuf/encoding/protowire", // the wire format of protocol buffers, without their machinery
 	"schnorr":    "github.com/btcsuite/btcd/btcec/v2/schnorr",     // BIP-340 over the same curve
 	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
+	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator
 	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
 	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
 	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; ACME for the host; scrypt for the seed file of the simulator

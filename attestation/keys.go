@@ -20,6 +20,8 @@ type Keys struct {
 	OTPLegacy      string `json:"otpLegacy"`      // compressed: signs verification tokens of the first form
 	FetcherEncrypt string `json:"fetcherEncrypt"` // OAuth client secrets are encrypted to it
 	OnRamp         string `json:"onRamp"`         // compressed: on-ramp secrets are encrypted to it
+	// Webhook signs webhooks: an Ed25519 key of 32 bytes; see WebhookKeyOf.
+	Webhook string `json:"webhook,omitempty"`
 }
 
 // PublicKeys states the keys of the deployment, and the root that its attestation
@@ -129,6 +131,11 @@ func (k Keys) check() error {
 	}
 	if _, err := parsePair("signerPair", k.SignerPair); err != nil {
 		return err
+	}
+	if k.Webhook != "" {
+		if _, err := WebhookKeyOf(k.Webhook); err != nil {
+			return err
+		}
 	}
 	if k.SignerPair[2*pointSize:] != k.Signer {
 		return errors.New("signerPair does not end with signer")

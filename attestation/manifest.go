@@ -46,6 +46,9 @@ type Manifest struct {
 	SeedSource        string       `json:"seedSource"`        // one of the Seed constants
 	Freshness         Freshness    `json:"freshness"`         // what is promised about rollback
 	MinKeyringEpoch   uint64       `json:"minKeyringEpoch"`   // older keyrings are refused
+	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
+	// enclave runs under. Absent, it runs under none.
+	ConfigurationSHA256 string `json:"configurationSha256,omitempty"`
 }
 
 // Measurements are the image's PCR 0, 1 and 2, each 48 bytes in hex.
@@ -152,6 +155,11 @@ func (m *Manifest) check() error {
 	}
 	if err := checkCompressed("admissionKey", m.AdmissionKey); err != nil {
 		return err
+	}
+	if m.ConfigurationSHA256 != "" {
+		if _, err := parseHex("configurationSha256", m.ConfigurationSHA256, 32); err != nil {
+			return err
+		}
 	}
 	return m.Operators.check(m.Kind)
 }

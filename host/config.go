@@ -110,6 +110,16 @@ type Config struct {
 	// How long a node may take for one question.
 	ChainTimeout time.Duration `flag:"chain-timeout" default:"5s"`
 
+	// Private destinations that the enclave may reach besides everything public, for
+	// a mail server, a gateway or an identity provider of the operator's own:
+	// HOST:PORT with commas between them, names or addresses just as the
+	// configuration has them. "loopback" is all of this machine, for a simulated
+	// enclave.
+	Reach string `flag:"reach" default:""`
+	// Deliver webhooks to receivers on this machine's loopback too, and there also
+	// without TLS. Only beside a simulator whose own setting allows such receivers.
+	WebhookLoopback bool `flag:"webhook-loopback" default:"false"`
+
 	// How long a request may take before the caller gets an error. What was
 	// decided stays decided; the same body asks again.
 	RequestTimeout time.Duration `flag:"request-timeout" default:"30s"`
@@ -254,6 +264,9 @@ func (c *Config) check() error {
 	}
 	if _, err := egress.ParseNodes(c.Chain.text); err != nil {
 		return fmt.Errorf("-chain: %w", err)
+	}
+	if _, err := egress.ParseReach(c.Reach); err != nil {
+		return fmt.Errorf("-reach: %w", err)
 	}
 	if c.StoreTimeout <= 0 || c.ShutdownTimeout <= 0 || c.AttestationAge < 0 {
 		return errors.New("-store-timeout, -shutdown-timeout and -attestation-age: want a time that is not negative")

@@ -375,8 +375,8 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Config{Enclave: "vsock://16:5000", EnclaveConnections: 1, DataDir: "cloister-data", APIAddr: "127.0.0.1:8080", AuthProxyAddr: "127.0.0.1:8081", Origins: "*", Dashboard: true,
-		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off", ChainTimeout: 5 * time.Second}
+	want := Config{Enclave: "vsock://16:5000", EnclaveConnections: 1, DataDir: "cloister-data", APIAddr: "127.0.0.1:8080", AuthProxyAddr: "127.0.0.1:8081", Origins: "*",
+		RequestTimeout: 30 * time.Second, StoreTimeout: 30 * time.Second, AttestationAge: 3 * time.Hour, ShutdownTimeout: 20 * time.Second, LogLevel: "info", AddressRate: "off", ChainTimeout: 5 * time.Second, Dashboard: true}
 	if *c != want {
 		t.Fatalf("%+v", *c)
 	}
@@ -543,7 +543,7 @@ func TestServe(t *testing.T) {
 	if got := status(t, http.MethodPost, api+"/public/v1/query/whoami"); got != 200 {
 		t.Fatal(got, logged.String())
 	}
-	if got := status(t, http.MethodPost, proxy+"/v1/otp_init"); got != http.StatusNotImplemented {
+	if got := status(t, http.MethodPost, proxy+"/v1/otp_init"); got != 200 {
 		t.Fatal(got)
 	}
 	if got := status(t, http.MethodGet, api+"/dashboard/"); got != 200 {
@@ -645,11 +645,12 @@ func acceptAll(l net.Listener, h wire.Handler) {
 		if err != nil {
 			return
 		}
-		role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+		hello, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
 		if err != nil {
 			nc.Close()
 			continue
 		}
+		role := hello.Role
 		o := wire.Options{Role: role, Side: wire.SideEnclave}
 		if role == wire.RoleCalls {
 			o.Handler = h

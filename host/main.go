@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,6 +36,7 @@ const usage = `usage: cloister-host [command] [flags]
   serve                run the host (also without a command)
   request              stamp a request with an API key and send it
   create-organization  make a first organization, with the admission key
+  webhooks             list webhooks that could not be delivered, send them again
 
 cloister-host COMMAND -help tells the flags of each.
 `
@@ -87,6 +89,8 @@ func run(ctx context.Context, w *world) int {
 		err = request(ctx, w, args)
 	case "create-organization":
 		err = createOrganization(ctx, w, args)
+	case "webhooks":
+		err = webhooks(ctx, w, args)
 	case "help":
 		fmt.Fprint(w.stdout, usage)
 	default:
@@ -129,15 +133,24 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	reach, err := egress.ParseReach(c.Reach)
+	if err != nil {
+		return err
+	}
 	metrics := api.NewMetrics()
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
+	var hooks *egress.Webhooks
 	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-		Log: log, Observer: metrics, Chains: chains, Sends: func() { sender.Due() }, Now: w.now, Pause: pause})
+		Log: log, Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach}, Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
 	if err != nil {
 		return err
 	}
 	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
+		return err
+	}
+	if hooks, err = egress.NewWebhooks(egress.WebhookOptions{Outbox: st, Enclave: l, Dialer: &egress.Dialer{Loopback: c.WebhookLoopback}, Observer: metrics,
+		Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
 		return err
 	}
 	rate, err := pace.Parse(c.AddressRate)
@@ -169,9 +182,10 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	defer func() { unlink(); <-done }()
 	// The sender needs the link to the end.
 	sending, stopSending := context.WithCancel(linked)
-	sent := make(chan struct{})
-	go func() { sender.Run(sending); close(sent) }()
-	defer func() { stopSending(); <-sent }()
+	var sent sync.WaitGroup
+	sent.Go(func() { sender.Run(sending) })
+	sent.Go(func() { hooks.Run(sending) })
+	defer func() { stopSending(); sent.Wait() }()
 	err = servers.run(ctx, c.ShutdownTimeout)
 	log.Info("stopped")
 	return err

@@ -32,9 +32,9 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 	c, err := o.dir().Enclave(core.Config{
 		Limits: core.Limits{StateBytes: o.stateBytes, SnapshotEvery: o.snapshotEvery, Lease: o.lease},
 		Rates:  o.rates,
-		Quotas: o.quotas,
-		Fence:  func(reason error) { fenced <- reason },
-		Fault:  func(ref string, err error) { log.Error("internal error", "reference", ref, "error", err.Error()) },
+		Quotas: o.quotas, WebhookLoopback: o.loopback,
+		Fence: func(reason error) { fenced <- reason },
+		Fault: func(ref string, err error) { log.Error("internal error", "reference", ref, "error", err.Error()) },
 	})
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 
 // runBoot boots the enclave at -enclave-addr and writes credentials.json.
 func runBoot(ctx context.Context, o *options, stdout, _ io.Writer) error {
-	if _, err := o.dir().Boot(ctx, o.enclaveAddr, o.organizations); err != nil {
+	if _, err := o.boot(ctx, o.enclaveAddr); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "booted")

@@ -31,7 +31,16 @@ type options struct {
 	lease         time.Duration
 	addressRate   pace.Rate // the host's; the others are the enclave's
 	rates         core.Rates
+	authProxy     bool // the first organization gets one
 	quotas        core.Quotas
+	inboxAddr     string // the inbox's page, the SMS gateway and the identity provider
+	inboxSMTPAddr string
+	noInbox       bool
+	idpRedirects  string // URIs besides loopback, separated by commas
+	idpClients    string // id=secret, separated by commas
+	outside       addresses
+	configured    configured
+	loopback      bool   // webhooks may go to this machine
 	insecure      string // checks to switch off; refused by builds that cannot
 	record        string // file for the enclave's secrets; refused likewise
 }
@@ -59,7 +68,25 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.TextVar(&o.rates.Organization, "organization-rate", pace.Rate{}, "likewise, the users of one organization of the top level")
 	f.TextVar(&o.rates.SubOrganization, "sub-organization-rate", pace.Rate{}, "likewise, those of one sub-organization")
 	f.TextVar(&o.rates.Key, "key-rate", pace.Rate{}, "likewise, one key")
+	f.BoolVar(&o.authProxy, "auth-proxy", true, "turn the auth proxy of the first organization on at the first start")
+	f.BoolVar(&o.rates.Proxy.Off, "auth-proxy-unlimited", false, "switch the auth proxy's rates off: passcodes, look-ups and sign-ups per address and contact")
 	f.TextVar(&o.quotas, "quotas", core.Quotas{}, "raise what an organization and its users may have: users=500,policies=1000 (default: as documented)")
+	f.StringVar(&o.inboxAddr, "inbox-addr", defaultInboxAddr, "address of the inbox and the identity provider, loopback only; the usual one gives way to any free port")
+	f.StringVar(&o.inboxSMTPAddr, "inbox-smtp-addr", defaultInboxSMTPAddr, "where the inbox takes mail, likewise")
+	f.BoolVar(&o.noInbox, "no-inbox", false, "start neither inbox nor identity provider")
+	f.StringVar(&o.idpRedirects, "idp-redirect-uris", "", "where the identity provider may send people besides this machine, separated by commas")
+	f.StringVar(&o.idpClients, "idp-clients", "", "clients whose secret it checks: id=secret, separated by commas (others may bring any)")
+	f.StringVar(&o.configured.smtp, "smtp", "", "mail server: smtp://USER:PASSWORD@HOST:PORT (plain on loopback, else STARTTLS), smtps:// or smtp+starttls:// (default: no mail goes out)")
+	f.StringVar(&o.configured.mailFrom, "mail-from", "login@cloister.example", "address that mails are from")
+	f.StringVar(&o.configured.domains, "mail-domains", "", "domains of whose addresses organizations may choose a sender, with commas between them")
+	f.StringVar(&o.configured.sms, "sms", "", "gateway for text messages: http://USER:PASSWORD@HOST:PORT/PATH (default: none go out)")
+	f.StringVar(&o.configured.smsFrom, "sms-from", "Cloister", "sender of text messages")
+	f.StringVar(&o.configured.roots, "issuer-roots", "", "file of PEM certificates that the enclave believes besides its own, of issuers, mail servers and gateways")
+	f.StringVar(&o.configured.issuer, "issuer", "", "base URL that tokens of ours name as their issuer (default: the public API's, on loopback)")
+	f.BoolVar(&o.configured.sandbox, "sandbox", false, "fixed passcodes for the sandbox's contacts")
+	f.StringVar(&o.configured.oauth2, "oauth2", "", "other endpoints of OAuth 2.0 providers: NAME=TOKENURL,USERURL with spaces between them")
+	f.StringVar(&o.configured.document, "configuration", "", "file with the enclave's whole configuration, instead of the flags above from -smtp on")
+	f.BoolVar(&o.loopback, "webhook-loopback", false, "let webhooks go to receivers on this machine's loopback, also without TLS: http://127.0.0.1:…")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
 	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error
@@ -94,5 +121,6 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
-	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr}
+	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
+		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy}
 }

@@ -63,6 +63,14 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
 		return err
 	}
+	if !o.noInbox {
+		out, err := o.startOutside()
+		if err != nil {
+			return err
+		}
+		defer out.stop() // last, as the enclave may still be sending
+		o.outside = out.addresses
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -73,7 +81,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	enc := exec.Command(self, "enclave", "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
 		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-organization-rate", o.rates.Organization.String(),
-		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-quotas", string(quotas), "-insecure-test-skip", o.insecure)
+		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-auth-proxy-unlimited="+strconv.FormatBool(o.rates.Proxy.Off), "-quotas", string(quotas), "-insecure-test-skip", o.insecure,
+		"-webhook-loopback="+strconv.FormatBool(o.loopback))
 	enc.Stderr = stderr
 	out, err := enc.StdoutPipe()
 	if err != nil {
@@ -89,7 +98,8 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return errors.New("the enclave did not start")
 	}
 	address = strings.TrimSpace(address)
-	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-log-level", o.logLevel)
+	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel,
+		"-webhook-loopback="+strconv.FormatBool(o.loopback))
 	h.Stdout, h.Stderr = stderr, stderr
 	host, err := start("host", h)
 	if err != nil {
@@ -123,7 +133,7 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	defer cancel()
 	booted := make(chan struct{})
 	go func() {
-		c, err = o.dir().Boot(ctx, address, o.organizations)
+		c, err = o.boot(ctx, address)
 		close(booted)
 	}()
 	select {
@@ -134,6 +144,16 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	case <-host.done:
 		return nil, fmt.Errorf("the host ended: %v", host.err)
 	}
+}
+
+// boot gives the enclave its manifest and configuration.
+func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials, error) {
+	d := o.dir()
+	var err error
+	if d.Configuration, err = o.configuration(); err != nil {
+		return nil, err
+	}
+	return d.Boot(ctx, address, o.organizations)
 }
 
 func waitReady(ctx context.Context, url string) error {
@@ -164,6 +184,10 @@ func (o *options) tell(w io.Writer, c *laptop.Credentials) {
 		creds = abs
 	}
 	bin := filepath.Dir(o.hostBinary)
+	outside := ""
+	if o.outside != (addresses{}) {
+		outside = fmt.Sprintf("\n  inbox         %s\n  identities    %s", o.outside.inbox, o.outside.issuer)
+	}
 	fmt.Fprintf(w, `
 Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
 
@@ -171,7 +195,7 @@ Cloister is running: a SIMULATED enclave, which keeps no secrets from this machi
   dashboard     %s/dashboard/
   organization  %s
   root user     %s
-  credentials   %s
+  credentials   %s%s
 
 Try it, in another terminal:
 
@@ -185,5 +209,5 @@ Try it, in another terminal:
    %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
 
 Stop with Ctrl-C. Start again with the same directory and all is there.
-`, c.APIURL, strings.Replace(c.APIURL, "127.0.0.1", "localhost", 1), c.OrganizationID, c.RootUserID, creds, creds, bin, creds, bin, creds, bin, creds)
+`, c.APIURL, strings.Replace(c.APIURL, "127.0.0.1", "localhost", 1), c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
 }

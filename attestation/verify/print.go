@@ -36,6 +36,11 @@ func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy) {
 	line(w, "", fmt.Sprintf("%s %q, deployment %q of %q, kind %s, number %d", m.Application, m.Version, m.DeploymentLabel, m.Owner, m.Kind, m.Nonce))
 	line(w, "", "enclave binary "+m.ApplicationDigest)
 	line(w, "", fmt.Sprintf("root secret from %s; operators %d of %d", m.SeedSource, m.Operators.Threshold, len(m.Operators.PublicKeys)))
+	configuration := m.ConfigurationSHA256
+	if configuration == "" {
+		configuration = "none"
+	}
+	line(w, "", "configuration "+configuration)
 	line(w, "freshness", "since boot: within a boot nothing was rolled back, across boots nothing is promised")
 }
 

@@ -22,7 +22,9 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/settings"
 	"cloister/enclave/internal/strictjson"
+	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
 )
 
@@ -44,6 +46,10 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.publicKeys()
 	case "discovery_keys":
 		return c.discoverKeys(ctx)
+	case "discovery_openid", "discovery_openid_keys":
+		return c.discoverIssuer(call.Op == "discovery_openid_keys")
+	case "webhook_jwks":
+		return c.webhookKeys()
 	case "genesis":
 		return c.genesis(ctx)
 	case "manifest":
@@ -73,7 +79,7 @@ func (c *Core) counters() map[string]uint64 {
 	}
 	d := c.keys.Declared()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
-	m["late_answers"] = c.host.lateAnswers()
+	m["late_answers"], m["streams"] = c.host.lateAnswers(), c.streams.count()
 	if state(c.state.Load()) == stateServing {
 		for k, n := range c.serve.ledger.Stats() {
 			m[k] = n
@@ -169,7 +175,8 @@ func (c *Core) object(ctx context.Context, name string) ([]byte, error) {
 // manifest takes the manifest, recovers the keyring and begins to serve.
 func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
-		Manifest string `json:"manifest" rule:"required"` // standard base64 of the exact bytes
+		Manifest      string `json:"manifest" rule:"required"` // standard base64 of the exact bytes
+		Configuration string `json:"configuration"`            // likewise; absent where the manifest names none
 	}
 	if err := strictjson.Decode(body, &in); err != nil {
 		return nil, err
@@ -182,12 +189,16 @@ func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fault.Field("manifest", "manifest refused: %v", err)
 	}
+	set, err := c.configuration(m, in.Configuration)
+	if err != nil {
+		return nil, err
+	}
 	c.bootMu.Lock()
 	defer c.bootMu.Unlock()
 	if !c.state.CompareAndSwap(uint32(stateHello), uint32(stateRecovering)) {
 		return nil, fault.New(fault.FailedPrecondition, "a manifest was given before")
 	}
-	s, err := c.recover(ctx, m, raw)
+	s, err := c.recover(ctx, m, set, raw)
 	if err != nil {
 		c.fence(fmt.Errorf("boot: %w", err)) // no way back: the next try is another boot
 		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
@@ -228,7 +239,7 @@ func (c *Core) fits(m *attestation.Manifest, quorum []byte) error {
 
 // recover goes from manifest to serving: root secret, keyring, ownership of the
 // store, live key, attestation.
-func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte) (*serving, error) {
+func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settings.Settings, raw []byte) (*serving, error) {
 	q, err := c.cfg.Root.Recover()
 	if err != nil {
 		return nil, fmt.Errorf("root secret: %w", err)
@@ -252,7 +263,8 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 	insecure.Record("bundle-signer", ring.Signer[:])
 	insecure.Record("session-signer", ring.Session[:])
 	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Token[:], ring.TokenLegacy[:],
-		ring.FetcherSecret[:], ring.OnRamp[:], ring.Webhook[:], ring.Log[:])
+		ring.FetcherSecret[:], ring.OnRamp[:], ring.Log[:])
+	insecure.Record("webhook-signer", ring.Webhook[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {
 		return nil, err
@@ -268,6 +280,24 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, raw []byte)
 		return nil, err
 	}
 	if s.sessions, err = login.NewSigner(ring.Session[:]); err != nil {
+		return nil, err
+	}
+	if s.tokens, err = login.NewSigner(ring.Token[:]); err != nil {
+		return nil, err
+	}
+	if s.legacy, err = login.NewSigner(ring.TokenLegacy[:]); err != nil {
+		return nil, err
+	}
+	if s.targets, err = bundle.NewSigner(ring.Token[:]); err != nil { // clients pin one key for both
+		return nil, err
+	}
+	if s.outside, err = c.newOutside(set); err != nil {
+		return nil, err
+	}
+	if err := c.openProviders(s, ring, set); err != nil {
+		return nil, err
+	}
+	if s.webhooks, err = webhook.NewSigner(ring.Webhook[:]); err != nil {
 		return nil, err
 	}
 	var id wire.ID

@@ -34,6 +34,8 @@ type answer struct {
 	body   []byte
 	batch  uint64 // the last one seen
 	waits  bool   // for batch, and for a lease
+
+	readable bool // by a page of the caller's origin; of the auth proxy alone
 }
 
 // Call answers one call of the host. It never panics on what the call holds.
@@ -44,7 +46,7 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
 	}()
-	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys") {
+	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys" && call.Op != "discovery_openid" && call.Op != "discovery_openid_keys" && call.Op != "webhook_jwks") {
 		c.worked()
 		defer c.worked()
 	}
@@ -70,6 +72,7 @@ func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	} else {
 		reply.Status, reply.Body = uint16(a.status), a.body
 	}
+	reply.Readable = a.readable
 	reply.Phases, reply.Limit, reply.Remaining = p.us[:], p.toll.count.Limit, p.toll.count.Remaining
 	return reply
 }
@@ -96,6 +99,8 @@ func (c *Core) door(ctx context.Context, call *wire.Call, p *phases) (answer, er
 		a, err = c.submit(ctx, call, p)
 	case wire.DoorQuery:
 		a, err = c.query(ctx, call, p)
+	case wire.DoorProxy:
+		a, err = c.proxy(ctx, call, p)
 	default:
 		return answer{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
 	}

@@ -16,6 +16,7 @@ type caller struct {
 	credential org.VoteCredential
 	passkey    *org.Authenticator // nil for a key
 	home       *org.Organization  // the parent, for a user of it, who may read and not write
+	proxy      bool               // the auth proxy
 }
 
 // stranger says that an organization does not know a key. parent is where else
@@ -49,6 +50,9 @@ func (c *Core) authenticate(tx *org.Tx, s *signer) (*caller, error) {
 func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 	if s.session != nil {
 		return c.reader(tx, s)
+	}
+	if s.voucher != nil {
+		return c.vouched(tx, s)
 	}
 	curve, public := s.name()
 	cred, err := tx.Credential(curve, public)
@@ -87,11 +91,24 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 		if k.ID != cred.Key {
 			continue
 		}
+		// The auth proxy's key is good at the proxy's door and nowhere else, and no
+		// other is good there.
+		if k.Proxy != s.proxy {
+			o, err := tx.Organization()
+			if err != nil {
+				return nil, err
+			}
+			return nil, &stranger{o.Parent, o.Deleted}
+		}
 		if k.Expired(tx.NowMs) {
 			return nil, fault.Named(fault.Unauthenticated, "API_KEY_EXPIRED",
 				"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
 		}
-		return &caller{user: u, credential: activity.APIKeyCredential(k)}, s.toll.pay(tx, public, c.cfg.Clock.Now())
+		payer := public
+		if k.Proxy { // it is shared by all who call the proxy, which has rates of its own
+			payer = ""
+		}
+		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.toll.pay(tx, payer, c.cfg.Clock.Now())
 	}
 	return nil, errors.New("credential without a key")
 }
@@ -107,8 +124,9 @@ func unknownKey(id org.ID, s *signer) error {
 		return fault.Named(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
 			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
 	}
+	_, public := s.name()
 	return fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
-		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, s.caller.PublicKey())
+		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, public)
 }
 
 // below are the organizations under tx's in which the signer's credential can
@@ -117,15 +135,21 @@ func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
 		return nil, nil
 	}
+	if s.voucher != nil {
+		return s.voucher.below(tx)
+	}
 	curve, public := s.name()
 	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
 }
+
+// errRecovery refuses the key of a recovery whatever it is not for.
+var errRecovery = fault.Named(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
 
 var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 
 // inParent tells which user of the parent a stranger is, and the batch seen.
 func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer) (u *caller, batch uint64, err error) {
-	if s.parent.Zero() || who.session != nil {
+	if s.parent.Zero() || who.session != nil || who.voucher != nil {
 		return nil, 0, unknownKey(id, who)
 	}
 	err = c.turn(ctx, s.parent, who, func(t *ledger.Turn) (err error) {

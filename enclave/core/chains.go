@@ -31,20 +31,19 @@ const maxHeard = time.Minute
 // maxAsked bounds how often one request asks.
 const maxAsked = 4
 
-// needsChain says that a step can be taken only when this is known.
-type needsChain struct{ need *activity.ChainNeed }
-
-func (*needsChain) Error() string { return "something of a chain is needed" }
-
-// know hands the step's intent what it needs of its chain, or says what that is.
+// know hands the step what it needs from outside of the turn, or says what that is:
+// who hears of it, and what its intent needs of its chain.
 func (s *step) know() error {
+	if err := s.hear(); err != nil {
+		return err
+	}
 	need, err := s.version.Need(s.tx, s.intent)
 	if need == nil || err != nil || s.r.blind {
 		return err
 	}
 	k := s.r.known
 	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
-		return &needsChain{need}
+		return &needs{func(ctx context.Context) error { return s.r.learn(ctx, need) }}
 	}
 	s.intent.Know(k)
 	return nil
@@ -178,34 +177,49 @@ func (x chainsOf) Standing(ref org.SendRef) (activity.Standing, error) {
 // the send's entry is stored and proven, and before it has expired.
 func (h *host) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var ask wire.OpenSend
-	if err := wire.Unmarshal(payload, &ask); err != nil {
-		h.c.alarms.Raise(fault.AlarmFrame)
+	if !h.read(payload, &ask) {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
 	opened, err := h.c.openSend(ctx, ask.Send)
-	if err != nil {
-		return wire.KindFailed, nil
-	}
-	b, err := wire.Marshal(opened)
-	if err != nil {
-		return wire.KindFailed, nil
-	}
-	return wire.KindOpened, b
+	return written(wire.KindOpened, opened, err)
 }
 
-func (c *Core) openSend(ctx context.Context, id wire.SendID) (opened *wire.Opened, err error) {
+// read decodes a question of the host's.
+func (h *host) read(payload []byte, into any) bool {
+	if err := wire.Unmarshal(payload, into); err != nil {
+		h.c.alarms.Raise(fault.AlarmFrame)
+		return false
+	}
+	return true
+}
+
+// written is an answer to one.
+func written(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
+	if err != nil {
+		return wire.KindFailed, nil
+	}
+	b, err := wire.Marshal(answer)
+	if err != nil {
+		return wire.KindFailed, nil
+	}
+	return kind, b
+}
+
+// send is a send that the host names, and its entry, once that is stored and proven;
+// nil when there is none.
+func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
 		if r := recover(); r != nil { // its text stays here
 			err = errHostFailed
 		}
 	}()
 	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
+		return nil, nil, errNotServing
 	}
 	if err := c.serve.ledger.Serving(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var view *ledger.View
 	there := false
@@ -214,27 +228,37 @@ func (c *Core) openSend(ctx context.Context, id wire.SendID) (opened *wire.Opene
 		return nil
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) || err == nil && !there {
-		return &wire.Opened{}, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	e, err := view.Entry(ctx, id.Seq)
+	e, err = view.Entry(ctx, id.Seq)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.serve.ledger.Wait(ctx, view.Batch()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if int(id.Number) >= len(e.Sends) {
+		return nil, nil, nil
+	}
+	return e, &e.Sends[id.Number], nil
+}
+
+func (c *Core) openSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
+	e, s, err := c.send(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
 		return &wire.Opened{}, nil
-	}
-	s := &e.Sends[id.Number]
-	if c.now() >= s.ExpiresMs {
+	case c.now() >= s.ExpiresMs:
 		return &wire.Opened{Found: true, Expired: true}, nil
-	}
-	if s.Kind != org.SendTransaction {
-		return nil, errors.New("a send of an unknown kind")
+	case s.Kind == org.SendWebhook:
+		return c.openWebhook(ctx, org.ID(id.Organization), e, s)
+	case s.Kind != org.SendTransaction:
+		return nil, errors.New("a send that is not for the host to see")
 	}
 	t, err := org.DecodeTransaction(s.Content)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/stamp"
+	"cloister/enclave/internal/webhook"
 )
 
 // Device is the security module.
@@ -76,6 +77,9 @@ type Config struct {
 	Quotas Quotas
 	// Rates are how many requests are answered.
 	Rates Rates
+	// WebhookLoopback lets organizations name receivers of webhooks on the loopback
+	// interface, also without TLS. For tests and laptops; a simulator's only.
+	WebhookLoopback bool
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
 	// Fault is told of errors that users see as internal, without their content.
@@ -102,13 +106,17 @@ var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {
-	cfg    Config
-	state  atomic.Uint32
-	alarms fault.Alarms
-	host   *host
-	stamps *stamp.Verifier
-	keys   *keys.Cache[activity.KeyID]
-	meter  *meter
+	cfg        Config
+	state      atomic.Uint32
+	alarms     fault.Alarms
+	host       *host
+	streams    *streams
+	stamps     *stamp.Verifier
+	keys       *keys.Cache[activity.KeyID]
+	meter      *meter
+	deliveries deliveries
+	proxies    proxies
+	hear       audiences
 
 	bootMu sync.Mutex // one boot step at a time
 	serve  *serving   // set before state becomes serving
@@ -131,11 +139,18 @@ type serving struct {
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
 	sessions   *login.Signer
+	tokens     *login.Signer  // of verification tokens
+	legacy     *login.Signer  // of verification tokens of the first form
+	targets    *bundle.Signer // of keys to which passcodes are encrypted
+	roles      *activity.Roles
+	providers  *providers
+	webhooks   *webhook.Signer
 	boot       org.ID // of this run, random
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte
 	admission  []byte // compressed P-256 key that may make organizations
+	outside    *outside
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
@@ -152,8 +167,8 @@ const SpareBytes = 20 << 20
 func New(cfg Config) *Core {
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), active: make(chan struct{}, 1)}
-	c.host = newHost(c)
+		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), active: make(chan struct{}, 1)}
+	c.host, c.streams = newHost(c), newStreams(c)
 	return c
 }
 

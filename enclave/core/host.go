@@ -39,12 +39,17 @@ func newHost(c *Core) *host {
 
 // admit takes a connection in by its hello.
 func (h *host) admit(nc net.Conn) {
-	role, err := wire.ReadHello(nc, h.c.cfg.Clock.Now().Add(helloTimeout))
+	hello, err := wire.ReadHello(nc, h.c.cfg.Clock.Now().Add(helloTimeout))
 	if err != nil {
 		if !lost(err) {
 			h.c.alarms.Raise(fault.AlarmFrame)
 		}
 		_ = nc.Close()
+		return
+	}
+	role := hello.Role
+	if role == wire.RoleStream {
+		h.c.streams.take(*hello.Ticket, nc)
 		return
 	}
 	o := wire.Options{Role: role, Side: wire.SideEnclave, Now: h.c.cfg.Clock.Now, FrameTimeout: frameTimeout, WriteTimeout: writeTimeout,
@@ -99,6 +104,7 @@ func (h *host) lateAnswers() uint64 {
 
 // close ends all connections.
 func (h *host) close() {
+	h.c.streams.close()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.all {
@@ -110,6 +116,9 @@ func (h *host) close() {
 func (h *host) call(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	if kind == wire.KindOpenSend {
 		return h.openSend(ctx, payload)
+	}
+	if kind == wire.KindDeliver {
+		return h.deliverSend(ctx, payload)
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {

@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
 	"cloister/shared/wire"
@@ -34,14 +35,17 @@ func (s *serving) indexKey(parent org.ID, h org.Handle) (key org.Hash) {
 	return key
 }
 
-// indexChanges is what the step's entry must change in the index: nothing in a
-// top-level organization, all that is left to drop when the organization is
+// indexChanges is what the step's entry must change in the index: the way to its
+// auth proxy in a top-level organization, all that is left to drop when the organization is
 // deleted. An *org.Missing must be handed up: it asks for the pieces that tell
 // whether something dropped is still there in another record.
 func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	o, err := tx.Organization()
-	if err != nil || o == nil || o.Parent.Zero() {
+	if err != nil || o == nil {
 		return nil, err
+	}
+	if o.Parent.Zero() {
+		return c.proxyChanges(tx, o), nil
 	}
 	var puts, drops []org.IndexChange
 	var seen map[org.Handle]bool
@@ -80,6 +84,15 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 		drops = drops[:room]
 	}
 	return append(drops, puts...), nil
+}
+
+// proxyChanges are the rows that lead from configurations of the auth proxy to
+// their organization. They stand under no parent.
+func (c *Core) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChange) {
+	tx.ChangedAuthProxies(func(id org.ID, is bool) {
+		xs = append(xs, org.IndexChange{Key: c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
+	})
+	return xs
 }
 
 // suborgIndex is query.Index for one query: about the sub-organizations of the
@@ -140,6 +153,34 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 		return false, x.breach("a row of another organization")
 	}
 	return has, nil
+}
+
+// Identity is the core's, as queries want it.
+func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
+	i, err := x.r.c.identity(x.ctx, x.r.id, field, token)
+	if err != nil {
+		return "", "", nil, err
+	}
+	return i.Issuer, i.Subject, i.Audiences, nil
+}
+
+// identity verifies an identity token, for organization who. It asks the token's
+// issuer for its keys if need be: nothing is held meanwhile.
+func (c *Core) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
+	u, err := login.ParseIdentityToken(field, token)
+	if err != nil {
+		return nil, err
+	}
+	a := &asking{o: c.serve.providers, who: who}
+	var set *login.KeySet
+	err = until(ctx, func() (err error) {
+		set, err = a.Keys(field, u.Issuer(), u.KnownTo)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return u.Verify(set, c.now())
 }
 
 func (x suborgIndex) breach(text string) error {

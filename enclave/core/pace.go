@@ -13,6 +13,8 @@ import (
 // are of this process alone and forgotten with it.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
+	// Proxy are those of the auth proxy, which are on unless switched off.
+	Proxy ProxyRates
 }
 
 // maxBuckets is how many organizations of each level, and how many keys, are
@@ -37,10 +39,14 @@ func newMeter(r Rates) *meter {
 }
 
 // take counts a request of a key of an organization, which counts for itself and
-// not for its parent. The key comes first: one that is over its rate takes
+// not for its parent. Key "" is the auth proxy's, which many share: it has rates of
+// its own. The key comes first: one that is over its rate takes
 // nothing from the organization.
 func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count, error) {
-	c := m.keys.Take(keyOf{id, key}, now)
+	var c pace.Count
+	if key != "" {
+		c = m.keys.Take(keyOf{id, key}, now)
+	}
 	if c.Refused {
 		return c, fault.Named(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: key is rate limited, try again in %s: organizationId=%s publicKey=%s", c.Again(), id, key)
 	}
@@ -77,6 +83,7 @@ func (t *toll) pay(tx *org.Tx, key string, now time.Time) error {
 		return nil
 	}
 	t.paid = true
-	t.count, t.err = t.take(tx.ID, !rec.Parent.Zero(), key, now)
-	return t.err
+	c, err := t.take(tx.ID, !rec.Parent.Zero(), key, now)
+	t.count, t.err = pace.Least(t.count, c), err
+	return err
 }

@@ -85,6 +85,9 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		}
 		t.Renew()
 		r.user, r.cred = who.user, who.credential
+		if who.credential.Type == activity.TypeRecovery && op != "whoami" {
+			return errRecovery
+		}
 		return r.c.allowed(tx, who, r.from)
 	})
 	switch {

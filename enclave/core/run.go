@@ -22,12 +22,16 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.p.Initiator, Activity: s.e.Activity, Grant: g,
 		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serve.bundles, Boot: c.serve.boot,
-		Seq: s.seq(), Sessions: c.serve.sessions,
+		Seq: s.seq(), Sessions: c.serve.sessions, Tokens: c.serve.tokens, LegacyTokens: c.serve.legacy, PasscodeTargets: c.serve.targets,
+		Roles: c.serve.roles, Outside: c.serve.outside.told, Providers: providersOf{&s.r.asking, s.r, s.e.Activity},
+		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback,
 	}
 	if v := s.voteOf(s.p.Initiator); v != nil {
 		at.Stamped = v.Credentials[0]
 	}
-	if s.above != nil {
+	if s.law != s.tx {
+		at.Parent = s.law
+	} else if s.above != nil {
 		at.Parent = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs)
 	}
 	return at

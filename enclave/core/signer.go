@@ -21,9 +21,14 @@ import (
 type signer struct {
 	caller  *stamp.Caller
 	passkey *stamp.Passkey
-	session *login.Session // of who only reads; neither of the others then
-	body    []byte
-	toll    *toll // paid once the credential is found
+	session *login.Session // of who only reads; none of the others then
+	// attested is a stamp by nobody's key, for which a token vouches; caller is set
+	// once that is verified.
+	attested *stamp.Attested
+	voucher  voucher
+	body     []byte
+	toll     *toll // paid once the credential is found
+	proxy    bool  // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // whose key caller was verified with
 	counter uint32             // that its authenticator told, 0 if it does not count
@@ -42,17 +47,23 @@ func (c *Core) read(call *wire.Call, t *toll) (*signer, error) {
 	for i, h := range call.Head {
 		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
 	}
-	caller, passkey, err := c.stamps.Read(head, call.Body)
+	caller, passkey, attested, err := c.stamps.Read(head, call.Body)
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{caller: caller, passkey: passkey, toll: t}
-	if passkey != nil {
+	s := &signer{caller: caller, passkey: passkey, attested: attested, toll: t, proxy: call.Door == wire.DoorProxy}
+	switch {
+	case passkey != nil:
 		s.body = passkey.Unverified()
-	} else {
+	case attested != nil && call.Door != wire.DoorSubmit:
+		return nil, errAttested
+	case attested != nil:
+		s.body = attested.Unverified()
+		s.voucher, err = c.readVoucher(attested)
+	default:
 		s.body = caller.Body()
 	}
-	return s, nil
+	return s, err
 }
 
 // name is under what an organization knows the signer's credential.
@@ -62,6 +73,9 @@ func (s *signer) name() (curve, publicKey string) {
 	}
 	if s.passkey != nil {
 		return org.PasskeyCurve, hex.EncodeToString(s.passkey.CredentialID())
+	}
+	if s.attested != nil {
+		return "", s.attested.PublicKey()
 	}
 	return s.caller.Curve(), s.caller.PublicKey()
 }

@@ -15,8 +15,9 @@ type step struct {
 	r        *request
 	t, above *ledger.Turn
 	tx       *org.Tx
-	rec      *org.Organization
-	who      *caller // whose turn it is
+	law      *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
+	rec      *org.Organization // of law
+	who      *caller           // whose turn it is
 
 	version *activity.Version
 	intent  *activity.Intent
@@ -30,15 +31,16 @@ type step struct {
 	records  *org.Tx // what the step writes, nil for nothing
 	parent   *org.Tx // and in the parent
 	children []ledger.Addition
+	heard    []org.ID // who in the parent hears of it
 }
 
-// begin is the step that submits an activity.
-func (r *request) begin(t, above *ledger.Turn, tx *org.Tx, who *caller) (*step, error) {
-	rec, err := tx.Organization()
+// begin is the step that submits an activity, by a user of law.
+func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*step, error) {
+	rec, err := law.Organization()
 	if err != nil {
 		return nil, err
 	}
-	s := &step{r: r, t: t, above: above, tx: tx, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
+	s := &step{r: r, t: t, above: above, tx: tx, law: law, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
 		e: &org.Entry{
 			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.signer.body, Fingerprint: r.print,
 			StampedMs: r.sub.TimestampMs, CreatedMs: tx.NowMs, TimeMs: tx.NowMs, Initiator: who.user.ID,
@@ -72,7 +74,7 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	if !s.inScope() {
 		return policy.Decision{Outcome: policy.DenyImplicit}, nil, nil
 	}
-	if lacks, err = activity.Electorate(s.tx, s.p, &s.question); err != nil {
+	if lacks, err = activity.Electorate(s.law, s.p, &s.question); err != nil {
 		return d, nil, err
 	}
 	q := s.question
@@ -81,7 +83,7 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 			q.Approvals = append([]policy.Approval{activity.Approval(v)}, q.Approvals...)
 		}
 	}
-	d, err = policy.Decide(activity.PolicyState(s.tx, s.rec), q)
+	d, err = policy.Decide(activity.PolicyState(s.law, s.rec), q)
 	return d, lacks, err
 }
 
@@ -109,7 +111,7 @@ func (s *step) pose() (err error) {
 	if err != nil {
 		return err
 	}
-	s.question.Scope, err = s.r.c.scope(s.tx, s.above, &s.who.credential)
+	s.question.Scope, err = s.r.c.scope(s.law, s.above, &s.who.credential)
 	return err
 }
 
@@ -122,7 +124,7 @@ func (s *step) decide() error {
 	}
 	s.records = s.tx
 	denied := d.Outcome != policy.Allow && d.Outcome != policy.RequiresConsensus
-	if lacks != nil && !denied {
+	if lacks != nil && !denied && s.law == s.tx {
 		if err := s.evaluated(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
 			return err
 		}
@@ -131,9 +133,14 @@ func (s *step) decide() error {
 	if err := s.evaluated(&d); err != nil {
 		return err
 	}
-	switch d.Outcome {
-	case policy.Allow:
+	switch {
+	case s.law != s.tx && !denied && (lacks != nil || d.Outcome != policy.Allow):
+		s.end(errAtOnce)
+		return nil
+	case d.Outcome == policy.Allow:
 		return s.run(d.Grant)
+	}
+	switch d.Outcome {
 	case policy.RequiresConsensus:
 		return s.wait(org.StatusConsensusNeeded)
 	case policy.DenyImplicit:
@@ -273,6 +280,9 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	if err := s.index(); err != nil {
 		return answer{}, err
 	}
+	if err := s.announce(s.e, own); err != nil {
+		return answer{}, err
+	}
 	others := s.children
 	if s.parent != nil && s.parent.Changed() {
 		s.e.Other, s.e.OtherSeq = s.parent.ID, s.above.Tip().Count
@@ -290,6 +300,10 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	}
 	if err != nil {
 		return answer{batch: seen(s.t, s.above)}, err
+	}
+	s.r.c.heardAnew(s.t, s.records)
+	if s.above != nil {
+		s.r.c.heardAnew(s.above, s.parent)
 	}
 	a := answer{status: 200, batch: n}
 	if s.e.Refused != 0 {

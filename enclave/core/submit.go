@@ -29,11 +29,16 @@ type request struct {
 	known *activity.ChainKnown // what the activity needs of its chain, once it was asked for
 	blind bool                 // it cannot be had, and a rejection goes on without
 	asked int                  // how often the host was asked for it
+	above *audience            // of the parent, once it was asked for
+
+	asking   asking
+	exchange *exchange // that the activity shares in
 }
 
 // submit is the whole life of a request to act, the first function to read.
 func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
 	r := &request{c: c, p: p, from: call.From.Address}
+	defer func() { c.serve.providers.leave(r.exchange) }()
 	var err error
 	if r.signer, err = c.read(call, &p.toll); err != nil { // who signed these very bytes
 		return answer{}, err
@@ -43,7 +48,14 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 		return answer{}, err
 	}
 	r.print = sha256.Sum256(r.signer.body)
+	r.asking = asking{o: c.serve.providers, who: r.sub.Organization}
 	r.read(call.Op)
+	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
+		return answer{}, errAttested
+	}
+	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
+		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
+	}
 	r.id = c.serve.activityID(r.sub.Organization, r.print, r.sub.TimestampMs)
 
 	var a answer
@@ -58,6 +70,9 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 		if moved, err = r.descend(ctx, err); moved {
 			a, old, err = r.act(ctx)
 		}
+	}
+	if errors.As(err, new(*stranger)) && r.shape == nil && r.version.Kind.FromAbove {
+		a, old, err = r.actFromAbove(ctx, err)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
@@ -81,7 +96,7 @@ func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
 			old = f
 			return err
 		}
-		s, err := r.begin(t, above, tx, who)
+		s, err := r.begin(t, above, tx, tx, who)
 		if err != nil {
 			return err
 		}
@@ -96,19 +111,10 @@ func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
 	return a, old, err
 }
 
-// turn runs f in the organization's turn, again if it turns out that something of a
-// chain must be known: the host is asked in between.
+// turn runs f in the organization's turn, again if it turns out that something from
+// outside must be known.
 func (r *request) turn(ctx context.Context, f func(t, above *ledger.Turn) error) error {
-	for {
-		err := r.turns(ctx, f)
-		var n *needsChain
-		if !errors.As(err, &n) {
-			return err
-		}
-		if err := r.learn(ctx, n.need); err != nil {
-			return err
-		}
-	}
+	return until(ctx, func() error { return r.turns(ctx, f) })
 }
 
 // turns runs f in the organization's turn, or if it turns out that what happens
@@ -172,6 +178,9 @@ func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
 	}
 	if err := r.decode(); err != nil {
 		return nil, nil, nil, err
+	}
+	if who.credential.Type == activity.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
+		return nil, nil, nil, errRecovery
 	}
 	if who.passkey != nil && r.signer.counter != 0 {
 		err = r.count(tx, who.passkey.ID)

@@ -127,7 +127,7 @@ func (r *request) resume(t, above *ledger.Turn, tx *org.Tx, who *caller, p *org.
 	mine.Votes = slices.DeleteFunc(slices.Clone(p.Votes), func(v org.PendingVote) bool {
 		return !slices.ContainsFunc(e.Votes, func(o org.Vote) bool { return o.User == v.User })
 	})
-	s := &step{r: r, t: t, above: above, tx: tx, rec: rec, who: who, version: v, intent: in, sub: sub, e: &e, p: &mine, last: last}
+	s := &step{r: r, t: t, above: above, tx: tx, law: tx, rec: rec, who: who, version: v, intent: in, sub: sub, e: &e, p: &mine, last: last}
 	return s, s.know()
 }
 

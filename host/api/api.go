@@ -106,11 +106,14 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/discovery/keys", a.keys).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/.well-known/openid-configuration", a.discovery(opIssuer, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/.well-known/jwks.json", a.discovery(opIssuerKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	if a.o.Dashboard != nil {
 		r.Handle("/dashboard", a.o.Dashboard)
 		r.PathPrefix("/dashboard/").Handler(a.o.Dashboard)
 	}
+	r.HandleFunc("/public/v1/discovery/webhooks/jwks", a.discovery(opWebhookKeys, cacheWebhookKeys)).Methods(http.MethodGet, http.MethodHead)
 	if ops {
 		a.watching(r)
 	}
@@ -124,11 +127,13 @@ func (a *API) Ops() http.Handler {
 	return a.around(r)
 }
 
-// Proxy is the auth proxy. None of its operations is live yet, and it says so.
+// Proxy is the auth proxy. Its origins are for each configuration to say, which a
+// browser's question beforehand cannot name: that is answered to everybody, and the
+// enclave tells of each reply whether the page may read it.
 func (a *API) Proxy() http.Handler {
-	return a.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotImplemented, codeUnimplemented, "UNIMPLEMENTED: auth proxy")
-	}))
+	r := a.router()
+	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.door(wire.DoorProxy)).Methods(http.MethodPost)
+	return a.inside(r, crossAny)
 }
 
 func (a *API) router() *mux.Router {

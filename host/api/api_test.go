@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -260,10 +261,52 @@ func TestCrossOriginList(t *testing.T) {
 	}
 }
 
-func TestProxyIsNotLive(t *testing.T) {
+// The enclave is told of configuration, captcha, origin and body, and of no stamp:
+// nobody stamps at the proxy's door.
+func TestProxyCalls(t *testing.T) {
 	r := start(t, nil)
-	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPut} {
-		isError(t, send(t, method, r.proxy+"/v1/otp_init", nil), http.StatusNotImplemented, 12)
+	post(t, r.proxy+"/v1/otp_init", "body", "x-auth-proxy-config-id", "abc", "X-Captcha-Token", "cap", "X-Stamp", "s", "X-Session", "s", "Origin", "https://app.example")
+	c := r.last(t)
+	want := []wire.Header{{Name: "X-Auth-Proxy-Config-Id", Value: "abc"}, {Name: "X-Captcha-Token", Value: "cap"}}
+	if c.Door != wire.DoorProxy || c.Op != "otp_init" || string(c.Body) != "body" || !slices.Equal(c.Head, want) || c.From.Origin != "https://app.example" || c.From.Address != "127.0.0.1" {
+		t.Errorf("%+v", c)
+	}
+	post(t, r.proxy+"/v1/account", "{}", "Origin", "https://one.example", "Origin", "https://two.example")
+	if c := r.last(t); c.From.Origin != "" {
+		t.Errorf("%+v", c)
+	}
+	post(t, r.at+"/public/v1/query/x", "{}", "X-Auth-Proxy-Config-Id", "abc")
+	if c := r.last(t); len(c.Head) != 0 {
+		t.Errorf("at another door: %+v", c)
+	}
+}
+
+// A page may read what the enclave says it may, and the host's own errors; the
+// list of the public interface's origins is another matter.
+func TestProxyOrigins(t *testing.T) {
+	r := start(t, func(o *api.Options) { o.Origins = []string{"https://dashboard.example"} })
+	for _, readable := range []bool{true, false} {
+		r.peer.mu.Lock()
+		r.answer = func(context.Context, *wire.Call) *wire.Reply {
+			return &wire.Reply{Status: 403, Body: []byte("{}"), Readable: readable}
+		}
+		r.peer.mu.Unlock()
+		got := post(t, r.proxy+"/v1/account", "{}", "Origin", "https://app.example")
+		if has := got.header.Get("Access-Control-Allow-Origin"); (has == "*") != readable || len(got.header["Access-Control-Allow-Credentials"]) != 0 {
+			t.Errorf("readable %v: %v", readable, got.header)
+		}
+	}
+	if got := post(t, r.at+"/public/v1/query/x", "{}", "Origin", "https://dashboard.example"); got.header.Get("Access-Control-Allow-Origin") != "https://dashboard.example" {
+		t.Errorf("the public interface: %v", got.header)
+	}
+	isError(t, send(t, http.MethodGet, r.proxy+"/v1/account", nil), http.StatusMethodNotAllowed, 12)
+	got := post(t, r.proxy+"/v1/a/b", "{}", "Origin", "https://app.example")
+	isError(t, got, http.StatusNotFound, 5)
+	if got.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%v", got.header)
+	}
+	if got := send(t, http.MethodOptions, r.proxy+"/v1/account", nil, "Origin", "https://any.example"); got.status != 204 || got.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -401,7 +444,7 @@ func TestMetrics(t *testing.T) {
 		`cloister_enclave_counter{counter="entries"} 7`,
 		`cloister_enclave_serving 1`,
 		`cloister_enclave_attestation_age_seconds 1`,
-		`cloister_link_connections 6`,
+		`cloister_link_connections 7`,
 		`cloister_link_breaches_total 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -21,12 +21,15 @@ var (
 
 // around is what every request passes through: its id, the browser's rules,
 // the debug log, and a net under panics.
-func (a *API) around(next http.Handler) http.Handler {
+func (a *API) around(next http.Handler) http.Handler { return a.inside(next, a.cross) }
+
+// inside is around with these rules for browsers.
+func (a *API) inside(next http.Handler, cross func(http.Header, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := a.requestID(r)
 		h := w.Header()
 		h["X-Request-Id"] = []string{id}
-		a.cross(h, r)
+		cross(h, r)
 		defer a.caught(w, r, id)
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
@@ -91,12 +94,23 @@ func (a *API) cross(h http.Header, r *http.Request) {
 			return
 		}
 		h["Access-Control-Allow-Origin"] = origin
-	} else {
-		if len(origin) == 0 && r.Method != http.MethodOptions {
-			return
-		}
-		h["Access-Control-Allow-Origin"] = anyOrigin
+		crossing(h, r)
+		return
 	}
+	crossAny(h, r)
+}
+
+// crossAny lets every page call us.
+func crossAny(h http.Header, r *http.Request) {
+	if len(r.Header["Origin"]) == 0 && r.Method != http.MethodOptions {
+		return
+	}
+	h["Access-Control-Allow-Origin"] = anyOrigin
+	crossing(h, r)
+}
+
+// crossing is what a page that may call us is told besides.
+func crossing(h http.Header, r *http.Request) {
 	h["Access-Control-Expose-Headers"] = exposeHeaders
 	if r.Method == http.MethodOptions {
 		h["Access-Control-Allow-Headers"] = allowHeaders

@@ -26,6 +26,12 @@ var credentials = [...]struct{ kept, name string }{
 	{"X-Session", "X-Session"},
 }
 
+// ofProxy are the headers that the enclave is given at the auth proxy's door.
+var ofProxy = [...]struct{ kept, name string }{
+	{"X-Auth-Proxy-Config-Id", "X-Auth-Proxy-Config-Id"},
+	{"X-Captcha-Token", "X-Captcha-Token"},
+}
+
 // door makes the handler of one door: read the body, call, answer.
 func (a *API) door(door wire.Door) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +41,7 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 		if !ok {
 			return
 		}
-		head, size := credentialsOf(r.Header)
+		head, size := headOf(door, r.Header)
 		if size > wire.MaxHead {
 			refuse(w, http.StatusRequestHeaderFieldsTooLarge, codeInvalid, "headers too large")
 			return
@@ -53,20 +59,32 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 	}
 }
 
-// keys is the discovery of public keys: a call without stamp and body, whose answer
-// may be kept as long as the enclave keeps it. The host relays the bytes; what they
-// are worth, who reads them checks.
-func (a *API) keys(w http.ResponseWriter, r *http.Request) {
-	begin := a.o.Now()
-	if rate, ok := a.admit(w, r); ok {
-		a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: opKeys}, cacheKeys)
+// discovery makes the handler of a document that the enclave gives to everybody: a
+// call without stamp and body, whose answer may be kept for a while. The host relays the bytes; what they are worth, who
+// reads them checks.
+func (a *API) discovery(op string, cache []string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		begin := a.o.Now()
+		if rate, ok := a.admit(w, r); ok {
+			a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: op}, cache)
+		}
 	}
 }
 
-// opKeys is what the enclave calls the discovery of public keys.
-const opKeys = "discovery_keys"
+// What the enclave calls its documents, and how long caches may keep them: what
+// clients pin as long as the enclave does, what receivers of webhooks verify with for
+// a day.
+const (
+	opKeys        = "discovery_keys"
+	opIssuer      = "discovery_openid"
+	opIssuerKeys  = "discovery_openid_keys"
+	opWebhookKeys = "webhook_jwks"
+)
 
-var cacheKeys = []string{"public, max-age=60"}
+var (
+	cacheKeys        = []string{"public, max-age=60"}
+	cacheWebhookKeys = []string{"public, max-age=86400"}
+)
 
 // ask makes the call and hands the answer on. cache is what caches may do with a
 // success.
@@ -87,6 +105,9 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 		a.o.Metrics.called(call.Door, call.Op, status, a.o.Now().Sub(begin), nil)
 		return
 	}
+	if call.Door == wire.DoorProxy && !reply.Readable {
+		delete(w.Header(), "Access-Control-Allow-Origin")
+	}
 	if cache != nil && reply.Status == http.StatusOK {
 		w.Header()["Cache-Control"], w.Header()["Vary"] = cache, varyOrigin
 	}
@@ -94,8 +115,13 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	a.o.Metrics.called(call.Door, call.Op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
 }
 
-func credentialsOf(h http.Header) (head []wire.Header, size int) {
-	for _, c := range credentials {
+// headOf picks the headers that a door wants. Nobody stamps at the auth proxy's.
+func headOf(door wire.Door, h http.Header) (head []wire.Header, size int) {
+	names := credentials[:]
+	if door == wire.DoorProxy {
+		names = ofProxy[:]
+	}
+	for _, c := range names {
 		for _, v := range h[c.kept] {
 			head = append(head, wire.Header{Name: c.name, Value: v})
 			size += len(c.name) + len(v)

@@ -38,6 +38,7 @@ type Metrics struct {
 	store    *prometheus.HistogramVec
 	failures *prometheus.CounterVec
 	refused  prometheus.Counter
+	webhooks *prometheus.HistogramVec
 
 	mu   sync.RWMutex
 	ops  map[opKey]*opMetrics
@@ -77,13 +78,15 @@ func NewMetrics() *Metrics {
 			Help: "Questions of the enclave that the store could not answer."}, []string{"question"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "cloister_address_refusals_total",
 			Help: "Requests refused because their address had sent too many."}),
+		webhooks: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cloister_webhook_seconds",
+			Help: "Attempts to deliver a webhook, by what came of them: delivered, later, dead, gone.", Buckets: seconds}, []string{"result"}),
 	}
 	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cloister_phase_seconds",
 		Help: "Time a request spent in each phase, as the enclave says.", Buckets: seconds}, []string{"phase"})
 	for i, name := range phaseNames {
 		m.phases[i] = phases.WithLabelValues(name)
 	}
-	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused)
+	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.webhooks)
 	return m
 }
 
@@ -101,6 +104,11 @@ func (m *Metrics) Stored(question string, took time.Duration, failed bool) {
 	if failed {
 		m.failures.WithLabelValues(question).Inc()
 	}
+}
+
+// Webhook counts one attempt to deliver a webhook.
+func (m *Metrics) Webhook(result string, took time.Duration) {
+	m.webhooks.WithLabelValues(result).Observe(took.Seconds())
 }
 
 // called counts one request that reached the link.

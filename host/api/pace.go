@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/netip"
 	"strconv"
 
 	"cloister/shared/pace"
@@ -11,31 +10,13 @@ import (
 // maxAddresses is how many addresses are counted at a time.
 const maxAddresses = 1 << 16
 
-// network is what is counted as one address: an IPv4 address, or the 64 bits of
-// an IPv6 address that one customer is given at the least. Addresses that cannot
-// be read are counted together.
-func network(address string) netip.Addr {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return netip.Addr{}
-	}
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		return ip
-	}
-	p, err := ip.Prefix(64)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return p.Addr()
-}
-
 // admit counts a request against its address, before anything of it is read,
 // and answers if that has none left.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) (pace.Count, bool) {
 	if !a.o.AddressRate.On() {
 		return pace.Count{}, true
 	}
-	c := a.addresses.Take(network(a.address(r)), a.o.Now())
+	c := a.addresses.Take(pace.Source(a.address(r)), a.o.Now())
 	if c.Refused {
 		a.o.Metrics.refused.Inc()
 		tellRate(w.Header(), c)

@@ -78,11 +78,12 @@ func (p *peer) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+		hello, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
 		if err != nil {
 			nc.Close()
 			continue
 		}
+		role := hello.Role
 		o := wire.Options{Role: role, Side: wire.SideEnclave}
 		if role == wire.RoleCalls {
 			o.Handler = p.handle

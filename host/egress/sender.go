@@ -29,9 +29,10 @@ const (
 	restAway  = 5 * time.Second // for which a node that did not answer is left alone
 )
 
-// Enclave opens sends.
+// Enclave opens sends, and delivers those that it does not open.
 type Enclave interface {
 	OpenSend(context.Context, wire.SendID) (*wire.Opened, error)
+	Deliverer
 }
 
 // Options of a Sender. All are needed.
@@ -156,10 +157,19 @@ func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (int,
 		return 0, err
 	}
 	// Those of one organization go out one after the other, in their order, so
-	// that an account's transactions come to a node as they are numbered.
-	groups := map[wire.ID][]store.Send{}
+	// that an account's transactions come to a node as they are numbered. Messages
+	// have no order.
+	type line struct {
+		of      wire.SendID // its organization, or a message itself
+		message bool
+	}
+	groups := map[line][]store.Send{}
 	for _, x := range sends {
-		groups[x.ID.Organization] = append(groups[x.ID.Organization], x)
+		l := line{of: wire.SendID{Organization: x.ID.Organization}}
+		if x.Kind != wire.SendTransaction {
+			l = line{x.ID, true}
+		}
+		groups[l] = append(groups[l], x)
 	}
 	for _, group := range groups {
 		s.busy.Add(int32(len(group)))
@@ -244,6 +254,10 @@ func (a *attempt) over() {
 // run leaves in a.x what is to be kept.
 func (a *attempt) run(ctx context.Context) {
 	a.x.Tries++
+	if a.x.Kind == wire.SendMail || a.x.Kind == wire.SendText {
+		a.deliver(ctx)
+		return
+	}
 	if len(a.x.Memo) > 0 && json.Unmarshal(a.x.Memo, &a.m) != nil {
 		a.m = memo{}
 	}

@@ -118,15 +118,18 @@ type world struct {
 	node *node
 	s    store.Store
 
-	mu     sync.Mutex
-	opens  map[wire.SendID]*wire.Opened
-	closed error // of the enclave
-	opened int
-	skew   time.Duration
-	steady bool // time does not fly while senders pause
-	seq    uint64
-	number uint64
-	extra  egress.Nodes // beside node's
+	mu      sync.Mutex
+	opens   map[wire.SendID]*wire.Opened
+	closed  error // of the enclave
+	deliver func(context.Context, wire.SendID) (*wire.Delivered, error)
+	asked   []wire.SendID // to deliver
+	opened  int
+	skew    time.Duration
+	steady  bool                              // time does not fly while senders pause
+	stride  func(time.Duration) time.Duration // how far time flies in a pause, if not as long
+	seq     uint64
+	number  uint64
+	extra   egress.Nodes // beside node's
 	// organization is whose sends put puts.
 	organization, last wire.ID
 }
@@ -160,6 +163,21 @@ func (w *world) OpenSend(_ context.Context, id wire.SendID) (*wire.Opened, error
 	return &wire.Opened{}, nil
 }
 
+// Deliver is the enclave's.
+func (w *world) Deliver(ctx context.Context, id wire.SendID) (*wire.Delivered, error) {
+	w.mu.Lock()
+	w.asked = append(w.asked, id)
+	closed, f := w.closed, w.deliver
+	w.mu.Unlock()
+	if closed != nil {
+		return nil, closed
+	}
+	if f == nil {
+		return &wire.Delivered{}, nil
+	}
+	return f(ctx, id)
+}
+
 func (w *world) close(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,6 +200,11 @@ func (w *world) ahead(d time.Duration) {
 // put stores an entry with something to send.
 func (w *world) put(o *wire.Opened) wire.SendID {
 	w.t.Helper()
+	return w.putKind(wire.SendTransaction, o)
+}
+
+func (w *world) putKind(kind wire.SendKind, o *wire.Opened) wire.SendID {
+	w.t.Helper()
 	w.mu.Lock()
 	if w.last != w.organization {
 		w.last, w.seq = w.organization, 0
@@ -192,7 +215,7 @@ func (w *world) put(o *wire.Opened) wire.SendID {
 	w.opens[id] = o
 	w.mu.Unlock()
 	b := &wire.Batch{Boot: wire.ID{9}, Epoch: 1, Number: w.number, Header: []byte("header"), Entries: []wire.Entry{{
-		Organization: id.Organization, Seq: id.Seq, Sealed: []byte("sealed"), Sends: []wire.SendMark{{Kind: wire.SendTransaction, DueMs: 1}}}}}
+		Organization: id.Organization, Seq: id.Seq, Sealed: []byte("sealed"), Sends: []wire.SendMark{{Kind: kind, DueMs: 1}}}}}
 	if stored, err := w.s.Append(w.t.Context(), b); err != nil || stored.Verdict != wire.VerdictStored {
 		w.t.Fatalf("%+v, %v", stored, err)
 	}

@@ -1,5 +1,6 @@
 // Package link keeps the host's connections to the enclave: it carries calls
-// in, and serves the enclave's batches, loads and snapshots from the store.
+// in, serves the enclave's batches, loads and snapshots from the store, and
+// carries the byte streams to names outside that the enclave asks for, unread.
 //
 // What it promises:
 //
@@ -35,6 +36,7 @@ const (
 	loads     = 2
 	snapshots = 1
 	chains    = 1
+	dials     = 1
 )
 
 // maxChainAsks bounds the questions about chains that are under way: each is one to
@@ -79,7 +81,7 @@ type Observer interface {
 	Stored(kind string, took time.Duration, failed bool)
 }
 
-// Options of a Link. All are needed but Calls, Observer, Chains, Sends and Dial.
+// Options of a Link. All are needed but Calls, Observer, Chains, Outside, Sends and Dial.
 type Options struct {
 	Address      string        // of the enclave, see Dial
 	Calls        int           // connections for calls; 0 means 1
@@ -87,7 +89,8 @@ type Options struct {
 	Store        Store
 	Log          *slog.Logger
 	Observer     Observer
-	Chains       Chains // nil: no node is configured
+	Chains       Chains  // nil: no node is configured
+	Outside      Outside // nil: nothing outside is reached
 	// Sends is told when a batch was stored that has something to send; it must be
 	// quick.
 	Sends func()
@@ -123,6 +126,7 @@ type Link struct {
 	dials    atomic.Uint64
 	breaches atomic.Uint64
 	wrong    atomic.Uint64
+	streams  streams
 }
 
 // New makes a Link; Run connects it.
@@ -143,7 +147,7 @@ func New(o Options) (*Link, error) {
 		o.Dial = Dial
 	}
 	l := &Link{o: o}
-	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains} {
+	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials} {
 		for range n {
 			l.slots = append(l.slots, &slot{role: wire.Role(role)})
 		}
@@ -161,6 +165,7 @@ func (l *Link) Run(ctx context.Context) {
 		all.Go(func() { l.keep(ctx, s) })
 	}
 	all.Wait()
+	l.streams.end()
 }
 
 // keep dials one slot's connection, waits for its end, and dials again.
@@ -207,7 +212,7 @@ func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.WriteHello(nc, role, l.o.Now().Add(dialTimeout)); err != nil {
+	if err := wire.WriteHello(nc, wire.Hello{Role: role}, l.o.Now().Add(dialTimeout)); err != nil {
 		_ = nc.Close()
 		return nil, err
 	}
@@ -223,6 +228,8 @@ func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) 
 	case wire.RoleCalls:
 	case wire.RoleChains:
 		o.Handler, o.MaxInFlight = l.chain, maxChainAsks
+	case wire.RoleDials:
+		o.Handler, o.MaxInFlight = l.dial, wire.MaxStreams
 	default:
 		o.Handler = l.answer
 	}
@@ -296,7 +303,17 @@ func (l *Link) pick() *wire.Conn {
 	return nil
 }
 
-// Ready tells what is missing, nil when every kind of connection stands.
+// Deliver has the enclave deliver a mail or a text message. Errors are those of Call.
+func (l *Link) Deliver(ctx context.Context, id wire.SendID) (*wire.Delivered, error) {
+	delivered := new(wire.Delivered)
+	if err := l.ask(ctx, wire.KindDeliver, &wire.Deliver{Send: id}, delivered); err != nil {
+		return nil, err
+	}
+	return delivered, nil
+}
+
+// Ready tells what is missing, nil when every kind of connection stands that is to
+// stand at all times.
 func (l *Link) Ready() error {
 	var up [wire.Roles + 1]bool
 	for _, s := range l.slots {
@@ -304,9 +321,9 @@ func (l *Link) Ready() error {
 			up[s.role] = true
 		}
 	}
-	for role := wire.RoleCalls; role <= wire.Roles; role++ {
-		if !up[role] {
-			return fmt.Errorf("%w: no connection of role %d", ErrUnavailable, role)
+	for _, s := range l.slots {
+		if !up[s.role] {
+			return fmt.Errorf("%w: no connection of role %d", ErrUnavailable, s.role)
 		}
 	}
 	return nil

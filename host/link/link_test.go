@@ -52,11 +52,12 @@ func (p *peer) accept() {
 		if err != nil {
 			return
 		}
-		role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+		hello, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
 		if err != nil {
 			nc.Close()
 			continue
 		}
+		role := hello.Role
 		o := wire.Options{Role: role, Side: wire.SideEnclave}
 		if role == wire.RoleCalls {
 			o.Handler = p.handle
@@ -174,7 +175,7 @@ func TestCall(t *testing.T) {
 		o, _ := options(t, address)
 		o.Calls = 2
 		l := run(t, o)
-		if got := p.all(7); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 || len(got[wire.RoleChains]) != 1 {
+		if got := p.all(8); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 || len(got[wire.RoleChains]) != 1 || len(got[wire.RoleDials]) != 1 {
 			t.Fatal(got)
 		}
 		waitFor(t, func() bool { return l.Ready() == nil })
@@ -189,7 +190,7 @@ func TestCall(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if s := l.Stats(); s.Connected != 7 || s.Wanted != 7 || s.Dials != 7 || s.InFlight != 0 {
+		if s := l.Stats(); s.Connected != 8 || s.Wanted != 8 || s.Dials != 8 || s.InFlight != 0 {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -209,7 +210,7 @@ func TestCallsThatGetNoReply(t *testing.T) {
 	}))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	p.all(6)
+	p.all(7)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	for op, want := range map[string]error{"failed": link.ErrUnavailable, "other_request": link.ErrWrongReply, "no_request": link.ErrWrongReply, "fine": nil} {
 		r, err := l.Call(t.Context(), &wire.Call{Op: op, Body: []byte("b")})
@@ -235,7 +236,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	})
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	p.all(6)
+	p.all(7)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
@@ -257,7 +258,7 @@ func TestEnclaveAwayAndBack(t *testing.T) {
 	}
 	for range 3 {
 		p := listen(t, address, replyWith(echo))
-		conns := p.all(6)
+		conns := p.all(7)
 		waitFor(t, func() bool { return l.Ready() == nil })
 		if _, err := l.Call(t.Context(), &wire.Call{Body: []byte("b")}); err != nil {
 			t.Fatal(err)
@@ -273,8 +274,8 @@ func TestEnclaveAwayAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(out.String(), "enclave connected"); n != 18 {
-		t.Fatalf("%d connections were logged, want 18", n)
+	if n := strings.Count(out.String(), "enclave connected"); n != 21 {
+		t.Fatalf("%d connections were logged, want 21", n)
 	}
 }
 
@@ -292,13 +293,13 @@ func TestEnclaveBreaksTheProtocol(t *testing.T) {
 			if err != nil {
 				return
 			}
-			role, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
+			hello, err := wire.ReadHello(nc, time.Now().Add(time.Minute))
 			if err != nil {
 				nc.Close()
 				continue
 			}
 			_, _ = nc.Write(bytes.Repeat([]byte{0xff}, 100))
-			hellos <- role
+			hellos <- hello.Role
 		}
 	}()
 	o, out := options(t, "unix:"+l0.Addr().String())
@@ -362,7 +363,7 @@ func TestNoChains(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, out := options(t, "unix:"+p.l.Addr().String())
 	run(t, o)
-	conn := p.all(6)[wire.RoleChains][0]
+	conn := p.all(7)[wire.RoleChains][0]
 	if a := ask[wire.ChainState](t, conn, wire.KindChain, wire.KindChainState, wire.Chain{Name: "eip155:1"}); a.Verdict != wire.ChainNoNode {
 		t.Fatalf("%+v", a)
 	}
@@ -391,7 +392,7 @@ func TestOpenSend(t *testing.T) {
 	if _, err := l.OpenSend(t.Context(), wire.SendID{Seq: 7}); err != nil && !errors.Is(err, link.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	p.all(6)
+	p.all(7)
 	waitFor(t, func() bool { return l.Ready() == nil })
 	if got, err := l.OpenSend(t.Context(), wire.SendID{Seq: 7}); err != nil || got.Name != "7" {
 		t.Fatalf("%+v, %v", got, err)
@@ -416,7 +417,7 @@ func TestStoreIsServed(t *testing.T) {
 		return wire.ChainState{Verdict: wire.ChainKnown, Latest: 4, Text: ask.Name}
 	})
 	run(t, o)
-	conns := p.all(6)
+	conns := p.all(7)
 	stores, loads, snapshots := conns[wire.RoleStores][0], conns[wire.RoleLoads][1], conns[wire.RoleSnapshots][0]
 
 	if a := ask[wire.Owned](t, stores, wire.KindOwn, wire.KindOwned, wire.Own{Action: wire.OwnTake, Boot: id(1)}); !a.OK || a.Epoch != 1 {
@@ -494,7 +495,7 @@ func TestRefusedQuestions(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, out := options(t, "unix:"+p.l.Addr().String())
 	l := run(t, o)
-	conns := p.all(6)
+	conns := p.all(7)
 	for name, c := range map[string]struct {
 		role wire.Role
 		kind wire.Kind
@@ -516,7 +517,7 @@ func TestRefusedQuestions(t *testing.T) {
 	if n := strings.Count(out.String(), "store failed"); n != 8 {
 		t.Fatalf("%d failures were logged, want 8: %s", n, out)
 	}
-	if l.Stats().Connected != 6 {
+	if l.Stats().Connected != 7 {
 		t.Fatal("a refused question must not cost the connection")
 	}
 }
@@ -525,7 +526,7 @@ func TestClosedStoreIsUnknown(t *testing.T) {
 	p := listen(t, socket(t), replyWith(echo))
 	o, _ := options(t, "unix:"+p.l.Addr().String())
 	run(t, o)
-	conns := p.all(6)
+	conns := p.all(7)
 	if err := o.Store.(*sqlite.Store).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -245,6 +245,41 @@ func CheckClaim(ask ClaimSends) error {
 	return nil
 }
 
+// CheckReceivers bounds a Receivers. Errors are ErrRefused.
+func CheckReceivers(ask Receivers) error {
+	switch {
+	case ask.NowMs > MaxTime:
+		return refuse("receivers at %d", ask.NowMs)
+	case ask.Limit < 1 || ask.Limit > MaxClaims:
+		return refuse("limit %d", ask.Limit)
+	}
+	return nil
+}
+
+// CheckDead bounds a DeadSends. Errors are ErrRefused.
+func CheckDead(ask DeadSends) error {
+	if ask.Limit < 1 || ask.Limit > MaxClaims {
+		return refuse("limit %d", ask.Limit)
+	}
+	if ask.After != nil {
+		return checkSendID(*ask.After)
+	}
+	return nil
+}
+
+// CheckResend bounds a Resend. Errors are ErrRefused.
+func CheckResend(ask Resend) error {
+	switch {
+	case ask.NowMs > MaxTime:
+		return refuse("due at %d", ask.NowMs)
+	case ask.Send != nil && ask.Receiver != zero:
+		return refuse("a send and a receiver")
+	case ask.Send != nil:
+		return checkSendID(*ask.Send)
+	}
+	return nil
+}
+
 // CheckSend bounds what is kept of a send. Errors are ErrRefused.
 func CheckSend(claimant wire.ID, s *Send) error {
 	switch {

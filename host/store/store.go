@@ -107,8 +107,18 @@ type Finder interface {
 // nothing else. Clocks are the senders'.
 type Outbox interface {
 	// ClaimSends gives sends that have not ended, are due at NowMs and in nobody's
-	// claim, those due first in front, and claims them until UntilMs.
+	// claim, those due first in front, and claims them until UntilMs. Of what is for
+	// a receiver it gives none while an earlier one of the same activity has not
+	// ended.
 	ClaimSends(ctx context.Context, ask ClaimSends) ([]Send, error)
+	// Receivers gives those for whom something is due and in nobody's claim, in the
+	// order of their ids.
+	Receivers(ctx context.Context, ask Receivers) ([]wire.ID, error)
+	// DeadSends gives dead letters: sends for a receiver in state SendRefused, in the
+	// order of their ids.
+	DeadSends(ctx context.Context, ask DeadSends) ([]Send, error)
+	// Resend makes dead letters due as if they were new, and tells how many.
+	Resend(ctx context.Context, ask Resend) (int, error)
 	// KeepSend writes down what has become of a send that claimant has claimed, and
 	// gives the claim back. It says no, and keeps nothing, when somebody else has
 	// claimed it since, when it has ended, or for a state before that which it has.
@@ -122,6 +132,29 @@ type ClaimSends struct {
 	Claimant       wire.ID // of this sender alone; not zero
 	NowMs, UntilMs uint64
 	Limit          int // 1 to MaxClaims
+	// Receiver is whose sends are asked for; the zero ID asks for those that have
+	// none.
+	Receiver wire.ID
+}
+
+// Receivers asks for whom there is work.
+type Receivers struct {
+	NowMs uint64
+	After wire.ID // those behind it only
+	Limit int     // 1 to MaxClaims
+}
+
+// DeadSends asks for dead letters.
+type DeadSends struct {
+	After *wire.SendID // those behind it only; nil: from the first
+	Limit int          // 1 to MaxClaims
+}
+
+// Resend names dead letters: one, all for a receiver, or with neither all.
+type Resend struct {
+	NowMs    uint64
+	Send     *wire.SendID
+	Receiver wire.ID
 }
 
 // A Send is one row of the outbox.
@@ -137,4 +170,6 @@ type Send struct {
 	Revert []byte
 	// Memo is what its sender wants to be told next time.
 	Memo []byte
+	// Receiver and Activity are of a send for a receiver. Nobody keeps them.
+	Receiver, Activity wire.ID
 }

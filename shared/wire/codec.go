@@ -92,6 +92,9 @@ func reason(err error) string {
 // UnmarshalCBOR takes a byte string of exactly 16 bytes.
 func (id *ID) UnmarshalCBOR(b []byte) error { return fill(id[:], b) }
 
+// UnmarshalCBOR takes a byte string of exactly 16 bytes.
+func (t *Ticket) UnmarshalCBOR(b []byte) error { return fill(t[:], b) }
+
 // UnmarshalCBOR takes a byte string of exactly 32 bytes.
 func (h *Hash) UnmarshalCBOR(b []byte) error { return fill(h[:], b) }
 

@@ -581,33 +581,38 @@ func TestStorm(t *testing.T) {
 func TestHello(t *testing.T) {
 	h, e := pair(t, "unix")
 	deadline := time.Now().Add(time.Minute)
-	if err := wire.WriteHello(h, wire.RoleLoads, deadline); err != nil {
+	if err := wire.WriteHello(h, wire.Hello{Role: wire.RoleLoads}, deadline); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Write([]byte("next")); err != nil {
 		t.Fatal(err)
 	}
-	role, err := wire.ReadHello(e, deadline)
-	if err != nil || role != wire.RoleLoads {
-		t.Fatal(role, err)
+	hello, err := wire.ReadHello(e, deadline)
+	if err != nil || hello != (wire.Hello{Version: wire.Version, Role: wire.RoleLoads}) {
+		t.Fatal(hello, err)
 	}
 	rest := make([]byte, 4)
 	if _, err := io.ReadFull(e, rest); err != nil || string(rest) != "next" {
 		t.Fatal("hello took more than its frame:", string(rest), err)
 	}
 	for name, sent := range map[string][]byte{
-		"another kind":    rawFrame(0, wire.KindCall, []byte{0xa2, 1, 1, 2, 1}),
-		"id":              rawFrame(1, wire.KindHello, []byte{0xa2, 1, 1, 2, 1}),
-		"version":         rawFrame(0, wire.KindHello, []byte{0xa2, 1, 2, 2, 1}),
-		"role 0":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 0}),
-		"role 6":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 6}),
-		"too long":        rawFrame(0, wire.KindHello, make([]byte, 65)),
-		"longest length":  raw(1<<32-1, 0, wire.KindHello, nil),
-		"not a message":   rawFrame(0, wire.KindHello, []byte("hello")),
-		"cut":             rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 1})[:15],
-		"nothing":         {},
-		"something else":  []byte("GET / HTTP/1.1\r\n\r\n"),
-		"member too much": rawFrame(0, wire.KindHello, []byte{0xa3, 1, 1, 2, 1, 3, 0}),
+		"another kind":     rawFrame(0, wire.KindCall, []byte{0xa2, 1, 1, 2, 1}),
+		"id":               rawFrame(1, wire.KindHello, []byte{0xa2, 1, 1, 2, 1}),
+		"version":          rawFrame(0, wire.KindHello, []byte{0xa2, 1, 2, 2, 1}),
+		"role 0":           rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 0}),
+		"role 8":           rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 8}),
+		"no ticket":        rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 7}),
+		"ticket too soon":  rawFrame(0, wire.KindHello, append([]byte{0xa3, 1, 1, 2, 6, 3, 0x50}, make([]byte, 16)...)),
+		"ticket too short": rawFrame(0, wire.KindHello, append([]byte{0xa3, 1, 1, 2, 7, 3, 0x4f}, make([]byte, 15)...)),
+		"ticket too long":  rawFrame(0, wire.KindHello, append([]byte{0xa3, 1, 1, 2, 7, 3, 0x51}, make([]byte, 17)...)),
+		"ticket null":      rawFrame(0, wire.KindHello, []byte{0xa3, 1, 1, 2, 7, 3, 0xf6}),
+		"too long":         rawFrame(0, wire.KindHello, make([]byte, 65)),
+		"longest length":   raw(1<<32-1, 0, wire.KindHello, nil),
+		"not a message":    rawFrame(0, wire.KindHello, []byte("hello")),
+		"cut":              rawFrame(0, wire.KindHello, []byte{0xa2, 1, 1, 2, 1})[:15],
+		"nothing":          {},
+		"something else":   []byte("GET / HTTP/1.1\r\n\r\n"),
+		"member too much":  rawFrame(0, wire.KindHello, []byte{0xa3, 1, 1, 2, 1, 3, 0}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, e := pair(t, "unix")
@@ -615,8 +620,8 @@ func TestHello(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.Close()
-			if role, err := wire.ReadHello(e, deadline); err == nil {
-				t.Fatalf("accepted, role %d", role)
+			if hello, err := wire.ReadHello(e, deadline); err == nil {
+				t.Fatalf("accepted, role %d", hello.Role)
 			}
 		})
 	}

@@ -58,7 +58,9 @@ var rules = map[Kind]rule{
 	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
 	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
 	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxSigned + maxSmall},
+	KindDeliver:          {RoleCalls, SideHost, maxSmall, KindDelivered, maxSmall},
 	KindChain:            {RoleChains, SideEnclave, maxChain, KindChainState, 2 * maxSmall},
+	KindDial:             {RoleDials, SideEnclave, maxSmall, KindDialed, maxSmall},
 }
 
 // limits is the part of rules that one end of one connection needs, indexed by
@@ -98,10 +100,11 @@ func parseHead(h []byte) (length int, id uint64, kind Kind) {
 	return int(binary.BigEndian.Uint32(h)), binary.BigEndian.Uint64(h[4:]), Kind(h[12])
 }
 
-// WriteHello writes the frame that opens a connection. The host calls it once,
-// before NewConn.
-func WriteHello(c net.Conn, role Role, deadline time.Time) error {
-	payload, err := Marshal(Hello{Version: Version, Role: role})
+// WriteHello writes the frame that opens a connection, with our version. The host
+// calls it once, before NewConn.
+func WriteHello(c net.Conn, h Hello, deadline time.Time) error {
+	h.Version = Version
+	payload, err := Marshal(h)
 	if err != nil {
 		return err
 	}
@@ -122,31 +125,34 @@ var ErrHello = errors.New("bad hello")
 
 // ReadHello reads the frame that opens a connection and nothing after it. The
 // enclave calls it once, before NewConn, and closes the connection on error.
-func ReadHello(c net.Conn, deadline time.Time) (Role, error) {
+func ReadHello(c net.Conn, deadline time.Time) (Hello, error) {
 	if err := c.SetReadDeadline(deadline); err != nil {
-		return 0, fmt.Errorf("reading hello: %w", err)
+		return Hello{}, fmt.Errorf("reading hello: %w", err)
 	}
 	var head [headSize]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
-		return 0, fmt.Errorf("reading hello: %w", err)
+		return Hello{}, fmt.Errorf("reading hello: %w", err)
 	}
 	length, id, kind := parseHead(head[:])
 	if kind != KindHello || id != 0 || length > maxHello {
-		return 0, ErrHello
+		return Hello{}, ErrHello
 	}
 	payload := make([]byte, length)
 	if _, err := io.ReadFull(c, payload); err != nil {
-		return 0, fmt.Errorf("reading hello: %w", err)
+		return Hello{}, fmt.Errorf("reading hello: %w", err)
 	}
 	var h Hello
 	if err := Unmarshal(payload, &h); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrHello, err)
+		return Hello{}, fmt.Errorf("%w: %w", ErrHello, err)
 	}
 	if h.Version != Version {
-		return 0, fmt.Errorf("%w: version %d, want %d", ErrHello, h.Version, Version)
+		return Hello{}, fmt.Errorf("%w: version %d, want %d", ErrHello, h.Version, Version)
 	}
 	if h.Role < RoleCalls || h.Role > Roles {
-		return 0, fmt.Errorf("%w: role %d", ErrHello, h.Role)
+		return Hello{}, fmt.Errorf("%w: role %d", ErrHello, h.Role)
 	}
-	return h.Role, c.SetReadDeadline(time.Time{})
+	if (h.Ticket != nil) != (h.Role == RoleStream) {
+		return Hello{}, fmt.Errorf("%w: a ticket and a role that do not belong together", ErrHello)
+	}
+	return h, c.SetReadDeadline(time.Time{})
 }

@@ -35,6 +35,11 @@ const (
 	MaxRevert    = 1 << 10   // data of a call that reverted
 	MaxSigned    = 256 << 10 // a signed transaction
 
+	MaxDialHost = 253 // bytes of a name outside
+	MaxStreams  = 256 // byte streams that stand or are asked for
+	MaxURL      = 2048
+	MaxWebhook  = 4 << 20 // body of a webhook
+
 	// DefaultWait is a call's deadline when the host names none; MaxWait bounds
 	// what it may name.
 	DefaultWait = 30 * time.Second

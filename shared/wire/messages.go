@@ -4,7 +4,7 @@ package wire
 type Kind uint8
 
 // Host to enclave on a connection of RoleCalls: KindCall is answered by
-// KindReply, KindOpenSend by KindOpened. Enclave to host on the other roles: each request kind is answered
+// KindReply, KindOpenSend by KindOpened, KindDeliver by KindDelivered. Enclave to host on the other roles: each request kind is answered
 // by the kind beside it, or by KindFailed when the host could not do it, which
 // for a write means "unknown", never "not stored".
 const (
@@ -14,6 +14,9 @@ const (
 	KindReply    Kind = 11
 	KindOpenSend Kind = 12
 	KindOpened   Kind = 13
+
+	KindDeliver   Kind = 14 // RoleCalls
+	KindDelivered Kind = 15
 
 	KindOwn    Kind = 20 // RoleStores
 	KindOwned  Kind = 21
@@ -45,6 +48,9 @@ const (
 
 	KindChain      Kind = 70 // RoleChains
 	KindChainState Kind = 71
+
+	KindDial   Kind = 72 // RoleDials
+	KindDialed Kind = 73
 )
 
 // A Role is what a connection is for. The host dials all of them.
@@ -52,17 +58,20 @@ type Role uint8
 
 // RoleCalls carries calls from the host. On the others the enclave asks and
 // the host answers; they are apart so that a slow load never delays a batch,
-// and a slow node of a chain neither.
+// and a slow node of a chain or name outside neither. RoleStream carries no frames
+// behind its hello: it is the byte stream that the enclave asked for by KindDial.
 const (
 	RoleCalls     Role = 1
 	RoleStores    Role = 2
 	RoleLoads     Role = 3
 	RoleSnapshots Role = 4
 	RoleChains    Role = 5
+	RoleDials     Role = 6
+	RoleStream    Role = 7
 )
 
 // Roles is the number of roles, which count from 1.
-const Roles = 5
+const Roles = 7
 
 // ID names an organization or an activity: the 16 bytes of its UUID.
 type ID [16]byte
@@ -70,10 +79,15 @@ type ID [16]byte
 // Hash is a SHA-256 digest or a node of an RFC 6962 tree.
 type Hash [32]byte
 
-// Hello opens a connection.
+// A Ticket names a stream that the enclave has asked for. It is drawn by the enclave
+// and good once.
+type Ticket [16]byte
+
+// Hello opens a connection. A ticket comes with RoleStream and with no other.
 type Hello struct {
-	Version uint16 `cbor:"1,keyasint"`
-	Role    Role   `cbor:"2,keyasint"`
+	Version uint16  `cbor:"1,keyasint"`
+	Role    Role    `cbor:"2,keyasint"`
+	Ticket  *Ticket `cbor:"3,keyasint,omitempty"`
 }
 
 // A Door is where a call knocks.
@@ -93,8 +107,9 @@ type Header struct {
 	Value string `cbor:"2,keyasint"`
 }
 
-// From is hearsay of the host about who called. It serves logs, rate limits and
-// an organization's IP allowlist, which can only keep out, and no other decision.
+// From is hearsay of the host about who called. It serves logs, rate limits, an
+// organization's IP allowlist and the auth proxy's list of origins, which can only
+// keep out, and no other decision.
 type From struct {
 	Address string `cbor:"1,keyasint,omitempty"`
 	Origin  string `cbor:"2,keyasint,omitempty"`
@@ -124,6 +139,9 @@ type Reply struct {
 	// how many are left, of the bucket with the fewest. Limit 0: not counted.
 	Limit     uint32 `cbor:"5,keyasint,omitempty"`
 	Remaining uint32 `cbor:"6,keyasint,omitempty"`
+	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may
+	// read the reply.
+	Readable bool `cbor:"7,keyasint,omitempty"`
 }
 
 // Own asks for the store, or extends or gives back what is owned. The store is

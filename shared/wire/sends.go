@@ -3,14 +3,25 @@ package wire
 // A SendKind says what goes out. Kinds are never renumbered.
 type SendKind uint8
 
-// SendTransaction is a signed transaction for a chain.
-const SendTransaction SendKind = 1
+// The kinds. A transaction the host opens and hands to a node; mails and text messages
+// it has the enclave deliver, and never sees.
+const (
+	SendTransaction SendKind = 1 // a signed transaction for a chain
+	SendMail        SendKind = 2
+	SendText        SendKind = 3
+)
+
+// SendWebhook is an event for one receiver.
+const SendWebhook SendKind = 4
 
 // A SendMark tells the host that an entry holds something that must go out, not
 // before DueMs, and nothing of what it is.
 type SendMark struct {
 	Kind  SendKind `cbor:"1,keyasint"`
 	DueMs uint64   `cbor:"2,keyasint"`
+	// Receiver, if not zero, is who it is for: what is for one receiver goes out
+	// apart from all others', and those of one activity in their order.
+	Receiver ID `cbor:"3,keyasint,omitzero"`
 }
 
 // A SendID names a send: its number in an entry. It is the same however often the
@@ -28,6 +39,7 @@ type OpenSend struct {
 
 // Opened answers OpenSend. Found false means that there is none at this place,
 // which stays so; Expired that it must not go out any more. Either comes alone.
+// A webhook may be Gone too: nobody is to receive it any more.
 type Opened struct {
 	Found     bool     `cbor:"1,keyasint"`
 	Expired   bool     `cbor:"2,keyasint,omitempty"`
@@ -42,20 +54,65 @@ type Opened struct {
 	// where there is none.
 	From  []byte `cbor:"8,keyasint,omitempty"`
 	Nonce uint64 `cbor:"9,keyasint,omitempty"`
+
+	Gone    bool     `cbor:"20,keyasint,omitempty"`
+	Webhook *Webhook `cbor:"21,keyasint,omitempty"`
+}
+
+// A Webhook is one attempt to tell a receiver of an event: a POST of Body to URL
+// with these headers and no others of meaning. Time and signature are of the
+// moment in which it was opened, so it is opened anew for each attempt.
+type Webhook struct {
+	URL  string   `cbor:"1,keyasint"` // at most MaxURL bytes
+	Head []Header `cbor:"2,keyasint"`
+	Body []byte   `cbor:"3,keyasint"` // JSON, at most MaxWebhook bytes
+}
+
+// Deliver asks the enclave to hand a mail or a text message to the server that its
+// configuration names, over a stream that it dials.
+type Deliver struct {
+	Send SendID `cbor:"1,keyasint"`
+}
+
+// A DeliverResult is what became of a message.
+type DeliverResult uint8
+
+// The results. DeliverTemporary may have been delivered all the same: the connection
+// may have ended before the answer came.
+const (
+	DeliverDone      DeliverResult = 1 // the server has taken it
+	DeliverTemporary DeliverResult = 2 // try again
+	DeliverPermanent DeliverResult = 3 // trying again gives the same
+)
+
+// Delivered answers Deliver. Found false means that there is none at this place,
+// which stays so; Expired that it must not go out any more. Either comes without a
+// result.
+type Delivered struct {
+	Found   bool          `cbor:"1,keyasint"`
+	Expired bool          `cbor:"2,keyasint,omitempty"`
+	Result  DeliverResult `cbor:"3,keyasint,omitempty"`
+	// Code is what the server answered last, an SMTP code or an HTTP status; 0 for
+	// none. Text says in the enclave's words what went wrong: nothing of the message
+	// and nothing that the server said is in it.
+	Code uint16 `cbor:"4,keyasint,omitempty"`
+	Text string `cbor:"5,keyasint,omitempty"`
 }
 
 // A SendState says how far a send has come. States are never renumbered.
 type SendState uint8
 
-// The states. Up to SendAccepted a send is under way, behind it it has ended.
+// The states. Up to SendAccepted a send is under way, behind it it has ended. A mail
+// or a text message that its server has taken is SendIncluded: nothing more is known
+// of it. It is never SendAccepted, SendReverted or SendReplaced.
 const (
 	SendUnknown  SendState = 0 // the host knows of no such send
 	SendWaiting  SendState = 1 // no node has taken it yet
 	SendAccepted SendState = 2 // a node has it
-	SendIncluded SendState = 3 // it is in a block
+	SendIncluded SendState = 3 // it is in a block, or its server or receiver has taken it
 	SendReverted SendState = 4 // it is in a block and has failed there
-	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block
-	SendExpired  SendState = 6 // its time passed before a node took it
+	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block; of a webhook: a dead letter
+	SendExpired  SendState = 6 // its time passed before a node took it; of a webhook: the enclave opens it no more
 	SendReplaced SendState = 7 // another transaction stands in its place
 )
 

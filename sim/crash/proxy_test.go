@@ -99,7 +99,7 @@ func (p *proxy) keep(c net.Conn, open bool) {
 func (p *proxy) connect(host net.Conn) {
 	p.keep(host, true)
 	defer p.keep(host, false)
-	role, err := wire.ReadHello(host, time.Now().Add(5*time.Second))
+	hello, err := wire.ReadHello(host, time.Now().Add(5*time.Second))
 	target := p.target.Load()
 	if err != nil || target == nil {
 		return
@@ -110,12 +110,18 @@ func (p *proxy) connect(host net.Conn) {
 	}
 	p.keep(enclave, true)
 	defer p.keep(enclave, false)
-	if err := wire.WriteHello(enclave, role, time.Now().Add(5*time.Second)); err != nil {
+	if err := wire.WriteHello(enclave, hello, time.Now().Add(5*time.Second)); err != nil {
 		return
 	}
 	ended := make(chan struct{}, 2)
-	go func() { p.carry(role, true, host, enclave); ended <- struct{}{} }()
-	go func() { p.carry(role, false, enclave, host); ended <- struct{}{} }()
+	if hello.Role == wire.RoleStream { // no frames
+		go func() { _, _ = io.Copy(enclave, host); ended <- struct{}{} }()
+		go func() { _, _ = io.Copy(host, enclave); ended <- struct{}{} }()
+		<-ended
+		return
+	}
+	go func() { p.carry(hello.Role, true, host, enclave); ended <- struct{}{} }()
+	go func() { p.carry(hello.Role, false, enclave, host); ended <- struct{}{} }()
 	<-ended
 }
 

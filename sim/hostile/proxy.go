@@ -132,11 +132,12 @@ func (p *Proxy) accept() {
 // carry takes one connection of the host through to the enclave.
 func (p *Proxy) carry(h net.Conn) {
 	defer h.Close()
-	role, err := wire.ReadHello(h, time.Now().Add(5*time.Second))
+	hello, err := wire.ReadHello(h, time.Now().Add(5*time.Second))
 	if err != nil {
 		return
 	}
-	e, err := Dial(p.enclave, role)
+	role := hello.Role
+	e, err := dial(p.enclave, hello)
 	if err != nil {
 		return
 	}
@@ -144,6 +145,14 @@ func (p *Proxy) carry(h net.Conn) {
 	p.mu.Lock()
 	p.conns = append(p.conns, h, e)
 	p.mu.Unlock()
+	if role == wire.RoleStream {
+		p.wg.Go(func() {
+			_, _ = io.Copy(h, e)
+			_, _ = h.Close(), e.Close()
+		})
+		_, _ = io.Copy(e, h)
+		return
+	}
 	var mu sync.Mutex // over writes to the enclave
 	put := func(fs ...Frame) {
 		mu.Lock()
@@ -242,11 +251,15 @@ func (p *Proxy) lie(x *Crossing) {
 // Dial opens a connection of a role to an enclave and says hello, for frames
 // that no host would send.
 func Dial(enclave string, role wire.Role) (net.Conn, error) {
+	return dial(enclave, wire.Hello{Role: role})
+}
+
+func dial(enclave string, h wire.Hello) (net.Conn, error) {
 	c, err := net.Dial("tcp", strings.TrimPrefix(enclave, "tcp://"))
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.WriteHello(c, role, time.Now().Add(5*time.Second)); err != nil {
+	if err := wire.WriteHello(c, h, time.Now().Add(5*time.Second)); err != nil {
 		_ = c.Close()
 		return nil, err
 	}

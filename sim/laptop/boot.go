@@ -32,7 +32,7 @@ func DialDoor(ctx context.Context, address string) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.WriteHello(nc, wire.RoleCalls, time.Now().Add(5*time.Second)); err != nil {
+	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, time.Now().Add(5*time.Second)); err != nil {
 		return nil, err
 	}
 	return &Door{wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost})}, nil
@@ -80,7 +80,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 func (d *Door) ask(ctx context.Context, op string, body []byte, head []wire.Header) (r wire.Reply, err error) {
-	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
+	return d.send(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, Head: head, WithinMs: 60_000})
+}
+
+func (d *Door) send(ctx context.Context, call *wire.Call) (r wire.Reply, err error) {
+	b, err := wire.Marshal(call)
 	if err != nil {
 		return r, err
 	}
@@ -123,6 +127,9 @@ type Credentials struct {
 	AttestationRootPEM string            `json:"attestationRootPem"`
 	ManifestSHA256     string            `json:"manifestSha256"`
 	PCRs               map[string]string `json:"pcrs"`
+	// InboxURL and IdentityProviderURL are there only if both were started.
+	InboxURL            string `json:"inboxUrl,omitempty"`
+	IdentityProviderURL string `json:"identityProviderUrl,omitempty"`
 }
 
 type made struct {
@@ -156,9 +163,12 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		ManifestSHA256 string     `json:"manifestSha256"`
 		Keys           PublicKeys `json:"keys"`
 	}
-	body, err := json.Marshal(map[string]string{"manifest": base64.StdEncoding.EncodeToString(manifest)})
+	body, err := json.Marshal(map[string]string{"manifest": base64.StdEncoding.EncodeToString(manifest), "configuration": base64.StdEncoding.EncodeToString(d.Configuration)})
 	if err != nil {
 		return nil, err
+	}
+	if err := writeSecret(d.file(fileConfiguration), d.Configuration); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	if err := e.Call(ctx, "manifest", body, nil, &b); err != nil {
 		return nil, err
@@ -168,9 +178,18 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		return nil, err
 	}
 	c := &Credentials{APIURL: d.APIURL, AuthProxyURL: d.AuthProxyURL, Keys: b.Keys,
-		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs}
+		AttestationRootPEM: root.PEM(), ManifestSHA256: b.ManifestSHA256, PCRs: pcrs,
+		InboxURL: d.InboxURL, IdentityProviderURL: d.IdentityProviderURL}
 	if err := d.first(ctx, e, admission, c); err != nil {
 		return nil, fmt.Errorf("first organization: %w", err)
+	}
+	if d.AuthProxy {
+		if err := d.enableProxy(ctx, e, c); err != nil {
+			return nil, fmt.Errorf("enabling the auth proxy: %w", err)
+		}
+		if c.AuthProxyConfigID, err = d.proxyConfig(ctx, e, c); err != nil {
+			return nil, fmt.Errorf("looking for the auth proxy: %w", err)
+		}
 	}
 	if err := d.more(ctx, e, admission, more); err != nil {
 		return nil, fmt.Errorf("making organizations: %w", err)
@@ -183,7 +202,7 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 }
 
 // manifest is the data directory's manifest, written anew with a higher nonce
-// when this program is not the one it names.
+// when program or configuration are not those that it names.
 func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, error) {
 	sum, err := Digest()
 	if err != nil {
@@ -199,6 +218,10 @@ func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, err
 		DeploymentLabel: "simulator", Owner: "development", Nonce: 1, PCRs: attestation.Measurements{PCR0: pcrs["0"], PCR1: pcrs["1"], PCR2: pcrs["2"]},
 		QuorumPublicKey: quorum, AdmissionKey: admission, SeedSource: attestation.SeedDevelopmentFile,
 		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1,
+	}
+	if len(d.Configuration) > 0 {
+		sum := sha256.Sum256(d.Configuration)
+		m.ConfigurationSHA256 = hex.EncodeToString(sum[:])
 	}
 	old, err := os.ReadFile(d.file(fileManifest))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,6 +18,13 @@ import (
 type Dir struct {
 	Path                 string
 	APIURL, AuthProxyURL string // as credentials.json tells them
+	// Configuration is what the enclave is to run under, of which the manifest holds
+	// the hash; empty: none. Boot leaves a copy in configuration.json.
+	Configuration []byte
+	// InboxURL and IdentityProviderURL likewise; empty where there are none.
+	InboxURL, IdentityProviderURL string
+	// AuthProxy turns the proxy of the root organization on at the first boot.
+	AuthProxy bool
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
 }
@@ -38,8 +45,11 @@ const (
 	fileCredentials   = "credentials.json"
 	fileOrganizations = "organizations.json"
 	fileManifest      = "manifest.json"
+	fileConfiguration = "configuration.json"
 	fileAdmissionKey  = "admission-key"
 	fileFirst         = "first-organization.json"
+	fileIdentityKeys  = "identity-provider-keys.json"
+	fileProxy         = "first-auth-proxy.json"
 	fileModuleRoot    = "enclave/module-root"
 	fileSeed          = "enclave/seed"
 	filePassphrase    = "enclave/passphrase"

@@ -116,6 +116,18 @@ func (t *tenant) newProfile() object {
 	return object{"sessionProfileName": t.name("Profile"), "scope": "activity.resource == 'WALLET'", "expirationSeconds": "600", "notes": "note"}
 }
 
+// proxy sees to it that a top-level organization has an auth proxy, or has none.
+func (t *tenant) proxy(on bool) {
+	has := strings.Contains(fmt.Sprint(t.look("get_organization_configs", nil)), "AUTH_PROXY")
+	switch {
+	case t.parent != nil || has == on:
+	case on:
+		t.do("enable_auth_proxy", "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{})
+	default:
+		t.do("disable_auth_proxy", "ACTIVITY_TYPE_DISABLE_AUTH_PROXY", object{})
+	}
+}
+
 func allowlist(publicKey string) object {
 	o := object{"enabled": false, "rules": list(object{"cidr": "192.0.2.0/24", "label": "office"}), "onEvaluationError": "ALLOW"}
 	if publicKey != "" {
@@ -197,6 +209,9 @@ func solanaTransfer(from string) string {
 	return hex.EncodeToString(append(tx, 1, 2, 2, 0, 1, 12, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0))
 }
 
+// identityToken is one by its form, of an issuer that nobody may have asked.
+const identityToken = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovLzEwLjAuMC4xIiwic3ViIjoicyIsImF1ZCI6ImEifQ.c2lnbmF0dXJl"
+
 // fixed is a body that is the same for everybody.
 func fixed(params func(t *tenant) object) func(*tenant, *principal, bool) object {
 	return func(t *tenant, _ *principal, _ bool) object { return params(t) }
@@ -270,6 +285,28 @@ var submits = map[string]maker{
 		return object{"userId": t.about(by, self), "providerIds": list()}
 	}},
 
+	// Identity tokens and credentials at providers: whoever may is told that the token's
+	// issuer is at no public name, or that the secret is not encrypted to the enclave.
+	"oauth":       {"ACTIVITY_TYPE_OAUTH", fixed(func(*tenant) object { return object{"oidcToken": identityToken, "targetPublicKey": target()} })},
+	"oauth_login": {"ACTIVITY_TYPE_OAUTH_LOGIN", fixed(func(t *tenant) object { return object{"oidcToken": identityToken, "publicKey": t.newKey().PublicKey} })},
+	"oauth2_authenticate": {"ACTIVITY_TYPE_OAUTH2_AUTHENTICATE", fixed(func(*tenant) object {
+		return object{"oauth2CredentialId": noID, "authCode": "code", "redirectUri": "https://app.example", "codeVerifier": strings.Repeat("v", 43), "nonce": "nonce"}
+	})},
+	"create_oauth2_credential": {"ACTIVITY_TYPE_CREATE_OAUTH2_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"provider": "OAUTH2_PROVIDER_X", "clientId": "client", "encryptedClientSecret": "00"}
+	})},
+	"update_oauth2_credential": {"ACTIVITY_TYPE_UPDATE_OAUTH2_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"oauth2CredentialId": noID, "provider": "OAUTH2_PROVIDER_X", "clientId": "client", "encryptedClientSecret": "00"}
+	})},
+	"delete_oauth2_credential": {"ACTIVITY_TYPE_DELETE_OAUTH2_CREDENTIAL", fixed(func(*tenant) object { return object{"oauth2CredentialId": noID} })},
+	"create_fiat_on_ramp_credential": {"ACTIVITY_TYPE_CREATE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "publishableApiKey": "pk", "encryptedSecretApiKey": "none"}
+	})},
+	"update_fiat_on_ramp_credential": {"ACTIVITY_TYPE_UPDATE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"fiatOnrampCredentialId": noID, "onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "publishableApiKey": "pk", "encryptedSecretApiKey": "none"}
+	})},
+	"delete_fiat_on_ramp_credential": {"ACTIVITY_TYPE_DELETE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object { return object{"fiatOnrampCredentialId": noID} })},
+
 	// tags
 	"create_user_tag": {"ACTIVITY_TYPE_CREATE_USER_TAG", fixed(func(t *tenant) object { return object{"userTagName": t.name("Tag"), "userIds": list(t.second)} })},
 	"update_user_tag": {"ACTIVITY_TYPE_UPDATE_USER_TAG", fixed(func(t *tenant) object {
@@ -329,8 +366,30 @@ var submits = map[string]maker{
 	"delete_smart_contract_interface": {"ACTIVITY_TYPE_DELETE_SMART_CONTRACT_INTERFACE", fixed(func(t *tenant) object {
 		return object{"smartContractInterfaceId": t.contract()}
 	})},
-	"set_ip_allowlist":       {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
-	"remove_ip_allowlist":    {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
+	"create_webhook_endpoint": {"ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object {
+		if ids := t.endpoints(); len(ids) > 5 { // there may be ten
+			t.do("delete_webhook_endpoint", "ACTIVITY_TYPE_DELETE_WEBHOOK_ENDPOINT", object{"endpointId": ids[0]})
+		}
+		return t.newEndpoint()
+	})},
+	"update_webhook_endpoint": {"ACTIVITY_TYPE_UPDATE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object {
+		return object{"endpointId": t.endpoint(), "name": t.name("Endpoint")}
+	})},
+	"delete_webhook_endpoint": {"ACTIVITY_TYPE_DELETE_WEBHOOK_ENDPOINT", fixed(func(t *tenant) object { return object{"endpointId": t.endpoint()} })},
+	"set_ip_allowlist":        {"ACTIVITY_TYPE_SET_IP_ALLOWLIST", fixed(func(*tenant) object { return allowlist("") })},
+	"remove_ip_allowlist":     {"ACTIVITY_TYPE_REMOVE_IP_ALLOWLIST", fixed(func(t *tenant) object { t.listed(); return object{} })},
+	"enable_auth_proxy": {"ACTIVITY_TYPE_ENABLE_AUTH_PROXY", fixed(func(t *tenant) object {
+		t.proxy(false)
+		return object{}
+	})},
+	"disable_auth_proxy": {"ACTIVITY_TYPE_DISABLE_AUTH_PROXY", fixed(func(t *tenant) object {
+		t.proxy(true)
+		return object{}
+	})},
+	"update_auth_proxy_config": {"ACTIVITY_TYPE_UPDATE_AUTH_PROXY_CONFIG", fixed(func(t *tenant) object {
+		t.proxy(true)
+		return object{"otpLength": 6}
+	})},
 	"create_session_profile": {"ACTIVITY_TYPE_CREATE_SESSION_PROFILE", fixed((*tenant).newProfile)},
 	"create_mfa_policy":      {"ACTIVITY_TYPE_CREATE_MFA_POLICY", func(t *tenant, by *principal, self bool) object { return t.newMFA(t.about(by, self)) }},
 	"update_mfa_policy": {"ACTIVITY_TYPE_UPDATE_MFA_POLICY", func(t *tenant, by *principal, self bool) object {
@@ -423,6 +482,25 @@ func (t *tenant) address() string  { _, a := t.wallet(); return a }
 
 func (t *tenant) contract() string {
 	return rig.Text(t.do("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE", t.newInterface()), "smartContractInterfaceId")
+}
+
+func (t *tenant) newEndpoint() object {
+	return object{"name": t.name("Endpoint"), "url": "https://example.org/hook", "subscriptions": list(object{"eventType": "ACTIVITY_UPDATES"})}
+}
+
+func (t *tenant) endpoints() (ids []string) {
+	for _, e := range rig.Get(t.look("list_webhook_endpoints", nil), "webhookEndpoints").([]any) {
+		ids = append(ids, rig.Text(e, "endpointId"))
+	}
+	return ids
+}
+
+// endpoint is one that is there.
+func (t *tenant) endpoint() string {
+	if ids := t.endpoints(); len(ids) > 0 {
+		return ids[0]
+	}
+	return rig.Text(t.do("create_webhook_endpoint", "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", t.newEndpoint()), "endpointId")
 }
 
 // listed gives a top-level organization an allowlist that is not enabled.

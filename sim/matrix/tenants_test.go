@@ -78,6 +78,9 @@ func (w *world) plant(name string, t *tenant, live map[string]bool) *victim {
 	contract["label"], contract["notes"] = v.mark(), v.mark()
 	contract["smartContractInterface"] = strings.Replace(contract["smartContractInterface"].(string), `"to"`, `"`+v.mark()+`"`, 1)
 	contractID := rig.Text(do("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE", contract), "smartContractInterfaceId")
+	hook := t.newEndpoint()
+	hook["name"], hook["url"] = v.mark(), "https://example.org/"+v.mark()
+	do("create_webhook_endpoint", "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", hook)
 	mfa := t.newMFA(t.second)
 	mfa["mfaPolicyName"], mfa["notes"], mfa["condition"] = v.mark(), v.mark(), "activity.resource == '"+v.mark()+"'"
 	mfaID := rig.Text(do("create_mfa_policy", "ACTIVITY_TYPE_CREATE_MFA_POLICY", mfa), "mfaPolicyId")

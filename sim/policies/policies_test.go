@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -115,6 +116,9 @@ func (w *world) judge(c *row, typ string) error {
 	if by == nil {
 		return fmt.Errorf("no credential %s", c.Request.By.Credential)
 	}
+	if c.Request.Sponsored {
+		return w.foresee(c, typ, by, params)
+	}
 	a, err := w.submit(typ, by, params)
 	if err != nil {
 		return err
@@ -159,6 +163,9 @@ func (w *world) judge(c *row, typ string) error {
 	case a.status == 400:
 		got = "ERROR"
 	}
+	if refused := refusedActivity(a.m); refused != "" && a.status != 403 && c.Expect.Outcome == "ALLOW" {
+		got, id = "ALLOW", refused // it was allowed, and then it could not be done
+	}
 	if got == "ERROR" && got == c.Expect.Outcome {
 		return refusedAs(c.Expect.Reason, a.m) // before the policies: there is no activity
 	}
@@ -173,6 +180,41 @@ func (w *world) judge(c *row, typ string) error {
 		return fmt.Errorf("get_policy_evaluations: %d %v", q.status, q.m)
 	}
 	return w.compare(c, w.ofLastVote(q.m, a.m), "get_policy_evaluations")
+}
+
+// refusedActivity is the id of the activity that an error names, if it does.
+func refusedActivity(m map[string]any) string {
+	details, _ := m["details"].([]any)
+	for _, d := range details {
+		if rig.Text(d, "@type") == "type.googleapis.com/cloister.v1.RefusedActivity" {
+			return rig.Text(d, "activityId")
+		}
+	}
+	return ""
+}
+
+// foresee asks what would be decided about a request that cannot be sent: nobody sponsors transactions.
+func (w *world) foresee(c *row, typ string, by stamper, params map[string]any) error {
+	a, err := w.submit(typ, by, params)
+	if err == nil && a.status != 501 {
+		err = fmt.Errorf("sponsored, it answers %d %v", a.status, a.m)
+	}
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"organizationId": w.id, "activity": map[string]any{"type": typ, "parameters": params}})
+	if err != nil {
+		return err
+	}
+	a, err = w.post("/public/v1/query/evaluate_policies", body, by)
+	if err != nil {
+		return err
+	}
+	if got := rig.Text(a.m, "outcome"); a.status != 200 || got != "OUTCOME_"+c.Expect.Outcome {
+		return fmt.Errorf("evaluate_policies: %d %v", a.status, a.m)
+	}
+	evaluations, _ := a.m["policyEvaluations"].([]any)
+	return w.compare(c, evaluations, "evaluate_policies")
 }
 
 // refusedAs holds that a refusal has the machine code of the case.

@@ -629,6 +629,17 @@ func (w *world) request(c *row, typ string) (map[string]any, error) {
 			m["privateKeyId"] = w.ids[w.made.PrivateKeys["pk1"].ID]
 		}
 		return m, err
+	case "eth_send_transaction":
+		return map[string]any{"from": w.ids[t.Wallet+" "+t.WalletAccount], "caip2": "eip155:1", "sponsor": c.Request.Sponsored,
+			"to": "0x08d2b0a37f869ff76bacb5bab3278e26ab7067b7", "value": "1"}, nil
+	case "update_oauth2_credential":
+		return map[string]any{"oauth2CredentialId": w.id, "provider": "OAUTH2_PROVIDER_X", "clientId": "c", "encryptedClientSecret": "00"}, nil
+	case "verify_otp":
+		return map[string]any{"otpId": w.id, "encryptedOtpBundle": "{}"}, nil
+	case "init_otp_auth":
+		return map[string]any{"otpType": "OTP_TYPE_EMAIL", "contact": "user@example.org", "appName": "App", "otpLength": c.Request.PolicyParams["otp_length"]}, nil
+	case "email_auth":
+		return map[string]any{"email": "user@example.org", "targetPublicKey": target, "emailCustomization": map[string]any{"appName": "App"}}, nil
 	case "create_policy":
 		return w.policy(rule{ID: "asked for", Effect: "EFFECT_ALLOW", Condition: "false"}), nil
 	case "delete_policy":
@@ -719,6 +730,9 @@ func (w *world) prepare(c *row) error {
 	case "delete_policy":
 		r, err := w.must("CREATE_POLICY_V3", w.policy(rule{ID: "spare", Effect: "EFFECT_ALLOW", Condition: "false"}))
 		w.ids["policy spare"] = rig.Text(r, "policyId")
+		return err
+	case "init_otp_auth":
+		_, err := w.must("SET_ORGANIZATION_FEATURE", map[string]any{"name": "FEATURE_NAME_OTP_EMAIL_AUTH", "value": ""})
 		return err
 	case "delete_api_keys":
 		_, _, key, err := newKey("spare")

@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,16 @@ type Options struct {
 	Organizations int
 	// Nodes of chains, by their names.
 	Nodes egress.Nodes
+	// Configuration is what the enclave runs under: a document of package settings.
+	Configuration []byte
+	// Outside connects to names outside; nil: to what is public, and to loopback.
+	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
+	// AuthProxy turns the proxy of the root organization on.
+	AuthProxy bool
+	// Receivers of webhooks are reached through it; nil: nobody delivers.
+	Receivers *egress.Dialer
+	// Roots are whom receivers' certificates lead to; nil: the system's.
+	Roots *x509.CertPool
 }
 
 // Rig is a running host and enclave.
@@ -80,7 +91,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if o.Clock == nil {
 		o.Clock = laptop.Clock{}
 	}
-	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now}, clock: o.Clock, Store: o.Store}
+	r := &Rig{t: t, Dir: &laptop.Dir{Path: o.Dir, APIURL: "http://127.0.0.1:0", AuthProxyURL: "http://127.0.0.1:0", Now: o.Clock.Now, Configuration: o.Configuration, AuthProxy: o.AuthProxy}, clock: o.Clock, Store: o.Store}
 	t.Cleanup(r.Kill)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := func() {
@@ -100,7 +111,8 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	}
 	var err error
 	r.Enclave, err = r.Dir.Enclave(core.Config{Limits: o.Limits, Rates: o.Rates, Quotas: o.Quotas, Clock: o.Clock, Root: o.Root, Fence: o.Fence,
-		Fault: func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
+		WebhookLoopback: o.Receivers != nil && o.Receivers.Loopback,
+		Fault:           func(ref string, err error) { t.Logf("internal error %s: %v", ref, err) }})
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +138,19 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 			}
 		}
 	}
+	var outside link.Outside = &egress.Dialer{Loopback: true}
+	if o.Outside != nil {
+		outside = network(o.Outside)
+	}
 	chains := egress.NewChains(o.Nodes, 0)
 	var sender *egress.Sender
+	var webhooks *egress.Webhooks
 	r.Link, err = link.New(link.Options{Address: dial, StoreTimeout: 10 * time.Second, Store: r.Store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause,
-		Chains: chains, Sends: func() { sender.Due() }})
+		Chains: chains, Outside: outside, Sends: func() {
+			if sender.Due(); webhooks != nil {
+				webhooks.Due()
+			}
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +160,16 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	}
 	var ran sync.WaitGroup
 	ran.Go(func() { r.Link.Run(ctx) })
-	if len(o.Nodes) > 0 {
+	if len(o.Nodes) > 0 || len(o.Configuration) > 0 {
 		ran.Go(func() { sender.Run(ctx) })
+	}
+	if o.Receivers != nil {
+		webhooks, err = egress.NewWebhooks(egress.WebhookOptions{Outbox: r.Store, Enclave: r.Link, Dialer: o.Receivers, Roots: o.Roots, Log: slog.New(slog.DiscardHandler),
+			Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
+		if err != nil {
+			return nil, err
+		}
+		ran.Go(func() { webhooks.Run(ctx) })
 	}
 	r.stop[0] = func() { end(); ran.Wait() }
 	boot, done := context.WithTimeout(ctx, 60*time.Second)

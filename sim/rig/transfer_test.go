@@ -32,6 +32,24 @@ func keysOf(t *testing.T, r *rig.Rig) ([]byte, *attestation.Proof) {
 	return reply.Body, p
 }
 
+// webhookKey is the key that receivers of webhooks are told of.
+func webhookKey(t *testing.T, r *rig.Rig) string {
+	t.Helper()
+	reply, err := r.Link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: "webhook_jwks"})
+	if err != nil || reply.Status != 200 {
+		t.Fatalf("%v %+v", err, reply)
+	}
+	keys, err := attestation.ParseWebhookKeys(reply.Body)
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%v: %s", err, reply.Body)
+	}
+	stated, err := attestation.WebhookKeyOf(hex.EncodeToString(keys[0].Key))
+	if err != nil || stated.ID != keys[0].ID {
+		t.Errorf("the key set says %s, the key %s: %v", keys[0].ID, stated.ID, err)
+	}
+	return hex.EncodeToString(keys[0].Key)
+}
+
 // The published keys are those of the deployment, in every boot, stated by the
 // live key of the boot that answers; and they are stated once a minute.
 func TestDiscoveryOfKeys(t *testing.T) {
@@ -40,7 +58,8 @@ func TestDiscoveryOfKeys(t *testing.T) {
 	first, p := keysOf(t, r)
 	stated := p.Claim.(*attestation.PublicKeys)
 	k := r.Credentials.Keys
-	want := attestation.Keys{Signer: k.Signer, SignerPair: k.SignerPair, Session: k.Session, OTP: k.OTP, OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp}
+	want := attestation.Keys{Signer: k.Signer, SignerPair: k.SignerPair, Session: k.Session, OTP: k.OTP, OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp,
+		Webhook: webhookKey(t, r)}
 	if stated.Keys != want || stated.Freshness == nil || p.Boot.RootPEM()+"\n" != r.Credentials.AttestationRootPEM {
 		t.Errorf("%+v, want %+v", stated, want)
 	}

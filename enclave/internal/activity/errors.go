@@ -178,6 +178,13 @@ var wordings = map[string][2]string{
 	"receiverUserEmail": {"", "invalid email address"},
 	"rootEmail":         {"", "invalid email address"},
 	"walletName":        {"missing wallet params", ""},
+	// Of OAuth 2.0.
+	"provider":           {"invalid OAuth 2.0 provider", "invalid OAuth 2.0 provider"},
+	"authCode":           {"auth_code must be set", ""},
+	"codeVerifier":       {"code_verifier must be set", ""},
+	"redirectUri":        {"redirect_uri must be set", ""},
+	"clientId":           {"client_id must be set", ""},
+	"oauth2CredentialId": {"oauth2_credential_id must be set", ""},
 }
 
 // documented puts an error of strictjson into the words of the interface where
@@ -206,8 +213,11 @@ func documented(err error) error {
 	}
 	named := *e
 	named.Message = word
-	if word == "invalid email address" {
+	switch {
+	case word == "invalid email address":
 		named.Name = "INVALID_EMAIL"
+	case leaf == "provider":
+		named.Name = "INVALID_OAUTH2_PROVIDER"
 	}
 	return &named
 }

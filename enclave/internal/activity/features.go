@@ -26,7 +26,7 @@ type FeatureName string
 
 // Features that are more than on or off; featureOrigins is another.
 const (
-	featureWebhook   FeatureName = "FEATURE_NAME_WEBHOOK"
+	featureWebhook   FeatureName = org.FeatureWebhook
 	featureAuthProxy FeatureName = "FEATURE_NAME_AUTH_PROXY"
 )
 
@@ -124,11 +124,15 @@ func plainHost(host string) bool {
 }
 
 // checkWebhook takes https to a public destination. A name may still lead
-// anywhere: who delivers looks at the address again.
+// anywhere: who delivers looks at the address again. It lets through what is meant
+// for loopback, of which checkReceiver knows more.
 func checkWebhook(field, text string) error {
 	u, ok := address(text)
+	if ok && ofLoopback(u) {
+		return nil
+	}
 	if !ok || u.Scheme != "https" {
-		return fault.Field(field, "invalid webhook URL: must be https, without user and fragment")
+		return errNotHTTPS(field)
 	}
 	host := strings.ToLower(u.Hostname())
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -139,6 +143,24 @@ func checkWebhook(field, text string) error {
 	}
 	if !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
 		return fault.Field(field, "invalid webhook URL: destination is not public")
+	}
+	return nil
+}
+
+func errNotHTTPS(field string) error {
+	return fault.Field(field, "invalid webhook URL: must be https, without user and fragment")
+}
+
+// ofLoopback tells a receiver on the host's own machine, by its address.
+func ofLoopback(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && u.Scheme == "http" && ip.IsLoopback()
+}
+
+// checkReceiver is the part of checkWebhook that depends on the enclave's setting.
+func (t *Tx) checkReceiver(field, text string) error {
+	if u, ok := address(text); ok && ofLoopback(u) && !t.Loopback {
+		return errNotHTTPS(field)
 	}
 	return nil
 }
@@ -172,6 +194,11 @@ type Features struct {
 }
 
 func setOrganizationFeature(tx *Tx, in *SetOrganizationFeature) (*Features, error) {
+	if in.Name == featureWebhook {
+		if err := tx.checkReceiver("value", in.Value); err != nil {
+			return nil, err
+		}
+	}
 	return changeFeatures(tx, func(m map[string]string) error {
 		m[string(in.Name)] = in.Value
 		return nil

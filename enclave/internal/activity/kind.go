@@ -74,11 +74,23 @@ type Tx struct {
 	Boot    org.ID // of this run of the enclave, drawn at its start
 	// Sessions signs the tokens of sessions.
 	Sessions *login.Signer
+	// Tokens and LegacyTokens sign verification tokens of the two forms,
+	// PasscodeTargets the keys to which passcodes are encrypted.
+	Tokens, LegacyTokens *login.Signer
+	PasscodeTargets      *bundle.Signer
+	// Outside is what mails and text messages go out by.
+	Outside Outside
+	// Providers is what can be learnt from identity providers, and Roles are keys of
+	// the enclave. Either is nil where nothing needs it.
+	Providers Providers
+	Roles     *Roles
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.
 	Sends []org.Send
 	Seq   uint64
+	// Loopback tells that webhooks may go to this machine's own receivers.
+	Loopback bool
 
 	lasting []func(*org.Tx)
 }
@@ -152,6 +164,12 @@ type Kind struct {
 	// ByCredential tells that a request may name the parent of the organization that
 	// it is for, which is then the one that knows the credential.
 	ByCredential bool
+	// FromAbove tells that a user of the parent may ask for it in a sub-organization,
+	// as the parent's policies decide.
+	FromAbove bool
+	// Attested tells that a stamp will do for it that no key of the user's has made: a
+	// token vouches for who he is.
+	Attested bool
 
 	versions []*Version
 	run      func(*Tx, any) (any, error)
@@ -278,6 +296,19 @@ func (k *Kind) byCredential() *Kind {
 	return k
 }
 
+// fromAbove declares that a user of the parent may ask for the kind. Tx.User is then
+// of Tx.Parent, and whom it is about the intent says.
+func (k *Kind) fromAbove() *Kind {
+	k.FromAbove = true
+	return k
+}
+
+// attested declares that a token may vouch for who asks.
+func (k *Kind) attested() *Kind {
+	k.Attested = true
+	return k
+}
+
 // showing declares activity.params of the kind, a policy.Struct with the members
 // that policies may read.
 func showing[I any](k *Kind, params func(*I) policy.Value) *Kind {
@@ -331,6 +362,12 @@ func (k *Kind) results(numbers ...int) *Kind {
 			}
 		}
 	}
+	return k
+}
+
+// result names the result object of a version where that does not follow.
+func (k *Kind) result(number int, key string) *Kind {
+	k.versions[number-1].ResultKey = key
 	return k
 }
 

@@ -160,7 +160,7 @@ func stepsOf(tx *Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, error) {
 		}
 		// A step that nobody can pass would lock the user out, of its removal too.
 		for _, f := range p.Any {
-			if f.Type != authAPIKey && f.Type != authPasskey {
+			if f.Type != authAPIKey && f.Type != authPasskey && f.Type != authOauth {
 				return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: mfa steps that only %s passes", f.Type)
 			}
 		}
@@ -179,6 +179,9 @@ func passable(m *org.MFAMethod, u *org.User) bool {
 	}
 	for i := range u.Authenticators {
 		cs = append(cs, PasskeyCredential(&u.Authenticators[i]))
+	}
+	for i := range u.OauthProviders {
+		cs = append(cs, IdentityCredential(&u.OauthProviders[i]))
 	}
 	return slices.ContainsFunc(m.Any, func(f org.Factor) bool { return met(&f, cs) })
 }

@@ -41,7 +41,7 @@ type CreateOauthProviders struct {
 }
 
 func (in *CreateOauthProviders) check() error {
-	return checkProviders("create_oauth_providers", "", in.OauthProviders)
+	return checkProviders("", in.OauthProviders)
 }
 
 // ProviderIDs is the result of making and of deleting identities.
@@ -51,7 +51,7 @@ type ProviderIDs struct {
 
 func (p *OauthProviderParams) tokened() bool { return p.OidcToken != nil && *p.OidcToken != "" }
 
-func checkProviders(op, path string, ps []OauthProviderParams) error {
+func checkProviders(path string, ps []OauthProviderParams) error {
 	for i := range ps {
 		p, at := &ps[i], fmt.Sprintf("%soauthProviders.%d.", path, i)
 		switch {
@@ -60,7 +60,10 @@ func checkProviders(op, path string, ps []OauthProviderParams) error {
 		case p.tokened() == (p.OidcClaims != nil):
 			return fault.Field(at+"oidcToken", "exactly one of oidcToken and oidcClaims must be set")
 		case p.tokened():
-			return unimplemented(op, "oidcToken")
+			if err := checkIdentityToken(at+"oidcToken", *p.OidcToken); err != nil {
+				return err
+			}
+			continue
 		}
 		for _, c := range []struct {
 			name, value string
@@ -99,16 +102,17 @@ func addProviders(tx *Tx, u *org.User, path string, ps []OauthProviderParams) ([
 	if len(u.OauthProviders)+len(ps) > tx.Limits.OauthProviders {
 		return nil, fault.New(fault.ResourceExhausted, "user has exceeded maximum oauth providers: %d", tx.Limits.OauthProviders)
 	}
+	cs, proven, err := provenClaims(tx, path, ps)
+	if err != nil {
+		return nil, err
+	}
 	ids := make([]string, len(ps))
 	for i := range ps {
-		at := fmt.Sprintf("%soauthProviders.%d", path, i)
-		c := ps[i].OidcClaims
-		if c == nil { // a token, which check refuses earlier
-			return nil, unimplemented("create_oauth_providers", "oidcToken")
-		}
+		at, c := fmt.Sprintf("%soauthProviders.%d", path, i), cs[i]
 		// Claims alone prove nothing: they only widen an identity that was proven,
 		// to another client of the same issuer.
-		if !slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }) {
+		same := func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }
+		if !slices.ContainsFunc(proven, same) && !slices.ContainsFunc(u.OauthProviders, same) {
 			return nil, fault.Field(at+".oidcClaims", "oidcClaims must share iss and sub with a verified token in the request or with an identity of the user")
 		}
 		held, err := identityHeld(tx, u, c)
@@ -130,6 +134,31 @@ func addProviders(tx *Tx, u *org.User, path string, ps []OauthProviderParams) ([
 		ids[i] = id.String()
 	}
 	return ids, nil
+}
+
+// provenClaims are the claims of identities in their order, those of tokens
+// verified, and apart whom the tokens have proven. A token that the user shows for
+// the first time need not be bound to a key of his: it starts no session.
+func provenClaims(tx *Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []org.OauthProvider, err error) {
+	cs = make([]*OidcClaims, len(ps))
+	for i := range ps {
+		if cs[i] = ps[i].OidcClaims; cs[i] != nil {
+			continue
+		}
+		field := fmt.Sprintf("%soauthProviders.%d.oidcToken", path, i)
+		t, err := verifyToken(tx, field, *ps[i].OidcToken)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(t.Audiences) != 1 {
+			e := fault.Field(field, "invalid OIDC token: it has more than one audience, so that nobody can tell which of them is meant")
+			e.Name = "INVALID_OIDC_TOKEN"
+			return nil, nil, e
+		}
+		cs[i] = &OidcClaims{Iss: t.Issuer, Sub: t.Subject, Aud: t.Audiences[0]}
+		proven = append(proven, org.OauthProvider{Issuer: t.Issuer, Subject: t.Subject})
+	}
+	return cs, proven, nil
 }
 
 // identityHeld tells whether anybody in the whole tree of organizations has an

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 )
 
@@ -152,6 +153,7 @@ type CreateSubOrganization struct {
 	ClientSignature      *ClientSignature `json:"clientSignature"`
 
 	privateKeys []PrivateKeyParams // of version 3
+	signup      signup
 }
 
 // rootName is what a root user is called to whom nobody gave a name.
@@ -217,24 +219,26 @@ func carryOrganizationV7(v *CreateSubOrganizationV7) CreateSubOrganization {
 		SubOrganizationName: v.SubOrganizationName, RootUsers: carryAll(v.RootUsers, carryRootV4), RootQuorumThreshold: v.RootQuorumThreshold,
 		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
 		DisableSmsAuth: v.DisableSmsAuth, DisableOtpEmailAuth: v.DisableOtpEmailAuth,
-		VerificationToken: v.VerificationToken, ClientSignature: v.ClientSignature,
+		VerificationToken: v.VerificationToken, ClientSignature: v.ClientSignature, signup: signup{usage: login.SignupV1},
 	}
 }
 
 func (in *CreateSubOrganization) check() error {
-	const op = "create_sub_organization"
 	switch {
 	case in.RootQuorumThreshold < 1:
 		return fault.Field("rootQuorumThreshold", "quorum threshold must be non-zero integer")
 	case int(in.RootQuorumThreshold) > len(in.RootUsers):
 		return fault.Field("rootQuorumThreshold", "threshold exceeds quorum size")
-	case in.VerificationToken != nil && *in.VerificationToken != "":
-		return unimplemented(op, "verificationToken")
-	case in.ClientSignature != nil:
-		return unimplemented(op, "clientSignature")
+	}
+	in.signup.token, in.signup.signature, in.signup.strict = textOf(in.VerificationToken), in.ClientSignature, in.signup.usage == ""
+	if in.signup.strict {
+		in.signup.usage = login.SignupV2
+	}
+	if err := in.signup.check(); err != nil {
+		return err
 	}
 	for i := range in.RootUsers {
-		if err := in.RootUsers[i].user().check(op, fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
+		if err := in.RootUsers[i].user().check(fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
 			return err
 		}
 	}
@@ -310,12 +314,19 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 	case len(in.privateKeys) > tx.Limits.PrivateKeys:
 		return nil, overQuota(tx.Limits.PrivateKeys, "private keys")
 	}
+	if err := refuseHeld(tx, in); err != nil {
+		return nil, err
+	}
+	verified, err := in.signup.verify(tx, in.RootUsers)
+	if err != nil {
+		return nil, err
+	}
 	sub, err := tx.NewOrganization()
 	if err != nil {
 		return nil, err
 	}
-	sub.WantsProofs, sub.Parent, sub.Limits = tx.WantsProofs, tx.Tx, tx.Limits
-	r, o, err := fillOrganization(sub, tx.ID, in)
+	sub.WantsProofs, sub.Parent, sub.Limits, sub.Providers = tx.WantsProofs, tx.Tx, tx.Limits, tx.Providers
+	r, o, err := fillOrganization(sub, tx.ID, in, verified)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +353,7 @@ func wrongCaller(why string) *fault.Error {
 
 // fillOrganization makes the record, users, wallet and keys of a new
 // organization. The record is there before the users, who depend on it.
-func fillOrganization(sub *Tx, parent org.ID, in *CreateSubOrganization) (*SubOrganization, *org.Organization, error) {
+func fillOrganization(sub *Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
 		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
 		Users: uint32(len(in.RootUsers)), PrivateKeys: uint32(len(in.privateKeys)), Features: in.features(),
@@ -354,6 +365,10 @@ func fillOrganization(sub *Tx, parent org.ID, in *CreateSubOrganization) (*SubOr
 	filled := *o
 	for i := range in.RootUsers {
 		u, err := createUser(sub, fmt.Sprintf("rootUsers.%d.", i), in.RootUsers[i].user())
+		if err == nil && v.is(i) {
+			u = verified(u, v.contact)
+			err = sub.PutUser(u)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -436,6 +451,9 @@ func removeSecrets(tx *Tx, force bool) error {
 	for _, k := range ks {
 		tx.DeletePrivateKey(k, matchesOf(k))
 	}
+	if err := tx.DeleteProviderCredentials(); err != nil {
+		return err
+	}
 	// Should the step come to nothing, the keys are derived again when wanted.
 	tx.Keys.Drop(func(k KeyID) bool { return k.Organization == tx.ID })
 	return nil
@@ -507,6 +525,13 @@ func deleteOrganization(tx *Tx, in *DeleteOrganization) (*OrganizationID, error)
 	if err := removeSecrets(tx, false); err != nil {
 		return nil, err
 	}
+	p, err := tx.OnlyAuthProxy()
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		tx.DeleteAuthProxy(p.ID)
+	}
 	return &OrganizationID{in.OrganizationID}, markDeleted(tx, old)
 }
 
@@ -536,7 +561,7 @@ func (in *CreateOrganization) root() *UserParams {
 	return &UserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []AuthenticatorParams{in.RootAuthenticator}}
 }
 
-func (in *CreateOrganization) check() error { return in.root().check("create_organization", "", true) }
+func (in *CreateOrganization) check() error { return in.root().check("", true) }
 
 func createOrganization(tx *Tx, in *CreateOrganization) (*OrganizationID, error) {
 	here, err := tx.Organization()

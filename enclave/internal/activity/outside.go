@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 )
 
@@ -56,6 +57,16 @@ func (n SolNetwork) Valid() bool { _, ok := solNetworks[n]; return ok }
 
 // CAIP2 is the one name of the network.
 func (n SolNetwork) CAIP2() string { return solNetworks[n] }
+
+// Outside is what can go out besides transactions, and in whose name, as the
+// measured configuration has it. The zero value is an enclave without one.
+type Outside struct {
+	Mail, Text bool         // whether there is a server for them
+	Sender     login.Sender // who mails are from where an organization does not say
+	Domains    []string     // of whose addresses an organization may choose a sender; not to be changed
+	Sandbox    bool         // whether the sandbox's contacts get no real passcode
+	Issuer     string       // of identity tokens of ours; empty: none can be issued
+}
 
 // A ChainNeed is what must be known of a chain before something can be decided or
 // told. The host is asked for it, outside of any organization's turn.

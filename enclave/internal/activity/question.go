@@ -423,6 +423,10 @@ func SatisfiedBy(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
 	return out
 }
 
+// typeIdentity is the type of the credential that an identity at an OpenID provider
+// is. The interface has no name for it: nobody stamps with it but by a token.
+const typeIdentity = "CREDENTIAL_TYPE_OAUTH_IDENTITY"
+
 // factorTypes are the factors that a credential of a type proves. A session is
 // never a substitute for the factor that created it.
 var factorTypes = map[string]string{
@@ -431,6 +435,7 @@ var factorTypes = map[string]string{
 	"CREDENTIAL_TYPE_API_KEY_SECP256K1":      "AUTHENTICATION_TYPE_API_KEY",
 	"CREDENTIAL_TYPE_API_KEY_ED25519":        "AUTHENTICATION_TYPE_API_KEY",
 	"CREDENTIAL_TYPE_LOGIN":                  "AUTHENTICATION_TYPE_SESSION",
+	typeIdentity:                             "AUTHENTICATION_TYPE_OAUTH",
 }
 
 func met(f *org.Factor, cs []org.VoteCredential) bool {

@@ -205,9 +205,6 @@ type EthCall struct {
 const maxCallData = 127 << 10
 
 func (in *EthSendTransaction) check() (err error) {
-	if in.Sponsor != nil && *in.Sponsor {
-		return unimplemented("eth_send_transaction", "sponsor: there is no gas station")
-	}
 	if len(in.Calls) > 1 {
 		return unimplemented("eth_send_transaction", "several calls in one transaction")
 	}
@@ -291,8 +288,12 @@ func number(field string, text *string) (*uint64, error) {
 // know takes what the host has said.
 func (in *EthSendTransaction) know(k *ChainKnown) { in.known = k }
 
-// need is what the host is asked for before the transaction is made.
+// need is what the host is asked for before the transaction is made. A sponsored
+// one can be asked about and not be sent.
 func (in *EthSendTransaction) need(tx *org.Tx) (*ChainNeed, error) {
+	if in.sponsored() {
+		return nil, unimplemented("eth_send_transaction", "sponsor: there is no gas station")
+	}
 	s, err := seekSigner(tx, in.From)
 	if s == nil || err != nil {
 		return nil, err
@@ -307,6 +308,9 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*ChainNeed, error) {
 	n.Sends, err = openSends(tx, in.sender)
 	return n, err
 }
+
+// sponsored tells whether somebody else shall pay: the sender's fees are zero then.
+func (in *EthSendTransaction) sponsored() bool { return in.Sponsor != nil && *in.Sponsor }
 
 // examine makes the transaction, as it will be signed. Without what the host says
 // it is made as far as it is known, for questions about what would be.
@@ -325,7 +329,7 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 		if gas, feeCap, tip, err = in.price(); err != nil {
 			return err
 		}
-	} else {
+	} else if !in.sponsored() {
 		for _, f := range []struct {
 			is   bool
 			name string

@@ -14,7 +14,7 @@ import (
 var sessions = []*Kind{
 	ownAllowed(showing(kind("STAMP_LOGIN", "AUTH", "CREATE", stampLogin), func(in *StampLogin) policy.Value {
 		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
-	}), func(*StampLogin) string { return "" }).byCredential(),
+	}), func(*StampLogin) string { return "" }).byCredential().attested(),
 	ownAllowed(kind("CREATE_READ_ONLY_SESSION", "AUTH", "CREATE", createReadOnlySession), func(*CreateReadOnlySession) string { return "" }),
 	asking(kind("CREATE_READ_WRITE_SESSION", "AUTH", "CREATE", createReadWriteSession,
 		was(1, func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
@@ -54,24 +54,12 @@ type StampLogin struct {
 	InvalidateExisting *bool   `json:"invalidateExisting"`
 	SessionProfileID   *string `json:"sessionProfileId"`
 
-	public  login.PublicKey
-	seconds uint64
-	profile org.ID
+	key loginKey
 }
 
 func (in *StampLogin) check() (err error) {
-	if in.public, err = login.ParsePublicKey("publicKey", in.PublicKey); err != nil {
-		return err
-	}
-	if in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds); err != nil {
-		return err
-	}
-	if text := textOf(in.SessionProfileID); text != "" {
-		if in.profile, err = org.ParseID(text); err != nil {
-			return fault.Field("sessionProfileId", "must be a UUID")
-		}
-	}
-	return nil
+	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
+	return err
 }
 
 // LoginSession is the result of a log-in: a token that tells the client of its
@@ -88,7 +76,7 @@ func stampLogin(tx *Tx, in *StampLogin) (*LoginSession, error) {
 	if u == nil {
 		return nil, notFound("user", tx.User.String())
 	}
-	return logIn(tx, u, &loginKey{public: in.public, seconds: in.seconds, profile: in.profile, alone: in.InvalidateExisting != nil && *in.InvalidateExisting})
+	return logIn(tx, u, &in.key)
 }
 
 // loginKey is a session that a user shall have.
@@ -97,6 +85,23 @@ type loginKey struct {
 	seconds uint64 // 0: as usual
 	profile org.ID // zero: that of the session that asks, if it has one
 	alone   bool   // the user's other sessions end
+}
+
+// parseLoginKey reads what the intents of log-ins have in common.
+func parseLoginKey(public string, seconds, profile *string, alone *bool) (k loginKey, err error) {
+	if k.public, err = login.ParsePublicKey("publicKey", public); err != nil {
+		return k, err
+	}
+	if k.seconds, err = sessionSeconds("expirationSeconds", seconds); err != nil {
+		return k, err
+	}
+	if text := textOf(profile); text != "" {
+		if k.profile, err = org.ParseID(text); err != nil {
+			return k, fault.Field("sessionProfileId", "must be a UUID")
+		}
+	}
+	k.alone = alone != nil && *alone
+	return k, nil
 }
 
 // logIn gives u a session by a key of a client.

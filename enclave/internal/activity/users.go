@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -96,7 +97,7 @@ func carryUserV3(o *UserParamsV3) UserParams {
 }
 
 // check looks at one user. With contact an address is enough to log in.
-func (p *UserParams) check(op, path string, contact bool) error {
+func (p *UserParams) check(path string, contact bool) error {
 	switch {
 	case p.UserEmail != nil && *p.UserEmail == "":
 		e := fault.Field(path+"userEmail", "invalid email address")
@@ -113,7 +114,7 @@ func (p *UserParams) check(op, path string, contact bool) error {
 	if err := checkAuthenticators(path, p.Authenticators); err != nil {
 		return err
 	}
-	return checkProviders(op, path, p.OauthProviders)
+	return checkProviders(path, p.OauthProviders)
 }
 
 // CreateUsersV1 is version 1 of the intent.
@@ -138,7 +139,7 @@ type CreateUsers struct {
 
 func (in *CreateUsers) check() error {
 	for i := range in.Users {
-		if err := in.Users[i].check("create_users", fmt.Sprintf("users.%d.", i), false); err != nil {
+		if err := in.Users[i].check(fmt.Sprintf("users.%d.", i), false); err != nil {
 			return err
 		}
 	}
@@ -240,7 +241,7 @@ func (in *CreateAPIOnlyUsers) users() []UserParams {
 
 func (in *CreateAPIOnlyUsers) check() error {
 	for i, u := range in.users() {
-		if err := u.check("create_api_only_users", fmt.Sprintf("apiOnlyUsers.%d.", i), false); err != nil {
+		if err := u.check(fmt.Sprintf("apiOnlyUsers.%d.", i), false); err != nil {
 			return err
 		}
 	}
@@ -337,22 +338,15 @@ type UpdateUserEmail struct {
 	VerificationToken *string `json:"verificationToken"`
 }
 
-func (in *UpdateUserEmail) check() error {
-	return checkToken("update_user_email", in.VerificationToken)
-}
-
-func checkToken(op string, token *string) error {
-	if token != nil && *token != "" {
-		return unimplemented(op, "verificationToken")
-	}
-	return nil
-}
-
 // Without a token the contact is unverified, also if it is the one that was
 // verified: so says the interface.
 func updateUserEmail(tx *Tx, in *UpdateUserEmail) (*UserID, error) {
+	shown, err := verifyContact(tx, in.VerificationToken, login.Email, in.UserEmail)
+	if err != nil {
+		return nil, err
+	}
 	return changeUser(tx, in.UserID, func(u *org.User) error {
-		u.Email, u.EmailVerified = in.UserEmail, false
+		u.Email, u.EmailVerified = in.UserEmail, shown
 		return nil
 	})
 }
@@ -364,13 +358,13 @@ type UpdateUserPhoneNumber struct {
 	VerificationToken *string `json:"verificationToken"`
 }
 
-func (in *UpdateUserPhoneNumber) check() error {
-	return checkToken("update_user_phone_number", in.VerificationToken)
-}
-
 func updateUserPhoneNumber(tx *Tx, in *UpdateUserPhoneNumber) (*UserID, error) {
+	shown, err := verifyContact(tx, in.VerificationToken, login.SMS, in.UserPhoneNumber)
+	if err != nil {
+		return nil, err
+	}
 	return changeUser(tx, in.UserID, func(u *org.User) error {
-		u.Phone, u.PhoneVerified = in.UserPhoneNumber, false
+		u.Phone, u.PhoneVerified = in.UserPhoneNumber, shown
 		return nil
 	})
 }

@@ -77,7 +77,7 @@ func TestCreateUsers(t *testing.T) {
 		{with("apiKeys", []any{object{"apiKeyName": "k", "publicKey": someKey, "curveType": "API_KEY_CURVE_SECP256K1", "expirationSeconds": 5}}), 3, "invalid api key expiration"},
 		{with("authenticators", []any{sample("AuthenticatorParamsV2")}), 3, "invalid attestation"},
 		{with("authenticators", []any{object{"authenticatorName": "p", "challenge": "Y2g", "attestation": object{"credentialId": "!", "clientDataJson": "e30", "attestationObject": "oA", "transports": []any{}}}}), 3, "not base64url"},
-		{with("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 12, "UNIMPLEMENTED: create_users with oidcToken"},
+		{with("oauthProviders", []any{object{"providerName": "p", "oidcToken": "t"}}), 3, "not a signed token"},
 		{with("oauthProviders", []any{claims("https://issuer.example", "s", "a")}), 3, "must share iss and sub"},
 		{with("userTags", []any{"x"}), 3, "UUID"},
 	} {
@@ -303,7 +303,7 @@ func TestUpdateContacts(t *testing.T) {
 		w.refused(typ, object{"userId": w.root}, 3, "missing field `"+c.field+"`")
 		w.refused(typ, object{"userId": w.root, c.field: nil}, 3, "missing field `"+c.field+"`")
 		w.refused(typ, object{c.field: c.first}, 3, "missing field `userId`")
-		w.refused(typ, object{"userId": w.root, c.field: c.second, "verificationToken": "x.y.z"}, 12, "UNIMPLEMENTED: "+strings.ToLower(typ)+" with verificationToken")
+		w.refused(typ, object{"userId": w.root, c.field: c.second, "verificationToken": "x.y.z"}, 3, "invalid verification token")
 	}
 }
 
@@ -522,7 +522,7 @@ func TestOlderUsersAreCarriedUp(t *testing.T) {
 	v1["userName"], v1["apiKeys"], v1["authenticators"] = "more", []any{}, []any{sample("AuthenticatorParams")}
 	w.refused("CREATE_USERS", object{"users": []any{v1}}, 3, "invalid attestation")
 	v3["userName"], v3["apiKeys"], v3["oauthProviders"] = "more", []any{}, []any{object{"providerName": "p", "oidcToken": "t"}}
-	w.refused("CREATE_USERS_V3", object{"users": []any{v3}}, 12, "UNIMPLEMENTED: create_users with oidcToken")
+	w.refused("CREATE_USERS_V3", object{"users": []any{v3}}, 3, "not a signed token")
 	v3["oauthProviders"] = []any{claims("i", "s", "a")}
 	w.refused("CREATE_USERS_V3", object{"users": []any{v3}}, 3, "oidcClaims")
 	v2["userPhoneNumber"] = "+15551234567"

@@ -5,7 +5,7 @@ import "cloister/enclave/internal/fault"
 // Votes are activities too, but they run nothing: core records them on the
 // activity that they name.
 var votes = []*Kind{
-	kind("APPROVE_ACTIVITY", "", "", func(*Tx, *Vote) (*struct{}, error) { return nil, errVote }).votes(),
+	kind("APPROVE_ACTIVITY", "", "", func(*Tx, *Vote) (*struct{}, error) { return nil, errVote }).votes().attested(),
 	kind("REJECT_ACTIVITY", "", "", func(*Tx, *Vote) (*struct{}, error) { return nil, errVote }).votes(),
 }
 

@@ -85,10 +85,20 @@ type world struct {
 	boot    org.ID
 
 	sessions *login.Signer
+	tokens   signers
+	outside  activity.Outside
 	stamped  *org.VoteCredential // with what the next runs are submitted; nil: the user's first key
 
-	seq   uint64 // of the entry that the next run would have
-	heard func(*activity.ChainNeed) (*activity.ChainKnown, error)
+	seq       uint64 // of the entry that the next run would have
+	providers *providers
+	roles     *activity.Roles
+	heard     func(*activity.ChainNeed) (*activity.ChainKnown, error)
+}
+
+// signers are those of verification tokens and of what passcodes are encrypted to.
+type signers struct {
+	token, legacy *login.Signer
+	targets       *bundle.Signer
 }
 
 const start = 1_700_000_000_000
@@ -107,6 +117,14 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	w.sessions, err = login.NewSigner(notary.SealedPlaintext())
 	w.must(err)
+	w.tokens.token, err = login.NewSigner(keyBytes(w))
+	w.must(err)
+	w.tokens.legacy, err = login.NewSigner(keyBytes(w))
+	w.must(err)
+	w.tokens.targets, err = bundle.NewSigner(keyBytes(w))
+	w.must(err)
+	w.providers = newProviders()
+	w.roles = newRoles(w)
 	tx := org.Begin(w.id, w.state, w.now)
 	w.user = w.newID()
 	w.root = w.user.String()
@@ -117,6 +135,12 @@ func newWorld(t testing.TB) *world {
 	w.must(tx.PutOrganization(&org.Organization{ID: w.id, Name: "Top", RootUsers: []org.ID{w.user}, Threshold: 1, Users: 1, CreatedMs: w.now, UpdatedMs: w.now}))
 	tx.Keep()
 	return w
+}
+
+func keyBytes(w *world) []byte {
+	k, err := bundle.NewPrivateKey(w.rand)
+	w.must(err)
+	return k.SealedPlaintext()
 }
 
 func (w *world) rootKey(tx *org.Tx) org.ID {
@@ -175,12 +199,14 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	}
 	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
-		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions}
+		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions, tokens: w.tokens, outside: w.outside, providers: w.providers, roles: w.roles}
 		sub.empty()
 		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.bundles, w.boot, w.sessions, w.credential()
+	tx.Tokens, tx.LegacyTokens, tx.PasscodeTargets, tx.Outside = w.tokens.token, w.tokens.legacy, w.tokens.targets, w.outside
+	tx.Providers, tx.Roles = w.providers, w.roles
 	w.seq++
 	tx.Seq = w.seq
 	w.last = tx
@@ -192,6 +218,9 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 		}
 	}
 	if err != nil {
+		return nil, err
+	}
+	if _, err := v.Question(tx.Tx, in, tx.Activity, w.user, true); err != nil {
 		return nil, err
 	}
 	result, err := v.Run(tx, in)

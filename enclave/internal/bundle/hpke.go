@@ -48,6 +48,9 @@ func ParsePublicKey(field, text string) (PublicKey, error) {
 	return PublicKey{point}, nil
 }
 
+// String is the compressed point in lower-case hex.
+func (to PublicKey) String() string { return hex.EncodeToString(compressed(to.point.Bytes())) }
+
 var errPoint = errors.New("not a point of P-256")
 
 // parsePoint reads a point of 65 or 33 bytes. The point at infinity is none.

@@ -31,6 +31,11 @@ func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *Index
 	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
 		return nil, err
 	}
+	return v.l.PageIndex(ctx, key, before, after, limit)
+}
+
+// PageIndex is View.PageIndex for who has seen nothing of any organization.
+func (l *Ledger) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	ask := wire.PageIndex{Key: wire.Hash(key), Limit: uint16(min(limit, wire.MaxRows))}
 	if before != nil {
 		ask.Before = &wire.IndexRow{Rank: before.Rank, Organization: wire.ID(before.ID)}
@@ -38,19 +43,19 @@ func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *Index
 	if after != nil {
 		ask.After = &wire.IndexRow{Rank: after.Rank, Organization: wire.ID(after.ID)}
 	}
-	got, err := v.l.cfg.Store.PageIndex(ctx, ask)
+	got, err := l.cfg.Store.PageIndex(ctx, ask)
 	if err != nil {
 		return nil, ErrBusy
 	}
 	if len(got.Rows) > int(ask.Limit) && !insecure.Skip(insecure.Answer) {
-		return nil, v.l.breach(fault.AlarmIndex, "more rows than asked for")
+		return nil, l.breach(fault.AlarmIndex, "more rows than asked for")
 	}
 	rows, last := make([]IndexRow, len(got.Rows)), after
 	for i := range rows {
 		rows[i] = IndexRow{got.Rows[i].Rank, org.ID(got.Rows[i].Organization)}
 		fits := (last == nil || rows[i].compare(last) > 0) && (before == nil || rows[i].compare(before) < 0)
 		if !fits && !insecure.Skip(insecure.Answer) {
-			return nil, v.l.breach(fault.AlarmIndex, "rows out of order")
+			return nil, l.breach(fault.AlarmIndex, "rows out of order")
 		}
 		last = &rows[i]
 	}

@@ -415,7 +415,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, co
 	}
 	var sends []wire.SendMark
 	for i := range e.Sends {
-		sends = append(sends, wire.SendMark{Kind: wire.SendKind(e.Sends[i].Kind), DueMs: e.Sends[i].DueMs})
+		sends = append(sends, wire.SendMark{Kind: wire.SendKind(e.Sends[i].Kind), DueMs: e.Sends[i].DueMs, Receiver: wire.ID(e.Sends[i].Receiver)})
 	}
 	return addition{
 		entry: wire.Entry{Organization: wire.ID(o.id), Seq: count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,

@@ -43,3 +43,17 @@ func oidc(field, why string) *fault.Error {
 	e.Name = "INVALID_OIDC_TOKEN"
 	return e
 }
+
+// NoIssuerKey is the answer to an identity token for which its issuer has no key.
+func NoIssuerKey(field string) *fault.Error { return oidc(field, "the issuer has no key for it") }
+
+// NoIssuer is the answer to an identity token of an issuer that may not be asked.
+func NoIssuer(field string) *fault.Error {
+	return oidc(field, "iss must be an https URL at a public name")
+}
+
+// IssuerAway is the answer where an issuer could not be asked for its keys: why says
+// what happened, in words of ours.
+func IssuerAway(why string) *fault.Error {
+	return fault.New(fault.Unavailable, "the OIDC token's issuer could not be asked for its keys: %s; try again", why)
+}

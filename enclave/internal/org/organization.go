@@ -23,6 +23,7 @@ type Organization struct {
 	Pending     uint32 `cbor:"17,keyasint,omitempty"` // activities that wait
 	Interfaces  uint32 `cbor:"18,keyasint,omitempty"`
 	Profiles    uint32 `cbor:"19,keyasint,omitempty"`
+	Endpoints   uint32 `cbor:"25,keyasint,omitempty"` // of webhooks
 }
 
 // Root tells whether user is a member of the root quorum.
@@ -53,6 +54,7 @@ const (
 	NamePolicy     = 'l'
 	NameProfile    = 's'
 	NameInterface  = 'i'
+	NameEndpoint   = 'h'
 )
 
 type nameRecord struct {

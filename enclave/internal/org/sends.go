@@ -2,6 +2,7 @@ package org
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -13,13 +14,24 @@ type Send struct {
 	Content []byte   `cbor:"3,keyasint"`
 	// ExpiresMs is from when on it is not opened any more.
 	ExpiresMs uint64 `cbor:"4,keyasint,omitempty"`
+	// Receiver is who it is for, if the host is to keep that apart from others'. It
+	// stands in what the host is told, once.
+	Receiver ID `cbor:"-"`
 }
 
 // A SendKind says what a send is. Kinds are never renumbered.
 type SendKind uint8
 
-// SendTransaction is a signed transaction; its content is a Transaction.
-const SendTransaction SendKind = 1
+// The kinds, and what their content is.
+const (
+	SendTransaction SendKind = 1 // a Transaction; the host opens it
+	SendMail        SendKind = 2 // a Mail; the enclave delivers it, the host never sees it
+	SendText        SendKind = 3 // a Text; likewise
+)
+
+// SendWebhook is an event of the entry's activity for one receiver; its content is
+// an Event.
+const SendWebhook SendKind = 4
 
 // Transaction is the content of a send: a signed transaction and what it takes to
 // follow it.
@@ -45,6 +57,52 @@ func DecodeTransaction(b []byte) (*Transaction, error) {
 	return t, nil
 }
 
+// Mail is the content of a send: a mail to one recipient. It may bring a passcode.
+type Mail struct {
+	To string `cbor:"1,keyasint"`
+	// From, Name and ReplyTo are the sender's. An empty From is the sender that the
+	// configuration names, whatever the other two say.
+	From    string `cbor:"2,keyasint,omitempty"`
+	Name    string `cbor:"3,keyasint,omitempty"`
+	ReplyTo string `cbor:"4,keyasint,omitempty"`
+	Subject string `cbor:"5,keyasint"`
+	Text    string `cbor:"6,keyasint"`
+	HTML    string `cbor:"7,keyasint,omitempty"`
+	ID      string `cbor:"8,keyasint"` // a UUID: of the message, the same in every try
+	SentMs  uint64 `cbor:"9,keyasint"` // what it says it was sent at
+}
+
+// Encode is the mail as the content of a send.
+func (m *Mail) Encode() ([]byte, error) { return encoding.Marshal(m) }
+
+// DecodeMail reads what Encode wrote, strictly.
+func DecodeMail(b []byte) (*Mail, error) {
+	m := new(Mail)
+	if err := decoding.Unmarshal(b, m); err != nil {
+		return nil, errors.New("decoding a mail: malformed") // the cause could repeat it
+	}
+	return m, nil
+}
+
+// Text is the content of a send: a text message. It may bring a passcode.
+type Text struct {
+	To   string `cbor:"1,keyasint"` // E.164
+	Body string `cbor:"2,keyasint"`
+	ID   string `cbor:"3,keyasint"` // the same in every try
+}
+
+// Encode is the message as the content of a send.
+func (t *Text) Encode() ([]byte, error) { return encoding.Marshal(t) }
+
+// DecodeText reads what Encode wrote, strictly.
+func DecodeText(b []byte) (*Text, error) {
+	t := new(Text)
+	if err := decoding.Unmarshal(b, t); err != nil {
+		return nil, errors.New("decoding a text message: malformed")
+	}
+	return t, nil
+}
+
 // A SendRef names a send: its number in the entry at seq.
 type SendRef struct {
 	Seq    uint64 `cbor:"1,keyasint"`
@@ -59,7 +117,7 @@ const (
 	SendUnknown  SendState = 0 // the host knows of no such send
 	SendWaiting  SendState = 1 // no node has taken it yet
 	SendAccepted SendState = 2 // a node has it
-	SendIncluded SendState = 3 // it is in a block
+	SendIncluded SendState = 3 // it is in a block, or its server has taken it
 	SendReverted SendState = 4 // it is in a block and has failed there
 	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block
 	SendExpired  SendState = 6 // its time passed before a node took it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"cloister/enclave/internal/org"
@@ -72,5 +73,44 @@ func TestNonceUses(t *testing.T) {
 		if state.Freed() != freed {
 			t.Errorf("state %d frees: %t", state, !freed)
 		}
+	}
+}
+
+func TestMessagesAreKept(t *testing.T) {
+	mail := &org.Mail{To: "a@example.com", From: "b@example.com", Name: "B", ReplyTo: "c@example.com", Subject: "s", Text: "text", HTML: "<p>", ID: "id", SentMs: 9}
+	kept(t, mail, org.DecodeMail)
+	kept(t, &org.Mail{To: "a@example.com"}, org.DecodeMail)
+	kept(t, &org.Text{To: "+15550100", Body: "code 123456", ID: "id"}, org.DecodeText)
+	b, err := (&org.Transaction{Chain: "eip155:1", Signed: []byte("passcode")}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, decode := range map[string]func() error{
+		"mail": func() error { _, err := org.DecodeMail(b); return err },
+		"text": func() error { _, err := org.DecodeText(b); return err },
+	} {
+		if err := decode(); err == nil || strings.Contains(err.Error(), "passcode") {
+			t.Errorf("a transaction as a %s: %v", name, err)
+		}
+	}
+}
+
+// kept wants what is encoded back, and every part of it and more than it refused.
+func kept[T interface{ Encode() ([]byte, error) }](t *testing.T, want T, decode func([]byte) (T, error)) {
+	t.Helper()
+	b, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decode(b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for n := range b {
+		if _, err := decode(b[:n]); err == nil {
+			t.Errorf("%T cut to %d of %d bytes: taken", want, n, len(b))
+		}
+	}
+	if _, err := decode(append(b, 0)); err == nil {
+		t.Errorf("%T with a byte behind: taken", want)
 	}
 }

@@ -30,6 +30,10 @@ const (
 	collectionCounters     Collection = 'N' // authenticator id: its signature counter
 	collectionInterfaces   Collection = 'O' // interface id; the text lies in parts
 	collectionTargets      Collection = 'P' // user id, import target id
+	collectionOAuth2       Collection = 'R' // OAuth 2.0 credential id
+	collectionOnRamps      Collection = 'S' // on-ramp credential id
+	collectionAuthProxies  Collection = 'T' // configuration id
+	collectionEndpoints    Collection = 'U' // webhook endpoint id
 
 	collectionLarge         Collection = 'a'
 	collectionAccounts      Collection = 'a' // wallet id, number
@@ -40,6 +44,10 @@ const (
 	collectionChildrenOrder Collection = 'f' // time and id of a sub-organization
 	collectionParts         Collection = 'g' // interface id, number: part of its text
 	collectionNonces        Collection = 'h' // chain, address, nonce: the sends that have it
+
+	collectionPasscodes      Collection = 'i' // passcode id
+	collectionPasscodeCounts Collection = 'j' // hash of a contact or the like, passcode id
+	collectionVerifications  Collection = 'k' // id of a verification token
 )
 
 // Large tells whether the collection with this first byte lies in pieces that

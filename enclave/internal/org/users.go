@@ -85,6 +85,9 @@ type APIKey struct {
 	ExpirationSeconds uint64 `cbor:"7,keyasint,omitempty"`
 	// Profile is the session profile that bounds the key, or zero.
 	Profile ID `cbor:"8,keyasint"`
+	// Proxy is set for the key of the auth proxy, with which only the enclave
+	// itself stamps, at the door of the proxy.
+	Proxy bool `cbor:"9,keyasint,omitempty"`
 }
 
 // Expired tells whether the key is past its time at nowMs.

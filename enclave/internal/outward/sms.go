@@ -1,7 +1,6 @@
 package outward
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"net/url"
@@ -67,11 +66,10 @@ func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
 }
 
 func (m *Text) allowed(g *Gateway) error {
+	if err := g.allowed(); err != nil {
+		return err
+	}
 	switch {
-	case len(g.User) > maxUser || !visible(g.User) || strings.Contains(g.User, ":") || len(g.Password) > maxPassword || bytes.ContainsAny(g.Password, "\x00\r\n"):
-		return fail(Refused, "the gateway's user or password is malformed")
-	case g.From == "" || len(g.From) > maxSender || !visible(g.From):
-		return fail(Refused, "the gateway's sender is malformed")
 	case len(m.To) < 9 || len(m.To) > 16 || m.To[0] != '+' || m.To[1] == '0' || strings.Trim(m.To[1:], "0123456789") != "":
 		return fail(Refused, "the message's number is malformed")
 	case m.Body == "" || len(m.Body) > 4*MaxText || utf8.RuneCountInString(m.Body) > MaxText || !isProse(m.Body):

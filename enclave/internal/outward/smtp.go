@@ -127,7 +127,7 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 	return Outcome{Result: Temporary, Code: t.code, Err: l.lost("the connection ended in the middle of a mail", err)}
 }
 
-// allowed checks settings and mail, and fills in our name.
+// allowed checks mail and settings, and fills in our name.
 func (c *Client) allowed(s *MailServer, m *Mail) error {
 	switch {
 	case !isAddress(m.From) || !isAddress(m.To):
@@ -135,19 +135,7 @@ func (c *Client) allowed(s *MailServer, m *Mail) error {
 	case !isMessage(m.Message):
 		return fail(Refused, "the mail is empty, too large, or not in lines of ASCII that end in CR LF")
 	}
-	if s.Name == "" {
-		s.Name = m.From[strings.LastIndexByte(m.From, '@')+1:]
-	}
-	host := strings.ToLower(s.Host)
-	switch {
-	case !validHost(host) || s.Port == 0 || !validHost(strings.ToLower(s.Name)) || s.Security > Plain:
-		return fail(Refused, "the mail server's settings are malformed")
-	case s.Security == Plain && !(c.cfg.Loopback && loopback(host)):
-		return fail(Refused, "mail goes out over TLS only")
-	case len(s.User) > maxUser || len(s.Password) > maxPassword || strings.ContainsAny(s.User, "\x00\r\n") || bytes.ContainsAny(s.Password, "\x00\r\n"):
-		return fail(Refused, "the mail server's user or password is malformed")
-	}
-	return nil
+	return s.allowed(c.cfg.Loopback, m.From)
 }
 
 // isAddress takes the addresses that a user of the interface may have. No

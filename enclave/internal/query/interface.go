@@ -26,7 +26,7 @@ var operations = []string{
 }
 
 // own are the queries that the published interface does not have.
-var own = []string{"evaluate_policies"}
+var own = []string{"evaluate_policies", "get_auth_proxy_config"}
 
 // KnownOp tells whether op is a query of the interface, live or not.
 func KnownOp(op string) bool {

@@ -220,7 +220,7 @@ func index(families ...[]*Query) map[string]*Query {
 }
 
 // live are the queries that can be asked today.
-var live = index(organizations, policies, interfaces, mfa, ipAllowlists, sessionProfiles, suborgs, users, credentials, oauthProviders, tags, wallets, privateKeys, activities, proofs, evaluations, sending)
+var live = index(organizations, policies, interfaces, mfa, ipAllowlists, sessionProfiles, suborgs, users, credentials, oauthProviders, oauth2, onRamps, tags, wallets, privateKeys, activities, proofs, evaluations, sending, authProxy, webhooks)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {

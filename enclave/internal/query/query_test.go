@@ -23,7 +23,7 @@ var liveOps = strings.Fields(`whoami get_organization_configs get_user list_user
 	get_wallet_account list_wallet_accounts get_private_key list_private_keys get_activity list_activities list_app_proofs
 	get_policy list_policies get_organization get_smart_contract_interface list_smart_contract_interfaces get_mfa_policy get_mfa_policies
 	get_ip_allowlist get_session_profile get_session_profiles get_boot_proof get_latest_boot_proof list_suborgs list_verified_suborgs get_policy_evaluations get_mfa_status
-	get_nonces get_send_transaction_status`)
+	get_nonces get_send_transaction_status get_oauth2_credential list_oauth2_credentials list_fiat_on_ramp_credentials list_webhook_endpoints`)
 
 func code(err error) fault.Code {
 	if e := fault.Of(err); e != nil {

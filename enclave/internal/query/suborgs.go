@@ -29,6 +29,9 @@ type Index interface {
 	Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error)
 	// Has tells whether a sub-organization is there and has the handle now.
 	Has(c *org.Child, h org.Handle) (bool, error)
+	// Identity verifies an identity token and tells whom it is about and for whom it
+	// is. The error is a *fault.Error about field.
+	Identity(field, token string) (issuer, subject string, audiences []string, err error)
 }
 
 // Bounds of one search through the index.
@@ -64,7 +67,7 @@ type suborgFilter struct {
 }
 
 // suborgFilters make the filters of list_suborgs by the type's name; what the
-// value cannot be, nobody has. Nil: not live.
+// value cannot be, nobody has. Nil: of an identity token, which must be verified.
 var suborgFilters = map[string]func(value string) suborgFilter{
 	"":              func(string) suborgFilter { return suborgFilter{} },
 	"CREDENTIAL_ID": byCredentialID,
@@ -108,6 +111,17 @@ func byCredentialID(v string) suborgFilter {
 	return by(org.ChildCredential)(org.PasskeyCurve + ":" + hex.EncodeToString(b))
 }
 
+// byIdentity takes an identity token. Which key it was asked for with does not matter:
+// who has it learns where he could log in, and no more.
+func byIdentity(x Index, token string) (suborgFilter, error) {
+	issuer, subject, audiences, err := x.Identity("filterValue", token)
+	f := suborgFilter{keys: []childKey{}}
+	for _, a := range audiences {
+		f.keys = append(f.keys, childKey{org.ChildIdentity, org.IdentityText(issuer, subject, a)})
+	}
+	return f, err
+}
+
 // byPublicKey takes an API key's public key, which does not tell its curve.
 func byPublicKey(v string) suborgFilter {
 	f, v := suborgFilter{}, strings.ToLower(v)
@@ -130,7 +144,7 @@ type suborgSearch struct {
 func prepareSuborgs(filters map[string]func(string) suborgFilter) func(*SuborgsRequest, *Request, Index) error {
 	return func(in *SuborgsRequest, r *Request, x Index) (err error) {
 		s := new(suborgSearch)
-		if s.suborgFilter, err = in.filter(r.query.Op, filters); err != nil {
+		if s.suborgFilter, err = in.filter(r.query.Op, filters, x); err != nil {
 			return err
 		}
 		if s.limit, err = in.PaginationOptions.limit(); err != nil {
@@ -147,7 +161,7 @@ func prepareSuborgs(filters map[string]func(string) suborgFilter) func(*SuborgsR
 	}
 }
 
-func (in *SuborgsRequest) filter(op string, filters map[string]func(string) suborgFilter) (suborgFilter, error) {
+func (in *SuborgsRequest) filter(op string, filters map[string]func(string) suborgFilter, x Index) (suborgFilter, error) {
 	var kind, value string
 	if in.FilterType != nil {
 		kind = *in.FilterType
@@ -164,7 +178,7 @@ func (in *SuborgsRequest) filter(op string, filters map[string]func(string) subo
 	case kind != "" && value == "":
 		return suborgFilter{}, fault.Field("filterValue", "filterValue must be set with filterType")
 	case build == nil:
-		return suborgFilter{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s with filterType %s", op, kind)
+		return byIdentity(x, value)
 	}
 	return build(value), nil
 }

@@ -53,6 +53,14 @@ func (w *world) Has(c *org.Child, h org.Handle) (bool, error) {
 	return !w.index.lacks[c.ID] && slices.ContainsFunc(w.index.rows[h], func(r org.Child) bool { return r.ID == c.ID }), nil
 }
 
+// Identity knows one token.
+func (w *world) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
+	if token != "good" {
+		return "", "", nil, fault.Field(field, "no such token")
+	}
+	return "https://issuer.example", "me", []string{"web", "ios"}, nil
+}
+
 func child(n int) org.Child {
 	return org.Child{ID: org.ID{'S', byte(n >> 8), byte(n), 0, 0, 0, 0x40, 0, 0x80, 15: 1}, Name: fmt.Sprint("sub ", n), CreatedMs: uint64(1000 + n/2)}
 }
@@ -263,8 +271,26 @@ func TestSuborgsRefused(t *testing.T) {
 			w.refused("list_suborgs", object{"filterType": kind, "filterValue": "x", "paginationOptions": object{end: unknown}}, fault.InvalidArgument, "unknown cursor")
 		}
 	}
-	w.refused("list_suborgs", object{"filterType": "OIDC_TOKEN", "filterValue": "x.y.z"}, fault.Unimplemented, "UNIMPLEMENTED: list_suborgs")
+	w.refused("list_suborgs", object{"filterType": "OIDC_TOKEN", "filterValue": "x.y.z"}, fault.InvalidArgument, "no such token")
 	w.refused("list_suborgs", object{"filterType": "OIDC_TOKEN"}, fault.InvalidArgument, "filterValue")
+}
+
+// An identity token leads to those who know whom it is about, by any of its audiences.
+func TestSuborgsByIdentity(t *testing.T) {
+	w := newWorld(t)
+	ids := w.children(5)
+	w.change(func(tx *org.Tx) {
+		for n, text := range []string{1: org.IdentityText("https://issuer.example", "me", "ios"), 2: org.IdentityText("https://issuer.example", "you", "web"),
+			3: org.IdentityText("https://other.example", "me", "web"), 4: org.IdentityText("https://issuer.example", "me", "web")} {
+			if text != "" {
+				c := child(n)
+				w.must(tx.PutChildKey(org.ChildIdentity, text, &c, id('U', byte(n))))
+			}
+		}
+	})
+	if got := w.get("list_suborgs", object{"filterType": "OIDC_TOKEN", "filterValue": "good"})["organizationIds"]; fmt.Sprint(got) != fmt.Sprint([]string{ids[1], ids[4]}) {
+		t.Errorf("%v of %v", got, ids)
+	}
 }
 
 // A sub-organization has none of its own, whoever asks.

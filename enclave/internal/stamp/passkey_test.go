@@ -23,7 +23,7 @@ func xpasskey(value string) []stamp.Header {
 
 // verified goes the two steps of a request.
 func verified(value, body string, c *webauthn.Credential, counter uint32, allowed webauthn.Origins) (*stamp.Caller, uint32, error) {
-	caller, p, err := stamp.NewVerifier().Read(xpasskey(value), []byte(body))
+	caller, p, _, err := stamp.NewVerifier().Read(xpasskey(value), []byte(body))
 	if err != nil {
 		return caller, 0, err
 	}
@@ -277,12 +277,12 @@ func TestPasskeyUnreadable(t *testing.T) {
 		cases["broken "+name] = with(name, m[name][:4]+"\n"+m[name][4:])
 		cases["length "+name] = with(name, "AAAAA")
 		cases["long "+name] = with(name, enc(make([]byte, most+1)))
-		if _, p, err := stamp.NewVerifier().Read(xpasskey(with(name, enc(make([]byte, most)))), nil); err != nil || p == nil {
+		if _, p, _, err := stamp.NewVerifier().Read(xpasskey(with(name, enc(make([]byte, most)))), nil); err != nil || p == nil {
 			t.Errorf("%s of %d bytes: %v", name, most, err)
 		}
 	}
 	for name, value := range cases {
-		caller, p, err := stamp.NewVerifier().Read(xpasskey(value), []byte(x.Body))
+		caller, p, _, err := stamp.NewVerifier().Read(xpasskey(value), []byte(x.Body))
 		if caller != nil || p != nil {
 			t.Errorf("%s: read", name)
 		}
@@ -295,7 +295,7 @@ func TestPasskeyHeaders(t *testing.T) {
 	x := passkeyVectors(t)[0]
 	v := stamp.NewVerifier()
 	for _, name := range []string{"X-Stamp-WebAuthn", "X-Stamp-Webauthn", "x-stamp-webauthn"} {
-		caller, p, err := v.Read([]stamp.Header{{Name: name, Value: x.Value}}, []byte(x.Body))
+		caller, p, _, err := v.Read([]stamp.Header{{Name: name, Value: x.Value}}, []byte(x.Body))
 		if err != nil || caller != nil || string(p.Unverified()) != x.Body || !bytes.Equal(p.CredentialID(), text(t, x.CredentialID)) {
 			t.Errorf("%s: %v, %v", name, caller, err)
 		}
@@ -305,23 +305,23 @@ func TestPasskeyHeaders(t *testing.T) {
 		}
 	}
 	api := known(t, "p256_node_query")
-	caller, p, err := v.Read(xstamp(api.Value), []byte(api.Body))
+	caller, p, _, err := v.Read(xstamp(api.Value), []byte(api.Body))
 	if err != nil || p != nil || caller.CredentialID() != "" || caller.PublicKey() != api.Decoded.PublicKey {
 		t.Errorf("%v, %v, %v", caller, p, err)
 	}
 	for _, other := range []string{"X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested", "X-Session"} {
-		caller, p, err := v.Read(append(xpasskey(x.Value), stamp.Header{Name: other, Value: x.Value}), []byte(x.Body))
+		caller, p, _, err := v.Read(append(xpasskey(x.Value), stamp.Header{Name: other, Value: x.Value}), []byte(x.Body))
 		refusedAs(t, err, "malformed activity stamp: more than one")
 		if caller != nil || p != nil {
 			t.Errorf("%s: read", other)
 		}
 	}
-	_, _, err = v.Read(xpasskey(strings.Repeat("A", stamp.MaxHeader+1)), nil)
+	_, _, _, err = v.Read(xpasskey(strings.Repeat("A", stamp.MaxHeader+1)), nil)
 	refusedAs(t, err, "malformed activity stamp: header too large")
 	// The scheme is not one of X-Stamp.
 	d := api.Decoded
 	d.Scheme = "SIGNATURE_SCHEME_TK_WEBAUTHN"
-	_, _, err = v.Read(xstamp(header(d)), []byte(api.Body))
+	_, _, _, err = v.Read(xstamp(header(d)), []byte(api.Body))
 	refusedAs(t, err, "malformed activity stamp: unknown scheme")
 }
 
@@ -337,7 +337,7 @@ func FuzzPasskey(f *testing.F) {
 	signed := map[string]bool{vs[0].Value: true}
 	for _, x := range vs {
 		if strings.HasPrefix(x.Expect, "accept") {
-			_, p, err := stamp.NewVerifier().Read(xpasskey(x.Value), []byte(x.Body))
+			_, p, _, err := stamp.NewVerifier().Read(xpasskey(x.Value), []byte(x.Body))
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -345,7 +345,7 @@ func FuzzPasskey(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		caller, p, err := stamp.NewVerifier().Read(xpasskey(value), []byte(vs[0].Body))
+		caller, p, _, err := stamp.NewVerifier().Read(xpasskey(value), []byte(vs[0].Body))
 		if caller != nil || (p == nil) == (err == nil) {
 			t.Fatalf("%v, %v, %v", caller, p, err)
 		}

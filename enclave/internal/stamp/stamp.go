@@ -11,7 +11,11 @@
 // nothing is proven, and the Passkey's Verify makes the Caller once core has
 // found the credential.
 //
-// A Caller is made in these two ways only and holds the body, so that no byte of
+// X-Stamp-Attested is signed by a key that is nobody's, for which a token vouches:
+// Read answers an Attested, and its Verify makes the Caller once core has verified
+// the token.
+//
+// A Caller is made in these three ways only and holds the body, so that no byte of
 // a body is acted upon before its signature held.
 //
 // What is signed: P256 and SECP256K1 sign SHA-256 of the body, both with s in
@@ -63,7 +67,7 @@ func ParseFingerprint(s string) (f Fingerprint, ok bool) {
 }
 
 // A Caller is the holder of a key that signed a body. There is no other way to
-// make one than Verify and Read, or a Passkey's Verify, and none to a verified
+// make one than Verify and Read, or a Passkey's or Attested's Verify, and none to a verified
 // body but through it.
 type Caller struct {
 	body         []byte
@@ -117,18 +121,20 @@ func NewVerifier() *Verifier {
 
 // credentials are the headers that say who is calling; a request has one of
 // them.
-var credentials = [...]string{apiKey: "X-Stamp", passkey: "X-Stamp-WebAuthn", 2: "X-Stamp-Attested", 3: "X-Session"}
+var credentials = [...]string{apiKey: "X-Stamp", passkey: "X-Stamp-WebAuthn", attested: "X-Stamp-Attested", 3: "X-Session"}
 
 const (
-	apiKey  = 0
-	passkey = 1
+	apiKey   = 0
+	passkey  = 1
+	attested = 2
 )
 
 // Read finds the one credential header. A stamp by an API key is verified over
-// body and answered as its Caller; one by a passkey is only read. Without an
-// error exactly one of the two is set. Read is stateless: the same arguments
-// always give the same answer. What it answers keeps body.
-func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, error) {
+// body and answered as its Caller; one by a passkey is only read, and of an
+// attested one the token is. Without an error exactly one of the three is set. Read
+// is stateless: the same arguments always give the same answer. What it answers
+// keeps body.
+func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Attested, error) {
 	kind, value := -1, ""
 	for i := range headers {
 		for k := range credentials {
@@ -136,34 +142,40 @@ func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, error
 				continue
 			}
 			if kind >= 0 {
-				return nil, nil, malformed("more than one stamp header")
+				return nil, nil, nil, malformed("more than one stamp header")
 			}
 			kind, value = k, headers[i].Value
 		}
 	}
 	switch {
 	case kind < 0:
-		return nil, nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
+		return nil, nil, nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
 	case len(value) > MaxHeader:
-		return nil, nil, malformed("header too large")
+		return nil, nil, nil, malformed("header too large")
 	case kind == passkey:
 		p, err := readPasskey(value, body)
-		return nil, p, err
+		return nil, p, nil, err
+	case kind == attested:
+		a, err := v.ReadAttested(value, body)
+		return nil, nil, a, err
 	case kind != apiKey:
-		return nil, nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind])
+		return nil, nil, nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind])
 	}
 	c := &Caller{body: body, fingerprint: sha256.Sum256(body)}
 	if err := v.verifyAPIKey(c, value); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return c, nil, nil
+	return c, nil, nil, nil
 }
 
-// Verify is Read where no passkey can sign.
+// Verify is Read where only an API key can sign.
 func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
-	c, p, err := v.Read(headers, body)
-	if p != nil {
+	c, p, a, err := v.Read(headers, body)
+	switch {
+	case p != nil:
 		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[passkey])
+	case a != nil:
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[attested])
 	}
 	return c, err
 }

@@ -49,7 +49,9 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"X-Stamp-Attested", "X-Session"} {
+	_, err := v.Verify([]stamp.Header{{Name: "X-Stamp-Attested", Value: strings.Repeat("x", stamp.MaxHeader+1)}}, []byte(x.Body))
+	refusedAs(t, err, "malformed activity stamp: header too large")
+	for _, name := range []string{"X-Session"} {
 		c, err := v.Verify([]stamp.Header{{Name: strings.ToLower(name), Value: "x"}}, []byte(x.Body))
 		if f := fault.Of(err); c != nil || f == nil || f.Code != fault.Unimplemented || f.Message != "UNIMPLEMENTED: "+name || f.Name != "" {
 			t.Errorf("%s: %v", name, err)

@@ -17,6 +17,8 @@ type sending struct {
 	number []int16
 	kind   []int16
 	due    []int64
+	// NULL where a send has no receiver.
+	receiver, activity []*[16]byte
 }
 
 // arrangeSends is nil for a batch with nothing to send.
@@ -29,6 +31,11 @@ func arrangeSends(b *wire.Batch) (z *sending) {
 			}
 			z.uuid, z.seq, z.number = append(z.uuid, e.Organization), append(z.seq, int64(e.Seq)), append(z.number, int16(n))
 			z.kind, z.due = append(z.kind, int16(e.Sends[n].Kind)), append(z.due, int64(e.Sends[n].DueMs))
+			var receiver, activity *[16]byte
+			if e.Sends[n].Receiver != (wire.ID{}) {
+				receiver, activity = (*[16]byte)(&e.Sends[n].Receiver), (*[16]byte)(&e.Activity)
+			}
+			z.receiver, z.activity = append(z.receiver, receiver), append(z.activity, activity)
 		}
 	}
 	return z
@@ -39,13 +46,28 @@ func arrangeSends(b *wire.Batch) (z *sending) {
 // another claims at the same moment is passed over.
 const (
 	claimSends = `WITH mine AS (
-			SELECT organization, seq, number FROM outbox WHERE state < 3 AND due <= $2 AND claimed <= $2
-			ORDER BY due, organization, seq, number LIMIT $4 FOR UPDATE SKIP LOCKED),
-		claims AS (
+			SELECT organization, seq, number FROM outbox WHERE state < 3 AND receiver IS NULL AND due <= $2 AND claimed <= $2
+			ORDER BY due, organization, seq, number LIMIT $4 FOR UPDATE SKIP LOCKED),` + claimMine
+	claimForReceiver = `WITH mine AS (
+			SELECT organization, seq, number FROM outbox o WHERE state < 3 AND receiver IS NOT NULL AND due <= $2 AND claimed <= $2 AND receiver = $5
+			AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.state < 3 AND e.receiver IS NOT NULL AND e.receiver = o.receiver AND e.activity = o.activity AND e.seq < o.seq)
+			ORDER BY due, organization, seq, number LIMIT $4 FOR UPDATE SKIP LOCKED),` + claimMine
+	claimMine = ` claims AS (
 			UPDATE outbox o SET claimant = $1, claimed = $3 FROM mine m
 			WHERE o.organization = m.organization AND o.seq = m.seq AND o.number = m.number
-			RETURNING o.organization, o.seq, o.number, o.kind, o.state, o.due, o.tries, o.said, o.revert, o.memo)
+			RETURNING o.organization, o.seq, o.number, o.kind, o.state, o.due, o.tries, o.said, o.revert, o.memo, o.receiver, o.activity)
 		SELECT * FROM claims ORDER BY due, organization, seq, number`
+	// One step along the index for each receiver, however much lies there for him.
+	receivers = `WITH RECURSIVE r (receiver) AS (
+			(SELECT receiver FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > $1 ORDER BY receiver LIMIT 1)
+			UNION ALL SELECT (SELECT o.receiver FROM outbox o WHERE o.state < 3 AND o.receiver IS NOT NULL AND o.receiver > r.receiver ORDER BY o.receiver LIMIT 1)
+			FROM r WHERE r.receiver IS NOT NULL)
+		SELECT receiver FROM r WHERE receiver IS NOT NULL AND EXISTS (
+			SELECT 1 FROM outbox o WHERE o.state < 3 AND o.receiver IS NOT NULL AND o.receiver = r.receiver AND o.due <= $2 AND o.claimed <= $2) LIMIT $3`
+	deadSends = `SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox
+		WHERE state = 5 AND receiver IS NOT NULL AND (organization, seq, number) > ($1, $2, $3) ORDER BY organization, seq, number LIMIT $4`
+	resend = `UPDATE outbox SET state = 1, due = $1, tries = 0, claimant = NULL, claimed = 0, memo = ''
+		WHERE state = 5 AND receiver IS NOT NULL AND ($2::uuid IS NULL OR organization = $2 AND seq = $3 AND number = $4) AND ($5::uuid IS NULL OR receiver = $5)`
 	keepSend = `UPDATE outbox SET state = $1, due = $2, tries = $3, said = $4, revert = $5, memo = $6, claimant = NULL, claimed = 0
 		WHERE organization = $7 AND seq = $8 AND number = $9 AND claimant = $10 AND state < 3 AND state <= $1`
 	statesOfSends = `SELECT coalesce(o.state, 0), coalesce(o.said, ''), coalesce(o.revert, '')
@@ -58,31 +80,104 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if err := store.CheckClaim(ask); err != nil {
 		return nil, err
 	}
+	text, args := claimSends, []any{[16]byte(ask.Claimant), int64(ask.NowMs), int64(ask.UntilMs), ask.Limit}
+	if ask.Receiver != (wire.ID{}) {
+		text, args = claimForReceiver, append(args, [16]byte(ask.Receiver))
+	}
 	err = s.writing(ctx, func(tx pgx.Tx) error {
-		sends = nil
-		rows, err := tx.Query(ctx, claimSends, [16]byte(ask.Claimant), int64(ask.NowMs), int64(ask.UntilMs), ask.Limit)
-		if err != nil {
-			return err
+		rows, err := tx.Query(ctx, text, args...)
+		if err == nil {
+			sends, err = sendsOf(rows)
 		}
-		var id [16]byte
-		var seq, due, tries int64
-		var number, kind, state int16
-		var said string
-		var revert, memo []byte
-		_, err = pgx.ForEachRow(rows, []any{&id, &seq, &number, &kind, &state, &due, &tries, &said, &revert, &memo}, func() error {
-			sends = append(sends, store.Send{
-				ID: wire.SendID{Organization: id, Seq: uint64(seq), Number: uint16(number)}, Kind: wire.SendKind(kind), State: wire.SendState(state),
-				DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: revert, Memo: memo,
-			})
-			revert, memo = nil, nil
-			return nil
-		})
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claiming sends: %w", err)
 	}
 	return sends, nil
+}
+
+func sendsOf(rows pgx.Rows) (sends []store.Send, err error) {
+	var id [16]byte
+	var seq, due, tries int64
+	var number, kind, state int16
+	var said string
+	var revert, memo []byte
+	var receiver, activity *[16]byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &seq, &number, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() error {
+		x := store.Send{
+			ID: wire.SendID{Organization: id, Seq: uint64(seq), Number: uint16(number)}, Kind: wire.SendKind(kind), State: wire.SendState(state),
+			DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: revert, Memo: memo,
+		}
+		if receiver != nil {
+			x.Receiver = *receiver
+		}
+		if activity != nil {
+			x.Activity = *activity
+		}
+		sends = append(sends, x)
+		revert, memo, receiver, activity = nil, nil, nil, nil
+		return nil
+	})
+	return sends, err
+}
+
+// Receivers implements store.Outbox.
+func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.ID, err error) {
+	if err := store.CheckReceivers(ask); err != nil {
+		return nil, err
+	}
+	rows, err := s.pool.Query(ctx, receivers, [16]byte(ask.After), int64(ask.NowMs), ask.Limit)
+	var id [16]byte
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+			ids = append(ids, id)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for receivers: %w", err)
+	}
+	return ids, nil
+}
+
+// DeadSends implements store.Outbox.
+func (s *Store) DeadSends(ctx context.Context, ask store.DeadSends) (sends []store.Send, err error) {
+	if err := store.CheckDead(ask); err != nil {
+		return nil, err
+	}
+	after, number := wire.SendID{}, int16(-1)
+	if ask.After != nil {
+		after, number = *ask.After, int16(ask.After.Number)
+	}
+	rows, err := s.pool.Query(ctx, deadSends, [16]byte(after.Organization), int64(after.Seq), number, ask.Limit)
+	if err == nil {
+		sends, err = sendsOf(rows)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for dead letters: %w", err)
+	}
+	return sends, nil
+}
+
+// Resend implements store.Outbox.
+func (s *Store) Resend(ctx context.Context, ask store.Resend) (int, error) {
+	if err := store.CheckResend(ask); err != nil {
+		return 0, err
+	}
+	var organization, receiver *[16]byte
+	var seq, number int64
+	if ask.Send != nil {
+		organization, seq, number = (*[16]byte)(&ask.Send.Organization), int64(ask.Send.Seq), int64(ask.Send.Number)
+	}
+	if ask.Receiver != (wire.ID{}) {
+		receiver = (*[16]byte)(&ask.Receiver)
+	}
+	wrote, err := s.pool.Exec(ctx, resend, int64(ask.NowMs), organization, seq, number, receiver)
+	if err != nil {
+		return 0, fmt.Errorf("sending again: %w", err)
+	}
+	return int(wrote.RowsAffected()), nil
 }
 
 // KeepSend implements store.Outbox.

@@ -12,14 +12,28 @@ import (
 // A send is due in the order of time, and those of one time in the order of their
 // entries, so that an account's transactions go out as they were made.
 const (
-	dueSends = `SELECT organization, seq, number, kind, state, due, tries, said, revert, memo FROM outbox
-		WHERE state < 3 AND due <= ? AND claimed <= ? ORDER BY due, organization, seq, number LIMIT ?`
+	sendColumns = `organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity`
+	dueSends    = `SELECT ` + sendColumns + ` FROM outbox WHERE state < 3 AND receiver IS NULL AND due <= ? AND claimed <= ?
+		ORDER BY due, organization, seq, number LIMIT ?`
+	dueOfReceiver = `SELECT ` + sendColumns + ` FROM outbox o WHERE state < 3 AND receiver IS NOT NULL AND due <= ? AND claimed <= ? AND receiver = ?
+		AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.state < 3 AND e.receiver IS NOT NULL AND e.receiver = o.receiver AND e.activity = o.activity AND e.seq < o.seq)
+		ORDER BY due, organization, seq, number LIMIT ?`
+	// One step along the index for each receiver, however much lies there for him.
+	receivers = `WITH RECURSIVE r (receiver) AS (
+			SELECT min(receiver) FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > ?
+			UNION ALL SELECT (SELECT min(receiver) FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > r.receiver) FROM r WHERE r.receiver IS NOT NULL)
+		SELECT receiver FROM r WHERE receiver IS NOT NULL AND EXISTS (
+			SELECT 1 FROM outbox o WHERE o.state < 3 AND o.receiver IS NOT NULL AND o.receiver = r.receiver AND o.due <= ? AND o.claimed <= ?) LIMIT ?`
+	deadSends = `SELECT ` + sendColumns + ` FROM outbox WHERE state = 5 AND receiver IS NOT NULL AND (organization, seq, number) > (?, ?, ?)
+		ORDER BY organization, seq, number LIMIT ?`
+	resend = `UPDATE outbox SET state = 1, due = ?, tries = 0, claimant = NULL, claimed = 0, memo = x''
+		WHERE state = 5 AND receiver IS NOT NULL`
 	claimSend = `UPDATE outbox SET claimant = ?, claimed = ? WHERE organization = ? AND seq = ? AND number = ?`
 	keepSend  = `UPDATE outbox SET state = ?, due = ?, tries = ?, said = ?, revert = ?, memo = ?, claimant = NULL, claimed = 0
 		WHERE organization = ? AND seq = ? AND number = ? AND claimant = ? AND state < 3 AND state <= ? RETURNING 1`
 	stateOfSend = `SELECT state, said, revert FROM outbox WHERE organization = ? AND seq = ? AND number = ?`
-	putSend     = `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo)
-		VALUES (?, ?, ?, ?, 1, ?, 0, 0, '', x'', x'')`
+	putSend     = `INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity)
+		VALUES (?, ?, ?, ?, 1, ?, 0, 0, '', x'', x'', ?, ?)`
 )
 
 // ClaimSends implements store.Outbox.
@@ -29,8 +43,9 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	}
 	// Most of the time nothing is due: that is found out beside the writer.
 	due := false
+	text, args := claimable(ask)
 	err = s.read(ctx, func(c *conn) error {
-		row, err := c.one(ctx, dueSends, int64(ask.NowMs), int64(ask.NowMs), int64(1))
+		row, err := c.one(ctx, text, append(args[:len(args):len(args)], int64(1))...)
 		due = row != nil
 		return err
 	})
@@ -49,14 +64,25 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	return sends, nil
 }
 
-func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
-	err = s.writer.query(ctx, dueSends, func(row []driver.Value) (bool, error) {
+// claimable is the statement that finds what may be claimed, and its arguments but
+// the limit.
+func claimable(ask store.ClaimSends) (text string, args []driver.Value) {
+	args = []driver.Value{int64(ask.NowMs), int64(ask.NowMs)}
+	if ask.Receiver == (wire.ID{}) {
+		return dueSends, args
+	}
+	return dueOfReceiver, append(args, ask.Receiver[:])
+}
+
+// sendsOf reads rows of sendColumns.
+func sendsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (sends []store.Send, err error) {
+	err = c.query(ctx, text, func(row []driver.Value) (bool, error) {
 		var x store.Send
-		id, ok := row[0].([]byte)
-		if !ok || len(id) != len(x.ID.Organization) {
-			return false, fmt.Errorf("an id of %d bytes", len(id))
+		for i, into := range map[int]*wire.ID{0: &x.ID.Organization, 10: &x.Receiver, 11: &x.Activity} {
+			if err := intoID(into, row[i]); err != nil {
+				return false, err
+			}
 		}
-		copy(x.ID.Organization[:], id)
 		x.ID.Seq, x.ID.Number = uint64(row[1].(int64)), uint16(row[2].(int64))
 		x.Kind, x.State = wire.SendKind(row[3].(int64)), wire.SendState(row[4].(int64))
 		x.DueMs, x.Tries = uint64(row[5].(int64)), uint32(row[6].(int64))
@@ -65,8 +91,26 @@ func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.
 		x.Memo, _ = row[9].([]byte)
 		sends = append(sends, x)
 		return true, nil
-	}, int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
-	if err != nil {
+	}, args...)
+	return sends, err
+}
+
+// intoID reads an id; NULL is none.
+func intoID(id *wire.ID, v driver.Value) error {
+	if v == nil {
+		return nil
+	}
+	b, ok := v.([]byte)
+	if !ok || len(b) != len(id) {
+		return fmt.Errorf("an id of %d bytes", len(b))
+	}
+	copy(id[:], b)
+	return nil
+}
+
+func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
+	text, args := claimable(ask)
+	if sends, err = sendsOf(ctx, s.writer, text, append(args, int64(ask.Limit))...); err != nil {
 		return nil, err
 	}
 	for i := range sends {
@@ -76,6 +120,72 @@ func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.
 		}
 	}
 	return sends, nil
+}
+
+// Receivers implements store.Outbox.
+func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.ID, err error) {
+	if err := store.CheckReceivers(ask); err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, receivers, func(row []driver.Value) (bool, error) {
+			var id wire.ID
+			err := intoID(&id, row[0])
+			ids = append(ids, id)
+			return err == nil, err
+		}, ask.After[:], int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for receivers: %w", err)
+	}
+	return ids, nil
+}
+
+// DeadSends implements store.Outbox.
+func (s *Store) DeadSends(ctx context.Context, ask store.DeadSends) (sends []store.Send, err error) {
+	if err := store.CheckDead(ask); err != nil {
+		return nil, err
+	}
+	after, number := wire.SendID{}, int64(-1)
+	if ask.After != nil {
+		after, number = *ask.After, int64(ask.After.Number)
+	}
+	err = s.read(ctx, func(c *conn) error {
+		sends, err = sendsOf(ctx, c, deadSends, after.Organization[:], int64(after.Seq), number, int64(ask.Limit))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for dead letters: %w", err)
+	}
+	return sends, nil
+}
+
+// Resend implements store.Outbox.
+func (s *Store) Resend(ctx context.Context, ask store.Resend) (n int, err error) {
+	if err := store.CheckResend(ask); err != nil {
+		return 0, err
+	}
+	text, args := resend, []driver.Value{int64(ask.NowMs)}
+	switch {
+	case ask.Send != nil:
+		text += ` AND organization = ? AND seq = ? AND number = ?`
+		args = append(args, ask.Send.Organization[:], int64(ask.Send.Seq), int64(ask.Send.Number))
+	case ask.Receiver != (wire.ID{}):
+		text += ` AND receiver = ?`
+		args = append(args, ask.Receiver[:])
+	}
+	err = s.write(ctx, func(ctx context.Context) error {
+		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
+			n = 0
+			err := s.writer.query(ctx, text+` RETURNING 1`, func([]driver.Value) (bool, error) { n++; return true, nil }, args...)
+			s.wrote(int64(n) << 10)
+			return n > 0, err
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("sending again: %w", err)
+	}
+	return n, nil
 }
 
 // KeepSend implements store.Outbox.
@@ -138,7 +248,11 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (states wire.Sen
 // sends puts what an entry says must go out.
 func (a *appending) sends(ctx context.Context, e *wire.Entry) error {
 	for i := range e.Sends {
-		if err := a.s.writer.exec(ctx, putSend, e.Organization[:], int64(e.Seq), int64(i), int64(e.Sends[i].Kind), int64(e.Sends[i].DueMs)); err != nil {
+		var receiver, activity driver.Value
+		if e.Sends[i].Receiver != (wire.ID{}) {
+			receiver, activity = e.Sends[i].Receiver[:], e.Activity[:]
+		}
+		if err := a.s.writer.exec(ctx, putSend, e.Organization[:], int64(e.Seq), int64(i), int64(e.Sends[i].Kind), int64(e.Sends[i].DueMs), receiver, activity); err != nil {
 			return err
 		}
 	}

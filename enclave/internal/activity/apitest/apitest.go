@@ -148,6 +148,17 @@ func (d *Description) value(f Field, v any, path string) (wrong []string) {
 		}
 		return wrong
 	}
+	if f.Map {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return []string{path + ": no object"}
+		}
+		f.Map = false
+		for name, e := range m {
+			wrong = append(wrong, d.value(f, e, path+"."+name)...)
+		}
+		return wrong
+	}
 	if typ, ok := strings.CutPrefix(f.Base, "@"); ok {
 		return d.object(typ, v, path)
 	}
@@ -253,12 +264,19 @@ func (c *comparison) member(typ, name string, want Field, f reflect.StructField)
 	if want.Required && (optional || omits) {
 		c.bad("%s: required, but may be left out", where)
 	}
-	if c.request && !want.Required && !(optional || want.List && omits) {
+	if c.request && !want.Required && !(optional || (want.List || want.Map) && omits) {
 		c.bad("%s: optional, but %v cannot tell absent from zero", where, f.Type)
 	}
 	if want.List {
 		if t.Kind() != reflect.Slice {
 			c.bad("%s: %v is no array", where, t)
+			return
+		}
+		t = t.Elem()
+	}
+	if want.Map {
+		if t.Kind() != reflect.Map {
+			c.bad("%s: %v is no map", where, t)
 			return
 		}
 		t = t.Elem()

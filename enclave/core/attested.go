@@ -1,0 +1,117 @@
+package core
+
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
+)
+
+// A voucher is a token that vouches for a key which is nobody's: it says whose
+// request the key has signed.
+type voucher interface {
+	// find answers the user of tx's organization whom the token is about, what he has
+	// proven by it, and the token verified; no user where there is none or where the
+	// token proves nothing: an outsider cannot tell these apart. Errors that are no
+	// *fault.Error must be handed up.
+	find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error)
+	// below are organizations under tx's in which the token may speak for a user, two
+	// at most.
+	below(tx *org.Tx) ([]org.ID, error)
+}
+
+// errAttested refuses attested stamps where they do not count. They come from
+// clients that have no key of their user yet.
+var errAttested = fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID",
+	"could not verify attested stamp: a token vouches for who starts a session or approves an activity, and for nothing else")
+
+// readVoucher reads the token of an attested stamp.
+func (c *Core) readVoucher(a *stamp.Attested) (voucher, error) {
+	if !a.OIDC() {
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: X-Stamp-Attested with a verification token")
+	}
+	token, err := login.ParseIdentityToken("X-Stamp-Attested", a.Token())
+	if err != nil {
+		return nil, unattested(err)
+	}
+	v := &identityVoucher{c: c, token: token}
+	if v.subject, v.audiences, err = token.Claims(c.now()); err != nil {
+		return nil, unattested(err)
+	}
+	return v, nil
+}
+
+// unattested tells what is wrong with a token that a stamp came with, as far as the
+// token itself tells it.
+func unattested(err error) error {
+	if f := fault.Of(err); f != nil {
+		return fault.Named(fault.Unauthenticated, f.Name, "could not verify attested stamp: %s", f.Message)
+	}
+	return err
+}
+
+// vouched is credential for a stamp that a token vouches for.
+func (c *Core) vouched(tx *org.Tx, s *signer) (*caller, error) {
+	u, proven, by, err := s.voucher.find(tx)
+	if err != nil {
+		return nil, err
+	}
+	if u == nil {
+		o, err := tx.Organization()
+		if err != nil {
+			return nil, err
+		}
+		return nil, &stranger{o.Parent, o.Deleted}
+	}
+	if s.caller, err = s.attested.Verify(by); err != nil {
+		return nil, err
+	}
+	return &caller{user: u, credential: proven}, s.toll.pay(tx, proven.ID.String(), c.cfg.Clock.Now())
+}
+
+// identityVoucher is an identity token. Its issuer's keys are fetched only where a
+// user has the identity that the token claims, so that nobody can have the enclave
+// ask an issuer that its users have not named.
+type identityVoucher struct {
+	c         *Core
+	token     *login.Unverified
+	subject   string
+	audiences []string
+	asking    asking
+	verified  *login.Identity // in an earlier turn of this request
+}
+
+func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error) {
+	u, p, err := activity.UserByIdentity(tx, v.token.Issuer(), v.subject, v.audiences)
+	if u == nil || err != nil {
+		return nil, org.VoteCredential{}, nil, err
+	}
+	if v.verified != nil {
+		return u, activity.IdentityCredential(p), v.verified, nil
+	}
+	v.asking.o, v.asking.who = v.c.serve.providers, tx.ID
+	set, err := v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
+	if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
+		return nil, org.VoteCredential{}, nil, err
+	}
+	if v.verified, err = v.token.Verify(set, tx.NowMs); err != nil {
+		return nil, org.VoteCredential{}, nil, nil
+	}
+	return u, activity.IdentityCredential(p), v.verified, nil
+}
+
+func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
+	for _, audience := range v.audiences {
+		more, err := tx.ChildrenBy(org.ChildIdentity, org.IdentityText(v.token.Issuer(), v.subject, audience), nil, 2)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range more {
+			if len(ids) == 0 || len(ids) == 1 && ids[0] != id {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}

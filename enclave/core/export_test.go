@@ -1,0 +1,63 @@
+package core
+
+import (
+	"context"
+	"encoding/base64"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/authproxy"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// Put decides an entry with something to send, as an activity would, and answers its
+// place once it is stored.
+func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint64, err error) {
+	var n uint64
+	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+		seq = t.Tip().Count
+		n, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
+		return err
+	})
+	if err == nil {
+		err = c.serve.ledger.Wait(ctx, n)
+	}
+	return seq, err
+}
+
+// Configuration reads a configuration as the door boot does.
+func (c *Core) Configuration(hash string, raw []byte) error {
+	_, err := c.configuration(&attestation.Manifest{ConfigurationSHA256: hash}, base64.StdEncoding.EncodeToString(raw))
+	return err
+}
+
+// StampAsProxy stamps a body with the key of a configuration's auth proxy, as
+// whoever had stolen the key could.
+func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]wire.Header, error) {
+	id, err := authproxy.ParseConfigID(config)
+	if err != nil {
+		return nil, err
+	}
+	v := &visit{c: c, call: &wire.Call{}, p: &phases{}}
+	if err := v.open(ctx, id); err != nil {
+		return nil, err
+	}
+	return v.stamp(ctx, body)
+}
+
+// AsProxy takes a body and its stamp on the way that the proxy's own take.
+func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.Header, body []byte) (status int, text []byte) {
+	call := &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body}
+	p := &phases{toll: toll{meter: c.meter}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
+	ask := c.submit
+	if query {
+		ask = c.query
+	}
+	a, err := ask(ctx, call, p)
+	if err != nil {
+		code, text := c.refuse(err)
+		return int(code), text
+	}
+	return a.status, a.body
+}

@@ -1,0 +1,316 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/settings"
+)
+
+// What an activity needs of names outside is fetched outside of any turn, for who
+// has authenticated and once it is decided that it may happen. TLS ends in the
+// enclave, so the host that carries the bytes can withhold an issuer's keys and
+// supply none.
+
+// Bounds on what is fetched. Who may ask for it chooses where from.
+const (
+	maxIssuers   = 10 // that one request waits for
+	maxLoads     = 64 // key sets fetched at a time
+	maxLoadsOf   = 4  // and for one organization
+	maxExchanges = 64 // codes exchanged at a time
+	exchangeWait = 5 * time.Second
+)
+
+// providers is what fetches from identity providers, and what is known already.
+type providers struct {
+	client  *outward.Client
+	issuers *outward.Issuers[*login.KeySet]
+	issuer  string        // our own URL, empty where we issue nothing
+	own     *login.KeySet // of issuer
+	others  map[string]settings.Endpoints
+
+	mu        sync.Mutex
+	loads     map[string]*load
+	loadsOf   map[org.ID]int
+	exchanges map[org.ID]*exchange
+}
+
+// load is one fetch of a key set, for everybody who waits for it.
+type load struct {
+	done chan struct{}
+	err  error
+}
+
+// exchange is the one exchange of an activity, for as long as a request that runs
+// it is under way.
+type exchange struct {
+	act    org.ID
+	done   chan struct{}
+	got    *activity.Exchanged
+	err    error
+	shares int
+}
+
+// needs says that a step can be taken only when something was fetched.
+type needs struct{ fetch func(context.Context) error }
+
+func (*needs) Error() string { return "something from outside is needed" }
+
+// until takes a turn, again if it turns out that something from outside must be
+// known, which is fetched in between.
+func until(ctx context.Context, turn func() error) error {
+	for {
+		err := turn()
+		var n *needs
+		if !errors.As(err, &n) {
+			return err
+		}
+		if err := n.fetch(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// asking is what one request has fetched so far.
+type asking struct {
+	o     *providers
+	who   org.ID           // whose organization it is for
+	tried map[string]error // issuers, with what came of it
+}
+
+// Keys returns what is known of an issuer, or says what must be fetched. An issuer
+// is asked once for one request.
+func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
+	o := a.o
+	switch {
+	case issuer == o.issuer && issuer != "":
+		return o.own, nil
+	case o.issuers == nil:
+		return nil, login.IssuerAway("the enclave has no way out")
+	}
+	set, err := o.issuers.Keys(issuer, has)
+	if !errors.Is(err, outward.ErrNotLoaded) {
+		return set, unkeyed(field, err)
+	}
+	if err, tried := a.tried[issuer]; tried {
+		if err == nil {
+			err = outward.ErrNotLoaded // it came and went
+		}
+		return nil, unkeyed(field, err)
+	}
+	if len(a.tried) >= maxIssuers {
+		return nil, fault.New(fault.ResourceExhausted, "the request has OIDC tokens of more than %d issuers that must be asked for their keys", maxIssuers)
+	}
+	return nil, &needs{func(ctx context.Context) error {
+		if a.tried == nil {
+			a.tried = map[string]error{}
+		}
+		a.tried[issuer] = o.load(ctx, a.who, issuer, has)
+		return nil
+	}}
+}
+
+// errCrowded says that too much is being fetched.
+var errCrowded = errors.New("too much is being fetched")
+
+// load fetches an issuer's key set, or waits for who does.
+func (o *providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
+	o.mu.Lock()
+	l := o.loads[issuer]
+	if l == nil {
+		if len(o.loads) >= maxLoads || o.loadsOf[who] >= maxLoadsOf {
+			o.mu.Unlock()
+			return errCrowded
+		}
+		l = &load{done: make(chan struct{})}
+		o.loads[issuer] = l
+		o.loadsOf[who]++
+		go func() {
+			// Who waits may give up: what was begun is finished, within its own time.
+			err := o.issuers.Load(context.WithoutCancel(ctx), issuer, has)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			delete(o.loads, issuer)
+			if o.loadsOf[who]--; o.loadsOf[who] == 0 {
+				delete(o.loadsOf, who)
+			}
+			l.err = err
+			close(l.done)
+		}()
+	}
+	o.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// unkeyed puts why there is no key set into words for users. What an issuer's own
+// documents are refused for is told as it is.
+func unkeyed(field string, err error) error {
+	switch f := fault.Of(err); {
+	case err == nil:
+		return nil
+	case f != nil:
+		e := *f
+		e.Violations = []fault.Violation{{Field: field, Description: e.Message}}
+		return &e
+	case errors.Is(err, outward.ErrNoKey):
+		return login.NoIssuerKey(field)
+	case errors.Is(err, errCrowded):
+		return login.IssuerAway("too many issuers are being asked")
+	}
+	if outward.KindOf(err) == outward.Refused {
+		return login.NoIssuer(field)
+	}
+	return login.IssuerAway(wentWrong(err))
+}
+
+// wentWrong says in our words what happened outside.
+func wentWrong(err error) string {
+	switch outward.KindOf(err) {
+	case outward.Late:
+		return "it did not answer in time"
+	case outward.Untrusted:
+		return "its certificate does not hold"
+	case outward.Garbled:
+		return "its answer is not what it should be"
+	case outward.TooLarge:
+		return "its answer is too large"
+	}
+	return "it could not be reached"
+}
+
+// providersOf is activity.Providers for one activity of one request.
+type providersOf struct {
+	*asking
+	r   *request
+	act org.ID
+}
+
+// Exchange answers what came of the activity's exchange, or says that it must be
+// made: after this turn, which has found that it may be.
+func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
+	if s := x.r.exchange; s != nil {
+		e.Secret.Wipe()
+		return s.got, s.err
+	}
+	if x.o.client == nil {
+		e.Secret.Wipe()
+		return nil, fault.New(fault.Unavailable, "%s could not be asked: the enclave has no way out", e.Provider.Name)
+	}
+	return nil, &needs{func(ctx context.Context) error {
+		s, err := x.o.share(ctx, x.act, e)
+		if err != nil {
+			return err
+		}
+		x.r.exchange = s
+		select {
+		case <-s.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+}
+
+// share begins the exchange of an activity, or joins the request that has: two
+// bodies that are the same, or two votes, must not exchange one code twice, for
+// which a provider may take back what it gave. The secret is wiped.
+func (o *providers) share(ctx context.Context, act org.ID, e *activity.Exchange) (*exchange, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.exchanges[act]
+	switch {
+	case s != nil:
+		e.Secret.Wipe()
+	case len(o.exchanges) >= maxExchanges:
+		e.Secret.Wipe()
+		return nil, fault.New(fault.Unavailable, "too many authorization codes are being exchanged; try again")
+	default:
+		s = &exchange{act: act, done: make(chan struct{}), shares: 1} // its own, until it is made
+		o.exchanges[act] = s
+		go func() {
+			defer o.leave(s)
+			defer close(s.done)
+			defer e.Secret.Wipe()
+			defer func() {
+				if recover() != nil { // nobody stands above who could catch it
+					s.got, s.err = nil, fault.New(fault.Unavailable, "%s gave an answer that cannot be used; try again", e.Provider.Name)
+				}
+			}()
+			s.got, s.err = o.exchange(context.WithoutCancel(ctx), e)
+		}()
+	}
+	s.shares++
+	return s, nil
+}
+
+// leave ends a share in an exchange; s may be nil. The last one takes the outcome
+// along: by then the activity has ended, or nobody waits for it.
+func (o *providers) leave(s *exchange) {
+	if s == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.shares--; s.shares == 0 {
+		delete(o.exchanges, s.act)
+	}
+}
+
+// exchange asks a provider for an access token and then whose it is.
+func (o *providers) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
+	p := e.Provider
+	if u, ok := o.others[p.Name]; ok {
+		p.TokenURL, p.UserURL = u.TokenURL, u.UserURL
+	}
+	ask, err := p.Exchange(&e.Code, e.ClientID, e.Secret)
+	if err != nil {
+		return nil, err
+	}
+	status, body, err := o.ask(ctx, p.Name, ask)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(body)
+	token, err := p.AccessToken(status, body)
+	if err != nil {
+		return nil, err
+	}
+	defer token.Wipe()
+	got := new(activity.Exchanged)
+	if status, body, err = o.ask(ctx, p.Name, p.WhoAmI(token)); err != nil {
+		return nil, err
+	}
+	if got.Subject, err = p.Subject(status, body); err != nil {
+		return nil, err
+	}
+	if e.BearerTo != "" {
+		got.Bearer, err = login.EncryptBearerToken("bearerTokenTargetPublicKey", e.BearerTo, token)
+	}
+	return got, err
+}
+
+// ask makes one request of a provider and wipes it.
+func (o *providers) ask(ctx context.Context, name string, ask *login.Request) (status int, body []byte, err error) {
+	defer ask.Wipe()
+	out := outward.Request{Method: ask.Method, URL: ask.URL, Body: ask.Body, Wait: exchangeWait}
+	for _, h := range ask.Header {
+		out.Fields = append(out.Fields, outward.Field{Name: h.Name, Value: h.Value})
+	}
+	answer, err := o.client.Exchange(ctx, out)
+	if err != nil {
+		return 0, nil, fault.New(fault.Unavailable, "%s could not be asked: %s; try again", name, wentWrong(err))
+	}
+	return answer.Status, answer.Body, nil
+}

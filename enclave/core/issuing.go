@@ -1,0 +1,50 @@
+package core
+
+import (
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/settings"
+)
+
+// openProviders takes the keys of the roles that activities use. The identity tokens
+// that the enclave issues and its verification tokens have one key, whose public half
+// the boot proof vouches for; neither has the claims that the other must have.
+func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) (err error) {
+	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens}
+	if s.roles.ClientSecrets, err = keys.SecretFrom(slices.Clone(ring.FetcherSecret[:])); err != nil {
+		return err
+	}
+	if s.roles.OnRamp, err = keys.SecretFrom(slices.Clone(ring.OnRamp[:])); err != nil {
+		return err
+	}
+	s.providers = &providers{client: s.outside.client, issuers: s.outside.issuers, issuer: set.Issuer, own: login.KeySetOf(s.tokens.Public()), others: set.OAuth2,
+		loads: map[string]*load{}, loadsOf: map[org.ID]int{}, exchanges: map[org.ID]*exchange{}}
+	return nil
+}
+
+// keySetPath is where, below the issuer's URL, the host serves our key set.
+const keySetPath = "/.well-known/jwks.json"
+
+// discoverIssuer answers with the discovery document of our own issuer, or with its
+// key set, for others who want to verify the tokens that we issue. We ourselves do
+// not read it: the host serves it.
+func (c *Core) discoverIssuer(keySet bool) ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	r := c.serve.roles
+	switch {
+	case r.Issuer == "":
+		return nil, fault.New(fault.NotFound, "this enclave issues no identity tokens")
+	case keySet:
+		return login.MarshalKeySet(r.Identities.Public()), nil
+	}
+	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath), nil
+}

@@ -1,0 +1,134 @@
+package core
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"time"
+
+	"cloister/enclave/internal/authproxy"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/shared/pace"
+)
+
+// ProxyRates are how much the auth proxy answers. Addresses are the host's word:
+// against a host that lies only the rates of a contact and of a configuration hold.
+// A zero rate is the usual one.
+type ProxyRates struct {
+	// Off sets no limits at all.
+	Off bool
+	// Caller is what one address may ask, whatever it names.
+	Caller pace.Rate
+	// Config is what one configuration answers.
+	Config pace.Rate
+	// Accounts, Passcodes, Attempts and Signups are what one address may ask of one
+	// configuration: look-ups, passcodes, uses of passcodes and tokens, sign-ups.
+	Accounts, Passcodes, Attempts, Signups pace.Rate
+	// Contact is how many passcodes one contact is sent for one configuration.
+	Contact pace.Rate
+}
+
+// usual are the rates where nothing is said.
+var usual = ProxyRates{
+	Caller:    pace.Rate{Count: 600, Per: time.Minute},
+	Config:    pace.Rate{Count: 6000, Per: time.Minute},
+	Accounts:  pace.Rate{Count: 30, Per: time.Minute},
+	Passcodes: pace.Rate{Count: 10, Per: time.Hour},
+	Attempts:  pace.Rate{Count: 60, Per: time.Minute},
+	Signups:   pace.Rate{Count: 60, Per: time.Hour},
+	Contact:   pace.Rate{Count: 3, Per: 3 * time.Minute},
+}
+
+// at is an address as one configuration counts it.
+type at struct {
+	config org.ID
+	source netip.Addr
+}
+
+// recipient is a contact as one configuration counts it.
+type recipient struct {
+	config  org.ID
+	contact [32]byte // its hash: contacts are of any length
+}
+
+// proxyMeter counts calls of the auth proxy.
+type proxyMeter struct {
+	callers                                *pace.Buckets[netip.Addr]
+	configs                                *pace.Buckets[org.ID]
+	accounts, passcodes, attempts, signups *pace.Buckets[at]
+	contacts                               *pace.Buckets[recipient]
+}
+
+func newProxyMeter(r ProxyRates) *proxyMeter {
+	rate := func(own, usual pace.Rate) pace.Rate {
+		switch {
+		case r.Off:
+			return pace.Rate{}
+		case own.On():
+			return own
+		}
+		return usual
+	}
+	return &proxyMeter{
+		callers:   pace.New[netip.Addr](rate(r.Caller, usual.Caller), maxBuckets),
+		configs:   pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
+		accounts:  pace.New[at](rate(r.Accounts, usual.Accounts), maxBuckets),
+		passcodes: pace.New[at](rate(r.Passcodes, usual.Passcodes), maxBuckets),
+		attempts:  pace.New[at](rate(r.Attempts, usual.Attempts), maxBuckets),
+		signups:   pace.New[at](rate(r.Signups, usual.Signups), maxBuckets),
+		contacts:  pace.New[recipient](rate(r.Contact, usual.Contact), maxBuckets),
+	}
+}
+
+// caller counts a call before anything of it is looked for.
+func (m *proxyMeter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
+	return spent(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
+}
+
+// visit counts a call of a configuration that is there. What an address is refused
+// counts neither for the contact nor for the configuration.
+func (m *proxyMeter) visit(config org.ID, source netip.Addr, r *authproxy.Request, now time.Time) (pace.Count, error) {
+	of := m.attempts
+	switch {
+	case r.Account != nil:
+		of = m.accounts
+	case r.Contact != "":
+		of = m.passcodes
+	case r.Proofs:
+		of = m.signups
+	case r.Type == "":
+		of = nil
+	}
+	var c pace.Count
+	if of != nil {
+		var err error
+		if c, err = spent(of.Take(at{config, source}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
+			return c, err
+		}
+	}
+	if r.Contact != "" {
+		sent, err := spent(m.contacts.Take(recipient{config, sha256.Sum256([]byte(r.Contact))}, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
+		if err != nil {
+			return sent, err
+		}
+		c = pace.Least(c, sent)
+	}
+	all, err := spent(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
+	return pace.Least(c, all), err
+}
+
+func spent(c pace.Count, name, what string) (pace.Count, error) {
+	if c.Refused {
+		return c, fault.Named(fault.ResourceExhausted, name, "%s, try again in %s", what, c.Again())
+	}
+	return c, nil
+}
+
+// source is where the host says that the call came from.
+func (v *visit) source() netip.Addr { return pace.Source(v.call.From.Address) }
+
+// pay takes note of what was counted.
+func (v *visit) pay(c pace.Count, err error) error {
+	v.p.toll.count = pace.Least(v.p.toll.count, c)
+	return err
+}

@@ -1,0 +1,100 @@
+package core
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+
+	"cloister/enclave/internal/authproxy"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
+	"cloister/shared/wire"
+)
+
+// stamp signs a body with the proxy's key, which is opened for that alone.
+func (v *visit) stamp(ctx context.Context, body []byte) (head []wire.Header, err error) {
+	var private keys.Secret
+	defer func() { private.Wipe() }()
+	public := ""
+	err = v.c.serve.ledger.Turn(ctx, v.config.Organization, func(t *ledger.Turn) (err error) {
+		v.batch = max(v.batch, t.Batch())
+		tx := org.Begin(t.ID(), t.State, v.c.now())
+		if public, err = proxyKey(tx, v.config.ID); err != nil {
+			return err
+		}
+		key, keyID := t.Key()
+		private, err = v.c.vault(t.ID(), key, keyID).Open(v.config.Key, v.config.Sealed)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stampBy(private, public, body)
+}
+
+// proxyKey is the public half of a configuration's key, as the records have it now.
+// Whoever runs the organization may have taken user or key away.
+func proxyKey(tx *org.Tx, config org.ID) (string, error) {
+	p, err := tx.AuthProxy(config)
+	if err != nil || p == nil {
+		return "", errors.Join(err, authproxy.Unknown())
+	}
+	u, err := tx.User(p.User)
+	if err != nil {
+		return "", err
+	}
+	if u != nil {
+		for i := range u.APIKeys {
+			if u.APIKeys[i].ID == p.Key {
+				return u.APIKeys[i].PublicKey, nil
+			}
+		}
+	}
+	return "", fault.New(fault.PermissionDenied, "the auth proxy's user or key was deleted: disable the auth proxy and enable it again")
+}
+
+// stampBy is the header X-Stamp over body.
+func stampBy(private keys.Secret, public string, body []byte) ([]wire.Header, error) {
+	digest := sha256.Sum256(body)
+	var der []byte
+	err := errors.New("no key")
+	private.Use(func(b []byte) {
+		var key *ecdsa.PrivateKey
+		if key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), b); err == nil {
+			der, err = key.Sign(nil, digest[:], crypto.SHA256)
+		}
+	})
+	if err != nil {
+		return nil, errors.New("the auth proxy's key does not sign")
+	}
+	text := `{"publicKey":"` + public + `","scheme":"` + stamp.P256.String() + `","signature":"` + hex.EncodeToString(der) + `"}`
+	return []wire.Header{{Name: "X-Stamp", Value: base64.RawURLEncoding.EncodeToString([]byte(text))}}, nil
+}
+
+// ahead is how far timestamps of the enclave's own bodies may run ahead of its
+// clock.
+const ahead = 60_000
+
+// timestamp is a time in milliseconds that no body of the enclave's own has had:
+// the same words a second time are another activity. It is the present one unless
+// there are more than a thousand of them in a second.
+func (p *proxies) timestamp(nowMs uint64) (uint64, error) {
+	for {
+		last := p.lastMs.Load()
+		at := max(nowMs, last+1)
+		if at > nowMs+ahead {
+			return 0, ledger.ErrBusy
+		}
+		if p.lastMs.CompareAndSwap(last, at) {
+			return at, nil
+		}
+	}
+}

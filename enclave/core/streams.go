@@ -1,0 +1,196 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"cloister/enclave/internal/fault"
+	"cloister/shared/wire"
+)
+
+// How the enclave reaches names outside: it draws a ticket and asks the host to dial,
+// the host connects to the name and then to the enclave with the ticket, and what
+// goes over that connection from then on is the stream. The host may lead it
+// anywhere, cut it and change it: who uses it speaks TLS over it.
+
+// dialWait bounds how long a stream is waited for.
+const dialWait = 15 * time.Second
+
+// ticketKept is how long a ticket that nobody waits for any more is remembered: an
+// honest host may come with it a little late.
+const ticketKept = time.Minute
+
+// maxKept bounds those that are.
+const maxKept = 4 * wire.MaxStreams
+
+// errStreams says that too many streams stand.
+var errStreams = errors.New("too many streams")
+
+// streams are the byte streams to names outside.
+type streams struct {
+	c *Core
+
+	mu       sync.Mutex
+	n        int // streams that stand or are waited for
+	waiting  map[wire.Ticket]chan net.Conn
+	kept     map[wire.Ticket]time.Time // given up, until when they are no alarm
+	standing map[*stream]bool
+	over     bool
+}
+
+func newStreams(c *Core) *streams {
+	return &streams{c: c, waiting: map[wire.Ticket]chan net.Conn{}, kept: map[wire.Ticket]time.Time{}, standing: map[*stream]bool{}}
+}
+
+// A lane is a share of the streams: who waits for one kind of server takes no places
+// of another kind.
+type lane struct {
+	of   *streams
+	most int
+	n    int // under of.mu
+}
+
+// dial is an outward.Dial. Errors say nothing of what the host said but its verdict.
+func (l *lane) dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
+	x := l.of
+	var ticket wire.Ticket
+	if _, err := io.ReadFull(x.c.cfg.Rand, ticket[:]); err != nil {
+		return nil, err
+	}
+	came, err := l.wait(ticket)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
+	conn, err := x.ask(ctx, wire.Dial{Host: host, Port: port, Ticket: ticket, WithinMs: uint32(dialWait.Milliseconds())}, came)
+	if err != nil {
+		l.giveUp(ticket, came)
+		return nil, err
+	}
+	s := &stream{Conn: conn, lane: l}
+	x.mu.Lock()
+	over := x.over
+	x.standing[s] = true
+	x.mu.Unlock()
+	if over {
+		_ = s.Close()
+		return nil, errNoHost
+	}
+	return s, nil
+}
+
+// ask has the host dial, and waits for the stream.
+func (x *streams) ask(ctx context.Context, q wire.Dial, came <-chan net.Conn) (net.Conn, error) {
+	a, err := question[wire.Dialed](ctx, x.c.host, wire.RoleDials, wire.KindDial, wire.KindDialed, q)
+	if err != nil {
+		return nil, err
+	}
+	if a.Verdict != wire.DialOpen {
+		return nil, fmt.Errorf("the host did not dial: verdict %d", a.Verdict)
+	}
+	select {
+	case conn := <-came:
+		return conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// wait makes a place for a stream.
+func (l *lane) wait(t wire.Ticket) (chan net.Conn, error) {
+	x := l.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || l.n >= l.most || x.n >= wire.MaxStreams {
+		return nil, errStreams
+	}
+	came := make(chan net.Conn, 1)
+	x.n, l.n, x.waiting[t] = x.n+1, l.n+1, came
+	return came, nil
+}
+
+// giveUp ends the wait for a stream. One that came in the end is closed.
+func (l *lane) giveUp(t wire.Ticket, came <-chan net.Conn) {
+	x := l.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.n, l.n = x.n-1, l.n-1
+	if _, waits := x.waiting[t]; !waits {
+		_ = (<-came).Close()
+		return
+	}
+	delete(x.waiting, t)
+	now := x.c.cfg.Clock.Now()
+	for old, until := range x.kept {
+		if !now.Before(until) {
+			delete(x.kept, old)
+		}
+	}
+	if len(x.kept) < maxKept {
+		x.kept[t] = now.Add(ticketKept)
+	}
+}
+
+// take hands a connection to who waits for it. A ticket that nobody has drawn, or
+// that has come before, is none of an honest host's.
+func (x *streams) take(t wire.Ticket, conn net.Conn) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if came := x.waiting[t]; came != nil {
+		delete(x.waiting, t)
+		came <- conn // never blocks: room for one, and this is the one
+		return
+	}
+	_ = conn.Close()
+	until, late := x.kept[t]
+	delete(x.kept, t)
+	if !late || !x.c.cfg.Clock.Now().Before(until) {
+		x.c.alarms.Raise(fault.AlarmFrame)
+	}
+}
+
+// close ends all streams; there are none after it.
+func (x *streams) close() {
+	x.mu.Lock()
+	x.over = true
+	var all []*stream
+	for s := range x.standing {
+		all = append(all, s)
+	}
+	x.mu.Unlock()
+	for _, s := range all {
+		_ = s.Close()
+	}
+}
+
+// count is how many streams stand or are waited for.
+func (x *streams) count() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return uint64(x.n)
+}
+
+// A stream gives its place back when it is closed.
+type stream struct {
+	net.Conn
+	lane *lane
+	once sync.Once
+}
+
+// Close ends the stream.
+func (s *stream) Close() error {
+	s.once.Do(func() {
+		x := s.lane.of
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.standing, s)
+		x.n, s.lane.n = x.n-1, s.lane.n-1
+	})
+	return s.Conn.Close()
+}

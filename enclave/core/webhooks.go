@@ -1,0 +1,246 @@
+package core
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/webhook"
+	"cloister/shared/wire"
+)
+
+// Every step of an activity is an event for those who have subscribed to them: its
+// entry holds a send for each. What a receiver is told is made when the send is
+// opened, from the entry, which by then is stored and proven: the host can have
+// nothing signed that did not happen.
+
+// eventFor is how long an event is opened. Its receiver is tried for three days;
+// until a month has passed a dead letter can still be sent again, once somebody has
+// seen that the receiver was broken and has mended it.
+const eventFor = 30 * 24 * time.Hour
+
+// maxAudiences bounds of how many organizations it is remembered who hears of what
+// happens below them: some 4 MiB.
+const maxAudiences = 1 << 14
+
+// audiences remembers who receives the events of top-level organizations, so that
+// what happens in a sub-organization does not wait for its parent's turn. Each is as
+// of the organization's last entry decided, since it is written in its turn only.
+// A sub-organization's entry goes into the batch of the entry that it was read
+// behind or a later one, so it never outlives what it follows from.
+type audiences struct {
+	mu     sync.Mutex
+	by     map[org.ID]*list.Element
+	recent list.List // of *audience, the most recently used in front
+}
+
+// audience is who receives the events of one organization, by the ids of
+// org.Tx.Subscribers. It does not change.
+type audience struct {
+	organization org.ID
+	subscribers  []org.ID
+}
+
+func (a *audiences) get(organization org.ID) *audience {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.by[organization]
+	if e == nil {
+		return nil
+	}
+	a.recent.MoveToFront(e)
+	return e.Value.(*audience)
+}
+
+func (a *audiences) put(of *audience) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e := a.by[of.organization]; e != nil {
+		e.Value = of
+		return
+	}
+	if a.by == nil {
+		a.by = map[org.ID]*list.Element{}
+	}
+	a.by[of.organization] = a.recent.PushFront(of)
+	if len(a.by) > maxAudiences {
+		delete(a.by, a.recent.Remove(a.recent.Back()).(*audience).organization)
+	}
+}
+
+func (a *audiences) forget(organization org.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e := a.by[organization]; e != nil {
+		a.recent.Remove(e)
+		delete(a.by, organization)
+	}
+}
+
+// audience finds out who receives an organization's events, in its turn.
+func (c *Core) audience(ctx context.Context, id org.ID) (a *audience, err error) {
+	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+		a = &audience{organization: id}
+		if a.subscribers, err = org.Begin(id, t.State, c.now()).Subscribers(); err == nil {
+			c.hear.put(a)
+		}
+		return err
+	})
+	return a, err
+}
+
+// heardAnew brings what is remembered of an organization up to date with a change
+// that was decided. Its turn is held.
+func (c *Core) heardAnew(t *ledger.Turn, change *org.Tx) {
+	if change == nil || !change.SubscribersChanged() || c.hear.get(t.ID()) == nil {
+		return
+	}
+	subscribers, err := org.Begin(t.ID(), t.State, c.now()).Subscribers()
+	if err != nil {
+		c.hear.forget(t.ID())
+		return
+	}
+	c.hear.put(&audience{t.ID(), subscribers})
+}
+
+// hear finds who in the parent hears of the step.
+func (s *step) hear() error {
+	o, err := s.tx.Organization()
+	if err != nil || o.Parent.Zero() {
+		return err
+	}
+	if s.above != nil {
+		s.heard, err = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs).Subscribers()
+		return err
+	}
+	a := s.r.c.hear.get(o.Parent)
+	if a == nil {
+		a = s.r.above // known a moment ago, and forgotten for others since
+	}
+	if a == nil || a.organization != o.Parent {
+		return &needs{func(ctx context.Context) (err error) {
+			s.r.above, err = s.r.c.audience(ctx, o.Parent)
+			return err
+		}}
+	}
+	s.heard = a.subscribers
+	return nil
+}
+
+// announce puts an event for everyone who hears of it into each of the step's
+// entries. Who has subscribed by this very step hears of it.
+func (s *step) announce(entries ...*org.Entry) error {
+	after := s.records
+	if after == nil {
+		after = org.Begin(s.tx.ID, s.t.State, s.tx.NowMs)
+	}
+	mine, err := after.Subscribers()
+	if err != nil || len(mine) == 0 && len(s.heard) == 0 {
+		return err
+	}
+	for _, e := range entries {
+		if e == nil {
+			continue
+		}
+		id, err := org.NewID(s.r.c.cfg.Rand)
+		if err != nil {
+			return err
+		}
+		if err := s.tell(e, id, s.tx.ID, mine); err != nil {
+			return err
+		}
+		if len(s.heard) > 0 {
+			o, err := after.Organization()
+			if err != nil {
+				return err
+			}
+			if err := s.tell(e, id, o.Parent, s.heard); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tell adds sends of event id to the subscribers of an organization.
+func (s *step) tell(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
+	for _, to := range subscribers {
+		content, err := (&org.Event{ID: id, Subscriber: to, Owner: owner}).Encode()
+		if err != nil {
+			return err
+		}
+		e.Sends = append(e.Sends, org.Send{Kind: org.SendWebhook, DueMs: e.TimeMs, ExpiresMs: e.TimeMs + uint64(eventFor.Milliseconds()), Content: content, Receiver: to})
+	}
+	return nil
+}
+
+// openWebhook makes what a receiver is told of an entry that is stored: the activity
+// as the entry shows it, with the users as they are now, signed now. Where it goes
+// is what its owner's newest state says.
+func (c *Core) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+	event, err := org.DecodeEvent(s.Content)
+	if err != nil {
+		return nil, err
+	}
+	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
+	var url string
+	var body []byte
+	var seen uint64
+	err = c.serve.ledger.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
+		url, err = org.Begin(t.ID(), t.State, c.now()).Receiver(event.Subscriber)
+		seen = max(seen, t.Batch())
+		return err
+	})
+	if err == nil && url != "" {
+		err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+			body = eventBody(e, id, org.Begin(id, t.State, c.now()))
+			seen = max(seen, t.Batch())
+			return nil
+		})
+	}
+	if err == nil {
+		err = c.serve.ledger.Wait(ctx, seen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// What is too large for a frame reaches nobody: it can be read by its id.
+	if opened.Gone = url == "" || len(body) > wire.MaxWebhook; opened.Gone {
+		return opened, nil
+	}
+	head := c.serve.webhooks.Head(&webhook.Delivery{EventID: event.ID.String(), Type: org.ActivityUpdates, Organization: id.String(), AtMs: c.now(), Body: body})
+	opened.Webhook = &wire.Webhook{URL: url, Body: body}
+	for _, h := range head {
+		opened.Webhook.Head = append(opened.Webhook.Head, wire.Header{Name: h.Name, Value: h.Value})
+	}
+	return opened, nil
+}
+
+// eventBody is the Activity object of an entry, as an answer has it. Who receives
+// it is no user: whether one can still vote tells whether it is open.
+func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
+	open := !e.Status.Terminal()
+	return activity.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
+		Users: func(u org.ID) *org.User {
+			rec, err := tx.User(u)
+			if err != nil {
+				return nil
+			}
+			return rec
+		},
+		CanApprove: open, CanReject: open,
+	})
+}
+
+// webhookKeys answers with the keys that verify webhooks, as a JWKS. Who does not
+// want to believe the host finds the key in what discoverKeys answers too.
+func (c *Core) webhookKeys() ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	return c.serve.webhooks.JWKS(), nil
+}

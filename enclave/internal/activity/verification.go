@@ -1,0 +1,322 @@
+package activity
+
+import (
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+var verifications = []*Kind{
+	showing(kind("OTP_LOGIN", "AUTH", "CREATE", otpLogin,
+		was(1, func(v *OTPLoginV1) OTPLogin {
+			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
+				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
+			if v.ClientSignature != nil {
+				in.ClientSignature = *v.ClientSignature
+			}
+			return in
+		})), func(in *OTPLogin) policy.Value {
+		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
+	}).fromAbove(),
+}
+
+// Lives of verification tokens in seconds.
+const (
+	usualTokenSeconds = 60 * 60
+	mostTokenSeconds  = 24 * 60 * 60
+)
+
+// issueVerification issues a token about the contact of a passcode.
+func issueVerification(tx *Tx, p *org.Passcode, bound string, seconds uint64, legacy bool) (string, error) {
+	if err := tx.SweepVerifications(); err != nil {
+		return "", err
+	}
+	id, err := org.NewTimedID(tx.Rand, tx.NowMs)
+	if err != nil {
+		return "", err
+	}
+	v := &org.Verification{ID: id, ExpiresMs: tx.NowMs + 1000*seconds, Boot: tx.Boot}
+	if err := tx.PutVerification(v); err != nil {
+		return "", err
+	}
+	by := tx.Tokens
+	if legacy {
+		by = tx.LegacyTokens
+	}
+	return login.IssueVerificationToken(by, &login.VerificationToken{
+		ID: id.String(), OrganizationID: tx.ID.String(), Type: login.ContactType(p.Type), Contact: p.Contact, PublicKey: bound, ExpiresMs: v.ExpiresMs, Legacy: legacy,
+	})
+}
+
+// useVerification opens a token of the organization or its parent and marks it as
+// used for a purpose, which it is once.
+func useVerification(tx *Tx, field, text string, usage org.Usage) (*login.VerificationToken, error) {
+	t, err := login.VerifyVerificationToken(field, text, login.TokenKeys{Token: tx.Tokens.Public(), Legacy: tx.LegacyTokens.Public()}, tx.NowMs)
+	if err != nil {
+		return nil, err
+	}
+	issuer := tx.Tx
+	if t.OrganizationID != tx.ID.String() {
+		if issuer, err = tx.Above(); err != nil {
+			return nil, err
+		}
+		if issuer == nil || t.OrganizationID != issuer.ID.String() {
+			return nil, login.InvalidVerificationToken(field)
+		}
+	}
+	id, err := org.ParseID(t.ID)
+	if err != nil {
+		return nil, err // the enclave wrote it
+	}
+	v, err := issuer.Verification(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil || v.Boot != tx.Boot:
+		return nil, login.ExpiredVerificationToken(field)
+	case v.Used&usage != 0:
+		return nil, login.InvalidVerificationToken(field)
+	}
+	used := *v
+	used.Used |= usage
+	return t, issuer.PutVerification(&used)
+}
+
+// maySend refuses where the deployment sends nothing to contacts of a type.
+func maySend(tx *Tx, t login.ContactType) error {
+	switch {
+	case t == login.Email && !tx.Outside.Mail:
+		return fault.Named(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
+	case t == login.SMS && !tx.Outside.Text:
+		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
+	}
+	return nil
+}
+
+// mayLogIn tells whether the organization lets people in by what is sent to them. A
+// top-level organization that has an auth proxy says it there.
+func mayLogIn(tx *org.Tx, t login.ContactType) error {
+	feature := "FEATURE_NAME_OTP_EMAIL_AUTH"
+	if t == login.SMS {
+		feature = "FEATURE_NAME_SMS_AUTH"
+	}
+	err := featureOn(tx, feature)
+	if fault.Of(err) != nil && featureOn(tx, string(featureAuthProxy)) == nil {
+		return nil
+	}
+	return err
+}
+
+// featureOn refuses what the organization has not turned on, whoever asks.
+func featureOn(tx *org.Tx, name string) error {
+	o, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	if _, on := o.Features[name]; !on {
+		return fault.Named(fault.FailedPrecondition, "FEATURE_DISABLED", "%s is not enabled for this organization", name)
+	}
+	return nil
+}
+
+// userBy is the one user of the organization who has a contact.
+func userBy(tx *Tx, t login.ContactType, contact string) (u *org.User, err error) {
+	want, several := login.ContactKey(t, contact), false
+	if err := tx.EachUser(func(o *org.User) bool {
+		has := o.Email
+		if t == login.SMS {
+			has = o.Phone
+		}
+		if has != "" && login.ContactKey(t, has) == want {
+			several = u != nil
+			u = o
+		}
+		return !several
+	}); err != nil {
+		return nil, err
+	}
+	if u == nil || several {
+		return nil, fault.New(fault.NotFound, "not exactly one user of the organization has this contact")
+	}
+	return u, nil
+}
+
+// verified is u once a contact was shown to be u's.
+func verified(u *org.User, t login.ContactType) *org.User {
+	v := *u
+	if t == login.SMS {
+		v.PhoneVerified = true
+	} else {
+		v.EmailVerified = true
+	}
+	return &v
+}
+
+// signature is a client signature as package login takes it.
+func (s *ClientSignature) signature() *login.ClientSignature {
+	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
+}
+
+// OTPLoginV1 is version 1 of the intent.
+type OTPLoginV1 struct {
+	VerificationToken  string           `json:"verificationToken" rule:"required"`
+	PublicKey          string           `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ExpirationSeconds  *string          `json:"expirationSeconds"`
+	InvalidateExisting *bool            `json:"invalidateExisting"`
+	ClientSignature    *ClientSignature `json:"clientSignature"`
+	SessionProfileID   *string          `json:"sessionProfileId"`
+}
+
+// OTPLogin starts a session of the user whose contact a verification token is about.
+type OTPLogin struct {
+	VerificationToken  string          `json:"verificationToken" rule:"required"`
+	PublicKey          string          `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ClientSignature    ClientSignature `json:"clientSignature" rule:"required"`
+	ExpirationSeconds  *string         `json:"expirationSeconds"`
+	InvalidateExisting *bool           `json:"invalidateExisting"`
+	SessionProfileID   *string         `json:"sessionProfileId"`
+
+	first, unsigned bool // version 1, in which who has no key bound to the token signs nothing
+	key             loginKey
+}
+
+func (in *OTPLogin) check() (err error) {
+	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
+	return err
+}
+
+func otpLogin(tx *Tx, in *OTPLogin) (*LoginSession, error) {
+	const field = "verificationToken"
+	t, err := useVerification(tx, field, in.VerificationToken, org.UsedLogin)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !in.first && t.Legacy:
+		return nil, login.InvalidVerificationToken(field)
+	case !in.unsigned:
+		if err := in.ClientSignature.signature().VerifyLogin("clientSignature", t, in.key.public.String()); err != nil {
+			return nil, err
+		}
+	case t.PublicKey != "":
+		return nil, fault.Field("clientSignature", "must be given: the verification token is bound to a key")
+	}
+	if err := mayLogIn(tx.Tx, t.Type); err != nil {
+		return nil, err
+	}
+	u, err := userBy(tx, t.Type, t.Contact)
+	if err != nil {
+		return nil, err
+	}
+	return logIn(tx, verified(u, t.Type), &in.key)
+}
+
+// signup is what a verification token is good for at a sign-up: the contact of one
+// of the new root users, whose it is then known to be.
+type signup struct {
+	token     string
+	signature *ClientSignature
+	usage     login.Usage // what the client must have signed
+	strict    bool        // no legacy token, and always a signature
+}
+
+// check refuses what cannot be right whatever the token says.
+func (s *signup) check() error {
+	switch {
+	case s.token == "" && s.signature != nil:
+		return fault.Field("clientSignature", "is of a verification token: there is none")
+	case s.token != "" && s.strict && s.signature == nil:
+		return fault.Field("clientSignature", "must be given with a verification token")
+	}
+	return nil
+}
+
+// A verifiedContact is whose contact was shown to be hers: the user's place in a
+// list. Nil is nobody's.
+type verifiedContact struct {
+	user    int
+	contact login.ContactType
+}
+
+func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user }
+
+// verify uses the token up, if there is one, and tells whom of the users it is about.
+func (s *signup) verify(tx *Tx, users []RootUserParams) (*verifiedContact, error) {
+	const field = "verificationToken"
+	if s.token == "" {
+		return nil, nil
+	}
+	t, err := useVerification(tx, field, s.token, org.UsedSignup)
+	if err != nil {
+		return nil, err
+	}
+	v := &verifiedContact{-1, t.Type}
+	for i := range users {
+		has := textOf(users[i].UserEmail)
+		if t.Type == login.SMS {
+			has = textOf(users[i].UserPhoneNumber)
+		}
+		if has != "" && login.ContactKey(t.Type, has) == login.ContactKey(t.Type, t.Contact) {
+			v.user = i
+			break
+		}
+	}
+	switch {
+	case s.strict && t.Legacy:
+		return nil, login.InvalidVerificationToken(field)
+	case v.user < 0:
+		return nil, fault.Field(field, "is about another contact than the root users have")
+	case s.signature != nil:
+		err = s.signature.signature().VerifySignup("clientSignature", t, s.usage, signed(&users[v.user]))
+	case t.PublicKey != "":
+		err = fault.Field("clientSignature", "must be given: the verification token is bound to a key")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, unclaimed(tx, t)
+}
+
+// unclaimed refuses a contact that is known to be that of a user of another
+// sub-organization.
+func unclaimed(tx *Tx, t *login.VerificationToken) error {
+	what := byte(org.ChildVerifiedEmail)
+	if t.Type == login.SMS {
+		what = org.ChildVerifiedPhone
+	}
+	holders, err := tx.ChildrenBy(what, login.ContactKey(t.Type, t.Contact), nil, 1)
+	if err == nil && len(holders) > 0 {
+		err = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
+	}
+	return err
+}
+
+// signed is what a client signs of a new user.
+func signed(u *RootUserParams) *login.Signup {
+	s := &login.Signup{Email: textOf(u.UserEmail), PhoneNumber: textOf(u.UserPhoneNumber)}
+	if len(u.APIKeys) > 0 {
+		s.APIKeys = appendShape(nil, u.APIKeys)
+	}
+	if len(u.Authenticators) > 0 {
+		s.Authenticators = appendShape(nil, u.Authenticators)
+	}
+	if len(u.OauthProviders) > 0 {
+		s.OauthProviders = appendShape(nil, u.OauthProviders)
+	}
+	return s
+}
+
+// verifyContact uses a token up, if there is one, that must be about just this
+// contact, and tells whether there was.
+func verifyContact(tx *Tx, token *string, t login.ContactType, contact string) (bool, error) {
+	const field = "verificationToken"
+	if textOf(token) == "" {
+		return false, nil
+	}
+	v, err := useVerification(tx, field, *token, org.UsedContact)
+	if err == nil && (v.Type != t || contact == "" || login.ContactKey(t, v.Contact) != login.ContactKey(t, contact)) {
+		err = fault.Field(field, "is about another contact than the one given")
+	}
+	return err == nil, err
+}

@@ -1,0 +1,132 @@
+package authproxy
+
+import (
+	"slices"
+	"strconv"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
+)
+
+// Config is the proxy of an organization as it is now.
+type Config struct {
+	*org.AuthProxy
+	Organization org.ID
+	Name         string // of the organization
+	// Texts tells whether text messages can be sent at all.
+	Texts bool
+}
+
+// Accepts tells whether a page of origin may call; "" is who says none.
+func (c *Config) Accepts(origin string) bool {
+	return slices.Contains(c.Origins, "*") || origin != "" && slices.Contains(c.Origins, origin)
+}
+
+// Unknown is the one answer to a configuration that is not there, that is not
+// enabled any more, and that no organization has.
+func Unknown() *fault.Error {
+	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "the auth proxy is not enabled for this X-Auth-Proxy-Config-Id")
+}
+
+// WrongOrigin is the answer to a page that may not call.
+func WrongOrigin() *fault.Error {
+	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "origin is not among the allowed origins of the auth proxy")
+}
+
+// ParseConfigID reads the header that names a configuration. One that is no id is
+// of nobody.
+func ParseConfigID(text string) (org.ID, error) {
+	if text == "" {
+		return org.ID{}, fault.New(fault.Unauthenticated, "X-Auth-Proxy-Config-Id is missing")
+	}
+	id, err := org.ParseID(text)
+	if err != nil || id.Zero() {
+		return org.ID{}, Unknown()
+	}
+	return id, nil
+}
+
+// allows tells whether one may log in by a method.
+func (c *Config) allows(method string) bool { return slices.Contains(c.Methods, method) }
+
+// Allows refuses what takes a way to log in that the configuration does not name.
+func (c *Config) Allows(r *Request) error {
+	method := ""
+	identities := 0
+	switch in := r.in.(type) {
+	case *InitOTP:
+		if method = activity.MethodEmail; login.ContactType(in.OtpType) == login.SMS {
+			method = activity.MethodSMS
+		}
+	case *OAuthLogin, *OAuth2Authenticate:
+		identities = 1
+	case *Account:
+		if in.FilterType == "OIDC_TOKEN" {
+			identities = 1
+		}
+	case *Signup:
+		identities = len(in.OauthProviders)
+		method = ofPasskeys(in.Authenticators)
+	case *SignupV2:
+		identities = len(in.OauthProviders)
+		method = ofPasskeys(in.Authenticators)
+	}
+	switch {
+	case identities > 0 && !c.allows(activity.MethodSocial) && !slices.ContainsFunc(activity.SocialProviders, c.allows):
+		return login.OAuthDisallowed()
+	case method != "" && !c.allows(method):
+		return fault.New(fault.PermissionDenied, "%s is not among the allowed auth methods of the auth proxy", method)
+	}
+	return nil
+}
+
+func ofPasskeys(ps []activity.AuthenticatorParams) string {
+	if len(ps) > 0 {
+		return activity.MethodPasskey
+	}
+	return ""
+}
+
+// Providers are the ways to log in as clients are told, in the interface's order.
+func (c *Config) Providers() []string {
+	list := []string{}
+	for _, p := range activity.SocialProviders {
+		if c.allows(p) || c.allows(activity.MethodSocial) && slices.Contains(c.SocialProviders, p) {
+			list = append(list, p)
+		}
+	}
+	for _, m := range []string{activity.MethodEmail, activity.MethodSMS, activity.MethodPasskey, activity.MethodWallet} {
+		if c.allows(m) && (m != activity.MethodSMS || c.Texts) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// walletKitConfig is what clients are told of the configuration.
+type walletKitConfig struct {
+	EnabledProviders         []string          `json:"enabledProviders"`
+	SessionExpirationSeconds string            `json:"sessionExpirationSeconds"`
+	OrganizationID           string            `json:"organizationId"`
+	OauthClientIDs           map[string]string `json:"oauthClientIds,omitempty"`
+	OauthRedirectURL         string            `json:"oauthRedirectUrl,omitempty"`
+	OtpAlphanumeric          bool              `json:"otpAlphanumeric"`
+	OtpLength                string            `json:"otpLength"`
+}
+
+// WalletKit is the answer of wallet_kit_config.
+func (c *Config) WalletKit() []byte {
+	return strictjson.Append(nil, &walletKitConfig{
+		EnabledProviders: c.Providers(), SessionExpirationSeconds: seconds(c.SessionSeconds), OrganizationID: c.Organization.String(),
+		OauthClientIDs: c.OAuthClients, OauthRedirectURL: c.OAuthRedirect, OtpAlphanumeric: !c.OTPNumeric, OtpLength: seconds(c.OTPLength),
+	})
+}
+
+// ClientParams is the answer of wallet_kit_client_params: this release asks for no
+// captcha.
+func ClientParams() []byte { return []byte("{}") }
+
+func seconds(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -1,0 +1,165 @@
+package authproxy
+
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
+)
+
+// An Endpoint is one path of the proxy: it asks for an activity, looks for an
+// account, or tells of the configuration.
+type Endpoint struct {
+	Op   string // the last segment of its path
+	Type string // of the activity that it asks for, ACTIVITY_TYPE_…; empty for none
+	// Empty tells that the body may be left out.
+	Empty bool
+	// Proofs tells that app proofs are asked for and answered.
+	Proofs bool
+
+	read    func([]byte) (any, error)
+	compose func(*Config, any, uint64) (params any, err error)
+	cut     func(*outcome) []byte
+	answer  func(*Config) []byte
+}
+
+// endpoints are all of them.
+var endpoints = []*Endpoint{
+	asks("otp_init", "ACTIVITY_TYPE_INIT_OTP_V2", composeInit, members("otpId")),
+	asks("otp_init_v2", "ACTIVITY_TYPE_INIT_OTP_V3", composeInit, members("otpId", "otpEncryptionTargetBundle")),
+	asks("otp_verify", "ACTIVITY_TYPE_VERIFY_OTP", composeVerify, members("verificationToken")),
+	asks("otp_verify_v2", "ACTIVITY_TYPE_VERIFY_OTP_V2", composeVerifyV2, members("verificationToken")),
+	asks("otp_login", "ACTIVITY_TYPE_OTP_LOGIN", composeLogin, members("session")),
+	asks("otp_login_v2", "ACTIVITY_TYPE_OTP_LOGIN_V2", composeLoginV2, members("session")),
+	asks("oauth2_authenticate", "ACTIVITY_TYPE_OAUTH2_AUTHENTICATE", composeAuthenticate, members("oidcToken")),
+	asks("oauth_login", "ACTIVITY_TYPE_OAUTH_LOGIN", composeOAuthLogin, members("session")),
+	asks("signup", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", composeSignup, cutSignup).proving(),
+	asks("signup_v2", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", composeSignupV2, cutSignup).proving(),
+	{Op: "account", read: reader[Account]()},
+	{Op: "wallet_kit_config", Empty: true, read: reader[Nothing](), answer: (*Config).WalletKit},
+	{Op: "wallet_kit_client_params", Empty: true, read: reader[Nothing](), answer: func(*Config) []byte { return ClientParams() }},
+}
+
+// Endpoints are all of them, for tests.
+func Endpoints() []*Endpoint { return endpoints }
+
+// Find returns the endpoint at path op.
+func Find(op string) (*Endpoint, error) {
+	for _, e := range endpoints {
+		if e.Op == op {
+			return e, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "no such path")
+}
+
+// asks declares an endpoint that asks for an activity: how its parameters are made
+// of a request, and what of the outcome is answered.
+func asks[R any](op, typ string, compose func(*Config, *R, uint64) (any, error), cut func(*outcome) []byte) *Endpoint {
+	return &Endpoint{
+		Op: op, Type: typ, read: reader[R](), cut: cut,
+		compose: func(c *Config, in any, nowMs uint64) (any, error) { return compose(c, in.(*R), nowMs) },
+	}
+}
+
+func (e *Endpoint) proving() *Endpoint {
+	e.Proofs = true
+	return e
+}
+
+func reader[R any]() func([]byte) (any, error) {
+	strictjson.Prepare(new(R))
+	return func(body []byte) (any, error) {
+		r := new(R)
+		return r, strictjson.Decode(body, r, strictjson.Within(limits))
+	}
+}
+
+// A Request is a body that has been read.
+type Request struct {
+	*Endpoint
+	// Contact is where a passcode shall go: the type, and what equal contacts have
+	// in common. Empty in other requests.
+	Contact string
+	// Organization is the sub-organization that a log-in names, nil if it names
+	// none.
+	Organization *org.ID
+	// Token and Identity are by what the sub-organization of a log-in is found: a
+	// verification token or an identity token.
+	Token, Identity string
+	// Account is set for a look-up.
+	Account *Account
+	// Client is set where the organization's credential at an OAuth 2.0 provider is
+	// wanted: whoever submits fills it in.
+	Client *Client
+
+	in any
+}
+
+// Client is what an organization is to an OAuth 2.0 provider: Credential is the id
+// of its record, zero if it has none.
+type Client struct {
+	Provider, ClientID string
+	Credential         org.ID
+}
+
+// Read reads the body of a request. What it names is checked for its form alone.
+func (e *Endpoint) Read(body []byte) (*Request, error) {
+	if len(body) > MaxBody {
+		return nil, fault.New(fault.InvalidArgument, "request too large: at most %d bytes", MaxBody)
+	}
+	if len(body) == 0 && e.Empty {
+		body = []byte("{}")
+	}
+	in, err := e.read(body)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{Endpoint: e, in: in}
+	var named *string
+	switch in := in.(type) {
+	case *InitOTP:
+		t := login.ContactType(in.OtpType)
+		if err := login.CheckContact("contact", t, in.Contact); err != nil {
+			return nil, err
+		}
+		r.Contact = in.OtpType + " " + login.ContactKey(t, in.Contact)
+	case *OTPLogin:
+		r.Token, named = in.VerificationToken, in.OrganizationID
+	case *OTPLoginV2:
+		r.Token, named = in.VerificationToken, in.OrganizationID
+	case *OAuthLogin:
+		r.Identity, named = in.OidcToken, in.OrganizationID
+	case *OAuth2Authenticate:
+		in.client = &Client{Provider: string(in.Provider), ClientID: in.ClientID}
+		r.Client = in.client
+	case *Account:
+		r.Account = in
+	}
+	if given(named) != "" {
+		id, err := activity.ParseOrganization(*named)
+		if err != nil {
+			return nil, fault.Field("organizationId", "malformed organization ID provided")
+		}
+		r.Organization = &id
+	}
+	return r, nil
+}
+
+// Answer is the answer of an endpoint that only tells of the configuration, nil for
+// others.
+func (r *Request) Answer(c *Config) []byte {
+	if r.answer == nil {
+		return nil
+	}
+	return r.answer(c)
+}
+
+// given is the text of an option, empty when absent.
+func given(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

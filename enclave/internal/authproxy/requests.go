@@ -1,0 +1,138 @@
+package authproxy
+
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/strictjson"
+)
+
+// MaxBody bounds the body of a request in bytes. The largest is a sign-up with some
+// passkeys.
+const MaxBody = 128 << 10
+
+// limits bound what a body can blow up to.
+var limits = strictjson.Limits{Depth: 8, Items: 100, Members: 100, Values: 2000}
+
+// InitOTP asks for a passcode. It is in both versions the same.
+type InitOTP struct {
+	OtpType            string      `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
+	Contact            string      `json:"contact" rule:"required"`
+	EmailCustomization *MailChoice `json:"emailCustomization"`
+	CaptchaToken       *string     `json:"captchaToken"` // not looked at: no configuration asks for captchas
+}
+
+// MailChoice picks a template.
+type MailChoice struct {
+	TemplateID *string `json:"templateId"`
+}
+
+// VerifyOTP shows a passcode.
+type VerifyOTP struct {
+	OtpID     string  `json:"otpId" rule:"required"`
+	OtpCode   string  `json:"otpCode" rule:"required"`
+	PublicKey *string `json:"publicKey"`
+}
+
+// VerifyOTPV2 shows a passcode that only the enclave can read.
+type VerifyOTPV2 struct {
+	OtpID              string `json:"otpId" rule:"required"`
+	EncryptedOtpBundle string `json:"encryptedOtpBundle" rule:"required"`
+}
+
+// OTPLogin starts a session of whoever has a contact.
+type OTPLogin struct {
+	VerificationToken  string                    `json:"verificationToken" rule:"required"`
+	PublicKey          string                    `json:"publicKey" rule:"required"`
+	InvalidateExisting *bool                     `json:"invalidateExisting"`
+	OrganizationID     *string                   `json:"organizationId"`
+	ClientSignature    *activity.ClientSignature `json:"clientSignature"`
+}
+
+// OTPLoginV2 is OTPLogin where the client must sign.
+type OTPLoginV2 struct {
+	VerificationToken  string                   `json:"verificationToken" rule:"required"`
+	PublicKey          string                   `json:"publicKey" rule:"required"`
+	ClientSignature    activity.ClientSignature `json:"clientSignature" rule:"required"`
+	InvalidateExisting *bool                    `json:"invalidateExisting"`
+	OrganizationID     *string                  `json:"organizationId"`
+}
+
+// OAuth2Provider is a provider that has no identity tokens of its own.
+type OAuth2Provider string
+
+// Valid tells whether p is one of the interface's.
+func (p OAuth2Provider) Valid() bool {
+	return p == "OAUTH2_PROVIDER_X" || p == "OAUTH2_PROVIDER_DISCORD"
+}
+
+// OAuth2Authenticate turns a provider's code into an identity token of ours.
+type OAuth2Authenticate struct {
+	Provider     OAuth2Provider `json:"provider" rule:"required"`
+	AuthCode     string         `json:"authCode" rule:"required"`
+	RedirectURI  string         `json:"redirectUri" rule:"required"`
+	CodeVerifier string         `json:"codeVerifier" rule:"required"`
+	Nonce        string         `json:"nonce" rule:"required"`
+	ClientID     string         `json:"clientId" rule:"required"`
+
+	client *Client
+}
+
+// OAuthLogin starts a session of whoever has an identity.
+type OAuthLogin struct {
+	OidcToken          string  `json:"oidcToken" rule:"required"`
+	PublicKey          string  `json:"publicKey" rule:"required"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+	OrganizationID     *string `json:"organizationId"`
+}
+
+// Signup makes a sub-organization of one user. Arrays may be left out.
+type Signup struct {
+	UserEmail         *string                          `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber   *string                          `json:"userPhoneNumber" rule:"omitempty,e164"`
+	UserTag           *string                          `json:"userTag"`
+	UserName          *string                          `json:"userName" rule:"omitempty,label_length,label"`
+	OrganizationName  *string                          `json:"organizationName" rule:"omitempty,label_length,label"`
+	VerificationToken *string                          `json:"verificationToken"`
+	APIKeys           []activity.APIKeyParams          `json:"apiKeys" rule:"dive"`
+	Authenticators    []activity.AuthenticatorParams   `json:"authenticators" rule:"dive"`
+	OauthProviders    []activity.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+	Wallet            *Wallet                          `json:"wallet"`
+	ClientSignature   *activity.ClientSignature        `json:"clientSignature"`
+	CaptchaToken      *string                          `json:"captchaToken"` // as in InitOTP
+}
+
+// SignupV2 is Signup where identities may come as claims.
+type SignupV2 struct {
+	UserEmail         *string                        `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber   *string                        `json:"userPhoneNumber" rule:"omitempty,e164"`
+	UserTag           *string                        `json:"userTag"`
+	UserName          *string                        `json:"userName" rule:"omitempty,label_length,label"`
+	OrganizationName  *string                        `json:"organizationName" rule:"omitempty,label_length,label"`
+	VerificationToken *string                        `json:"verificationToken"`
+	APIKeys           []activity.APIKeyParams        `json:"apiKeys" rule:"dive"`
+	Authenticators    []activity.AuthenticatorParams `json:"authenticators" rule:"dive"`
+	OauthProviders    []activity.OauthProviderParams `json:"oauthProviders" rule:"dive"`
+	Wallet            *Wallet                        `json:"wallet"`
+	ClientSignature   *activity.ClientSignature      `json:"clientSignature"`
+	CaptchaToken      *string                        `json:"captchaToken"`
+}
+
+// Wallet is the wallet of a new organization: by its accounts, or as the first
+// description of the interface had it by one path and curve.
+type Wallet struct {
+	WalletName     string                         `json:"walletName" rule:"omitempty,label_length,label"`
+	Accounts       []activity.WalletAccountParams `json:"accounts" rule:"dive"`
+	MnemonicLength *int32                         `json:"mnemonicLength"`
+	Path           *string                        `json:"path"`
+	Curve          *string                        `json:"curve"`
+}
+
+// Account looks for a sub-organization.
+type Account struct {
+	FilterType        string  `json:"filterType" rule:"required,oneof=EMAIL PHONE_NUMBER CREDENTIAL_ID PUBLIC_KEY OIDC_TOKEN NAME USERNAME"`
+	FilterValue       string  `json:"filterValue" rule:"required"`
+	VerificationToken *string `json:"verificationToken"`
+	OidcToken         *string `json:"oidcToken"`
+}
+
+// Nothing is the request for what the configuration says.
+type Nothing struct{}

@@ -1,0 +1,75 @@
+package org
+
+// AuthProxy is the auth proxy of a top-level organization: by what key it acts,
+// for whom, and how. An organization has one at most.
+type AuthProxy struct {
+	ID     ID     `cbor:"1,keyasint"` // the configuration's, which callers name
+	User   ID     `cbor:"2,keyasint"` // in whose name it acts
+	Key    ID     `cbor:"3,keyasint"` // that user's API key
+	Policy ID     `cbor:"4,keyasint"` // that allows it what it does
+	Sealed []byte `cbor:"5,keyasint"` // the private half of the key, under the key's id
+
+	Origins        []string `cbor:"6,keyasint,omitempty"` // "*" alone: any
+	Methods        []string `cbor:"7,keyasint,omitempty"` // how one may log in
+	SenderEmail    string   `cbor:"8,keyasint,omitempty"`
+	SenderName     string   `cbor:"9,keyasint,omitempty"`
+	ReplyTo        string   `cbor:"10,keyasint,omitempty"`
+	AppName        string   `cbor:"11,keyasint,omitempty"` // empty: the organization's name
+	LogoURL        string   `cbor:"12,keyasint,omitempty"`
+	MagicLink      string   `cbor:"13,keyasint,omitempty"` // template of a link
+	Variables      string   `cbor:"14,keyasint,omitempty"` // of templates, a JSON object
+	SMSTemplate    string   `cbor:"15,keyasint,omitempty"`
+	OTPSeconds     uint32   `cbor:"16,keyasint,omitempty"` // life of a passcode
+	OTPLength      uint32   `cbor:"17,keyasint,omitempty"`
+	OTPNumeric     bool     `cbor:"18,keyasint,omitempty"`
+	TokenSeconds   uint32   `cbor:"19,keyasint,omitempty"` // life of a verification token
+	SessionSeconds uint32   `cbor:"20,keyasint,omitempty"`
+	TokenForPII    bool     `cbor:"21,keyasint,omitempty"` // look-ups by contact need a token for it
+	LinkingClients []string `cbor:"22,keyasint,omitempty"` // client ids whose identities may be linked by address
+
+	SocialProviders []string          `cbor:"23,keyasint,omitempty"`
+	OAuthClients    map[string]string `cbor:"24,keyasint,omitempty"` // client ids by provider
+	OAuthRedirect   string            `cbor:"25,keyasint,omitempty"`
+
+	CreatedMs uint64 `cbor:"26,keyasint"`
+	UpdatedMs uint64 `cbor:"27,keyasint"`
+}
+
+// AuthProxy returns the organization's proxy if it is this one, or nil.
+func (t *Tx) AuthProxy(id ID) (*AuthProxy, error) {
+	return get[AuthProxy](t, key(collectionAuthProxies, raw(id)))
+}
+
+// OnlyAuthProxy returns the organization's proxy, or nil if it has none.
+func (t *Tx) OnlyAuthProxy() (p *AuthProxy, err error) {
+	err = list(t, key(collectionAuthProxies), "", func(_ string, found *AuthProxy) bool {
+		p = found
+		return false
+	})
+	return p, err
+}
+
+// PutAuthProxy stores p.
+func (t *Tx) PutAuthProxy(p *AuthProxy) error {
+	return put(t, key(collectionAuthProxies, raw(p.ID)), p)
+}
+
+// DeleteAuthProxy removes the record, and with it the private key.
+func (t *Tx) DeleteAuthProxy(id ID) { t.del(key(collectionAuthProxies, raw(id))) }
+
+// ChangedAuthProxies visits the configurations that this change makes, changes
+// or ends, and tells of each whether it will be there.
+func (t *Tx) ChangedAuthProxies(visit func(id ID, is bool)) {
+	for _, k := range t.order {
+		if len(k) == 1+16 && Collection(k[0]) == collectionAuthProxies {
+			visit(ID([]byte(k[1:])), t.mine[k] != nil)
+		}
+	}
+}
+
+// HandleAuthProxy is what the handle of an auth proxy is of.
+const HandleAuthProxy = 't'
+
+// AuthProxyHandle is by what the organization of a configuration is found in the
+// host's index.
+func AuthProxyHandle(id ID) Handle { return Handle{HandleAuthProxy, raw(id)} }

@@ -1,0 +1,85 @@
+package org
+
+// OAuth2Credential is with what an organization is known to an OAuth 2.0 provider.
+type OAuth2Credential struct {
+	ID       ID     `cbor:"1,keyasint"`
+	Provider string `cbor:"2,keyasint"` // OAUTH2_PROVIDER_…
+	ClientID string `cbor:"3,keyasint"`
+	Secret   []byte `cbor:"4,keyasint"` // the client's, sealed once more under the credential's id
+	// Encrypted is the secret as it came, which is told again as it came.
+	Encrypted string `cbor:"5,keyasint"`
+	CreatedMs uint64 `cbor:"6,keyasint"`
+	UpdatedMs uint64 `cbor:"7,keyasint"`
+}
+
+// OAuth2Credential returns the OAuth 2.0 credential with this id, or nil.
+func (t *Tx) OAuth2Credential(id ID) (*OAuth2Credential, error) {
+	return get[OAuth2Credential](t, key(collectionOAuth2, raw(id)))
+}
+
+// PutOAuth2Credential stores c.
+func (t *Tx) PutOAuth2Credential(c *OAuth2Credential) error {
+	return put(t, key(collectionOAuth2, raw(c.ID)), c)
+}
+
+// DeleteOAuth2Credential removes an OAuth 2.0 credential with its secret.
+func (t *Tx) DeleteOAuth2Credential(id ID) { t.del(key(collectionOAuth2, raw(id))) }
+
+// EachOAuth2Credential visits the OAuth 2.0 credentials in the order of their ids.
+func (t *Tx) EachOAuth2Credential(visit func(*OAuth2Credential) bool) error {
+	return list(t, string([]byte{byte(collectionOAuth2)}), "", func(_ string, c *OAuth2Credential) bool { return visit(c) })
+}
+
+// OnRampCredential is with what an organization is known to a provider who sells
+// crypto assets for money.
+type OnRampCredential struct {
+	ID             ID     `cbor:"1,keyasint"`
+	Provider       string `cbor:"2,keyasint"` // FIAT_ON_RAMP_PROVIDER_…
+	ProjectID      string `cbor:"3,keyasint,omitempty"`
+	PublishableKey string `cbor:"4,keyasint"`
+	// Secret and Private are the provider's keys, sealed once more under the
+	// credential's id; Private is nil where the provider has none.
+	Secret  []byte `cbor:"5,keyasint"`
+	Private []byte `cbor:"6,keyasint,omitempty"`
+	// The same as they came, which is told again as it came.
+	EncryptedSecret  string `cbor:"7,keyasint"`
+	EncryptedPrivate string `cbor:"8,keyasint,omitempty"`
+	Sandbox          bool   `cbor:"9,keyasint,omitempty"`
+	CreatedMs        uint64 `cbor:"10,keyasint"`
+	UpdatedMs        uint64 `cbor:"11,keyasint"`
+}
+
+// OnRampCredential returns the on-ramp credential with this id, or nil.
+func (t *Tx) OnRampCredential(id ID) (*OnRampCredential, error) {
+	return get[OnRampCredential](t, key(collectionOnRamps, raw(id)))
+}
+
+// PutOnRampCredential stores c.
+func (t *Tx) PutOnRampCredential(c *OnRampCredential) error {
+	return put(t, key(collectionOnRamps, raw(c.ID)), c)
+}
+
+// DeleteOnRampCredential removes an on-ramp credential with its secrets.
+func (t *Tx) DeleteOnRampCredential(id ID) { t.del(key(collectionOnRamps, raw(id))) }
+
+// EachOnRampCredential visits the on-ramp credentials in the order of their ids.
+func (t *Tx) EachOnRampCredential(visit func(*OnRampCredential) bool) error {
+	return list(t, string([]byte{byte(collectionOnRamps)}), "", func(_ string, c *OnRampCredential) bool { return visit(c) })
+}
+
+// DeleteProviderCredentials removes all credentials at OAuth 2.0 and on-ramp
+// providers.
+func (t *Tx) DeleteProviderCredentials() error {
+	var of2, ramps []ID
+	err := t.EachOAuth2Credential(func(c *OAuth2Credential) bool { of2 = append(of2, c.ID); return true })
+	if err == nil {
+		err = t.EachOnRampCredential(func(c *OnRampCredential) bool { ramps = append(ramps, c.ID); return true })
+	}
+	for _, id := range of2 {
+		t.DeleteOAuth2Credential(id)
+	}
+	for _, id := range ramps {
+		t.DeleteOnRampCredential(id)
+	}
+	return err
+}

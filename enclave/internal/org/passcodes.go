@@ -1,0 +1,173 @@
+package org
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Passcodes and what they lead to: both are many and short-lived in an
+// organization through which people log in, so they lie in pieces, under ids that
+// begin with the time of their making. The oldest are the first, and those that are
+// over are swept from there.
+
+// A Passcode is a code that was sent to a contact.
+type Passcode struct {
+	ID        ID     `cbor:"1,keyasint"`
+	Type      string `cbor:"2,keyasint"` // OTP_TYPE_…
+	Contact   string `cbor:"3,keyasint"`
+	Code      string `cbor:"4,keyasint"`
+	CreatedMs uint64 `cbor:"5,keyasint"`
+	ExpiresMs uint64 `cbor:"6,keyasint"`
+	// Boot is the run of the enclave that made it: across boots nobody can tell how
+	// often it was tried.
+	Boot ID `cbor:"7,keyasint"`
+	// Target is the private key to which an attempt is encrypted, sealed once more
+	// under the passcode's id; empty where attempts come in clear.
+	Target []byte `cbor:"8,keyasint,omitempty"`
+	Tries  uint8  `cbor:"9,keyasint,omitempty"` // that were wrong
+	// Over tells that it can be tried no more: it was used, or newer ones of its
+	// contact have taken its place.
+	Over bool `cbor:"10,keyasint,omitempty"`
+	// Legacy tells that it leads to a credential and not to a verification token.
+	Legacy bool `cbor:"11,keyasint,omitempty"`
+	// Counted are under what it is counted: hashes of its contact, and of whatever
+	// else its sender tells users apart by.
+	Counted []Hash `cbor:"12,keyasint,omitempty"`
+}
+
+// Bounds on passcodes.
+const (
+	PasscodeTries    = 3          // wrong ones that end a code
+	PasscodeActive   = 3          // of one contact; one more ends the oldest
+	PasscodeSends    = 3          // of one contact or other count in PasscodeWindow
+	PasscodeWindowMs = 180 * 1000 // three minutes
+)
+
+// Live tells whether the code can still be tried at nowMs in this boot.
+func (p *Passcode) Live(boot ID, nowMs uint64) bool {
+	return p.Boot == boot && !p.Over && p.Tries < PasscodeTries && nowMs < p.ExpiresMs
+}
+
+// swept tells whether nothing depends on the record any more.
+func (p *Passcode) swept(nowMs uint64) bool {
+	return nowMs >= p.ExpiresMs && nowMs >= p.CreatedMs+PasscodeWindowMs
+}
+
+// sweepAtOnce is how many old records one change looks at.
+const sweepAtOnce = 8
+
+// NewTimedID draws a UUID that begins with a time, version 7 of RFC 9562: later
+// ones sort behind earlier ones.
+func NewTimedID(rand io.Reader, nowMs uint64) (id ID, err error) {
+	if _, err := io.ReadFull(rand, id[6:]); err != nil {
+		return ID{}, fmt.Errorf("drawing an id: %w", err)
+	}
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], nowMs)
+	copy(id[:6], ms[2:])
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id, nil
+}
+
+// Passcode returns the passcode with this id, or nil.
+func (t *Tx) Passcode(id ID) (*Passcode, error) {
+	return get[Passcode](t, key(collectionPasscodes, raw(id)))
+}
+
+// PutPasscode stores p, under what it is counted too.
+func (t *Tx) PutPasscode(p *Passcode) error {
+	for _, h := range p.Counted {
+		if err := put(t, key(collectionPasscodeCounts, string(h[:]), raw(p.ID)), &none{}); err != nil {
+			return err
+		}
+	}
+	return put(t, key(collectionPasscodes, raw(p.ID)), p)
+}
+
+// PasscodesBy returns the passcodes that are counted under h, oldest first.
+func (t *Tx) PasscodesBy(h Hash) (ps []*Passcode, err error) {
+	prefix := key(collectionPasscodeCounts, string(h[:]))
+	var ids []ID
+	err = t.scan(prefix, "", func(k string, _ *slot) bool {
+		ids = append(ids, ID([]byte(k[len(prefix):])))
+		return true
+	})
+	for _, id := range ids {
+		p, perr := t.Passcode(id)
+		if perr != nil {
+			return nil, perr
+		}
+		if p != nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps, err
+}
+
+// SweepPasscodes forgets some of those that are long over.
+func (t *Tx) SweepPasscodes() error {
+	var old []*Passcode
+	n := 0
+	err := list(t, key(collectionPasscodes), "", func(_ string, p *Passcode) bool {
+		if n++; p.swept(t.NowMs) {
+			old = append(old, p)
+		}
+		return n < sweepAtOnce
+	})
+	for _, p := range old {
+		for _, h := range p.Counted {
+			t.del(key(collectionPasscodeCounts, string(h[:]), raw(p.ID)))
+		}
+		t.del(key(collectionPasscodes, raw(p.ID)))
+	}
+	return err
+}
+
+// A Verification is a verification token that was issued: what it has been used
+// for. The token itself says the rest.
+type Verification struct {
+	ID        ID     `cbor:"1,keyasint"`
+	ExpiresMs uint64 `cbor:"2,keyasint"`
+	// Boot is the run of the enclave that issued it: across boots nobody can tell
+	// what it was used for.
+	Boot ID    `cbor:"3,keyasint"`
+	Used Usage `cbor:"4,keyasint,omitempty"`
+}
+
+// Usage are the purposes that a verification token serves once each.
+type Usage uint8
+
+// The purposes.
+const (
+	UsedSignup  Usage = 1 << iota // to make a sub-organization
+	UsedLogin                     // to start a session
+	UsedContact                   // to verify a user's contact
+)
+
+// Verification returns what is known of the token with this id, or nil.
+func (t *Tx) Verification(id ID) (*Verification, error) {
+	return get[Verification](t, key(collectionVerifications, raw(id)))
+}
+
+// PutVerification stores v.
+func (t *Tx) PutVerification(v *Verification) error {
+	return put(t, key(collectionVerifications, raw(v.ID)), v)
+}
+
+// SweepVerifications forgets some of those that have expired.
+func (t *Tx) SweepVerifications() error {
+	var old []ID
+	n := 0
+	err := list(t, key(collectionVerifications), "", func(_ string, v *Verification) bool {
+		if n++; t.NowMs >= v.ExpiresMs {
+			old = append(old, v.ID)
+		}
+		return n < sweepAtOnce
+	})
+	for _, id := range old {
+		t.del(key(collectionVerifications, raw(id)))
+	}
+	return err
+}

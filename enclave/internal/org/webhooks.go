@@ -1,0 +1,122 @@
+package org
+
+import (
+	"fmt"
+	"slices"
+)
+
+// FeatureWebhook is the feature whose value is a URL that receives every event of
+// the organization and its sub-organizations.
+const FeatureWebhook = "FEATURE_NAME_WEBHOOK"
+
+// ActivityUpdates is the type of the event that each step of an activity is.
+const ActivityUpdates = "ACTIVITY_UPDATES"
+
+// Endpoint is a receiver of events. One of a top-level organization receives those
+// of its sub-organizations too.
+type Endpoint struct {
+	ID            ID             `cbor:"1,keyasint"`
+	Name          string         `cbor:"2,keyasint"`
+	URL           string         `cbor:"3,keyasint"`
+	Inactive      bool           `cbor:"4,keyasint,omitempty"`
+	Subscriptions []Subscription `cbor:"5,keyasint,omitempty"`
+	CreatedMs     uint64         `cbor:"6,keyasint"`
+	UpdatedMs     uint64         `cbor:"7,keyasint"`
+}
+
+// Subscription is one type of event that an endpoint wants.
+type Subscription struct {
+	EventType string `cbor:"1,keyasint"`
+	// Filters is what the client sent, nil where it sent nothing.
+	Filters  *string `cbor:"2,keyasint,omitempty"`
+	Inactive bool    `cbor:"3,keyasint,omitempty"`
+}
+
+// Receives tells whether events of this type go to the endpoint.
+func (e *Endpoint) Receives(eventType string) bool {
+	return !e.Inactive && slices.ContainsFunc(e.Subscriptions, func(s Subscription) bool { return s.EventType == eventType && !s.Inactive })
+}
+
+// Endpoint returns the endpoint with this id, or nil.
+func (t *Tx) Endpoint(id ID) (*Endpoint, error) {
+	return get[Endpoint](t, key(collectionEndpoints, raw(id)))
+}
+
+// PutEndpoint stores e.
+func (t *Tx) PutEndpoint(e *Endpoint) error { return put(t, key(collectionEndpoints, raw(e.ID)), e) }
+
+// DeleteEndpoint removes the endpoint's record, not its name.
+func (t *Tx) DeleteEndpoint(id ID) { t.del(key(collectionEndpoints, raw(id))) }
+
+// EachEndpoint visits the endpoints in the order of their ids.
+func (t *Tx) EachEndpoint(visit func(*Endpoint) bool) error {
+	return list(t, string([]byte{byte(collectionEndpoints)}), "", func(_ string, e *Endpoint) bool { return visit(e) })
+}
+
+// Subscribers are who receives the events of an organization: the
+// endpoints that want them, and the organization itself for its feature. Nil
+// for none, which costs nothing to find out.
+func (t *Tx) Subscribers() ([]ID, error) {
+	o, err := t.Organization()
+	if err != nil || o == nil || o.Deleted || o.Endpoints == 0 && o.Features[FeatureWebhook] == "" {
+		return nil, err
+	}
+	var ids []ID
+	if o.Features[FeatureWebhook] != "" {
+		ids = append(ids, o.ID)
+	}
+	err = t.EachEndpoint(func(e *Endpoint) bool {
+		if e.Receives(ActivityUpdates) {
+			ids = append(ids, e.ID)
+		}
+		return true
+	})
+	return ids, err
+}
+
+// MaxEndpoints is how many endpoints an organization may have. One entry holds a
+// send for each, and for each of the parent's.
+const MaxEndpoints = 10
+
+// SubscribersChanged tells whether the change may have changed who Subscribers
+// answers.
+func (t *Tx) SubscribersChanged() bool {
+	return slices.ContainsFunc(t.order, func(k string) bool {
+		return Collection(k[0]) == collectionOrganization || Collection(k[0]) == collectionEndpoints
+	})
+}
+
+// Receiver is where the events of a subscriber go, "" when it is none any more.
+func (t *Tx) Receiver(subscriber ID) (url string, err error) {
+	o, err := t.Organization()
+	if err != nil || o == nil || o.Deleted {
+		return "", err
+	}
+	if subscriber == t.ID {
+		return o.Features[FeatureWebhook], nil
+	}
+	e, err := t.Endpoint(subscriber)
+	if err != nil || e == nil || !e.Receives(ActivityUpdates) {
+		return "", err
+	}
+	return e.URL, nil
+}
+
+// Event is the content of a send to a receiver. What is told stands in the entry.
+type Event struct {
+	ID         ID `cbor:"1,keyasint"` // the same for all who receive it, however often
+	Subscriber ID `cbor:"2,keyasint"`
+	Owner      ID `cbor:"3,keyasint"` // the organization that the subscriber is of
+}
+
+// Encode is the event as the content of a send.
+func (e *Event) Encode() ([]byte, error) { return encoding.Marshal(e) }
+
+// DecodeEvent reads what Encode wrote, strictly.
+func DecodeEvent(b []byte) (*Event, error) {
+	e := new(Event)
+	if err := decoding.Unmarshal(b, e); err != nil {
+		return nil, fmt.Errorf("decoding an event: %w", err)
+	}
+	return e, nil
+}

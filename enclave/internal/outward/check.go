@@ -1,0 +1,75 @@
+package outward
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Check tells whether mail can be handed in with these settings by senders at
+// address. loopback is what Config.Loopback will be. Errors are *Error.
+func (s MailServer) Check(loop bool, address string) error {
+	if !isAddress(address) {
+		return fail(Refused, "the sender's address is malformed")
+	}
+	return s.allowed(loop, address)
+}
+
+// allowed checks the settings, and fills in our name.
+func (s *MailServer) allowed(loop bool, from string) error {
+	if s.Name == "" {
+		s.Name = from[strings.LastIndexByte(from, '@')+1:]
+	}
+	host := strings.ToLower(s.Host)
+	switch {
+	case !validHost(host) || s.Port == 0 || !validHost(strings.ToLower(s.Name)) || s.Security > Plain:
+		return fail(Refused, "the mail server's settings are malformed")
+	case s.Security == Plain && !(loop && loopback(host)):
+		return fail(Refused, "mail goes out over TLS only")
+	case len(s.User) > maxUser || len(s.Password) > maxPassword || strings.ContainsAny(s.User, "\x00\r\n") || bytes.ContainsAny(s.Password, "\x00\r\n"):
+		return fail(Refused, "the mail server's user or password is malformed")
+	}
+	return nil
+}
+
+// Check tells whether text messages can be handed in with these settings. loop is
+// what Config.Loopback will be. Errors are *Error.
+func (g Gateway) Check(loop bool) error {
+	if err := CheckURL(g.URL, loop); err != nil {
+		return err
+	}
+	return g.allowed()
+}
+
+func (g *Gateway) allowed() error {
+	switch {
+	case len(g.User) > maxUser || !visible(g.User) || strings.Contains(g.User, ":") || len(g.Password) > maxPassword || bytes.ContainsAny(g.Password, "\x00\r\n"):
+		return fail(Refused, "the gateway's user or password is malformed")
+	case g.From == "" || len(g.From) > maxSender || !visible(g.From):
+		return fail(Refused, "the gateway's sender is malformed")
+	}
+	return nil
+}
+
+// CheckURL tells whether Exchange would go to a URL, and that it leads to no machine's
+// own loopback unless that is allowed. loop is what Config.Loopback
+// will be. Errors are *Error.
+func CheckURL(text string, loop bool) error {
+	to, err := parseURL(text)
+	switch {
+	case err != nil:
+		return err
+	case loop && loopback(to.host):
+		return nil
+	case !to.secure:
+		return fail(Refused, "the URL must begin with https://")
+	case loopback(to.host):
+		return fail(Refused, "the URL leads to this machine")
+	}
+	return nil
+}
+
+// IsHost tells whether Dial may be asked for a host, which is in lower case.
+func IsHost(host string) bool { return validHost(host) }
+
+// IsLoopback tells whether a host is one that Config.Loopback is about.
+func IsLoopback(host string) bool { return loopback(host) }

@@ -1,0 +1,297 @@
+// Package settings is the measured configuration: what decides who reads a passcode
+// and who may say who somebody is. It is one JSON document, handed in at boot beside
+// the manifest, whose member configurationSha256 is the SHA-256 of its very bytes. So
+// whoever verifies the enclave's proofs knows which configuration it runs under, and
+// nobody can change it while it runs. Without a document nothing is configured: no
+// mail and no text message goes out.
+//
+//	{
+//	  "mail": {
+//	    "host": "smtp.example.com", "port": 587,
+//	    "security": "starttls",
+//	    "user": "cloister", "password": "…",
+//	    "sender": {"address": "login@example.com", "name": "Example", "replyTo": "help@example.com"},
+//	    "domains": ["example.com"]
+//	  },
+//	  "text": {"url": "https://sms.example.com/2010/Messages.json", "user": "…", "password": "…", "from": "+15550100"},
+//	  "roots": "-----BEGIN CERTIFICATE-----\n…",
+//	  "issuer": "https://auth.example.com",
+//	  "sandbox": false,
+//	  "salt": "…"
+//	}
+//
+// Every member may be left out; unknown ones are refused.
+//
+//	mail      the server that takes mail. security is starttls (TLS begins on request,
+//	          a server that does not offer it gets nothing), tls (from the first byte)
+//	          or plain (loopback, simulator only). user and password come together or
+//	          not at all. sender is whom mails are from where an organization does not
+//	          say; its name is "Notifications" if absent. domains are those whose
+//	          addresses an organization may choose for its sender; without any, none
+//	          may choose.
+//	text      an HTTP gateway of the common form: To, From and Body are posted as a
+//	          form, user and password go into basic authentication.
+//	roots     PEM certificates of authorities that are believed beside those of the
+//	          image, for private servers.
+//	issuer    the public base URL of this deployment, below which its host serves
+//	          /.well-known/openid-configuration: what tokens that the enclave issues
+//	          name as their issuer.
+//	sandbox   whether passcodes to the sandbox's contacts are fixed and nothing is
+//	          sent to them.
+//	oauth2    simulator only: other tokenUrl and userUrl for OAuth 2.0 providers, by
+//	          the providers' names.
+//	salt      up to 128 characters that mean nothing. The hash is public: who knows
+//	          the rest of the document could try passwords against it, and cannot if
+//	          this is random.
+//
+// Whoever boots the enclave sees the document in clear. The passwords in it let him
+// hand in mail and text messages in the operator's name, and no more than that if
+// they are of an account that can read nothing: take one that can only submit.
+//
+// In production everything is reached over TLS and nothing on the enclave's own
+// loopback; the simulator also takes http:// and plain, for 127.0.0.1, ::1 and
+// localhost alone.
+package settings
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/strictjson"
+)
+
+// Bounds of a document.
+const (
+	Max         = 256 << 10 // bytes
+	maxDomains  = 100
+	maxPassword = 1 << 10
+)
+
+// field is what errors call the document.
+const field = "configuration"
+
+// Settings are a document that was read. They do not change.
+type Settings struct {
+	Mail *Mail // nil: no mail goes out
+	Text *Text // nil: no text message does
+	// Roots are the image's root certificates and the document's.
+	Roots   *x509.CertPool
+	Issuer  string // empty: none
+	Sandbox bool
+	OAuth2  map[string]Endpoints // by the provider's name; in a simulator only
+}
+
+// Mail is where mail is handed in.
+type Mail struct {
+	Host     string // lower case
+	Port     uint16
+	Security outward.Security
+	User     string // empty: nobody logs in
+	Password keys.Secret
+	Sender   login.Sender // who a mail is from where nobody says
+	Domains  []string     // in lower case: of whose addresses a sender may be
+}
+
+// Text is the gateway that takes text messages.
+type Text struct {
+	URL, User, From string
+	Password        keys.Secret
+}
+
+// Endpoints are those of an OAuth 2.0 provider.
+type Endpoints struct {
+	TokenURL string `json:"tokenUrl" rule:"required"`
+	UserURL  string `json:"userUrl" rule:"required"`
+}
+
+// document is what a document looks like. Passwords stay bytes of it until they
+// become secrets.
+type document struct {
+	Mail    *mail                `json:"mail"`
+	Text    *text                `json:"text"`
+	Roots   string               `json:"roots"`
+	Issuer  string               `json:"issuer"`
+	Sandbox bool                 `json:"sandbox"`
+	OAuth2  map[string]Endpoints `json:"oauth2" rule:"omitempty,dive"`
+	Salt    string               `json:"salt" rule:"max=128"`
+}
+
+type mail struct {
+	Host     string         `json:"host" rule:"required"`
+	Port     uint32         `json:"port" rule:"min=1,max=65535"`
+	Security string         `json:"security" rule:"required,oneof=starttls tls plain"`
+	User     string         `json:"user"`
+	Password strictjson.Raw `json:"password"`
+	Sender   struct {
+		Address string `json:"address" rule:"required"`
+		Name    string `json:"name"`
+		ReplyTo string `json:"replyTo"`
+	} `json:"sender"`
+	Domains []string `json:"domains"`
+}
+
+type text struct {
+	URL      string         `json:"url" rule:"required"`
+	User     string         `json:"user"`
+	Password strictjson.Raw `json:"password"`
+	From     string         `json:"from" rule:"required"`
+}
+
+var security = map[string]outward.Security{"starttls": outward.StartTLS, "tls": outward.TLS, "plain": outward.Plain}
+
+// Parse reads a document; an empty one configures nothing. simulator allows what is
+// for simulators only. The errors are *fault.Error about fields below
+// "configuration"; none repeats a value. What raw holds Parse does not keep: who
+// calls it may wipe it.
+func Parse(raw []byte, simulator bool) (*Settings, error) {
+	var d document
+	switch {
+	case len(raw) > Max:
+		return nil, fault.Field(field, "configuration is longer than %d bytes", Max)
+	case len(raw) > 0:
+		if err := strictjson.Decode(raw, &d, strictjson.At(field)); err != nil {
+			return nil, err
+		}
+	}
+	s := &Settings{Issuer: d.Issuer, Sandbox: d.Sandbox, OAuth2: d.OAuth2}
+	var err error
+	if s.Roots, err = outward.Roots([]byte(d.Roots)); err != nil {
+		return nil, at(".roots", err)
+	}
+	if d.Roots != "" && !strings.Contains(d.Roots, "-----BEGIN CERTIFICATE-----") {
+		return nil, wrong(".roots", "holds no certificate")
+	}
+	if d.Issuer != "" {
+		if _, err := login.DiscoveryURL(field+".issuer", d.Issuer, simulator); err != nil {
+			return nil, err
+		}
+	}
+	if err := overrides(d.OAuth2, simulator); err != nil {
+		return nil, err
+	}
+	if d.Mail != nil {
+		if s.Mail, err = d.Mail.read(simulator); err != nil {
+			return nil, err
+		}
+	}
+	if d.Text != nil {
+		if s.Text, err = d.Text.read(simulator); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// at is an error about a member. The texts of outward repeat no value.
+func at(member string, err error) error {
+	return fault.Field(field+member, "%s%s: %v", field, member, err)
+}
+
+func wrong(member, what string) error {
+	return fault.Field(field+member, "%s%s %s", field, member, what)
+}
+
+func overrides(all map[string]Endpoints, simulator bool) error {
+	if len(all) > 0 && !simulator {
+		return wrong(".oauth2", "is for simulators only")
+	}
+	for name, e := range all {
+		if _, known := login.OAuth2ProviderOf(name); !known {
+			return wrong(".oauth2", "names a provider that is not known")
+		}
+		for _, url := range []string{e.TokenURL, e.UserURL} {
+			if err := outward.CheckURL(url, simulator); err != nil {
+				return at(".oauth2", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *mail) read(simulator bool) (*Mail, error) {
+	m := &Mail{Host: strings.ToLower(d.Host), Port: uint16(d.Port), Security: security[d.Security], User: d.User,
+		Sender: login.Sender{Address: d.Sender.Address, Name: d.Sender.Name, ReplyTo: d.Sender.ReplyTo}}
+	if m.Sender.Name == "" {
+		m.Sender.Name = login.DefaultSenderName
+	}
+	if !simulator && outward.IsLoopback(m.Host) {
+		return nil, wrong(".mail.host", "is this machine")
+	}
+	var err error
+	if m.Password, err = secret(".mail.password", d.Password, d.User); err != nil {
+		return nil, err
+	}
+	m.Password.Use(func(b []byte) { err = m.Server(b).Check(simulator, m.Sender.Address) })
+	if err != nil {
+		return nil, at(".mail", err)
+	}
+	// What a sender must be shows in a mail of his.
+	trial := login.Mail{From: m.Sender, To: m.Sender.Address, ID: "00000000-0000-4000-8000-000000000000"}
+	if _, err := trial.Bytes(); err != nil {
+		return nil, wrong(".mail.sender", "cannot be a mail's sender")
+	}
+	if len(d.Domains) > maxDomains {
+		return nil, wrong(".mail.domains", "are too many")
+	}
+	for _, domain := range d.Domains {
+		domain = strings.ToLower(domain)
+		if !outward.IsHost(domain) || !strings.Contains(domain, ".") || strings.Contains(domain, ":") || slices.Contains(m.Domains, domain) {
+			return nil, wrong(".mail.domains", "has one that is no domain, or one twice")
+		}
+		m.Domains = append(m.Domains, domain)
+	}
+	return m, nil
+}
+
+// Server is the server as package outward has it, with a password that Password
+// lends.
+func (m *Mail) Server(password []byte) outward.MailServer {
+	return outward.MailServer{Host: m.Host, Port: m.Port, Security: m.Security, User: m.User, Password: password}
+}
+
+func (d *text) read(simulator bool) (t *Text, err error) {
+	t = &Text{URL: d.URL, User: d.User, From: d.From}
+	if t.Password, err = secret(".text.password", d.Password, d.User); err != nil {
+		return nil, err
+	}
+	t.Password.Use(func(b []byte) { err = t.Gateway(b).Check(simulator) })
+	if err != nil {
+		return nil, at(".text", err)
+	}
+	return t, nil
+}
+
+// Gateway is the gateway as package outward has it, with a password that Password
+// lends.
+func (t *Text) Gateway(password []byte) outward.Gateway {
+	return outward.Gateway{URL: t.URL, User: t.User, Password: password, From: t.From}
+}
+
+// secret takes a password that comes with a user.
+func secret(member string, raw strictjson.Raw, user string) (keys.Secret, error) {
+	switch {
+	case (len(raw) > 0) != (user != ""):
+		return keys.Secret{}, wrong(member, "and user come together")
+	case len(raw) == 0:
+		return keys.Secret{}, nil
+	}
+	var b []byte
+	erase.Do(func() {
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			b = []byte(s)
+		}
+	})
+	if len(b) == 0 || len(b) > maxPassword {
+		clear(b)
+		return keys.Secret{}, wrong(member, "must be a text of 1 to 1024 bytes")
+	}
+	return keys.SecretFrom(b)
+}

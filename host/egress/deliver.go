@@ -1,0 +1,73 @@
+package egress
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+// Deliverer has the enclave deliver what the host must not see.
+type Deliverer interface {
+	Deliver(context.Context, wire.SendID) (*wire.Delivered, error)
+}
+
+// Times of a delivery.
+const (
+	firstDelivery = time.Second // pause behind the first failure; it doubles
+	longDelivery  = 5 * time.Minute
+)
+
+// Names under which the servers of the enclave's configuration share the sender's
+// places with the nodes of chains, and are left alone for a while when they are away.
+var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text"}
+
+// deliver has the enclave hand a mail or a text message to its server.
+func (a *attempt) deliver(ctx context.Context) {
+	server := servers[a.x.Kind]
+	why, ok := a.s.enter(server)
+	if !ok {
+		a.x.Tries-- // nobody was asked
+		if why != "" {
+			a.x.Text = clean(why)
+		}
+		a.again(poll)
+		return
+	}
+	a.at = server
+	d, err := a.s.o.Enclave.Deliver(ctx, a.x.ID)
+	switch {
+	case err != nil:
+		a.undelivered("the enclave did not answer: " + err.Error())
+	case !d.Found && a.x.Tries >= lostTries:
+		a.end(wire.SendRefused, "the enclave knows of no such send")
+	case !d.Found:
+		a.later("the enclave knows of no such send")
+	case d.Expired:
+		a.end(wire.SendExpired, "it could not be delivered in time")
+	case d.Result == wire.DeliverDone:
+		a.end(wire.SendIncluded, "")
+	case d.Result == wire.DeliverPermanent:
+		a.end(wire.SendRefused, said(d))
+	default:
+		if d.Code == 0 { // nothing answered: others need not wait for it too
+			a.s.rest(server, said(d))
+		}
+		a.undelivered(said(d))
+	}
+}
+
+// undelivered tries again after a pause that grows with each attempt.
+func (a *attempt) undelivered(why string) {
+	a.x.Text = clean(why)
+	a.again(min(longDelivery, firstDelivery<<min(max(a.x.Tries, 1)-1, 16)))
+}
+
+// said is what came of a delivery in words.
+func said(d *wire.Delivered) string {
+	if d.Code == 0 {
+		return d.Text
+	}
+	return d.Text + " (code " + strconv.Itoa(int(d.Code)) + ")"
+}

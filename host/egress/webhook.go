@@ -1,0 +1,188 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// maxWebhookReply bounds what is read of a receiver's answer, of which the status
+// alone matters.
+const maxWebhookReply = 64 << 10
+
+// retries are the pauses after the first, second, … attempt that failed; the last
+// one is repeated. Behind quickRetries they are made up to a quarter longer, so that
+// what failed together does not come back together.
+var retries = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour}
+
+const (
+	quickRetries = 3
+	longestRetry = 8 * time.Hour
+	// maxAttempts is after how many a webhook is a dead letter: some three days
+	// after the first.
+	maxAttempts = len(retries) + 8 + 1
+)
+
+// webhookClient speaks HTTP/1.1 to whom its dialer lets through: no proxy, no
+// redirect, a new decision about the address with each connection.
+func webhookClient(d *Dialer, roots *x509.CertPool) *http.Client {
+	speaks := new(http.Protocols)
+	speaks.SetHTTP1(true)
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: d.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: dialWait,
+			Protocols: speaks, DisableCompression: true, MaxResponseHeaderBytes: maxWebhookReply, MaxIdleConns: inDelivery, MaxIdleConnsPerHost: ofReceiver,
+			IdleConnTimeout: 30 * time.Second,
+		},
+	}
+}
+
+// A delivery is one attempt to tell a receiver of an event.
+type delivery struct {
+	w      *Webhooks
+	x      store.Send
+	late   bool   // the receiver took long, or did not answer in time
+	result string // for the observer; empty where the receiver was not asked
+}
+
+// run leaves in d.x what is to be kept.
+func (d *delivery) run(ctx context.Context) {
+	opening, cancel := context.WithTimeout(ctx, webhookOpen)
+	o, err := d.w.o.Enclave.OpenSend(opening, d.x.ID)
+	cancel()
+	switch {
+	case err != nil: // that is no attempt at the receiver
+		d.x.Text, d.x.DueMs = clean("the enclave did not open it: "+err.Error()), ms(d.w.o.Now().Add(webhookAway))
+	case !o.Found:
+		d.failed("the enclave knows of no such event")
+	case o.Expired:
+		d.end(wire.SendExpired, "gone", "its time has passed")
+	case o.Gone:
+		d.end(wire.SendExpired, "gone", "nobody receives it any more")
+	case o.Webhook == nil:
+		d.failed("a send of a kind that this host does not know")
+	default:
+		d.tell(ctx, o.Webhook)
+	}
+}
+
+func (d *delivery) end(state wire.SendState, result, text string) {
+	d.x.State, d.x.Text, d.x.DueMs, d.result = state, clean(text), ms(d.w.o.Now()), result
+}
+
+// failed tries again later, until it has been tried for long enough.
+func (d *delivery) failed(why string) {
+	if d.x.Tries++; int(d.x.Tries) >= maxAttempts {
+		d.end(wire.SendRefused, "dead", why)
+		return
+	}
+	d.x.Text, d.result = clean(why), "later"
+	d.x.DueMs = ms(d.w.o.Now().Add(d.w.after(int(d.x.Tries))))
+}
+
+// after is the pause behind the attempt of this number, counted from 1.
+func (w *Webhooks) after(tries int) time.Duration {
+	pause := longestRetry
+	if tries <= len(retries) {
+		pause = retries[tries-1]
+	}
+	var b [1]byte
+	if tries > quickRetries {
+		if _, err := io.ReadFull(w.o.Rand, b[:]); err == nil {
+			pause += pause / 4 * time.Duration(b[0]) / 256
+		}
+	}
+	return pause
+}
+
+// tell makes the request and judges the answer.
+func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
+	ctx, cancel := context.WithTimeout(ctx, webhookWait)
+	defer cancel()
+	began := d.w.o.Now()
+	status, err := d.w.post(ctx, h)
+	d.late = errors.Is(err, errLate) || d.w.o.Now().Sub(began) > webhookLate
+	switch {
+	case err != nil:
+		d.failed(err.Error())
+	case status >= 200 && status < 300:
+		d.x.Tries++
+		d.end(wire.SendIncluded, "delivered", "")
+	case later(status):
+		d.failed(fmt.Sprintf("HTTP status %d", status))
+	default:
+		d.x.Tries++
+		d.end(wire.SendRefused, "dead", fmt.Sprintf("HTTP status %d", status))
+	}
+}
+
+// later tells which answers mean that the receiver may take it another time: its own
+// faults, and those of the 4xx that say so themselves (it waited too long for us, it
+// is too early, we are too fast). Redirects and the other 4xx are its last word.
+func later(status int) bool {
+	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
+}
+
+// post answers the status. What the errors say holds no address: a receiver's may be
+// a secret.
+func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err error) {
+	if len(h.URL) > wire.MaxURL || !w.mayAsk(h.URL) {
+		return 0, ErrNotPublic
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(h.Body))
+	if err != nil {
+		return 0, errors.New("an address that cannot be asked")
+	}
+	for _, x := range h.Head {
+		if strings.HasPrefix(x.Name, "X-") {
+			req.Header[x.Name] = []string{x.Value}
+		}
+	}
+	req.Header["Content-Type"], req.Header["User-Agent"] = []string{"application/json"}, []string{"Cloister"}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return 0, unheard(ctx, err)
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, maxWebhookReply) // so that the connection can be used again
+	_ = res.Body.Close()
+	return res.StatusCode, nil
+}
+
+// unheard says why there is no answer.
+func unheard(ctx context.Context, err error) error {
+	var bad *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, ErrNotPublic):
+		return ErrNotPublic
+	case errors.As(err, &bad):
+		return errors.New("a certificate that is not trusted")
+	}
+	if err := lost(ctx, err); errors.Is(err, errLate) {
+		return errLate
+	}
+	return errors.New("no answer: the connection was not made or broke")
+}
+
+// mayAsk takes https, and http to loopback where that is allowed. Which addresses a
+// name leads to the dialer looks at.
+func (w *Webhooks) mayAsk(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && w.o.Dialer.Loopback && err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,289 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Times and shares of the delivery of webhooks.
+const (
+	webhookWait  = 10 * time.Second // for a receiver's answer
+	webhookOpen  = 8 * time.Second  // for the enclave to open one
+	webhookLease = 30 * time.Second // of a claim: longer than one attempt
+	webhookAway  = 5 * time.Second  // after which an enclave that did not open is asked again
+	webhookLate  = 3 * time.Second  // after which an answer is late
+
+	inDelivery = 512            // attempts at a time
+	ofReceiver = 8              // at one receiver,
+	allMore    = inDelivery / 2 // as long as there are fewer than this in all; else one
+	allLate    = inDelivery / 4 // at all receivers that were late last time, one at each
+)
+
+// WebhookOptions are those of a Webhooks. All are needed but Roots and Observer.
+type WebhookOptions struct {
+	Outbox  store.Outbox
+	Enclave Enclave
+	// Dialer decides which addresses may be connected to, and whether a receiver on
+	// loopback may be spoken to without TLS.
+	Dialer *Dialer
+	// Roots are who receivers' certificates lead to; nil: those of the system.
+	Roots    *x509.CertPool
+	Observer WebhookObserver
+	Log      *slog.Logger
+	Now      func() time.Time
+	Pause    func(context.Context, time.Duration) // waits for d or until the context ends
+	Rand     io.Reader
+}
+
+// A WebhookObserver is told what comes of attempts; it must be quick. Result is
+// delivered, later, dead or gone.
+type WebhookObserver interface {
+	Webhook(result string, took time.Duration)
+}
+
+// A Webhooks tells receivers of events. Any number of them may work beside each
+// other. Delivery is at least once: whoever hears of an event twice finds the same
+// id in both.
+//
+// Each receiver has a lane of its own. One that hangs, fails or is slow holds a few
+// places in its lane and none in others'. Those that were late last time get one
+// place each, and a quarter of all places together; half of all places are for
+// lanes that have none. So however much there is for those that hang, the others
+// find a place at once.
+type Webhooks struct {
+	o      WebhookOptions
+	id     wire.ID
+	due    chan struct{}
+	client *http.Client
+
+	mu    sync.Mutex
+	lanes map[wire.ID]*lane
+	busy  int     // attempts in all lanes
+	late  int     // in those of receivers that are late
+	from  wire.ID // behind whom the next round begins
+}
+
+// A lane is what is under way to one receiver.
+type lane struct {
+	runs bool // somebody works it off
+	busy int
+	late bool // the last answer took long, or did not come
+}
+
+// NewWebhooks makes a Webhooks; Run makes it work.
+func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
+	w := &Webhooks{o: o, due: make(chan struct{}, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
+	if _, err := io.ReadFull(o.Rand, w.id[:]); err != nil {
+		return nil, fmt.Errorf("naming a sender: %w", err)
+	}
+	return w, nil
+}
+
+// Due says that something has come into the outbox. It returns at once.
+func (w *Webhooks) Due() {
+	select {
+	case w.due <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends, and gives back what it has claimed.
+func (w *Webhooks) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	told := false
+	for ctx.Err() == nil {
+		err := w.round(ctx, &all)
+		if err != nil && !told && ctx.Err() == nil {
+			w.o.Log.Error("outbox not read", "error", err)
+		}
+		told = err != nil
+		wait, cancel := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-w.due:
+				cancel()
+			case <-wait.Done():
+			}
+		}()
+		w.o.Pause(wait, poll)
+		cancel()
+	}
+}
+
+// round sees to it that somebody works for each receiver for whom something is due.
+// If there is no room for one, the next round begins with it.
+func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
+	first, after, full := w.from, w.from, false
+	for around := false; ; {
+		ids, err := w.o.Outbox.Receivers(ctx, store.Receivers{NowMs: ms(w.o.Now()), After: after, Limit: store.MaxClaims})
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if !w.begin(ctx, id, all) && !full {
+				full, w.from = true, after
+			}
+			after = id
+		}
+		switch {
+		case len(ids) == store.MaxClaims && !(around && bytes.Compare(after[:], first[:]) >= 0):
+		case around || first == wire.ID{}:
+			if !full {
+				w.from = wire.ID{}
+			}
+			return nil
+		default: // once more from the first
+			around, after = true, wire.ID{}
+		}
+	}
+}
+
+// begin starts to work for a receiver unless somebody does. No: there is no room.
+func (w *Webhooks) begin(ctx context.Context, id wire.ID, all *sync.WaitGroup) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lanes[id]
+	if l == nil {
+		l = new(lane)
+	}
+	switch {
+	case l.runs:
+		return true
+	case w.places(l) == 0:
+		return false
+	}
+	w.lanes[id], l.runs = l, true
+	all.Go(func() { w.work(ctx, id, l) })
+	return true
+}
+
+// places tells how many there are for a lane now. The lock is held.
+func (w *Webhooks) places(l *lane) int {
+	if l.late {
+		return max(min(1-l.busy, allLate-w.late, inDelivery-w.busy), 0)
+	}
+	n := min(ofReceiver-l.busy, allMore-w.busy)
+	if l.busy == 0 {
+		n = max(n, 1)
+	}
+	return max(min(n, inDelivery-w.busy), 0)
+}
+
+// take takes places for a lane, and tells whether they are those of one that is
+// late.
+func (w *Webhooks) take(l *lane) (n int, late bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n = w.places(l); l.busy > 0 && n < ofReceiver/2 {
+		return 0, false // a few together take fewer turns of the store
+	}
+	l.busy += n
+	w.busy += n
+	if l.late {
+		w.late += n
+	}
+	return n, l.late
+}
+
+// give gives places back, which were taken when the receiver was late or was not.
+func (w *Webhooks) give(l *lane, n int, late bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.busy -= n
+	w.busy -= n
+	if late {
+		w.late -= n
+	}
+}
+
+// work delivers to one receiver until nothing is due for it. One that is late makes
+// room for the next of its kind each time.
+func (w *Webhooks) work(ctx context.Context, id wire.ID, l *lane) {
+	over := make(chan bool, ofReceiver)
+	under, ended, late := 0, 0, false
+	for {
+		if ctx.Err() == nil && !late {
+			under += w.start(ctx, id, l, over)
+		}
+		if under == 0 {
+			break
+		}
+		late = <-over
+		under--
+		ended++
+	}
+	w.mu.Lock()
+	if l.runs = false; !l.late {
+		delete(w.lanes, id)
+	}
+	w.mu.Unlock()
+	if ended > 0 { // others may have waited for the places
+		w.Due()
+	}
+}
+
+// start claims what there are places for and begins with it; over is told of each
+// that has ended whether it was late.
+func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- bool) int {
+	n, late := w.take(l)
+	if n == 0 {
+		return 0
+	}
+	now := w.o.Now()
+	sends, err := w.o.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: w.id, NowMs: ms(now), UntilMs: ms(now.Add(webhookLease)), Limit: n, Receiver: id})
+	if err != nil && ctx.Err() == nil {
+		w.o.Log.Error("outbox not read", "error", err)
+	}
+	w.give(l, n-len(sends), late)
+	for _, x := range sends {
+		go func() {
+			was := w.deliver(ctx, x)
+			w.mu.Lock()
+			l.late = was
+			w.mu.Unlock()
+			w.give(l, 1, late)
+			over <- was
+		}()
+	}
+	return len(sends)
+}
+
+// deliver makes one attempt at one send, and tells whether its receiver was late.
+func (w *Webhooks) deliver(ctx context.Context, x store.Send) (late bool) {
+	began := w.o.Now()
+	before := x
+	a := &delivery{w: w, x: x}
+	a.run(ctx)
+	if ctx.Err() == nil {
+		x = a.x
+	}
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWait)
+	defer cancel()
+	if _, err := w.o.Outbox.KeepSend(keep, w.id, x); err != nil {
+		w.o.Log.Error("outbox not written", "error", err)
+		return a.late
+	}
+	level := slog.LevelDebug
+	if x.State == wire.SendRefused {
+		level = slog.LevelWarn
+	}
+	if x.State != before.State {
+		w.o.Log.Log(keep, level, "webhook", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "receiver", uuid(x.Receiver),
+			"state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
+	}
+	if w.o.Observer != nil && a.result != "" {
+		w.o.Observer.Webhook(a.result, w.o.Now().Sub(began))
+	}
+	return a.late
+}

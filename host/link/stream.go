@@ -1,0 +1,204 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+// Outside connects to names outside for the enclave.
+type Outside interface {
+	// Open connects to a host, a name or an IP address without brackets. The
+	// verdict is wire.DialOpen with a connection, and another one with an error.
+	Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error)
+}
+
+// Times and room of a stream.
+const (
+	streamWait   = 15 * time.Second // until it stands, at most
+	streamIdle   = 2 * time.Minute  // without a byte either way
+	streamLinger = 10 * time.Second // likewise, once one side has ended
+	streamBuffer = 32 << 10         // each way
+)
+
+var errNoOutside = errors.New("nothing outside is configured")
+
+// dial answers one question for a stream. The outside is reached first, so that the
+// enclave sees no stream that leads nowhere.
+func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
+	var ask wire.Dial
+	if err := wire.Unmarshal(payload, &ask); err != nil {
+		l.o.Log.Error("dial not answered", "error", err)
+		return wire.KindFailed, failed
+	}
+	begin := l.o.Now()
+	verdict, err := l.open(ctx, &ask)
+	if err != nil {
+		l.o.Log.Warn("outside not reached", "host", ask.Host, "port", ask.Port, "verdict", verdict, "error", err)
+	}
+	if l.o.Observer != nil {
+		l.o.Observer.Stored("dial", l.o.Now().Sub(begin), err != nil)
+	}
+	out, err := wire.Marshal(&wire.Dialed{Verdict: verdict})
+	if err != nil {
+		return wire.KindFailed, failed
+	}
+	return wire.KindDialed, out
+}
+
+// open makes a stream and sets it going.
+func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, error) {
+	switch {
+	case l.o.Outside == nil:
+		return wire.DialRefused, errNoOutside
+	case ask.Host == "" || len(ask.Host) > wire.MaxDialHost || ask.Port == 0:
+		return wire.DialRefused, errors.New("no such destination")
+	case !l.streams.enter():
+		return wire.DialBusy, errors.New("too many streams")
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(streamWait, time.Duration(ask.WithinMs)*time.Millisecond))
+	defer cancel()
+	outside, verdict, err := l.o.Outside.Open(ctx, ask.Host, ask.Port)
+	if err != nil {
+		l.streams.leave(nil)
+		return verdict, err
+	}
+	enclave, err := l.o.Dial(ctx, l.o.Address)
+	if err == nil {
+		if err = wire.WriteHello(enclave, wire.Hello{Role: wire.RoleStream, Ticket: &ask.Ticket}, l.o.Now().Add(dialTimeout)); err != nil {
+			_ = enclave.Close()
+		}
+	}
+	if err != nil {
+		_ = outside.Close()
+		l.streams.leave(nil)
+		return wire.DialAway, err
+	}
+	s := &stream{now: l.o.Now, idle: streamIdle, ends: [2]net.Conn{enclave, outside}}
+	if !l.streams.run(s) {
+		return wire.DialAway, ErrUnavailable
+	}
+	return wire.DialOpen, nil
+}
+
+// streams are those of one link.
+type streams struct {
+	mu     sync.Mutex
+	n      int // those being made included
+	over   bool
+	all    map[*stream]bool
+	ending sync.WaitGroup
+}
+
+func (x *streams) enter() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.n >= wire.MaxStreams {
+		return false
+	}
+	x.n++
+	return true
+}
+
+func (x *streams) leave(s *stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.n--
+	delete(x.all, s)
+}
+
+// run carries a stream until it ends; once the link is over it does not begin.
+func (x *streams) run(s *stream) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		x.n--
+		s.close()
+		return false
+	}
+	if x.all == nil {
+		x.all = map[*stream]bool{}
+	}
+	x.all[s] = true
+	x.ending.Go(func() {
+		s.carry()
+		x.leave(s)
+	})
+	return true
+}
+
+// end cuts all streams and waits for them.
+func (x *streams) end() {
+	x.mu.Lock()
+	x.over = true
+	for s := range x.all {
+		s.close()
+	}
+	x.mu.Unlock()
+	x.ending.Wait()
+}
+
+// A stream is two connections that are one.
+type stream struct {
+	ends [2]net.Conn
+	now  func() time.Time
+
+	mu   sync.Mutex
+	idle time.Duration
+}
+
+func (s *stream) close() {
+	for _, c := range s.ends {
+		_ = c.Close()
+	}
+}
+
+// carry copies both ways until both have ended.
+func (s *stream) carry() {
+	defer s.close()
+	s.touch(streamIdle)
+	var both sync.WaitGroup
+	both.Go(func() { s.copy(s.ends[0], s.ends[1]) })
+	both.Go(func() { s.copy(s.ends[1], s.ends[0]) })
+	both.Wait()
+}
+
+// touch puts off the end of a stream on which nothing moves, by idle at most.
+func (s *stream) touch(idle time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = min(s.idle, idle)
+	for _, c := range s.ends {
+		_ = c.SetDeadline(s.now().Add(s.idle))
+	}
+}
+
+// copy carries one way. An orderly end is handed on and leaves the other way open;
+// anything else ends both.
+func (s *stream) copy(to, from net.Conn) {
+	b := make([]byte, streamBuffer)
+	for {
+		n, err := from.Read(b)
+		if n > 0 {
+			s.touch(streamIdle)
+			if _, err := to.Write(b[:n]); err != nil {
+				s.close()
+				return
+			}
+		}
+		switch half, ok := to.(interface{ CloseWrite() error }); {
+		case err == nil:
+		case errors.Is(err, io.EOF) && ok && half.CloseWrite() == nil:
+			s.touch(streamLinger)
+			return
+		default:
+			s.close()
+			return
+		}
+	}
+}

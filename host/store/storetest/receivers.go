@@ -1,0 +1,170 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// toward is an entry of an activity with a send for each receiver, due at once.
+func toward(e wire.Entry, activity wire.ID, receivers ...wire.ID) wire.Entry {
+	e.Activity, e.Type, e.Status = activity, "ACTIVITY_TYPE_X", 3
+	for _, r := range receivers {
+		e.Sends = append(e.Sends, wire.SendMark{Kind: wire.SendWebhook, DueMs: 1, Receiver: r})
+	}
+	return e
+}
+
+func claimFor(t testing.TB, s store.Store, receiver, claimant wire.ID, now, until uint64, limit int) []store.Send {
+	t.Helper()
+	return must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: claimant, NowMs: now, UntilMs: until, Limit: limit, Receiver: receiver}))(t)
+}
+
+func wantReceivers(t testing.TB, s store.Store, ask store.Receivers, want ...wire.ID) {
+	t.Helper()
+	if got := must(s.Receivers(t.Context(), ask))(t); !slices.Equal(got, want) {
+		t.Fatalf("receivers %v, want %v", got, want)
+	}
+}
+
+// keepAs keeps a send that claimant has.
+func keepAs(t testing.TB, s store.Store, claimant wire.ID, x store.Send, state wire.SendState, due uint64) {
+	t.Helper()
+	x.State, x.DueMs, x.Tries = state, due, x.Tries+1
+	if !must(s.KeepSend(t.Context(), claimant, x))(t) {
+		t.Fatalf("send %v not kept", x.ID)
+	}
+}
+
+// testReceivers: what is for one receiver is claimed apart from the rest, and of one
+// activity in order.
+func testReceivers(t *testing.T, open Opener) {
+	s, reopen := open(t)
+	w := newWriter(t, s)
+	x, y, act, other, alice, bob := id(10), id(11), id(50), id(51), id(20), id(21)
+	slow, quick, third := id(30), id(31), id(32)
+	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 10})
+	first := w.entry(x, 5)
+	first.Sends = []wire.SendMark{{Kind: wire.SendTransaction, DueMs: 1}}
+	w.store(toward(first, act, slow, quick))
+	later := toward(w.entry(x, 5), act, slow, quick)
+	later.Prior = 1
+	w.store(later, toward(w.entry(y, 5), other, slow))
+	s = reopen()
+	w.s = s
+	wantReceivers(t, s, store.Receivers{NowMs: 0, Limit: 10})
+	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 10}, slow, quick)
+	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 1}, slow)
+	wantReceivers(t, s, store.Receivers{NowMs: 1, After: slow, Limit: 10}, quick)
+	wantReceivers(t, s, store.Receivers{NowMs: 1, After: quick, Limit: 10})
+	// Who asks for no receiver's gets nobody's, and the other way round.
+	wantClaim(t, claim(t, s, alice, 1, 100, 10), sendID(x, 0, 0))
+	wantClaim(t, claimFor(t, s, third, alice, 1, 100, 10))
+	got := claimFor(t, s, slow, alice, 1, 100, 10)
+	wantClaim(t, got, sendID(x, 0, 1), sendID(y, 0, 0))
+	if got[0].Receiver != slow || got[0].Activity != act || got[0].Kind != wire.SendWebhook {
+		t.Fatalf("claimed %+v", got[0])
+	}
+	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 10}, slow, quick) // the later one is there, and waits
+	wantClaim(t, claimFor(t, s, slow, bob, 50, 100, 10))
+	// As long as the first has not ended, also when it is not due.
+	keepAs(t, s, alice, got[0], wire.SendWaiting, 500)
+	keepAs(t, s, alice, got[1], wire.SendIncluded, 1)
+	wantClaim(t, claimFor(t, s, slow, bob, 100, 200, 10))
+	got = claimFor(t, s, slow, bob, 500, 600, 10)
+	wantClaim(t, got, sendID(x, 0, 1))
+	// One receiver's order is not another's.
+	wantClaim(t, claimFor(t, s, quick, bob, 500, 600, 1), sendID(x, 0, 2))
+	keepAs(t, s, bob, got[0], wire.SendRefused, 500)
+	wantClaim(t, claimFor(t, s, slow, bob, 500, 600, 10), sendID(x, 1, 0))
+	wantReceivers(t, s, store.Receivers{NowMs: 500, Limit: 10}, quick)
+	wantReceivers(t, s, store.Receivers{NowMs: 600, Limit: 10}, slow, quick)
+}
+
+// testDeadSends lists dead letters and sends them again.
+func testDeadSends(t *testing.T, open Opener) {
+	s, _ := open(t)
+	w := newWriter(t, s)
+	x, y, alice, one, two := id(10), id(11), id(20), id(30), id(31)
+	plain := w.entry(y, 5)
+	plain.Sends = []wire.SendMark{{Kind: wire.SendTransaction, DueMs: 1}}
+	w.store(toward(w.entry(x, 5), id(50), one, two), plain)
+	w.store(toward(w.entry(x, 5), id(51), one, two))
+	dead := func(after *wire.SendID, limit int, want ...wire.SendID) []store.Send {
+		t.Helper()
+		got := must(s.DeadSends(t.Context(), store.DeadSends{After: after, Limit: limit}))(t)
+		wantClaim(t, got, want...)
+		return got
+	}
+	resend := func(ask store.Resend, want int) {
+		t.Helper()
+		if n := must(s.Resend(t.Context(), ask))(t); n != want {
+			t.Fatalf("%d sent again, want %d", n, want)
+		}
+	}
+	dead(nil, 10)
+	resend(store.Resend{NowMs: 5}, 0)
+	// A transaction that was refused is no dead letter, nor is what was delivered or has expired.
+	keepAs(t, s, alice, claim(t, s, alice, 1, 9, 1)[0], wire.SendRefused, 2)
+	for _, r := range []wire.ID{one, two} {
+		for _, x := range claimFor(t, s, r, alice, 1, 9, 10) {
+			x.Text, x.Memo = "HTTP status 404", []byte("memo")
+			keepAs(t, s, alice, x, wire.SendRefused, 2)
+		}
+	}
+	a, b, c, d := sendID(x, 0, 0), sendID(x, 0, 1), sendID(x, 1, 0), sendID(x, 1, 1)
+	got := dead(nil, 10, a, b, c, d)
+	if g := got[0]; g.Receiver != one || g.State != wire.SendRefused || g.Text != "HTTP status 404" || g.Tries != 1 || g.DueMs != 2 {
+		t.Fatalf("dead letter %+v", g)
+	}
+	dead(nil, 2, a, b)
+	dead(&b, 10, c, d)
+	dead(&d, 10)
+	resend(store.Resend{NowMs: 7, Send: &wire.SendID{Organization: y}}, 0) // no dead letter
+	resend(store.Resend{NowMs: 7, Send: &c}, 1)
+	resend(store.Resend{NowMs: 7, Send: &c}, 0)
+	dead(nil, 10, a, b, d)
+	wantClaim(t, claimFor(t, s, one, alice, 6, 9, 10))
+	again := claimFor(t, s, one, alice, 7, 9, 10)
+	wantClaim(t, again, c)
+	if again[0].Tries != 0 || again[0].State != wire.SendWaiting || len(again[0].Memo) != 0 || again[0].Text != "HTTP status 404" {
+		t.Fatalf("sent again %+v", again[0])
+	}
+	keepAs(t, s, alice, again[0], wire.SendIncluded, 8)
+	resend(store.Resend{NowMs: 7, Receiver: two}, 2)
+	dead(nil, 10, a)
+	resend(store.Resend{NowMs: 7, Receiver: id(99)}, 0)
+	resend(store.Resend{NowMs: 7}, 1)
+	dead(nil, 10)
+	if got := standing(t, s, sendID(y, 0, 0))[0]; got.State != wire.SendRefused {
+		t.Fatalf("a transaction was sent again: state %d", got.State)
+	}
+}
+
+// testReceiversRefused asks beyond the bounds.
+func testReceiversRefused(t *testing.T, open Opener) {
+	s, _ := open(t)
+	refused := func(name string, err error) {
+		t.Helper()
+		if !errors.Is(err, store.ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, ask := range map[string]store.Receivers{"no limit": {NowMs: 1}, "high limit": {Limit: store.MaxClaims + 1}, "time": {NowMs: store.MaxTime + 1, Limit: 1}} {
+		_, err := s.Receivers(t.Context(), ask)
+		refused("receivers: "+name, err)
+	}
+	bad := sendID(id(1), store.MaxSeq+1, 0)
+	for name, ask := range map[string]store.DeadSends{"no limit": {}, "high limit": {Limit: store.MaxClaims + 1}, "place": {After: &bad, Limit: 1}} {
+		_, err := s.DeadSends(t.Context(), ask)
+		refused("dead: "+name, err)
+	}
+	good := sendID(id(1), 0, 0)
+	for name, ask := range map[string]store.Resend{"time": {NowMs: store.MaxTime + 1}, "send": {Send: &bad}, "both": {Send: &good, Receiver: id(1)}} {
+		_, err := s.Resend(t.Context(), ask)
+		refused("resend: "+name, err)
+	}
+}

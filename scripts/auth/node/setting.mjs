@@ -1,0 +1,118 @@
+// What every flow needs: the simulator and its proxy, a browser with a passkey in it, a page with the web client, the
+// inbox and the identity provider.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+export const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS, "utf8"));
+
+// An address and a number that nobody had before.
+let people = 0;
+export const someone = () => `person-${process.pid}-${++people}@example.com`;
+export const somebodysPhone = () => `+1555${String(process.pid % 1000).padStart(3, "0")}${String(++people).padStart(4, "0")}`;
+
+// submit sends one activity of the root user.
+function submit(name, parameters) {
+  const out = execFileSync(process.env.CLOISTER_HOST, ["request", "-credentials", process.env.CLOISTER_CREDENTIALS,
+    "-submit", `ACTIVITY_TYPE_${name.toUpperCase()}`, `/public/v1/submit/${name}`, JSON.stringify(parameters)], { encoding: "utf8" });
+  return Object.values(JSON.parse(out).activity.result)[0];
+}
+
+// openProxy turns the auth proxy on for an origin and answers its configuration's id.
+export function openProxy(origin) {
+  submit("enable_auth_proxy", {});
+  return submit("update_auth_proxy_config", { allowedOrigins: [origin], sessionExpirationSeconds: 900 }).configId;
+}
+
+// serve serves the page that run.sh has bundled; browsers allow passkeys on localhost without TLS.
+async function serve() {
+  const file = (name) => readFileSync(join(process.env.CLOISTER_PAGE, name));
+  const server = createServer((request, answer) => {
+    const script = request.url === "/wallet.js";
+    answer.setHeader("Content-Type", script ? "text/javascript" : "text/html");
+    answer.end(script ? file("wallet.js") : file("index.html"));
+  });
+  await new Promise((ok) => server.listen(0, "127.0.0.1", ok));
+  return { origin: `http://localhost:${server.address().port}`, close: () => server.close() };
+}
+
+// world starts page and browser; its close ends both. Without proxy: false there is a proxy.
+export async function world({ proxy = true } = {}) {
+  const site = await serve();
+  let config, browser;
+  try {
+    config = {
+      apiBaseUrl: credentials.apiUrl,
+      authProxyUrl: credentials.authProxyUrl,
+      authProxyConfigId: proxy ? openProxy(site.origin) : undefined,
+      organizationId: credentials.organizationId,
+      passkeyConfig: { rpId: "localhost" }, // without it the client has no passkeys
+    };
+    browser = await chromium.launch({ executablePath: process.env.CLOISTER_CHROMIUM, args: ["--no-sandbox"] });
+  } catch (e) {
+    site.close(); // or the test would wait for it
+    throw e;
+  }
+  return {
+    config,
+    // device is a browser of its own: nothing stored, one authenticator that agrees to everything.
+    async device() {
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      const tools = await context.newCDPSession(page);
+      await tools.send("WebAuthn.enable");
+      const { authenticatorId } = await tools.send("WebAuthn.addVirtualAuthenticator", {
+        options: { protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true },
+      });
+      const open = async () => {
+        await page.goto(site.origin);
+        await page.waitForSelector("html[data-ready]", { state: "attached" });
+        await page.evaluate((config) => begin(config), config);
+      };
+      await open();
+      return {
+        page,
+        reopen: open,
+        passkeys: async () => (await tools.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
+        close: () => context.close(),
+      };
+    },
+    async close() {
+      await browser.close();
+      site.close();
+    },
+  };
+}
+
+// message waits for the newest message to somebody that is not among those seen.
+export async function message(to, seen = []) {
+  const deadline = Date.now() + 20_000;
+  while (Date.now() < deadline) {
+    const answer = await fetch(`${credentials.inboxUrl}/messages?to=${encodeURIComponent(to)}`);
+    const found = (await answer.json()).messages.find((m) => !seen.includes(m.id));
+    if (found) return found;
+    await new Promise((ok) => setTimeout(ok, 100));
+  }
+  assert.fail(`no message to ${to} arrived`);
+}
+
+// whoAmI asks the public interface with the session that the page holds.
+export const whoAmI = (page) => page.evaluate(async () => client.httpClient.getWhoami({ organizationId: (await client.getSession()).organizationId }));
+
+// identityToken signs somebody in at the identity provider's page, as a wallet kit's popup does, and answers the token
+// that comes back.
+export async function identityToken(page, { clientId, redirect, nonce, email }) {
+  const popup = await page.context().newPage();
+  const asked = new URLSearchParams({ client_id: clientId, redirect_uri: redirect, response_type: "id_token", scope: "openid email profile", nonce, state: "flow=popup" });
+  await popup.goto(`${credentials.identityProviderUrl}/authorize?${asked}`);
+  await popup.getByLabel("E-mail address").fill(email);
+  await popup.getByRole("button", { name: "Sign in" }).click();
+  await popup.waitForURL(/#/);
+  const answer = new URLSearchParams(new URL(popup.url()).hash.slice(1));
+  await popup.close();
+  assert.equal(answer.get("state"), "flow=popup");
+  return answer.get("id_token");
+}

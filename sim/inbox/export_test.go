@@ -1,0 +1,4 @@
+package inbox
+
+// ReadMail is what arrives by SMTP, for the fuzzer.
+var ReadMail = readMail

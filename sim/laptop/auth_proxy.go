@@ -1,0 +1,97 @@
+package laptop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+// enableProxy turns the auth proxy of the root organization on, once in the life of
+// a data directory: the request is kept before it is sent, and the same request
+// again changes nothing, so that a crash at any place ends with one proxy, and a
+// proxy that somebody has turned off stays off. What it may not do, since the
+// organization is its owner's, it leaves.
+func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
+	name := d.file(fileProxy)
+	body, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		body, err = d.newEnabling(name, c)
+	}
+	if err != nil {
+		return err
+	}
+	r, err := e.stamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
+	if err == nil && r.Status == 400 && bytes.Contains(r.Body, []byte("INVALID_TIME")) { // kept and never done
+		if body, err = d.newEnabling(name, c); err != nil {
+			return err
+		}
+		_, err = e.stamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
+	}
+	return err
+}
+
+// newEnabling makes the request and keeps it.
+func (d *Dir) newEnabling(name string, c *Credentials) ([]byte, error) {
+	body, err := json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", "organizationId": c.OrganizationID,
+		"timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10), "parameters": map[string]any{}})
+	if err != nil {
+		return nil, err
+	}
+	return body, writeSecret(name, body)
+}
+
+// proxyConfig is the configuration id of the root organization's proxy, empty if it
+// has none or the root key may not ask any more.
+func (d *Dir) proxyConfig(ctx context.Context, e *Door, c *Credentials) (string, error) {
+	body, err := json.Marshal(map[string]string{"organizationId": c.OrganizationID})
+	if err != nil {
+		return "", err
+	}
+	r, err := e.stamped(ctx, wire.DoorQuery, "get_organization_configs", body, c.RootAPIKey)
+	if err != nil || r.Status != 200 {
+		return "", err
+	}
+	var got struct {
+		Configs struct {
+			Features []struct{ Name, Value string }
+		}
+	}
+	if err := json.Unmarshal(r.Body, &got); err != nil {
+		return "", fmt.Errorf("reading the organization's features: %w", err)
+	}
+	for _, f := range got.Configs.Features {
+		if f.Name == "FEATURE_NAME_AUTH_PROXY" {
+			return f.Value, nil
+		}
+	}
+	return "", nil
+}
+
+// stamped sends a request by a key at a door, again while the store is still
+// recovering. A refusal is an answer.
+func (d *Door) stamped(ctx context.Context, door wire.Door, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
+	head, err := Stamp(key, body)
+	if err != nil {
+		return r, err
+	}
+	for deadline := time.Now().Add(patience); ; {
+		if r, err = d.send(ctx, &wire.Call{Door: door, Op: op, Body: body, Head: head, WithinMs: 60_000}); err != nil {
+			return r, err
+		}
+		switch {
+		case r.Status < 500:
+			return r, nil
+		case r.Status == 503 && time.Now().Before(deadline) && pause(ctx, 200*time.Millisecond):
+			continue
+		}
+		return r, fmt.Errorf("%s: %s", op, r.Body)
+	}
+}

@@ -1,0 +1,147 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+func TestAccount(t *testing.T) {
+	w := newWorld(t, rig.Options{Rates: unlimited, Organizations: 1})
+	k := w.newKey()
+	_, passkey := w.passkey()
+	first := rig.Text(w.ok("signup", signup(object{"userName": "Ada", "organizationName": "Shared", "userEmail": "Ada@example.com", "userPhoneNumber": "+15551234567",
+		"apiKeys": list(key(k)), "authenticators": list(passkey)})), "organizationId")
+	second := rig.Text(w.ok("signup", signup(object{"userName": "Bob", "organizationName": "Shared", "userEmail": "ada@example.com", "apiKeys": list(key(w.newKey()))})), "organizationId")
+	if first == second {
+		t.Fatal(first)
+	}
+	credential := rig.Text(passkey, "attestation", "credentialId")
+	for _, c := range []struct{ filter, value, want string }{
+		{"PUBLIC_KEY", k.PublicKey, first},
+		{"PUBLIC_KEY", strings.ToUpper(k.PublicKey), first},
+		{"CREDENTIAL_ID", credential, first},
+		{"CREDENTIAL_ID", credential + "=", first},
+		{"NAME", "Shared", first}, // the older of the two
+		{"USERNAME", "Ada", first},
+		{"USERNAME", "Bob", second},
+		// Contacts that nobody has verified find nobody: anyone can sign up with them.
+		{"EMAIL", "ada@example.com", ""},
+		{"EMAIL", "Ada@example.com", ""},
+		{"PHONE_NUMBER", "+15551234567", ""},
+		{"PUBLIC_KEY", w.newKey().PublicKey, ""},
+		{"PUBLIC_KEY", w.Credentials.RootAPIKey.PublicKey, ""}, // of the organization itself
+		{"PUBLIC_KEY", "no key", ""},
+		{"CREDENTIAL_ID", "not base64!", ""},
+		{"NAME", "shared", ""},
+		{"NAME", "Root organization", ""},
+		{"USERNAME", "Root user", ""},
+		{"USERNAME", "nobody", ""},
+		{"EMAIL", "nobody@example.com", ""},
+		{"EMAIL", "no address", ""},
+	} {
+		want := "{}"
+		if c.want != "" {
+			want = `{"organizationId":"` + c.want + `"}`
+		}
+		body := object{"filterType": c.filter, "filterValue": c.value}
+		for _, r := range []*reply{w.ask("account", body), w.ask("account", snake(body))} {
+			if r.status != 200 || r.body != want {
+				t.Errorf("%s %q: %d %s, want %s", c.filter, c.value, r.status, r.body, want)
+			}
+		}
+	}
+	for _, c := range []struct {
+		what   string
+		body   any
+		status int
+		says   string
+	}{
+		{"no filter", object{}, 400, "filterType"},
+		{"no value", object{"filterType": "EMAIL"}, 400, "filterValue"},
+		{"an empty value", object{"filterType": "EMAIL", "filterValue": ""}, 400, "filterValue"},
+		{"an unknown filter", object{"filterType": "WALLET_ACCOUNT_ADDRESS", "filterValue": "0x"}, 400, "must be one of"},
+		{"an organization", object{"filterType": "NAME", "filterValue": "Shared", "organizationId": w.Credentials.OrganizationID}, 400, "unknown field"},
+		{"a page", object{"filterType": "NAME", "filterValue": "Shared", "paginationOptions": object{"limit": "100"}}, 400, "unknown field"},
+		{"no object", "[]", 400, ""},
+		{"an empty body", "", 400, ""},
+		{"a value that is a number", `{"filterType":"NAME","filterValue":7}`, 400, ""},
+	} {
+		w.refused(c.what, w.ask("account", c.body), c.status, c.says)
+	}
+}
+
+// Whether an account exists can be told by nothing but the answer itself: one that
+// demands a token refuses alike, headers and all, before it looks.
+func TestAccountDoesNotTellWithoutToken(t *testing.T) {
+	w := newWorld(t, rig.Options{Rates: unlimited})
+	w.ok("signup", signup(object{"userEmail": "ada@example.com", "apiKeys": list(key(w.newKey()))}))
+	w.update(object{"verificationTokenRequiredForGetAccountPii": true})
+	shape := func(r *reply) string {
+		var b strings.Builder
+		for _, name := range []string{"Content-Type", "Content-Length", "Ratelimit-Limit", "Access-Control-Allow-Origin"} {
+			b.WriteString(name + ": " + r.head.Get(name) + "\n")
+		}
+		return b.String() + r.body
+	}
+	var first string
+	for i := range 50 {
+		present := w.ask("account", object{"filterType": "EMAIL", "filterValue": "ada@example.com"})
+		absent := w.ask("account", object{"filterType": "EMAIL", "filterValue": "bob@example.com"})
+		if present.status != 400 || absent.status != 400 || shape(present) != shape(absent) {
+			t.Fatalf("%d: %s\n%s", i, shape(present), shape(absent))
+		}
+		if first == "" {
+			first = shape(present)
+		}
+		if shape(present) != first {
+			t.Errorf("%s\n%s", first, shape(present))
+		}
+	}
+	for _, token := range []string{"x", "a.b.c", strings.Repeat("a", 20_000)} {
+		w.refused("a token that is none", w.ask("account", object{"filterType": "EMAIL", "filterValue": "ada@example.com", "verificationToken": token}), 400, "invalid verification token")
+	}
+	w.refused("a phone number", w.ask("account", object{"filterType": "PHONE_NUMBER", "filterValue": "+15551234567"}), 400, "verification token")
+	// What is no contact needs none.
+	if r := w.ask("account", object{"filterType": "NAME", "filterValue": "nobody"}); r.status != 200 || r.body != "{}" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// A configuration reaches its own organization's accounts and no other's.
+func TestTenantsAreApart(t *testing.T) {
+	w := newWorld(t, rig.Options{Rates: unlimited, Organizations: 1})
+	k := w.newKey()
+	mine := rig.Text(w.ok("signup", signup(object{"userName": "Ada", "organizationName": "Mine", "apiKeys": list(key(k))})), "organizationId")
+	o := w.others()[0]
+	body := w.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{})
+	if r := w.stampedBy(o.RootAPIKey, "submit", "enable_auth_proxy", string(body)); r.status != 200 {
+		t.Fatal(r.body)
+	}
+	configs := w.stampedBy(o.RootAPIKey, "query", "get_organization_configs", object{"organizationId": o.OrganizationID}).parse(t)
+	other := &world{Rig: w.Rig, t: t, proxy: w.proxy, api: w.api, config: rig.Text(configs, "configs", "features", "0", "value")}
+	if got := rig.Text(other.ok("wallet_kit_config", "{}"), "organizationId"); got != o.OrganizationID {
+		t.Fatal(got)
+	}
+	for _, c := range [][2]string{{"PUBLIC_KEY", k.PublicKey}, {"NAME", "Mine"}, {"USERNAME", "Ada"}} {
+		if r := other.ask("account", object{"filterType": c[0], "filterValue": c[1]}); r.status != 200 || r.body != "{}" {
+			t.Errorf("%s: %d %s", c[0], r.status, r.body)
+		}
+		if r := w.ask("account", object{"filterType": c[0], "filterValue": c[1]}); !strings.Contains(r.body, mine) {
+			t.Errorf("%s: %d %s", c[0], r.status, r.body)
+		}
+	}
+	// The same key in another tree is another user's business.
+	theirs := rig.Text(other.ok("signup", signup(object{"apiKeys": list(key(k))})), "organizationId")
+	if theirs == mine {
+		t.Error("one organization for two parents")
+	}
+	// A session of the one tree's user is nothing to the other.
+	for _, org := range []string{theirs, o.OrganizationID, w.Credentials.OrganizationID} {
+		if r := w.stampedBy(laptop.KeyPair{PublicKey: k.PublicKey, PrivateKey: k.PrivateKey}, "query", "list_users", object{"organizationId": org}); org != theirs && r.status == 200 {
+			t.Errorf("%s: %s", org, r.body)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package proxy_test
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hpke"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/sim/inbox"
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// post is a world whose mail and text messages arrive in an inbox.
+type post struct {
+	*world
+	box *inbox.Box
+}
+
+func newPost(t *testing.T) *post {
+	t.Helper()
+	box := inbox.NewBox(time.Now)
+	mail, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = box.ServeMail(ctx, mail) }()
+	gateway := inbox.Gateway{User: "cloister", Password: "simulator"}
+	sms := httptest.NewServer(box.Handler(gateway))
+	t.Cleanup(sms.Close)
+	configuration := text(object{
+		"mail": object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
+		"text": object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+	})
+	return &post{newWorld(t, rig.Options{Rates: unlimited, Configuration: []byte(configuration)}), box}
+}
+
+var codeIn = regexp.MustCompile(`(?m)(?:^ {4}| is )([0-9A-HJKMNP-TV-Z]{6,9})\s*$`)
+
+// code waits for a message to somebody and takes the code in it.
+func (p *post) code(to string) string {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for _, m := range p.box.Messages(to) {
+			found := codeIn.FindStringSubmatch(m.Text)
+			if found == nil {
+				p.t.Fatalf("no code in %q", m.Text)
+			}
+			p.box.Clear()
+			return found[1]
+		}
+	}
+	p.t.Fatalf("nothing has arrived for %s", to)
+	return ""
+}
+
+// A client has the key that its verification token is bound to.
+type client struct {
+	key    *ecdsa.PrivateKey
+	public string
+}
+
+func (p *post) client() *client {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &client{k, hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), k.X, k.Y))}
+}
+
+// signs is a client signature over a message.
+func (c *client) signs(t *testing.T, message any) object {
+	t.Helper()
+	m := text(message)
+	sum := sha256.Sum256([]byte(m))
+	r, s, err := ecdsa.Sign(rand.Reader, c.key, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := make([]byte, 64)
+	r.FillBytes(raw[:32])
+	s.FillBytes(raw[32:])
+	return object{"publicKey": c.public, "scheme": "CLIENT_SIGNATURE_SCHEME_API_P256", "message": m, "signature": hex.EncodeToString(raw)}
+}
+
+// encrypted is an attempt to the target of a passcode, whose bundle is signed by the
+// key that clients pin.
+func (p *post) encrypted(bundle, code, public string) string {
+	p.t.Helper()
+	var outer struct{ Data, EnclaveQuorumPublic string }
+	var inner struct{ TargetPublic string }
+	err := json.Unmarshal([]byte(bundle), &outer)
+	if err == nil && outer.EnclaveQuorumPublic != p.Credentials.Keys.OTP {
+		err = fmt.Errorf("signed by %s, want %s", outer.EnclaveQuorumPublic, p.Credentials.Keys.OTP)
+	}
+	var data, point []byte
+	if err == nil {
+		data, err = hex.DecodeString(outer.Data)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &inner)
+	}
+	if err == nil {
+		point, err = hex.DecodeString(inner.TargetPublic)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	enc, s, err := hpke.NewSender(to, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sealed, err := s.Seal(append(append([]byte{}, enc...), point...), []byte(text(object{"otp_code": code, "public_key": public})))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, sealed)
+}
+
+// claims are those of a token, whoever signed it.
+func (p *post) claims(token any) object {
+	p.t.Helper()
+	parts := strings.Split(token.(string), ".")
+	b, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var m object
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return m
+}
+
+// whoami asks with a session's key.
+func (p *post) whoami(organization string, k laptop.KeyPair) object {
+	p.t.Helper()
+	return p.stampedBy(k, "query", "whoami", object{"organizationId": organization}).parse(p.t)
+}
+
+// Sign-up and log-in through the proxy alone, in both generations of the client: the
+// one whose attempts come in clear, and the one that encrypts them.
+func TestPasscodesThroughTheProxy(t *testing.T) {
+	for _, c := range []struct{ typ, contact, field string }{
+		{"OTP_TYPE_EMAIL", "someone@example.org", "userEmail"}, {"OTP_TYPE_SMS", "+15551234567", "userPhoneNumber"},
+	} {
+		t.Run(c.typ, func(t *testing.T) {
+			p := newPost(t)
+			wish := object{"otpType": c.typ, "contact": c.contact}
+			// Signing up, in clear.
+			otp := p.ok("otp_init", wish)["otpId"]
+			token := p.ok("otp_verify", object{"otpId": otp, "otpCode": p.code(c.contact)})["verificationToken"]
+			if got := p.ok("account", object{"filterType": map[string]string{"userEmail": "EMAIL", "userPhoneNumber": "PHONE_NUMBER"}[c.field], "filterValue": c.contact, "verificationToken": token}); len(got) != 0 {
+				t.Errorf("an account: %v", got)
+			}
+			made := p.ok("signup", object{c.field: c.contact, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list()})
+			sub := made["organizationId"].(string)
+			session := p.newKey()
+			jwt := p.claims(p.ok("otp_login", object{"verificationToken": token, "publicKey": session.PublicKey})["session"])
+			if jwt["organization_id"] != sub || jwt["public_key"] != session.PublicKey {
+				t.Errorf("%v", jwt)
+			}
+			if who := p.whoami(sub, session); who["userId"] != made["userId"] {
+				t.Errorf("whoami: %v", who)
+			}
+			p.refused("a second log-in", p.ask("otp_login", object{"verificationToken": token, "publicKey": p.newKey().PublicKey}), 400, "invalid verification token")
+			// Logging in again, encrypted.
+			init := p.ok("otp_init_v2", wish)
+			cl := p.client()
+			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.public)})["verificationToken"]
+			session = p.newKey()
+			in := object{"verificationToken": token, "publicKey": session.PublicKey,
+				"clientSignature": cl.signs(t, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
+			// The host puts a key of its own in the place of the client's.
+			thief := p.newKey()
+			stolen := object{"verificationToken": token, "publicKey": thief.PublicKey, "clientSignature": in["clientSignature"]}
+			p.refused("a host's own key", p.ask("otp_login_v2", stolen), 400, "another publicKey")
+			p.refused("without a signature", p.ask("otp_login", object{"verificationToken": token, "publicKey": thief.PublicKey}), 400, "is bound to a key")
+			jwt = p.claims(p.ok("otp_login_v2", in)["session"])
+			if jwt["organization_id"] != sub {
+				t.Errorf("%v", jwt)
+			}
+			if who := p.whoami(sub, session); who["userId"] != made["userId"] {
+				t.Errorf("whoami: %v", who)
+			}
+			// Nobody signs up twice with one contact.
+			p.refused("a second sign-up", p.ask("signup_v2", object{c.field: c.contact, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
+				"clientSignature": cl.signs(t, object{"signupV2": object{map[string]string{"userEmail": "email", "userPhoneNumber": "phoneNumber"}[c.field]: c.contact}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}),
+				409, "exists already")
+		})
+	}
+}
+
+// Codes that are guessed, and tries that a restart gives back.
+func TestPasscodesAreNotGuessed(t *testing.T) {
+	p := newPost(t)
+	const contact = "someone@example.org"
+	for i := range 50 {
+		to := fmt.Sprintf("s%d@example.org", i)
+		otp := p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to})["otpId"]
+		code := p.code(to)
+		for range 3 {
+			p.refused("a guess", p.ask("otp_verify", object{"otpId": otp, "otpCode": "AAAAAA"}), 400, "Invalid OTP code")
+		}
+		p.refused("the right code too late", p.ask("otp_verify", object{"otpId": otp, "otpCode": code}), 400, "Invalid OTP code")
+	}
+	unknown := p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"})
+	p.refused("an unknown id", unknown, 400, "Invalid OTP code")
+	// A code is asked for alike whether or not somebody has the contact.
+	p.ok("signup", object{"userEmail": contact, "apiKeys": list(key(p.newKey())), "authenticators": list(), "oauthProviders": list()})
+	for _, to := range []string{contact, "nobody@example.org"} {
+		if got := p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to}); len(got) != 1 || got["otpId"] == "" {
+			t.Errorf("%s: %v", to, got)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/enclave/core"
+	"cloister/shared/pace"
+	"cloister/shared/wire"
+	"cloister/sim/rig"
+)
+
+func TestRates(t *testing.T) {
+	two := pace.Rate{Count: 2, Per: time.Hour}
+	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{Accounts: two, Signups: two, Passcodes: pace.Rate{Count: 5, Per: time.Hour}, Contact: two, Attempts: two}}})
+	account := object{"filterType": "NAME", "filterValue": "x"}
+	for op, body := range map[string]func(i int) any{
+		"account": func(int) any { return account },
+		"signup":  func(int) any { return signup(object{"apiKeys": list(key(w.newKey()))}) },
+		"otp_verify": func(int) any {
+			return object{"otpId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "otpCode": "123456"}
+		},
+	} {
+		for i := range 2 {
+			if r := w.ask(op, body(i)); r.status == 429 {
+				t.Errorf("%s %d: %d %s", op, i, r.status, r.body)
+			}
+		}
+		r := w.ask(op, body(2))
+		w.refused(op, r, 429, "too many requests from this address, try again in")
+		if !strings.Contains(r.body, `"turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"`) || r.head.Get("Ratelimit-Limit") != "2" || r.head.Get("Ratelimit-Remaining") != "0" {
+			t.Errorf("%s: %s %v", op, r.body, r.head)
+		}
+	}
+	// Passcodes: of one contact in whatever letters first, then of the address.
+	otp := func(contact string) *reply {
+		return w.ask("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": contact})
+	}
+	otp("ada@example.com")
+	otp("Ada@example.com")
+	r := otp("ADA@example.com")
+	w.refused("a third passcode", r, 429, "Max number of OTPs have been initiated")
+	if !strings.Contains(r.body, `"turnkeyErrorCode":"MAX_OTP_INITIATED"`) {
+		t.Error(r.body)
+	}
+	otp("bob@example.com")
+	otp("eve@example.com")
+	w.refused("a passcode to somebody else", otp("joe@example.com"), 429, "too many requests from this address")
+	// A refused body costs nothing, and other endpoints go on.
+	for range 5 {
+		w.refused("a bad body", w.ask("otp_init", object{}), 400, "")
+	}
+	w.ok("wallet_kit_config", "{}")
+	if status, _ := w.Query("whoami", nil); status != 200 {
+		t.Error(status)
+	}
+}
+
+// What one address has used up is another's still, as far as the host tells the
+// truth; what a configuration has is bounded whatever it says.
+func TestRatesOfAddressesAndConfigurations(t *testing.T) {
+	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{
+		Accounts: pace.Rate{Count: 1, Per: time.Hour}, Config: pace.Rate{Count: 4, Per: time.Hour}, Caller: pace.Rate{Count: 3, Per: time.Hour}}}})
+	from := func(address string) int {
+		r, err := w.Link.Call(t.Context(), &wire.Call{Door: wire.DoorProxy, Op: "account", Head: []wire.Header{{Name: configHeader, Value: w.config}},
+			Body: []byte(`{"filterType":"NAME","filterValue":"x"}`), From: wire.From{Address: address}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(r.Status)
+	}
+	for i, c := range []struct {
+		address string
+		want    int
+	}{
+		{"192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200}, {"2001:db8:0:1::1", 200}, {"2001:db8:0:1:ffff::2", 429}, // one network
+		{"2001:db8:0:2::1", 200}, {"192.0.2.3", 429}, // the configuration's
+		{"", 429}, {"nonsense", 429},
+	} {
+		if got := from(c.address); got != c.want {
+			t.Errorf("%d, %q: %d, want %d", i, c.address, got, c.want)
+		}
+	}
+	// Unknown configurations cost their caller, so that nobody can make the enclave
+	// search without end.
+	statuses := map[int]int{}
+	for range 5 {
+		statuses[w.post("wallet_kit_config", "{}", configHeader, "6ba7b810-9dad-41d1-80b4-00c04fd430c8").status]++
+	}
+	if statuses[http.StatusForbidden] != 3 || statuses[http.StatusTooManyRequests] != 2 {
+		t.Error(statuses)
+	}
+}
+
+func TestUsualRatesAreOn(t *testing.T) {
+	w := newWorld(t, rig.Options{})
+	statuses := map[int]int{}
+	for range 40 {
+		statuses[w.ask("account", object{"filterType": "NAME", "filterValue": "x"}).status]++
+	}
+	if statuses[200] < 30 || statuses[429] == 0 || statuses[200]+statuses[429] != 40 {
+		t.Error(statuses)
+	}
+}
+
+// The proxy shares its organization's rate, and not that of one key.
+func TestProxyCountsForTheOrganization(t *testing.T) {
+	w := newWorld(t, rig.Options{Rates: core.Rates{Proxy: core.ProxyRates{Off: true}, Key: pace.Rate{Count: 6, Per: time.Hour}, Organization: pace.Rate{Count: 12, Per: time.Hour}}})
+	statuses := map[int]int{}
+	for range 20 {
+		statuses[w.ask("account", object{"filterType": "NAME", "filterValue": "x"}).status]++
+	}
+	if statuses[200] < 8 || statuses[429] < 6 {
+		t.Error(statuses)
+	}
+}

@@ -1,0 +1,317 @@
+package rig_test
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hpke"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/shared/wire"
+	"cloister/sim/authenticator"
+	"cloister/sim/inbox"
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// post is a rig whose mail and text messages arrive in an inbox.
+type post struct {
+	*rig.Rig
+	t   *testing.T
+	box *inbox.Box
+}
+
+func startPost(t *testing.T, o rig.Options) *post {
+	t.Helper()
+	box := inbox.NewBox(time.Now)
+	mail, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = box.ServeMail(ctx, mail) }()
+	gateway := inbox.Gateway{User: "cloister", Password: "simulator"}
+	sms := httptest.NewServer(box.Handler(gateway))
+	t.Cleanup(sms.Close)
+	o.Configuration, err = json.Marshal(map[string]any{
+		"mail": map[string]any{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": map[string]any{"address": "codes@cloister.example"}},
+		"text": map[string]any{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &post{rig.Start(t, o), t, box}
+}
+
+// next waits for a message to somebody and takes what it says in the part that holds
+// of.
+func (p *post) next(to string, of *regexp.Regexp) string {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for _, m := range p.box.Messages(to) {
+			found := of.FindStringSubmatch(m.Text)
+			if found == nil {
+				p.t.Fatalf("no %v in %q", of, m.Text)
+			}
+			p.box.Clear()
+			return found[1]
+		}
+	}
+	p.t.Fatalf("nothing has arrived for %s", to)
+	return ""
+}
+
+var (
+	codeIn   = regexp.MustCompile(`(?m)(?:^ {4}| is )([0-9A-HJKMNP-TV-Z]{6,9})\s*$`)
+	bundleIn = regexp.MustCompile(`(?m)^ {4}([1-9A-HJ-NP-Za-km-z]{50,})\s*$`)
+)
+
+func (p *post) code(to string) string { return p.next(to, codeIn) }
+
+// done is the result of an activity of organization, stamped by key.
+func (p *post) done(organization, op, typ string, parameters any, key laptop.KeyPair) map[string]any {
+	p.t.Helper()
+	status, m := p.in(organization, op, typ, parameters, key)
+	if status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
+		p.t.Fatalf("%s: %d %v", typ, status, m)
+	}
+	for _, r := range rig.Get(m, "activity", "result").(map[string]any) {
+		return r.(map[string]any)
+	}
+	p.t.Fatalf("%s: no result", typ)
+	return nil
+}
+
+func (p *post) in(organization, op, typ string, parameters any, key laptop.KeyPair) (int, map[string]any) {
+	p.t.Helper()
+	return p.send(wire.DoorSubmit, op, p.BodyOf(organization, "ACTIVITY_TYPE_"+typ, parameters), key)
+}
+
+func (p *post) send(door wire.Door, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	reply, err := p.Send(ctx, door, op, body, key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		p.t.Fatal(err)
+	}
+	return int(reply.Status), m
+}
+
+func newKeyPair(t *testing.T) laptop.KeyPair {
+	t.Helper()
+	k, err := laptop.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+type object = map[string]any
+
+// Sign-up and log-in by mail and by telephone, from the parent's key, through a host
+// that carries bytes: the same token signs up once and logs in once.
+func TestPasscodesEndToEnd(t *testing.T) {
+	p := startPost(t, rig.Options{})
+	top, root := p.Credentials.OrganizationID, p.Credentials.RootAPIKey
+	for _, f := range []string{"FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH"} {
+		p.done(top, "set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": f, "value": ""}, root)
+	}
+	for _, c := range []struct{ typ, contact, field string }{
+		{"OTP_TYPE_EMAIL", "someone@example.org", "userEmail"}, {"OTP_TYPE_SMS", "+15551234567", "userPhoneNumber"},
+	} {
+		otp := p.done(top, "init_otp", "INIT_OTP_V2", object{"otpType": c.typ, "contact": c.contact, "appName": "App"}, root)
+		tok := p.done(top, "verify_otp", "VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code(c.contact)}, root)["verificationToken"]
+		sub := rig.Text(p.done(top, "create_sub_organization", "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": c.contact, "rootQuorumThreshold": 1,
+			"verificationToken": tok, "rootUsers": []any{object{"userName": "U", c.field: c.contact, "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}}}}, root), "subOrganizationId")
+		session := newKeyPair(t)
+		body := p.BodyOf(sub, "ACTIVITY_TYPE_OTP_LOGIN", object{"verificationToken": tok, "publicKey": session.PublicKey})
+		status, first := p.send(wire.DoorSubmit, "otp_login", body, root)
+		if status != 200 {
+			t.Fatalf("otp_login: %d %v", status, first)
+		}
+		if status, again := p.send(wire.DoorSubmit, "otp_login", body, root); status != 200 || rig.Text(again, "activity", "id") != rig.Text(first, "activity", "id") {
+			t.Errorf("the same body again: %d %v", status, again)
+		}
+		if got := rig.Text(first, "activity", "organizationId"); got != sub {
+			t.Errorf("the activity is of %s", got)
+		}
+		status, who := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), session)
+		if status != 200 || rig.Text(who, "organizationId") != sub {
+			t.Errorf("whoami: %d %v", status, who)
+		}
+		if status, m := p.in(sub, "otp_login", "OTP_LOGIN", object{"verificationToken": tok, "publicKey": newKeyPair(t).PublicKey}, root); status != 400 {
+			t.Errorf("a second log-in: %d %v", status, m)
+		}
+	}
+}
+
+// Who may start a log-in below: users of the parent whom its policies let, at once.
+func TestLoginsFromAbove(t *testing.T) {
+	p := startPost(t, rig.Options{Organizations: 1})
+	top, root := p.Credentials.OrganizationID, p.Credentials.RootAPIKey
+	p.done(top, "set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_OTP_EMAIL_AUTH", "value": ""}, root)
+	sub := rig.Text(p.done(top, "create_sub_organization", "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1,
+		"rootUsers": []any{object{"userName": "U", "userEmail": "someone@example.org", "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}}}}, root), "subOrganizationId")
+	agent := newKeyPair(t)
+	users := p.done(top, "create_users", "CREATE_USERS_V3", object{"users": []any{object{"userName": "Agent", "apiKeys": []any{object{"apiKeyName": "k", "publicKey": agent.PublicKey,
+		"curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}}}, root)
+	token := func() any {
+		otp := p.done(top, "init_otp", "INIT_OTP_V2", object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "appName": "App"}, root)
+		return p.done(top, "verify_otp", "VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code("someone@example.org")}, root)["verificationToken"]
+	}
+	tok := token()
+	logIn := func(key laptop.KeyPair) (int, map[string]any) {
+		return p.in(sub, "otp_login", "OTP_LOGIN", object{"verificationToken": tok, "publicKey": newKeyPair(t).PublicKey}, key)
+	}
+	if status, m := logIn(agent); status != 403 {
+		t.Errorf("without a policy: %d %v", status, m)
+	}
+	var others []struct{ RootAPIKey laptop.KeyPair }
+	b, err := os.ReadFile(filepath.Join(p.Dir.Path, "organizations.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &others)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]laptop.KeyPair{"nobody": newKeyPair(t), "another's root": others[0].RootAPIKey} {
+		if status, m := logIn(key); status != 401 || rig.Text(m, "turnkeyErrorCode") != "PUBLIC_KEY_NOT_FOUND" {
+			t.Errorf("%s: %d %v", name, status, m)
+		}
+	}
+	if status, m := p.in(sub, "create_wallet", "CREATE_WALLET", object{"walletName": "w", "accounts": []any{}}, root); status != 400 || rig.Text(m, "turnkeyErrorCode") != "ORGANIZATION_MISMATCH" {
+		t.Errorf("another kind: %d %v", status, m)
+	}
+	allow := object{"policyName": "logins", "effect": "EFFECT_ALLOW", "consensus": "approvers.any(user, user.id == '" + rig.Text(users, "userIds", "0") + "')", "condition": "activity.resource == 'AUTH'", "notes": ""}
+	p.done(top, "create_policy", "CREATE_POLICY_V3", allow, root)
+	if status, m := logIn(agent); status != 200 {
+		t.Fatalf("with a policy: %d %v", status, m)
+	}
+	// Two of the parent's root users must agree: nobody below could vote on it.
+	second := newKeyPair(t)
+	added := p.done(top, "create_users", "CREATE_USERS_V3", object{"users": []any{object{"userName": "Second", "apiKeys": []any{object{"apiKeyName": "k", "publicKey": second.PublicKey,
+		"curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}}}, root)
+	tok = token()
+	p.done(top, "update_root_quorum", "UPDATE_ROOT_QUORUM", object{"threshold": 2, "userIds": []any{p.Credentials.RootUserID, rig.Text(added, "userIds", "0")}}, root)
+	if status, m := logIn(second); status != 400 || !strings.Contains(rig.Text(m, "message"), "must be allowed at once") {
+		t.Errorf("half a quorum: %d %v", status, m)
+	}
+	if status, m := logIn(agent); status != 200 {
+		t.Errorf("by the policy still: %d %v", status, m)
+	}
+}
+
+// openBundle is the key pair in a credential bundle.
+func openBundle(t *testing.T, private *ecdh.PrivateKey, text string) laptop.KeyPair {
+	t.Helper()
+	n := new(big.Int)
+	for _, c := range text {
+		n.Mul(n, big.NewInt(58)).Add(n, big.NewInt(int64(strings.IndexRune("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", c))))
+	}
+	raw := n.Bytes() // begins with 2 or 3; four bytes of checksum at the end
+	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), raw[:33])
+	enc := elliptic.Marshal(elliptic.P256(), x, y)
+	k, err := hpke.NewDHKEMPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := hpke.NewRecipient(enc, k, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := r.Open(append(append([]byte{}, enc...), private.PublicKey().Bytes()...), raw[33:len(raw)-4])
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return laptop.KeyPair{PublicKey: hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), own.X, own.Y)), PrivateKey: hex.EncodeToString(plain)}
+}
+
+// The key of a recovery adds one passkey and does nothing else; one of another mail
+// logs in.
+func TestMailedKeys(t *testing.T) {
+	p := startPost(t, rig.Options{})
+	top, root := p.Credentials.OrganizationID, p.Credentials.RootAPIKey
+	for _, f := range []string{"EMAIL_RECOVERY", "ROOT_USER_EMAIL_RECOVERY", "EMAIL_AUTH"} {
+		p.done(top, "set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + f, "value": ""}, root)
+	}
+	const address = "someone@example.org"
+	p.done(top, "update_user_email", "UPDATE_USER_EMAIL", object{"userId": p.Credentials.RootUserID, "userEmail": address}, root)
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := object{"email": address, "targetPublicKey": hex.EncodeToString(private.PublicKey().Bytes()), "emailCustomization": object{"appName": "App"}}
+	whoami := func(key laptop.KeyPair) int {
+		status, _ := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), key)
+		return status
+	}
+	p.done(top, "email_auth", "EMAIL_AUTH_V3", to, root)
+	mailed := openBundle(t, private, p.next(address, bundleIn))
+	if status, m := p.in(top, "create_wallet", "CREATE_WALLET", object{"walletName": "w", "accounts": []any{}}, mailed); status != 200 || whoami(mailed) != 200 {
+		t.Errorf("by the key of a mail: %d %v", status, m)
+	}
+	p.done(top, "init_user_email_recovery", "INIT_USER_EMAIL_RECOVERY_V2", to, root)
+	recovery := openBundle(t, private, p.next(address, bundleIn))
+	if whoami(recovery) != 200 {
+		t.Error("who recovers cannot ask who he is")
+	}
+	if status, m := p.send(wire.DoorQuery, "get_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), recovery); status != 403 {
+		t.Errorf("a query: %d %v", status, m)
+	}
+	for _, c := range []struct {
+		op, typ string
+		params  object
+	}{
+		{"create_wallet", "CREATE_WALLET", object{"walletName": "x", "accounts": []any{}}},
+		{"stamp_login", "STAMP_LOGIN", object{"publicKey": newKeyPair(t).PublicKey}},
+		{"create_api_keys", "CREATE_API_KEYS_V2", object{"userId": p.Credentials.RootUserID, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": newKeyPair(t).PublicKey, "curveType": "API_KEY_CURVE_P256"}}}},
+		{"approve_activity", "APPROVE_ACTIVITY", object{"fingerprint": "sha256:" + strings.Repeat("0", 64)}},
+	} {
+		if status, m := p.in(top, c.op, c.typ, c.params, recovery); status != 403 {
+			t.Errorf("%s: %d %v", c.typ, status, m)
+		}
+	}
+	passkey, err := authenticator.New(authenticator.ES256, "example.org", "https://example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := passkey.Register([]byte("challenge"), authenticator.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recover := func(key laptop.KeyPair) (int, object) {
+		return p.in(top, "recover_user", "RECOVER_USER", object{"userId": p.Credentials.RootUserID, "authenticator": made.Params("recovered")}, key)
+	}
+	if status, m := recover(root); status != 400 || !strings.Contains(rig.Text(m, "message"), "by the key that was mailed") {
+		t.Errorf("by another key: %d %v", status, m)
+	}
+	if status, m := recover(recovery); status != 200 {
+		t.Errorf("%d %v", status, m)
+	}
+	if whoami(recovery) != 401 {
+		t.Error("the key outlives the recovery")
+	}
+}

@@ -1,0 +1,211 @@
+package webhooks_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/host/store"
+)
+
+// TestCampaign: hundreds of events to receivers that fail, hang, close and answer
+// slowly, host and enclave dead in the middle: each arrives at each at least once,
+// under one id, and those that are well wait for nobody. scripts/webhooks does it with
+// ten thousand and real processes.
+func TestCampaign(t *testing.T) {
+	w := newWorld(t)
+	manners := map[string]func(int, http.ResponseWriter, *http.Request) bool{
+		"well": nil, "fails": fails(0.3), "closes": closes(0.3), "slow": slow(200 * time.Millisecond),
+		"hangs": func(n int, _ http.ResponseWriter, q *http.Request) bool { // and recovers
+			if n > 2 {
+				return false
+			}
+			<-q.Context().Done()
+			return true
+		},
+		"hangs for ever": hangsForEver,
+	}
+	receivers := map[string]*receiver{}
+	for name, m := range manners {
+		receivers[name] = w.receiver(m)
+		w.subscribe(name, receivers[name].URL)
+	}
+	told := map[string]bool{}
+	var mu sync.Mutex
+	act := func(from, to int) {
+		var all sync.WaitGroup
+		for i := from; i < to; i++ {
+			all.Go(func() {
+				id := activityOf(w.tag(fmt.Sprint("tag ", i)))
+				mu.Lock()
+				told[id] = true
+				mu.Unlock()
+			})
+			if i%10 == 9 {
+				all.Wait()
+			}
+		}
+		all.Wait()
+	}
+	act(0, 30)
+	for range 1000 {
+		if receivers["well"].distinct() > 20 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	act(30, 40)
+	w.Kill() // right behind the last reply
+	w.start()
+	act(40, 60)
+	began := time.Now()
+	for _, name := range []string{"well", "fails", "closes", "slow", "hangs"} {
+		r := receivers[name]
+		has := func() bool {
+			heard := map[string]bool{}
+			for _, e := range r.all() {
+				heard[e.activity] = true
+			}
+			for id := range told {
+				if !heard[id] {
+					return false
+				}
+			}
+			return true
+		}
+		for range 9000 {
+			if has() {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !has() {
+			t.Errorf("%s: %d events, and some are missing", name, r.distinct())
+		}
+		id := map[string]string{} // of one activity and status
+		again := 0
+		for _, e := range r.all() {
+			if old := id[e.activity+e.status]; old != "" && old != e.id {
+				t.Errorf("%s: two ids of one event", name)
+			} else if old != "" {
+				again++
+			}
+			id[e.activity+e.status] = e.id
+		}
+		t.Logf("%-6s %d events, asked %d times, %d again, %v after the last reply", name, r.distinct(), r.asked, again, time.Since(began).Round(time.Millisecond))
+	}
+	if n := receivers["hangs for ever"].distinct(); n != 0 {
+		t.Errorf("%d events at one that never answers", n)
+	}
+	for k, n := range w.Counters() {
+		if len(k) > 6 && k[:6] == "alarm_" && n != 0 {
+			t.Errorf("%s = %d", k, n)
+		}
+	}
+}
+
+// TestDeadLetters: what a receiver refuses for good is kept, and sent again when an
+// operator says so.
+func TestDeadLetters(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	refuses := true
+	r := w.receiver(func(_ int, x http.ResponseWriter, _ *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if refuses {
+			x.WriteHeader(http.StatusGone)
+		}
+		return refuses
+	})
+	endpoint := w.subscribe("One", r.URL)
+	var want []string
+	for i := range 5 {
+		want = append(want, activityOf(w.tag(fmt.Sprint(i))))
+	}
+	dead := func(n int) (sends []store.Send) {
+		t.Helper()
+		for range 1000 {
+			var err error
+			if sends, err = w.Store.DeadSends(t.Context(), store.DeadSends{Limit: 100}); err != nil {
+				t.Fatal(err)
+			}
+			if len(sends) == n {
+				return sends
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		t.Fatalf("%d dead letters, want %d", len(sends), n)
+		return nil
+	}
+	letters := dead(6)
+	for _, x := range letters {
+		if x.Text != "HTTP status 410" || fmt.Sprintf("%x", x.Receiver[:4]) != endpoint[:8] || x.Tries != 1 {
+			t.Errorf("%+v", x)
+		}
+	}
+	ids := map[string]bool{}
+	r.mu.Lock()
+	for id := range r.ids {
+		ids[id] = true
+	}
+	r.mu.Unlock()
+	mu.Lock()
+	refuses = false
+	mu.Unlock()
+	resend := func(ask store.Resend) {
+		t.Helper()
+		ask.NowMs = uint64(time.Now().UnixMilli())
+		if n, err := w.Store.Resend(t.Context(), ask); err != nil || n == 0 {
+			t.Fatal(n, err)
+		}
+	}
+	resend(store.Resend{Send: &letters[0].ID})
+	r.until(1)
+	dead(5)
+	resend(store.Resend{Receiver: letters[0].Receiver})
+	heard := map[string]bool{}
+	for _, e := range r.until(6) {
+		heard[e.activity] = true
+		if !ids[e.id] {
+			t.Error("an event has another id than before")
+		}
+	}
+	for _, id := range want {
+		if !heard[id] {
+			t.Errorf("activity %s is missing", id)
+		}
+	}
+	dead(0)
+}
+
+// TestBatchesNameOnly: what a host stores holds nothing of an event, and is told of a
+// receiver only that it is one.
+func TestBatchesNameOnly(t *testing.T) {
+	w := newWorld(t)
+	r := w.receiver(nil)
+	w.subscribe("One", r.URL+"/secret-path")
+	w.tag("A name that nobody may read")
+	r.until(2)
+	w.Kill()
+	files, err := filepath.Glob(filepath.Join(w.dir, "cloister.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"secret-path", "that nobody may read", r.URL[len("http://"):]} {
+			if bytes.Contains(b, []byte(text)) {
+				t.Errorf("%s holds %q", file, text)
+			}
+		}
+	}
+}
