@@ -47,6 +47,14 @@ func (t *tenant) member(by *principal) bool {
 
 func list(xs ...any) []any { return append([]any{}, xs...) }
 
+func passcode() object {
+	return object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "appName": "App"}
+}
+
+func mailedKey() object {
+	return object{"email": "someone@example.org", "targetPublicKey": target(), "emailCustomization": object{"appName": "App"}}
+}
+
 func (t *tenant) user() string {
 	r := t.do("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": list(tagged(newUser(t.name("Made"), t.newKey())))})
 	return rig.Text(r, "userIds", "0")
@@ -285,6 +293,23 @@ var submits = map[string]maker{
 		return object{"userId": t.about(by, self), "providerIds": list()}
 	}},
 
+	// Passcodes and keys by mail: whoever may is told that this deployment sends nothing,
+	// or that the code or token is none.
+	"init_otp":      {"ACTIVITY_TYPE_INIT_OTP_V3", fixed(func(*tenant) object { return passcode() })},
+	"verify_otp":    {"ACTIVITY_TYPE_VERIFY_OTP_V2", fixed(func(*tenant) object { return object{"otpId": noID, "encryptedOtpBundle": "{}"} })},
+	"init_otp_auth": {"ACTIVITY_TYPE_INIT_OTP_AUTH_V3", fixed(func(*tenant) object { return passcode() })},
+	"otp_auth": {"ACTIVITY_TYPE_OTP_AUTH", fixed(func(*tenant) object {
+		return object{"otpId": noID, "otpCode": "000000000", "targetPublicKey": target()}
+	})},
+	"otp_login": {"ACTIVITY_TYPE_OTP_LOGIN", fixed(func(t *tenant) object {
+		return object{"verificationToken": identityToken, "publicKey": t.newKey().PublicKey}
+	})},
+	"email_auth":               {"ACTIVITY_TYPE_EMAIL_AUTH_V3", fixed(func(*tenant) object { return mailedKey() })},
+	"init_user_email_recovery": {"ACTIVITY_TYPE_INIT_USER_EMAIL_RECOVERY_V2", fixed(func(*tenant) object { return mailedKey() })},
+	"recover_user": {"ACTIVITY_TYPE_RECOVER_USER", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "authenticator": object{"authenticatorName": "Recovered", "challenge": "Y2g",
+			"attestation": object{"credentialId": "Y2g", "clientDataJson": "Y2g", "attestationObject": "Y2g", "transports": list()}}}
+	}},
 	// Identity tokens and credentials at providers: whoever may is told that the token's
 	// issuer is at no public name, or that the secret is not encrypted to the enclave.
 	"oauth":       {"ACTIVITY_TYPE_OAUTH", fixed(func(*tenant) object { return object{"oidcToken": identityToken, "targetPublicKey": target()} })},

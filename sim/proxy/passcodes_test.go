@@ -56,14 +56,16 @@ var codeIn = regexp.MustCompile(`(?m)(?:^ {4}| is )([0-9A-HJKMNP-TV-Z]{6,9})\s*$
 func (p *post) code(to string) string {
 	p.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		for _, m := range p.box.Messages(to) {
-			found := codeIn.FindStringSubmatch(m.Text)
-			if found == nil {
-				p.t.Fatalf("no code in %q", m.Text)
-			}
-			p.box.Clear()
-			return found[1]
+		ms := p.box.Messages(to)
+		if len(ms) == 0 {
+			continue
 		}
+		found := codeIn.FindStringSubmatch(ms[0].Text)
+		if found == nil {
+			p.t.Fatalf("no code in %q", ms[0].Text)
+		}
+		p.box.Clear()
+		return found[1]
 	}
 	p.t.Fatalf("nothing has arrived for %s", to)
 	return ""
