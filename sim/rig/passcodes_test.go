@@ -233,11 +233,10 @@ func openBundle(t *testing.T, private *ecdh.PrivateKey, text string) laptop.KeyP
 	}
 	raw := n.Bytes() // begins with 2 or 3; four bytes of checksum at the end
 	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), raw[:33])
-	sender, err := (&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}).ECDH()
-	if err != nil {
-		t.Fatal(err)
-	}
-	enc := sender.Bytes()
+	enc := make([]byte, 65)
+	enc[0] = 4
+	x.FillBytes(enc[1:33])
+	y.FillBytes(enc[33:])
 	k, err := hpke.NewDHKEMPrivateKey(private)
 	if err != nil {
 		t.Fatal(err)
