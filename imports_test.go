@@ -92,6 +92,7 @@ var table = []row{
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
@@ -99,6 +100,7 @@ var table = []row{
 	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
 	{"scripts/load/suborgs", "", "", ""},
 	{"scripts/load/touched", "", "", ""},
+	{"scripts/tls", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation sim/laptop", "", ""},
 
@@ -144,7 +146,7 @@ var modules = map[string]string{
 	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator
 	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
 	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
-	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; scrypt for the seed file of the simulator
+	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; ACME for the host; scrypt for the seed file of the simulator
 }
 
 // any test may use these.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	_ "embed"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/host/cert"
 	"cloister/host/egress"
 	"cloister/host/link"
 	"cloister/shared/pace"
@@ -48,7 +50,8 @@ type Config struct {
 	// the machine can see.
 	Store string `flag:"store" default:""`
 
-	// Address of the public interface. TLS ends in front of it.
+	// Address of the public interface. Without -tls-cert or -acme-names TLS must
+	// end in front of it.
 	APIAddr string `flag:"api-addr" default:"127.0.0.1:8080"`
 
 	// Address of the auth proxy, or "off".
@@ -62,6 +65,28 @@ type Config struct {
 	// Origins whose web pages may call us, separated by commas. "*" means any:
 	// a page can do nothing without a stamp.
 	Origins string `flag:"origins" default:"*"`
+
+	// A certificate chain as PEM: public interface and auth proxy are served over
+	// TLS, with HTTP/2. Read anew when the file changes.
+	TLSCert string `flag:"tls-cert" default:""`
+
+	// The certificate's private key as PEM, likewise.
+	TLSKey string `flag:"tls-key" default:""`
+
+	// Host names, separated by commas, to get certificates for from an ACME server
+	// and to serve public interface and auth proxy with. Port 443 of each must lead
+	// to one of the two. The server's terms count as accepted.
+	ACMENames string `flag:"acme-names" default:""`
+
+	// Address that the ACME server may write to.
+	ACMEEmail string `flag:"acme-email" default:""`
+
+	// The ACME server's directory. Empty: Let's Encrypt.
+	ACMEDirectory string `flag:"acme-directory" default:""`
+
+	// File of PEM certificates to hold the ACME server's own against. Empty: the
+	// system's.
+	ACMERoots string `flag:"acme-roots" default:""`
 
 	// Serve the dashboard at /dashboard/ of the public interface. It is files
 	// without a secret; what it asks for goes through that interface.
@@ -252,6 +277,15 @@ func (c *Config) check() error {
 	if c.APIAddr == "" {
 		return errors.New("-api-addr: is empty")
 	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return errors.New("-tls-cert and -tls-key: want both or neither")
+	}
+	if c.TLSCert != "" && c.ACMENames != "" {
+		return errors.New("-acme-names: there is -tls-cert already")
+	}
+	if c.ACMENames == "" && c.ACMEEmail+c.ACMEDirectory+c.ACMERoots != "" {
+		return errors.New("-acme-names: is empty")
+	}
 	return nil
 }
 
@@ -270,14 +304,37 @@ func (c *Config) level() (l slog.Level, err error) {
 	return l, nil
 }
 
-func (c *Config) origins() []string {
+func (c *Config) origins() []string { return listed(c.Origins) }
+
+// listed are the entries of a list with commas between them.
+func listed(text string) []string {
 	var all []string
-	for o := range strings.SplitSeq(c.Origins, ",") {
-		if o = strings.TrimSpace(o); o != "" {
-			all = append(all, o)
+	for e := range strings.SplitSeq(text, ",") {
+		if e = strings.TrimSpace(e); e != "" {
+			all = append(all, e)
 		}
 	}
 	return all
+}
+
+// tls is what public interface and auth proxy are served with; nil means plain.
+func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, error) {
+	switch {
+	case c.TLSCert != "":
+		f, err := cert.ReadFiles(c.TLSCert, c.TLSKey, log, now)
+		if err != nil {
+			return nil, fmt.Errorf("-tls-cert: %w", err)
+		}
+		return f.Config(), nil
+	case c.ACMENames != "":
+		a := cert.ACME{Names: listed(c.ACMENames), Email: c.ACMEEmail, Directory: c.ACMEDirectory, Roots: c.ACMERoots, Folder: filepath.Join(c.DataDir, "acme")}
+		t, err := a.Config()
+		if err != nil {
+			return nil, fmt.Errorf("-acme-names: %w", err)
+		}
+		return t, nil
+	}
+	return nil, nil
 }
 
 func printSettings(w io.Writer, all []setting) {

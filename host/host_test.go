@@ -416,6 +416,12 @@ func TestConfig(t *testing.T) {
 		"no address":       func() (*Config, error) { return get(nil, "-api-addr", "") },
 		"no chain time":    func() (*Config, error) { return get(nil, "-chain-timeout", "0s") },
 		"much chain time":  func() (*Config, error) { return get(nil, "-chain-timeout", "10s") },
+		"no key":           func() (*Config, error) { return get(nil, "-tls-cert", "c") },
+		"no certificate":   func() (*Config, error) { return get(map[string]string{"CLOISTER_TLS_KEY": "k"}) },
+		"two certificates": func() (*Config, error) {
+			return get(nil, "-tls-cert", "c", "-tls-key", "k", "-acme-names", "a.example")
+		},
+		"no ACME names": func() (*Config, error) { return get(nil, "-acme-email", "a@example.com") },
 		"chain twice": func() (*Config, error) {
 			return get(nil, "-chain", "eip155:1=https://c", "-chain", "eip155:1=https://d")
 		},
@@ -540,6 +546,12 @@ func TestServe(t *testing.T) {
 	if got := status(t, http.MethodPost, proxy+"/v1/otp_init"); got != 200 {
 		t.Fatal(got)
 	}
+	if got := status(t, http.MethodGet, api+"/dashboard/"); got != 200 {
+		t.Fatal(got)
+	}
+	if got := status(t, http.MethodGet, proxy+"/dashboard/"); got == 200 {
+		t.Fatal("the auth proxy's address serves the dashboard")
+	}
 	if got := status(t, http.MethodGet, api+"/metrics"); got != http.StatusNotFound {
 		t.Fatal("the public interface answers for the operator's:", got)
 	}
@@ -588,6 +600,8 @@ func TestServeDoesNotStart(t *testing.T) {
 		"bad enclave":     {"-enclave", "nowhere", "-store", "sqlite:" + filepath.Join(dir, "b")},
 		"no such folder":  {"-store", "sqlite:" + filepath.Join(dir, "no", "folder")},
 		"second address":  {"-api-addr", "127.0.0.1:0", "-auth-proxy-addr", taken.Addr().String(), "-store", "sqlite:" + filepath.Join(dir, "c")},
+		"no certificate":  {"-tls-cert", filepath.Join(dir, "no"), "-tls-key", filepath.Join(dir, "no"), "-store", "sqlite:" + filepath.Join(dir, "d")},
+		"no ACME name":    {"-acme-names", "localhost", "-data-dir", filepath.Join(dir, "data")},
 		"command unknown": {"-frobnicate"},
 	} {
 		if r := runWith(t, "", nil, append([]string{"serve"}, args...)...); r.code == exitDone || r.stderr == "" {

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -166,7 +167,11 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	}
 	a := api.New(api.Options{Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
 		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
-	servers, err := listen(c, a, log)
+	secure, err := c.tls(log, w.now)
+	if err != nil {
+		return err
+	}
+	servers, err := listen(c, a, secure, log)
 	if err != nil {
 		return err
 	}
@@ -195,24 +200,33 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A server is an HTTP server and the listener it is for.
+// A server is an HTTP server and the listener it is for. With a TLSConfig it
+// speaks TLS.
 type server struct {
 	http *http.Server
 	l    net.Listener
 }
 
+func (s *server) serve() error {
+	if s.http.TLSConfig != nil {
+		return s.http.ServeTLS(s.l, "", "")
+	}
+	return s.http.Serve(s.l)
+}
+
 type servers []server
 
-// listen opens all addresses, or none.
-func listen(c *Config, a *api.API, log *slog.Logger) (servers, error) {
+// listen opens all addresses, or none. Secure is for those that clients call.
+func listen(c *Config, a *api.API, secure *tls.Config, log *slog.Logger) (servers, error) {
 	var all servers
 	for _, s := range []struct {
 		flag, address string
 		h             http.Handler
+		secure        *tls.Config
 	}{
-		{"-api-addr", c.APIAddr, a.Public(c.OpsAddr == "")},
-		{"-auth-proxy-addr", c.AuthProxyAddr, a.Proxy()},
-		{"-ops-addr", c.OpsAddr, a.Ops()},
+		{"-api-addr", c.APIAddr, a.Public(c.OpsAddr == ""), secure},
+		{"-auth-proxy-addr", c.AuthProxyAddr, a.Proxy(), secure},
+		{"-ops-addr", c.OpsAddr, a.Ops(), nil},
 	} {
 		if s.address == "" || s.address == "off" {
 			continue
@@ -224,8 +238,10 @@ func listen(c *Config, a *api.API, log *slog.Logger) (servers, error) {
 			}
 			return nil, fmt.Errorf("%s: %w", s.flag, err)
 		}
-		all = append(all, server{a.Server(s.h), l})
-		log.Info("listening", "for", s.flag[1:], "address", l.Addr().String())
+		h := a.Server(s.h)
+		h.TLSConfig = s.secure.Clone()
+		all = append(all, server{h, l})
+		log.Info("listening", "for", s.flag[1:], "address", l.Addr().String(), "tls", s.secure != nil)
 	}
 	return all, nil
 }
@@ -234,7 +250,7 @@ func listen(c *Config, a *api.API, log *slog.Logger) (servers, error) {
 func (all servers) run(ctx context.Context, wait time.Duration) error {
 	failed := make(chan error, len(all))
 	for _, s := range all {
-		go func() { failed <- s.http.Serve(s.l) }()
+		go func() { failed <- s.serve() }()
 	}
 	var err error
 	select {

@@ -188,10 +188,15 @@ func (o *options) tell(w io.Writer, c *laptop.Credentials) {
 	if o.outside != (addresses{}) {
 		outside = fmt.Sprintf("\n  inbox         %s\n  identities    %s", o.outside.inbox, o.outside.issuer)
 	}
+	// A passkey is of a name, and an address is none.
+	dashboard := strings.Replace(c.APIURL, "//127.0.0.1:", "//localhost:", 1) + "/dashboard/"
 	fmt.Fprintf(w, `
 Cloister is running: a SIMULATED enclave, which keeps no secrets from this machine.
 
+  dashboard     %s
   API           %s
+  auth proxy    %s
+  configuration %s
   organization  %s
   root user     %s
   credentials   %s%s
@@ -208,5 +213,5 @@ Try it, in another terminal:
    %s/cloister-host request -credentials %s /public/v1/query/get_latest_boot_proof '{"appName":"cloister"}' > boot.json && %s/cloister-verify -credentials %s -boot-proof boot.json -reply reply.json
 
 Stop with Ctrl-C. Start again with the same directory and all is there.
-`, c.APIURL, c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
+`, dashboard, c.APIURL, c.AuthProxyURL, c.AuthProxyConfigID, c.OrganizationID, c.RootUserID, creds, outside, creds, bin, creds, bin, creds, bin, creds)
 }

@@ -31,16 +31,7 @@ func (r *request) actFromAbove(ctx context.Context, unknown error) (a answer, ol
 				old = f
 				return err
 			}
-			s, err := r.begin(t, above, tx, law, who)
-			if err != nil {
-				return err
-			}
-			if err := s.decide(); err != nil {
-				return err
-			}
-			done, err := s.commit(nil)
-			done.batch = max(done.batch, a.batch) // also with an error: it tells of what was seen
-			a = done
+			a, err = r.take(t, above, tx, law, who, a.batch)
 			return err
 		})
 	})

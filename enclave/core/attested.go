@@ -29,7 +29,7 @@ var errAttested = fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID",
 // readVoucher reads the token of an attested stamp.
 func (c *Core) readVoucher(a *stamp.Attested) (voucher, error) {
 	if !a.OIDC() {
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: X-Stamp-Attested with a verification token")
+		return c.readVerification(a)
 	}
 	token, err := login.ParseIdentityToken("X-Stamp-Attested", a.Token())
 	if err != nil {
@@ -114,4 +114,47 @@ func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
 		}
 	}
 	return ids, nil
+}
+
+// verificationVoucher is a verification token, which the enclave has issued itself.
+type verificationVoucher struct{ token *login.VerificationToken }
+
+// readVerification reads a verification token. One of an earlier boot proves nothing:
+// nobody can tell what it was used for.
+func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
+	t, err := login.VerifyVerificationToken("X-Stamp-Attested", a.Token(), login.TokenKeys{Token: c.serve.tokens.Public(), Legacy: c.serve.legacy.Public()}, c.now())
+	if err != nil {
+		return nil, unattested(err)
+	}
+	id, err := org.ParseID(t.ID)
+	if err != nil {
+		return nil, err // the enclave wrote it
+	}
+	if id.Ms() < c.serve.sinceMs {
+		return nil, unattested(login.ExpiredVerificationToken("X-Stamp-Attested"))
+	}
+	return &verificationVoucher{t}, nil
+}
+
+// find takes tokens of the organization itself and of its parent.
+func (v *verificationVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error) {
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, org.VoteCredential{}, nil, err
+	}
+	if v.token.OrganizationID != tx.ID.String() && v.token.OrganizationID != o.Parent.String() {
+		return nil, org.VoteCredential{}, nil, nil
+	}
+	u, err := activity.UserByContact(tx, v.token)
+	if u == nil || err != nil {
+		return nil, org.VoteCredential{}, nil, err
+	}
+	return u, activity.ContactCredential(v.token), v.token, nil
+}
+
+func (v *verificationVoucher) below(tx *org.Tx) ([]org.ID, error) {
+	if v.token.OrganizationID != tx.ID.String() {
+		return nil, nil
+	}
+	return tx.ChildrenBy(activity.ChildVerified(v.token.Type), login.ContactKey(v.token.Type, v.token.Contact), nil, 2)
 }

@@ -304,7 +304,7 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settin
 	if _, err := (mixed{c}).Read(id[:]); err != nil {
 		return nil, err
 	}
-	s.boot = org.ID(id)
+	s.boot, s.sinceMs = org.ID(id), c.now()
 	s.ledger = ledger.New(ledger.Config{
 		Deployment: s.deployment, Boot: id, Storage: storage, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
 		Alarms: &c.alarms, Fence: c.fence, Limits: c.cfg.Limits,

@@ -146,6 +146,7 @@ type serving struct {
 	providers  *providers
 	webhooks   *webhook.Signer
 	boot       org.ID // of this run, random
+	sinceMs    uint64 // when this run began
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte

@@ -26,6 +26,9 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 		Roles: c.serve.roles, Outside: c.serve.outside.told, Providers: providersOf{&s.r.asking, s.r, s.e.Activity},
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback,
 	}
+	if v, ok := s.r.signer.voucher.(*verificationVoucher); ok && s.last == nil {
+		at.Verification = v.token
+	}
 	if v := s.voteOf(s.p.Initiator); v != nil {
 		at.Stamped = v.Credentials[0]
 	}

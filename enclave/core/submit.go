@@ -96,19 +96,26 @@ func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
 			old = f
 			return err
 		}
-		s, err := r.begin(t, above, tx, tx, who)
-		if err != nil {
-			return err
-		}
-		if err := s.decide(); err != nil {
-			return err
-		}
-		done, err := s.commit(nil)
-		done.batch = max(done.batch, a.batch) // also with an error: it tells of what was seen
-		a = done
+		a, err = r.take(t, above, tx, tx, who, a.batch)
 		return err
 	})
 	return a, old, err
+}
+
+// take is the step of a submission by a user of law: decided, done and made durable.
+// batch is the last one seen before.
+func (r *request) take(t, above *ledger.Turn, tx, law *org.Tx, who *caller, batch uint64) (a answer, err error) {
+	a.batch = batch
+	s, err := r.begin(t, above, tx, law, who)
+	if err == nil {
+		err = s.decide()
+	}
+	if err != nil {
+		return a, err
+	}
+	a, err = s.commit(nil)
+	a.batch = max(a.batch, batch) // also with an error: it tells of what was seen
+	return a, err
 }
 
 // turn runs f in the organization's turn, again if it turns out that something from

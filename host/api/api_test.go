@@ -523,3 +523,19 @@ func TestManyNamesStayBounded(t *testing.T) {
 		t.Fatal("the rest was not counted")
 	}
 }
+
+// TestDashboard: everything at and below its path is its own, and nothing else.
+func TestDashboard(t *testing.T) {
+	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page "+r.URL.Path) })
+	r := start(t, func(o *api.Options) { o.Dashboard = pages })
+	for _, path := range []string{"/dashboard", "/dashboard/", "/dashboard/a/b.js", "/dashboard//x"} {
+		if got := send(t, http.MethodGet, r.at+path, nil); got.status != 200 || got.body != "page "+path {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	isError(t, send(t, http.MethodGet, r.at+"/dashboards", nil), http.StatusNotFound, 5)
+	if got := post(t, r.at+"/public/v1/query/whoami", "{}"); got.status != 200 {
+		t.Errorf("%+v", got)
+	}
+	isError(t, send(t, http.MethodGet, start(t, nil).at+"/dashboard/", nil), http.StatusNotFound, 5)
+}

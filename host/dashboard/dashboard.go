@@ -12,8 +12,8 @@
 //   - Scripts and styles lie below a name made from their contents and may be
 //     kept for ever; the page that names them is asked for anew each time.
 //
-// The host could serve other scripts than these. Who does not trust it serves
-// this folder from a machine of their own, or uses an SDK.
+// The host could serve other scripts than these, which misuse a key while it is
+// signed in. Against such a host only an SDK helps.
 package dashboard
 
 import (

@@ -112,16 +112,24 @@ func (w *world) event(to wire.ID, url string, activity byte) wire.SendID {
 
 func (r *receiver) event(w *world, activity byte) wire.SendID { return w.event(r.id, r.URL, activity) }
 
-// counted is an outbox that knows how many sends are in claims.
+// counted is an outbox that knows how many sends are in claims, or about to be.
 type counted struct {
 	store.Outbox
 	claimed atomic.Int32
+	expects atomic.Bool
+}
+
+func (c *counted) Receivers(ctx context.Context, ask store.Receivers) ([]wire.ID, error) {
+	ids, err := c.Outbox.Receivers(ctx, ask)
+	c.expects.Store(len(ids) > 0)
+	return ids, err
 }
 
 func (c *counted) ClaimSends(ctx context.Context, ask store.ClaimSends) ([]store.Send, error) {
 	c.claimed.Add(1000) // while it is not known how many
 	sends, err := c.Outbox.ClaimSends(ctx, ask)
 	c.claimed.Add(int32(len(sends)) - 1000)
+	c.expects.Store(false)
 	return sends, err
 }
 
@@ -142,15 +150,15 @@ func (w *world) delivers(d *egress.Dialer, of ...*receiver) (stop func()) {
 	outbox := &counted{Outbox: w.s}
 	s, err := egress.NewWebhooks(egress.WebhookOptions{Outbox: outbox, Enclave: w, Dialer: d, Roots: roots, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) {
-			if w.stride != nil {
-				d = w.stride(d)
-			}
-			if !w.steady && outbox.claimed.Load() == 0 {
-				w.ahead(d)
-			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Millisecond):
+			}
+			if w.stride != nil {
+				d = w.stride(d)
+			}
+			if !w.steady && outbox.claimed.Load() == 0 && !outbox.expects.Load() {
+				w.ahead(d)
 			}
 		}})
 	if err != nil {

@@ -68,7 +68,7 @@ cp "$here"/node/*.mjs "$work/node/"
 cp "$here"/page/* "$work/page/"
 ln -s "$modules/node_modules" "$work/node_modules"
 esbuild() {
-	"$modules/node_modules/.bin/esbuild" "$work/page/$1.mjs" --bundle --format="$2" --platform=browser --log-level=warning --outfile="$work/page/$1.js"
+	"$modules/node_modules/.bin/esbuild" "$work/page/$1.mjs" --bundle --minify --format="$2" --platform=browser --log-level=warning --outfile="$work/page/$1.js"
 }
 esbuild wallet esm
 esbuild extension iife

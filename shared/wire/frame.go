@@ -57,7 +57,7 @@ var rules = map[Kind]rule{
 	KindSends:            {RoleLoads, SideEnclave, maxLookup, KindSendStates, maxStates},
 	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
 	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
-	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxSigned + maxSmall},
+	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxWebhook + maxSmall},
 	KindDeliver:          {RoleCalls, SideHost, maxSmall, KindDelivered, maxSmall},
 	KindChain:            {RoleChains, SideEnclave, maxChain, KindChainState, 2 * maxSmall},
 	KindDial:             {RoleDials, SideEnclave, maxSmall, KindDialed, maxSmall},

@@ -47,6 +47,14 @@ func (t *tenant) member(by *principal) bool {
 
 func list(xs ...any) []any { return append([]any{}, xs...) }
 
+func passcode() object {
+	return object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "appName": "App"}
+}
+
+func mailedKey() object {
+	return object{"email": "someone@example.org", "targetPublicKey": target(), "emailCustomization": object{"appName": "App"}}
+}
+
 func (t *tenant) user() string {
 	r := t.do("create_users", "ACTIVITY_TYPE_CREATE_USERS_V4", object{"users": list(tagged(newUser(t.name("Made"), t.newKey())))})
 	return rig.Text(r, "userIds", "0")
@@ -209,6 +217,9 @@ func solanaTransfer(from string) string {
 	return hex.EncodeToString(append(tx, 1, 2, 2, 0, 1, 12, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0))
 }
 
+// identityToken is one by its form, of an issuer that nobody may have asked.
+const identityToken = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovLzEwLjAuMC4xIiwic3ViIjoicyIsImF1ZCI6ImEifQ.c2lnbmF0dXJl"
+
 // fixed is a body that is the same for everybody.
 func fixed(params func(t *tenant) object) func(*tenant, *principal, bool) object {
 	return func(t *tenant, _ *principal, _ bool) object { return params(t) }
@@ -281,6 +292,45 @@ var submits = map[string]maker{
 	"delete_oauth_providers": {"ACTIVITY_TYPE_DELETE_OAUTH_PROVIDERS", func(t *tenant, by *principal, self bool) object {
 		return object{"userId": t.about(by, self), "providerIds": list()}
 	}},
+
+	// Passcodes and keys by mail: whoever may is told that this deployment sends nothing,
+	// or that the code or token is none.
+	"init_otp":      {"ACTIVITY_TYPE_INIT_OTP_V3", fixed(func(*tenant) object { return passcode() })},
+	"verify_otp":    {"ACTIVITY_TYPE_VERIFY_OTP_V2", fixed(func(*tenant) object { return object{"otpId": noID, "encryptedOtpBundle": "{}"} })},
+	"init_otp_auth": {"ACTIVITY_TYPE_INIT_OTP_AUTH_V3", fixed(func(*tenant) object { return passcode() })},
+	"otp_auth": {"ACTIVITY_TYPE_OTP_AUTH", fixed(func(*tenant) object {
+		return object{"otpId": noID, "otpCode": "000000000", "targetPublicKey": target()}
+	})},
+	"otp_login": {"ACTIVITY_TYPE_OTP_LOGIN", fixed(func(t *tenant) object {
+		return object{"verificationToken": identityToken, "publicKey": t.newKey().PublicKey}
+	})},
+	"email_auth":               {"ACTIVITY_TYPE_EMAIL_AUTH_V3", fixed(func(*tenant) object { return mailedKey() })},
+	"init_user_email_recovery": {"ACTIVITY_TYPE_INIT_USER_EMAIL_RECOVERY_V2", fixed(func(*tenant) object { return mailedKey() })},
+	"recover_user": {"ACTIVITY_TYPE_RECOVER_USER", func(t *tenant, by *principal, self bool) object {
+		return object{"userId": t.about(by, self), "authenticator": object{"authenticatorName": "Recovered", "challenge": "Y2g",
+			"attestation": object{"credentialId": "Y2g", "clientDataJson": "Y2g", "attestationObject": "Y2g", "transports": list()}}}
+	}},
+	// Identity tokens and credentials at providers: whoever may is told that the token's
+	// issuer is at no public name, or that the secret is not encrypted to the enclave.
+	"oauth":       {"ACTIVITY_TYPE_OAUTH", fixed(func(*tenant) object { return object{"oidcToken": identityToken, "targetPublicKey": target()} })},
+	"oauth_login": {"ACTIVITY_TYPE_OAUTH_LOGIN", fixed(func(t *tenant) object { return object{"oidcToken": identityToken, "publicKey": t.newKey().PublicKey} })},
+	"oauth2_authenticate": {"ACTIVITY_TYPE_OAUTH2_AUTHENTICATE", fixed(func(*tenant) object {
+		return object{"oauth2CredentialId": noID, "authCode": "code", "redirectUri": "https://app.example", "codeVerifier": strings.Repeat("v", 43), "nonce": "nonce"}
+	})},
+	"create_oauth2_credential": {"ACTIVITY_TYPE_CREATE_OAUTH2_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"provider": "OAUTH2_PROVIDER_X", "clientId": "client", "encryptedClientSecret": "00"}
+	})},
+	"update_oauth2_credential": {"ACTIVITY_TYPE_UPDATE_OAUTH2_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"oauth2CredentialId": noID, "provider": "OAUTH2_PROVIDER_X", "clientId": "client", "encryptedClientSecret": "00"}
+	})},
+	"delete_oauth2_credential": {"ACTIVITY_TYPE_DELETE_OAUTH2_CREDENTIAL", fixed(func(*tenant) object { return object{"oauth2CredentialId": noID} })},
+	"create_fiat_on_ramp_credential": {"ACTIVITY_TYPE_CREATE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "publishableApiKey": "pk", "encryptedSecretApiKey": "none"}
+	})},
+	"update_fiat_on_ramp_credential": {"ACTIVITY_TYPE_UPDATE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object {
+		return object{"fiatOnrampCredentialId": noID, "onrampProvider": "FIAT_ON_RAMP_PROVIDER_MOONPAY", "publishableApiKey": "pk", "encryptedSecretApiKey": "none"}
+	})},
+	"delete_fiat_on_ramp_credential": {"ACTIVITY_TYPE_DELETE_FIAT_ON_RAMP_CREDENTIAL", fixed(func(*tenant) object { return object{"fiatOnrampCredentialId": noID} })},
 
 	// tags
 	"create_user_tag": {"ACTIVITY_TYPE_CREATE_USER_TAG", fixed(func(t *tenant) object { return object{"userTagName": t.name("Tag"), "userIds": list(t.second)} })},

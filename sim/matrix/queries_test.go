@@ -43,6 +43,10 @@ var queries = map[string]func(t *tenant) object{
 	"get_session_profile":  func(t *tenant) object { return object{"sessionProfileId": t.once("profile", t.profile)} },
 	"get_session_profiles": nothing,
 
+	"get_oauth2_credential":         func(*tenant) object { return object{"oauth2CredentialId": noID} },
+	"list_oauth2_credentials":       nothing,
+	"list_fiat_on_ramp_credentials": nothing,
+
 	"get_wallet":   func(t *tenant) object { return object{"walletId": t.once("wallet", t.walletID)} },
 	"list_wallets": nothing,
 	"get_wallet_account": func(t *tenant) object {

@@ -128,6 +128,10 @@ var words = map[string]string{
 	"400 3 INVALID_ACTIVITY_CALLER":          "caller",
 	"400 3 REQUEST_INVALID":                  "invalid",
 	"400 3 <nil>":                            "invalid",
+	"400 3 INVALID_OIDC_TOKEN":               "invalid",
+	"404 5 OAUTH2_CREDENTIAL_NOT_FOUND":      "not-found",
+	"400 9 FEATURE_DISABLED":                 "feature-off",
+	"400 9 EMAIL_SENDING_DISABLED":           "unsendable",
 	"404 5 <nil>":                            "not-found",
 }
 

@@ -56,14 +56,16 @@ var codeIn = regexp.MustCompile(`(?m)(?:^ {4}| is )([0-9A-HJKMNP-TV-Z]{6,9})\s*$
 func (p *post) code(to string) string {
 	p.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		for _, m := range p.box.Messages(to) {
-			found := codeIn.FindStringSubmatch(m.Text)
-			if found == nil {
-				p.t.Fatalf("no code in %q", m.Text)
-			}
-			p.box.Clear()
-			return found[1]
+		ms := p.box.Messages(to)
+		if len(ms) == 0 {
+			continue
 		}
+		found := codeIn.FindStringSubmatch(ms[0].Text)
+		if found == nil {
+			p.t.Fatalf("no code in %q", ms[0].Text)
+		}
+		p.box.Clear()
+		return found[1]
 	}
 	p.t.Fatalf("nothing has arrived for %s", to)
 	return ""
@@ -232,4 +234,20 @@ func TestPasscodesAreNotGuessed(t *testing.T) {
 			t.Errorf("%s: %v", to, got)
 		}
 	}
+}
+
+// An organization switches the forms off whose codes pass the host in clear: by a
+// policy, which binds the proxy's user like any other.
+func TestClearFormsCanBeSwitchedOff(t *testing.T) {
+	p := newPost(t)
+	p.submit("create_policy", "ACTIVITY_TYPE_CREATE_POLICY_V3", object{"policyName": "No codes in clear", "effect": "EFFECT_DENY", "notes": "",
+		"condition": "activity.type in ['ACTIVITY_TYPE_INIT_OTP', 'ACTIVITY_TYPE_INIT_OTP_V2', 'ACTIVITY_TYPE_VERIFY_OTP', 'ACTIVITY_TYPE_OTP_LOGIN']"})
+	wish := object{"otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org"}
+	p.refused("a code to be verified in clear", p.ask("otp_init", wish), 403, "not authorized")
+	p.refused("an attempt in clear", p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"}), 403, "not authorized")
+	init := p.ok("otp_init_v2", wish)
+	cl := p.client()
+	token := p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code("someone@example.org"), cl.public)})["verificationToken"]
+	p.ok("signup_v2", object{"userEmail": "someone@example.org", "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
+		"clientSignature": cl.signs(t, object{"signupV2": object{"email": "someone@example.org"}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})})
 }

@@ -7,6 +7,8 @@ import (
 	"crypto/elliptic"
 	"crypto/hpke"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -62,14 +64,16 @@ func startPost(t *testing.T, o rig.Options) *post {
 func (p *post) next(to string, of *regexp.Regexp) string {
 	p.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for _, m := range p.box.Messages(to) {
-			found := of.FindStringSubmatch(m.Text)
-			if found == nil {
-				p.t.Fatalf("no %v in %q", of, m.Text)
-			}
-			p.box.Clear()
-			return found[1]
+		ms := p.box.Messages(to)
+		if len(ms) == 0 {
+			continue
 		}
+		found := of.FindStringSubmatch(ms[0].Text)
+		if found == nil {
+			p.t.Fatalf("no %v in %q", of, ms[0].Text)
+		}
+		p.box.Clear()
+		return found[1]
 	}
 	p.t.Fatalf("nothing has arrived for %s", to)
 	return ""
@@ -229,7 +233,10 @@ func openBundle(t *testing.T, private *ecdh.PrivateKey, text string) laptop.KeyP
 	}
 	raw := n.Bytes() // begins with 2 or 3; four bytes of checksum at the end
 	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), raw[:33])
-	enc := elliptic.Marshal(elliptic.P256(), x, y)
+	enc := make([]byte, 65)
+	enc[0] = 4
+	x.FillBytes(enc[1:33])
+	y.FillBytes(enc[33:])
 	k, err := hpke.NewDHKEMPrivateKey(private)
 	if err != nil {
 		t.Fatal(err)
@@ -313,5 +320,119 @@ func TestMailedKeys(t *testing.T) {
 	}
 	if whoami(recovery) != 401 {
 		t.Error("the key outlives the recovery")
+	}
+}
+
+// token gives a verification token about a contact that is bound to a key.
+func (p *post) token(organization string, by laptop.KeyPair, wish object, bound laptop.KeyPair) string {
+	p.t.Helper()
+	otp := p.done(organization, "init_otp", "INIT_OTP_V2", wish, by)
+	return p.done(organization, "verify_otp", "VERIFY_OTP", object{"otpId": otp["otpId"], "otpCode": p.code(wish["contact"].(string)), "publicKey": bound.PublicKey}, by)["verificationToken"].(string)
+}
+
+// attested sends an activity stamped by a key for which a verification token vouches.
+func (p *post) attested(organization, op, typ string, parameters any, key laptop.KeyPair, token string) (int, map[string]any) {
+	p.t.Helper()
+	body := p.BodyOf(organization, "ACTIVITY_TYPE_"+typ, parameters)
+	raw, err := hex.DecodeString(key.PrivateKey)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	sig, err := ecdsa.SignASN1(rand.Reader, private, sum[:])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	head, err := json.Marshal(object{"publicKeyAttestation": token, "scheme": "STAMP_ATTESTED_SCHEME_P256_VERIFICATION_TOKEN", "publicKey": key.PublicKey, "signature": hex.EncodeToString(sig)})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	reply, err := p.Link.Call(ctx, &wire.Call{Door: wire.DoorSubmit, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-Attested", Value: base64.RawURLEncoding.EncodeToString(head)}}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(reply.Body, &m); err != nil {
+		p.t.Fatal(err)
+	}
+	return int(reply.Status), m
+}
+
+// What newer clients do: the token's key itself stamps the log-in, and names the parent
+// or the sub-organization. It logs in once, and approves as often as it is asked.
+func TestTokensVouch(t *testing.T) {
+	dir := t.TempDir()
+	p := startPost(t, rig.Options{Dir: dir})
+	top, root := p.Credentials.OrganizationID, p.Credentials.RootAPIKey
+	p.done(top, "set_organization_feature", "SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_OTP_EMAIL_AUTH", "value": ""}, root)
+	const address = "someone@example.org"
+	wish := object{"otpType": "OTP_TYPE_EMAIL", "contact": address, "appName": "App"}
+	bound := newKeyPair(t)
+	token := p.token(top, root, wish, bound)
+	if status, m := p.attested(top, "stamp_login", "STAMP_LOGIN", object{"publicKey": newKeyPair(t).PublicKey}, bound, token); status != 401 {
+		t.Errorf("nobody has the contact: %d %v", status, m)
+	}
+	owner := newKeyPair(t)
+	sub := rig.Text(p.done(top, "create_sub_organization", "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1,
+		"rootUsers": []any{object{"userName": "U", "userEmail": address, "apiKeys": []any{object{"apiKeyName": "k", "publicKey": owner.PublicKey, "curveType": "API_KEY_CURVE_P256"}},
+			"authenticators": []any{}, "oauthProviders": []any{}}}}, root), "subOrganizationId")
+	session := newKeyPair(t)
+	logIn := func(at string, by laptop.KeyPair, token string) (int, map[string]any) {
+		return p.attested(at, "stamp_login", "STAMP_LOGIN", object{"publicKey": session.PublicKey}, by, token)
+	}
+	if status, m := logIn(top, bound, token); status != 401 {
+		t.Errorf("the contact is not verified, so the parent does not find it: %d %v", status, m)
+	}
+	if status, m := logIn(sub, newKeyPair(t), token); status != 401 {
+		t.Errorf("another key: %d %v", status, m)
+	}
+	if status, m := logIn(sub, bound, token[:len(token)-4]+"AAAA"); status != 401 {
+		t.Errorf("a forged token: %d %v", status, m)
+	}
+	if status, m := p.attested(sub, "create_wallet", "CREATE_WALLET", object{"walletName": "w", "accounts": []any{}}, bound, token); status != 401 {
+		t.Errorf("another kind: %d %v", status, m)
+	}
+	if status, m := logIn(sub, bound, token); status != 200 {
+		t.Fatalf("%d %v", status, m)
+	}
+	if status, who := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), session); status != 200 {
+		t.Errorf("whoami: %d %v", status, who)
+	}
+	if status, m := logIn(sub, bound, token); status != 400 || !strings.Contains(rig.Text(m, "message"), "invalid verification token") {
+		t.Errorf("a second log-in: %d %v", status, m)
+	}
+	// Now the contact is verified, and the parent leads there.
+	token = p.token(top, root, wish, bound)
+	if status, m := logIn(top, bound, token); status != 200 || rig.Text(m, "activity", "organizationId") != sub {
+		t.Errorf("by the parent: %d %v", status, m)
+	}
+	// A step of MFA.
+	user := rig.Text(p.done(sub, "create_user_tag", "CREATE_USER_TAG", object{"userTagName": "first", "userIds": []any{}}, owner), "userTagId")
+	if user == "" {
+		t.Fatal("no tag")
+	}
+	_, who := p.send(wire.DoorQuery, "whoami", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), owner)
+	p.done(sub, "create_mfa_policy", "CREATE_MFA_POLICY", object{"userId": who["userId"], "mfaPolicyName": "M", "condition": "activity.type == 'ACTIVITY_TYPE_CREATE_USER_TAG'", "order": 1,
+		"requiredAuthenticationMethods": []any{object{"any": []any{object{"type": "AUTHENTICATION_TYPE_EMAIL_OTP"}}}}}, owner)
+	_, asked := p.in(sub, "create_user_tag", "CREATE_USER_TAG", object{"userTagName": "second", "userIds": []any{}}, owner)
+	if s := rig.Text(asked, "activity", "status"); s != "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED" {
+		t.Fatalf("%v", asked)
+	}
+	vote := object{"fingerprint": rig.Text(asked, "activity", "fingerprint")}
+	if status, m := p.attested(sub, "approve_activity", "APPROVE_ACTIVITY", vote, bound, token); status != 200 || rig.Text(m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
+		t.Errorf("the factor: %d %v", status, m)
+	}
+	// What was issued before a restart vouches for nobody.
+	token = p.token(top, root, wish, bound)
+	p.Stop()
+	p = startPost(t, rig.Options{Dir: dir})
+	if status, m := logIn(sub, bound, token); status != 401 || !strings.Contains(rig.Text(m, "message"), "expired") {
+		t.Errorf("after a restart: %d %v", status, m)
 	}
 }

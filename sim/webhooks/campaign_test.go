@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"cloister/host/store"
+	"cloister/host/store/postgres"
+	"cloister/host/store/storetest"
 )
 
 // TestCampaign: hundreds of events to receivers that fail, hang, close and answer
@@ -18,10 +20,27 @@ import (
 // under one id, and those that are well wait for nobody. scripts/webhooks does it with
 // ten thousand and real processes.
 func TestCampaign(t *testing.T) {
-	w := newWorld(t)
-	manners := map[string]func(int, http.ResponseWriter, *http.Request) bool{
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		campaign(t, newWorld(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		s, err := postgres.Open(t.Context(), storetest.StartPostgres(t).Database())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, dir: t.TempDir(), store: s}
+		t.Cleanup(func() { w.Kill(); s.Close() })
+		w.start()
+		campaign(t, w)
+	})
+}
+
+func campaign(t *testing.T, w *world) {
+	manners := map[string]func(int, int, http.ResponseWriter, *http.Request) bool{
 		"well": nil, "fails": fails(0.3), "closes": closes(0.3), "slow": slow(200 * time.Millisecond),
-		"hangs": func(n int, _ http.ResponseWriter, q *http.Request) bool { // and recovers
+		"hangs": func(n, _ int, _ http.ResponseWriter, q *http.Request) bool { // and recovers
 			if n > 2 {
 				return false
 			}
@@ -115,7 +134,7 @@ func TestDeadLetters(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
 	refuses := true
-	r := w.receiver(func(_ int, x http.ResponseWriter, _ *http.Request) bool {
+	r := w.receiver(func(_, _ int, x http.ResponseWriter, _ *http.Request) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if refuses {

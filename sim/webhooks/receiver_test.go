@@ -26,18 +26,18 @@ type event struct {
 type receiver struct {
 	*httptest.Server
 	t      testing.TB
-	manner func(n int, w http.ResponseWriter, r *http.Request) bool // whether it has answered
+	manner func(n, tries int, w http.ResponseWriter, r *http.Request) bool // whether it has answered
 	keys   func() []attestation.WebhookKey
 
 	mu     sync.Mutex
 	asked  int
-	events []event         // accepted, in order
-	seen   map[string]int  // accepted, by event id
-	ids    map[string]bool // of all that came
+	events []event        // accepted, in order
+	seen   map[string]int // accepted, by event id
+	ids    map[string]int // how often each came
 }
 
-func newReceiver(t testing.TB, keys func() []attestation.WebhookKey, manner func(n int, w http.ResponseWriter, r *http.Request) bool) *receiver {
-	r := &receiver{t: t, manner: manner, keys: keys, seen: map[string]int{}, ids: map[string]bool{}}
+func newReceiver(t testing.TB, keys func() []attestation.WebhookKey, manner func(n, tries int, w http.ResponseWriter, r *http.Request) bool) *receiver {
+	r := &receiver{t: t, manner: manner, keys: keys, seen: map[string]int{}, ids: map[string]int{}}
 	r.Server = httptest.NewUnstartedServer(r)
 	r.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	r.Start()
@@ -67,9 +67,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	r.asked++
 	n := r.asked
-	r.ids[e.id] = true
+	r.ids[e.id]++
+	tries := r.ids[e.id]
 	r.mu.Unlock()
-	if r.manner != nil && r.manner(n, w, q) {
+	if r.manner != nil && r.manner(n, tries, w, q) {
 		return
 	}
 	r.mu.Lock()
@@ -106,11 +107,13 @@ func (r *receiver) until(n int) []event {
 	return r.all()
 }
 
-// The manners of receivers.
+// The manners of receivers, told which request it is and how often its event has
+// come. None fails an event a fourth time: the fifth attempt comes minutes later.
+const failsAtMost = 3
 
-func fails(share float64) func(int, http.ResponseWriter, *http.Request) bool {
-	return func(_ int, w http.ResponseWriter, _ *http.Request) bool {
-		if rand.Float64() >= share {
+func fails(share float64) func(int, int, http.ResponseWriter, *http.Request) bool {
+	return func(_, tries int, w http.ResponseWriter, _ *http.Request) bool {
+		if tries > failsAtMost || rand.Float64() >= share {
 			return false
 		}
 		w.WriteHeader(500 + rand.IntN(5))
@@ -119,35 +122,23 @@ func fails(share float64) func(int, http.ResponseWriter, *http.Request) bool {
 }
 
 // closes cuts the connection, before or after it has taken the event.
-func closes(share float64) func(int, http.ResponseWriter, *http.Request) bool {
-	return func(int, http.ResponseWriter, *http.Request) bool {
-		if rand.Float64() < share {
+func closes(share float64) func(int, int, http.ResponseWriter, *http.Request) bool {
+	return func(_, tries int, _ http.ResponseWriter, _ *http.Request) bool {
+		if tries <= failsAtMost && rand.Float64() < share {
 			panic(http.ErrAbortHandler)
 		}
 		return false
 	}
 }
 
-func slow(most time.Duration) func(int, http.ResponseWriter, *http.Request) bool {
-	return func(int, http.ResponseWriter, *http.Request) bool {
+func slow(most time.Duration) func(int, int, http.ResponseWriter, *http.Request) bool {
+	return func(int, int, http.ResponseWriter, *http.Request) bool {
 		time.Sleep(time.Duration(rand.Int64N(int64(most))))
 		return false
 	}
 }
 
-// hangs does not answer the first few requests until whoever asks gives up, and then
-// one in three.
-func hangs(first int) func(int, http.ResponseWriter, *http.Request) bool {
-	return func(n int, _ http.ResponseWriter, q *http.Request) bool {
-		if n > first && rand.IntN(3) > 0 {
-			return false
-		}
-		<-q.Context().Done()
-		return true
-	}
-}
-
-func hangsForEver(_ int, _ http.ResponseWriter, q *http.Request) bool {
+func hangsForEver(_, _ int, _ http.ResponseWriter, q *http.Request) bool {
 	<-q.Context().Done()
 	return true
 }

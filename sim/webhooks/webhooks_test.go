@@ -53,13 +53,14 @@ func (w *world) start() {
 	if err != nil || len(keys) != 1 {
 		w.t.Fatalf("%s: %v", raw, err)
 	}
-	if w.keys != nil && !reflect.DeepEqual(keys, w.keys) {
+	if w.keys == nil {
+		w.keys = keys
+	} else if !reflect.DeepEqual(keys, w.keys) {
 		w.t.Fatal("another boot has other keys")
 	}
-	w.keys = keys
 }
 
-func (w *world) receiver(manner func(int, http.ResponseWriter, *http.Request) bool) *receiver {
+func (w *world) receiver(manner func(int, int, http.ResponseWriter, *http.Request) bool) *receiver {
 	return newReceiver(w.t, func() []attestation.WebhookKey { return w.keys }, manner)
 }
 
@@ -207,6 +208,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestLargeEvent: what fits into an activity arrives.
+func TestLargeEvent(t *testing.T) {
+	w := newWorld(t)
+	r := w.receiver(nil)
+	w.subscribe("One", r.URL)
+	text := "[" + strings.Repeat(" ", 390_000) + `{"type":"receive"}]`
+	m := w.must("create_smart_contract_interface", "CREATE_SMART_CONTRACT_INTERFACE", object{"smartContractAddress": "0x000000000000000000000000000000000000dEaD",
+		"smartContractInterface": text, "type": "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM", "label": "Large"})
+	e := r.until(2)[1]
+	if e.activity != activityOf(m) || rig.Text(e.body, "intent", "createSmartContractInterfaceIntent", "smartContractInterface") != text {
+		t.Errorf("another event than %s", activityOf(m))
+	}
+}
+
 // TestFeature: the feature's URL hears of the organization and of those below it.
 func TestFeature(t *testing.T) {
 	w := newWorld(t)
@@ -294,7 +309,7 @@ func TestSubOrganizations(t *testing.T) {
 func TestVotes(t *testing.T) {
 	w := newWorld(t)
 	var first atomic.Bool
-	r := w.receiver(func(_ int, x http.ResponseWriter, _ *http.Request) bool { // the first step comes through late
+	r := w.receiver(func(_, _ int, x http.ResponseWriter, _ *http.Request) bool { // the first step comes through late
 		if first.CompareAndSwap(true, false) {
 			x.WriteHeader(500)
 			return true

@@ -84,6 +84,9 @@ type Tx struct {
 	// the enclave. Either is nil where nothing needs it.
 	Providers Providers
 	Roles     *Roles
+	// Verification is the verified token that vouched for who submitted, nil without
+	// one.
+	Verification *login.VerificationToken
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
 	// Sends go out once the activity's entry, which will stand at Seq, is stored.

@@ -160,7 +160,7 @@ func stepsOf(tx *Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, error) {
 		}
 		// A step that nobody can pass would lock the user out, of its removal too.
 		for _, f := range p.Any {
-			if f.Type != authAPIKey && f.Type != authPasskey && f.Type != authOauth {
+			if f.Type == authSession {
 				return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: mfa steps that only %s passes", f.Type)
 			}
 		}
@@ -182,6 +182,12 @@ func passable(m *org.MFAMethod, u *org.User) bool {
 	}
 	for i := range u.OauthProviders {
 		cs = append(cs, IdentityCredential(&u.OauthProviders[i]))
+	}
+	if u.Email != "" {
+		cs = append(cs, org.VoteCredential{Type: typeMailbox})
+	}
+	if u.Phone != "" {
+		cs = append(cs, org.VoteCredential{Type: typePhone})
 	}
 	return slices.ContainsFunc(m.Any, func(f org.Factor) bool { return met(&f, cs) })
 }

@@ -125,7 +125,8 @@ func TestMFAPoliciesRefuse(t *testing.T) {
 		{steps(step("OAUTH=" + other)), 5, "oauth not found: " + other},
 		{steps(step("SESSION=" + other)), 5, "session not found: " + other},
 		{steps(step("API_KEY"), step("PASSKEY")), 3, "no credential that passes this step"},
-		{steps(step("EMAIL_OTP", "SMS_OTP")), 12, "only AUTHENTICATION_TYPE_EMAIL_OTP passes"},
+		{steps(step("EMAIL_OTP", "SMS_OTP")), 3, "no credential that passes this step"},
+		{steps(step("SESSION")), 12, "only AUTHENTICATION_TYPE_SESSION passes"},
 		{steps(step("PASSKEY", "OAUTH")), 3, "no credential that passes this step"},
 		{steps(step("SESSION")), 12, "only AUTHENTICATION_TYPE_SESSION passes"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -427,6 +428,16 @@ func SatisfiedBy(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
 // is. The interface has no name for it: nobody stamps with it but by a token.
 const typeIdentity = "CREDENTIAL_TYPE_OAUTH_IDENTITY"
 
+// The types of the credentials that contacts are, for who has shown a verification
+// token of ours about one.
+const (
+	typeMailbox = "CREDENTIAL_TYPE_EMAIL_CONTACT"
+	typePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
+)
+
+// contactTypes are what the credentials of contacts are contacts of.
+var contactTypes = map[string]login.ContactType{typeMailbox: login.Email, typePhone: login.SMS}
+
 // factorTypes are the factors that a credential of a type proves. A session is
 // never a substitute for the factor that created it.
 var factorTypes = map[string]string{
@@ -436,6 +447,8 @@ var factorTypes = map[string]string{
 	"CREDENTIAL_TYPE_API_KEY_ED25519":        "AUTHENTICATION_TYPE_API_KEY",
 	"CREDENTIAL_TYPE_LOGIN":                  "AUTHENTICATION_TYPE_SESSION",
 	typeIdentity:                             "AUTHENTICATION_TYPE_OAUTH",
+	typeMailbox:                              "AUTHENTICATION_TYPE_EMAIL_OTP",
+	typePhone:                                "AUTHENTICATION_TYPE_SMS_OTP",
 }
 
 func met(f *org.Factor, cs []org.VoteCredential) bool {

@@ -76,6 +76,11 @@ func stampLogin(tx *Tx, in *StampLogin) (*LoginSession, error) {
 	if u == nil {
 		return nil, notFound("user", tx.User.String())
 	}
+	if contactTypes[tx.Stamped.Type] != "" {
+		if u, err = loggedInBy(tx, u); err != nil {
+			return nil, err
+		}
+	}
 	return logIn(tx, u, &in.key)
 }
 

@@ -1,6 +1,8 @@
 package activity
 
 import (
+	"crypto/sha256"
+
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -56,31 +58,47 @@ func useVerification(tx *Tx, field, text string, usage org.Usage) (*login.Verifi
 	if err != nil {
 		return nil, err
 	}
+	return t, spendVerification(tx, field, t, usage)
+}
+
+// spendVerification marks a token as used for a purpose where it was issued: in the
+// organization or its parent.
+func spendVerification(tx *Tx, field string, t *login.VerificationToken, usage org.Usage) (err error) {
 	issuer := tx.Tx
 	if t.OrganizationID != tx.ID.String() {
 		if issuer, err = tx.Above(); err != nil {
-			return nil, err
+			return err
 		}
 		if issuer == nil || t.OrganizationID != issuer.ID.String() {
-			return nil, login.InvalidVerificationToken(field)
+			return login.InvalidVerificationToken(field)
 		}
 	}
 	id, err := org.ParseID(t.ID)
 	if err != nil {
-		return nil, err // the enclave wrote it
+		return err // the enclave wrote it
 	}
 	v, err := issuer.Verification(id)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case v == nil || v.Boot != tx.Boot:
-		return nil, login.ExpiredVerificationToken(field)
+		return login.ExpiredVerificationToken(field)
 	case v.Used&usage != 0:
-		return nil, login.InvalidVerificationToken(field)
+		return login.InvalidVerificationToken(field)
 	}
 	used := *v
 	used.Used |= usage
-	return t, issuer.PutVerification(&used)
+	return issuer.PutVerification(&used)
+}
+
+// loggedInBy uses up the token that vouched for who logs in, and answers him with
+// his contact verified.
+func loggedInBy(tx *Tx, u *org.User) (*org.User, error) {
+	t := tx.Verification
+	if t == nil {
+		return nil, fault.New(fault.FailedPrecondition, "a log-in by a verification token must be allowed at once: it cannot wait for others")
+	}
+	return verified(u, t.Type), spendVerification(tx, "X-Stamp-Attested", t, org.UsedLogin)
 }
 
 // maySend refuses where the deployment sends nothing to contacts of a type.
@@ -121,7 +139,47 @@ func featureOn(tx *org.Tx, name string) error {
 }
 
 // userBy is the one user of the organization who has a contact.
-func userBy(tx *Tx, t login.ContactType, contact string) (u *org.User, err error) {
+func userBy(tx *Tx, t login.ContactType, contact string) (*org.User, error) {
+	u, err := holder(tx.Tx, t, contact)
+	if err == nil && u == nil {
+		err = fault.New(fault.NotFound, "not exactly one user of the organization has this contact")
+	}
+	return u, err
+}
+
+// UserByContact is the one user whom a verified token is about, nil where there is
+// none, or several, or where the organization does not let people in by it.
+func UserByContact(tx *org.Tx, t *login.VerificationToken) (*org.User, error) {
+	if err := mayLogIn(tx, t.Type); err != nil {
+		if fault.Of(err) != nil {
+			err = nil
+		}
+		return nil, err
+	}
+	return holder(tx, t.Type, t.Contact)
+}
+
+// ContactCredential is a contact as policies and votes see it: who stamps by it has
+// shown a verification token about it.
+func ContactCredential(t *login.VerificationToken) org.VoteCredential {
+	h := sha256.Sum256([]byte(string(t.Type) + "\x00" + login.ContactKey(t.Type, t.Contact)))
+	c := org.VoteCredential{ID: org.ID(h[:16]), Type: typeMailbox}
+	if t.Type == login.SMS {
+		c.Type = typePhone
+	}
+	return c
+}
+
+// ChildVerified is under what a parent finds sub-organizations by a verified contact.
+func ChildVerified(t login.ContactType) byte {
+	if t == login.SMS {
+		return org.ChildVerifiedPhone
+	}
+	return org.ChildVerifiedEmail
+}
+
+// holder is the one user who has a contact, nil where there is none or several.
+func holder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, err error) {
 	want, several := login.ContactKey(t, contact), false
 	if err := tx.EachUser(func(o *org.User) bool {
 		has := o.Email
@@ -136,8 +194,8 @@ func userBy(tx *Tx, t login.ContactType, contact string) (u *org.User, err error
 	}); err != nil {
 		return nil, err
 	}
-	if u == nil || several {
-		return nil, fault.New(fault.NotFound, "not exactly one user of the organization has this contact")
+	if several {
+		return nil, nil
 	}
 	return u, nil
 }
@@ -281,11 +339,7 @@ func (s *signup) verify(tx *Tx, users []RootUserParams) (*verifiedContact, error
 // unclaimed refuses a contact that is known to be that of a user of another
 // sub-organization.
 func unclaimed(tx *Tx, t *login.VerificationToken) error {
-	what := byte(org.ChildVerifiedEmail)
-	if t.Type == login.SMS {
-		what = org.ChildVerifiedPhone
-	}
-	holders, err := tx.ChildrenBy(what, login.ContactKey(t.Type, t.Contact), nil, 1)
+	holders, err := tx.ChildrenBy(ChildVerified(t.Type), login.ContactKey(t.Type, t.Contact), nil, 1)
 	if err == nil && len(holders) > 0 {
 		err = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
 	}

@@ -71,6 +71,13 @@ func NewTimedID(rand io.Reader, nowMs uint64) (id ID, err error) {
 	return id, nil
 }
 
+// Ms is the time in an id that NewTimedID has drawn.
+func (id ID) Ms() uint64 {
+	var ms [8]byte
+	copy(ms[2:], id[:6])
+	return binary.BigEndian.Uint64(ms[:])
+}
+
 // Passcode returns the passcode with this id, or nil.
 func (t *Tx) Passcode(id ID) (*Passcode, error) {
 	return get[Passcode](t, key(collectionPasscodes, raw(id)))

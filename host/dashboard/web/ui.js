@@ -8,7 +8,7 @@ export function toast(message, link) {
   const note = h("p", { class: "toast" }, message, link && [" ", h("a", { href: link.href }, link.text)]);
   const all = document.getElementById("toasts");
   for (const old of all.children) if (old.textContent === note.textContent) old.remove();
-  if (all.childElementCount > 2) all.firstElementChild.remove();
+  if (all.childElementCount > 1) all.firstElementChild.remove();
   all.append(note);
   setTimeout(() => note.remove(), 7000);
 }
@@ -56,7 +56,7 @@ export const badge = (text, tone = "neutral") => h("span", { class: `badge ${ton
 
 // words makes a sentence's beginning of a name of the interface.
 export function words(name, prefix = "") {
-  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ");
+  const text = name.replace(prefix, "").toLowerCase().replaceAll("_", " ").replace(/\b(api|otp|sms|mfa|ip|tvc)\b/g, (short) => short.toUpperCase());
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
@@ -117,7 +117,10 @@ export function load(place, what, fetch, draw) {
     try {
       const got = await fetch();
       if (mine !== turn) return;
+      const main = place.closest("main");
+      const held = place.contains(document.activeElement);
       fill(place, draw(got));
+      if (held) main?.querySelector("h1")?.focus({ preventScroll: true }); // what had it is gone
       place.dataset.state = "drawn";
     } catch (error) {
       if (mine !== turn) return;
@@ -128,6 +131,21 @@ export function load(place, what, fetch, draw) {
   };
   run();
   return run;
+}
+
+// loadOne fills a whole section with one thing. What is drawn begins with its title; until then heading stands there.
+export function loadOne(main, what, heading, back, fetch, draw) {
+  let head = title(heading, { back });
+  const place = h("div");
+  fill(main, head, place);
+  const again = load(place, what, fetch, (got) => {
+    const [next, ...rest] = draw(got, again);
+    const held = head.contains(document.activeElement);
+    head.replaceWith(next);
+    head = next;
+    if (held) head.querySelector("h1").focus({ preventScroll: true });
+    return rest;
+  });
 }
 
 // grown shows a list's first rows, and more on request.

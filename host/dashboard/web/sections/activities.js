@@ -2,7 +2,7 @@
 
 import { query, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
-import { badge, button, confirm, copyable, dialog, empty, facts, load, panel, problem, table, title, toast, when, words } from "../ui.js";
+import { badge, button, confirm, copyable, dialog, empty, facts, load, loadOne, panel, problem, table, title, toast, when, words } from "../ui.js";
 import { evaluations } from "./evaluations.js";
 
 const page = 25;
@@ -106,11 +106,13 @@ const voteTable = (votes) => table("Votes", ["User", "Vote", "When", "Credential
   badge(v.selection === "VOTE_SELECTION_APPROVED" ? "Approved" : "Rejected", v.selection === "VOTE_SELECTION_APPROVED" ? "good" : "bad"), when(v.createdAt),
   credentials[v.scheme.replace("SIGNATURE_SCHEME_TK_", "")] ?? v.scheme]));
 
+const back = { href: "#/activities", text: "Activities" };
+
 function draw({ activity, said }, again) {
   const open = activity.status === `${statusPrefix}CONSENSUS_NEEDED`;
   return [
     title(typeText(activity.type), {
-      back: { href: "#/activities", text: "Activities" },
+      back,
       actions: [open && activity.canReject && button("Reject", { onclick: () => vote(activity, "reject", again) }), open && activity.canApprove && button("Approve", { class: "button primary", onclick: () => vote(activity, "approve", again) })],
     }),
     activity.failure && h("div", { class: "state bad" }, h("p", { class: "strong" }, activity.failure.message)),
@@ -127,18 +129,9 @@ function draw({ activity, said }, again) {
   ];
 }
 
-function one(main, activityId) {
-  const place = h("div");
-  fill(main, place);
-  let first = true;
-  const again = load(place, "the activity", async () => {
-    const [{ activity }, { policyEvaluations }] = await Promise.all([query("get_activity", { activityId }), query("get_policy_evaluations", { activityId })]);
-    return { activity, said: policyEvaluations.at(-1)?.policyEvaluations ?? [] };
-  }, (got) => {
-    if (first) queueMicrotask(() => main.querySelector("h1")?.focus({ preventScroll: true }));
-    first = false;
-    return draw(got, again);
-  });
-}
+const one = (main, activityId) => loadOne(main, "the activity", "Activity", back, async () => {
+  const [{ activity }, { policyEvaluations }] = await Promise.all([query("get_activity", { activityId }), query("get_policy_evaluations", { activityId })]);
+  return { activity, said: policyEvaluations.at(-1)?.policyEvaluations ?? [] };
+}, draw);
 
 export const activities = (main, [id], search) => (id ? one(main, id) : list(main, search));

@@ -4,7 +4,7 @@ import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h, icon } from "../dom.js";
 import { session } from "../session.js";
 import { makeOpenKey, makePasskey, passkeysHere } from "../stamp.js";
-import { badge, button, confirm, copyable, dialog, done, empty, facts, field, grown, load, panel, show, table, title, when, words } from "../ui.js";
+import { badge, button, confirm, copyable, dialog, done, empty, facts, field, grown, load, loadOne, panel, show, table, title, when, words } from "../ui.js";
 
 const curves = [["API_KEY_CURVE_P256", "P-256"], ["API_KEY_CURVE_SECP256K1", "secp256k1"], ["API_KEY_CURVE_ED25519", "Ed25519"]];
 
@@ -17,9 +17,9 @@ const methods = (user) => {
 // handOver shows a private key that was made here, once.
 function handOver(userName, key) {
   const file = JSON.stringify({ organizationId: session().organizationId, ...key }, null, 2);
-  show(`The key of ${userName}`, h("div", null,
-    h("p", null, "Hand it over and keep no copy. It was made in this browser, is shown once and cannot be got again."),
-    facts([["Public key", copyable(key.publicKey, "public key")], ["Private key", copyable(key.privateKey, "private key")], ["Both, as a file's text", copyable(file, "credentials")]])));
+  show(`The key of ${userName}`, [
+    h("p", null, "Hand it over and keep no copy. It was made in this browser, is shown once and cannot be got again. The credentials are both and the organization, as the sign-in takes them from a file."),
+    facts([["Public key", copyable(key.publicKey, "public key")], ["Private key", copyable(key.privateKey, "private key")], ["Credentials", copyable(file, "credentials as JSON")]])]);
 }
 
 const keyFields = () => [
@@ -140,7 +140,7 @@ function draw(user, again) {
   const mine = user.userId === session().userId;
   return [
     title(user.userName, {
-      back: { href: "#/users", text: "Users" }, intro: mine && "This is you.",
+      back, intro: mine && "This is you.",
       actions: [!mine && button("Delete user", { onclick: () => confirm(`Delete ${user.userName}?`, "The user and all credentials are gone for good. What they did stays on record.", "Delete user", () => deleteUser(user)) })],
     }),
     panel("About", facts([
@@ -154,16 +154,7 @@ function draw(user, again) {
   ];
 }
 
-function one(main, userId) {
-  const place = h("div");
-  fill(main, place);
-  let first = true;
-  const again = load(place, "the user", async () => (await query("get_user", { userId })).user, (user) => {
-    const all = draw(user, again);
-    if (first) queueMicrotask(() => main.querySelector("h1")?.focus({ preventScroll: true }));
-    first = false;
-    return all;
-  });
-}
+const back = { href: "#/users", text: "Users" };
+const one = (main, userId) => loadOne(main, "the user", "User", back, async () => (await query("get_user", { userId })).user, draw);
 
 export const users = (main, [userId]) => (userId ? one(main, userId) : list(main));

@@ -3,7 +3,7 @@
 import { query, resultOf, submit, waits } from "../api.js";
 import { accountOf, chains } from "../chains.js";
 import { fill, h } from "../dom.js";
-import { badge, button, choices, copyable, dialog, done, empty, facts, field, grown, load, panel, table, title, when, words } from "../ui.js";
+import { badge, button, choices, copyable, dialog, done, empty, facts, field, grown, load, loadOne, panel, table, title, when, words } from "../ui.js";
 
 const page = 50;
 const chainChoices = (value) => choices({ name: "chains", legend: "Accounts", hint: "The first account of each. More can be added at any time.", options: chains.map(([id, text]) => [id, text]), value });
@@ -90,23 +90,20 @@ function accountPages(walletId, first, more) {
   return place;
 }
 
-function one(main, walletId) {
-  const place = h("div");
-  fill(main, place);
-  let first = true;
-  const again = load(place, "the wallet", async () => {
-    const [{ wallet }, accounts] = await Promise.all([query("get_wallet", { walletId }), accountsAfter(walletId)]);
-    return { wallet, accounts };
-  }, ({ wallet, accounts }) => {
-    if (first) queueMicrotask(() => main.querySelector("h1")?.focus({ preventScroll: true }));
-    first = false;
-    const failed = h("p", { class: "error", role: "alert" });
-    return [
-      title(wallet.walletName, { back: { href: "#/wallets", text: "Wallets" }, actions: [button("Add accounts", { class: "button primary", onclick: () => addAccounts(wallet, again) })] }),
-      panel("Accounts", [accounts.length ? accountPages(walletId, accounts, (e) => fill(failed, e.message)) : empty("This wallet has no accounts."), failed]),
-      panel("About", facts([["Wallet id", copyable(wallet.walletId, "wallet id", { whole: true })], ["Origin", flags(wallet)], ["Created", when(wallet.createdAt)]])),
-    ];
-  });
+const back = { href: "#/wallets", text: "Wallets" };
+
+function drawOne({ wallet, accounts }, again) {
+  const failed = h("p", { class: "error", role: "alert" });
+  return [
+    title(wallet.walletName, { back, actions: [button("Add accounts", { class: "button primary", onclick: () => addAccounts(wallet, again) })] }),
+    panel("Accounts", [accounts.length ? accountPages(wallet.walletId, accounts, (e) => fill(failed, e.message)) : empty("This wallet has no accounts."), failed]),
+    panel("About", facts([["Wallet id", copyable(wallet.walletId, "wallet id", { whole: true })], ["Origin", flags(wallet)], ["Created", when(wallet.createdAt)]])),
+  ];
 }
+
+const one = (main, walletId) => loadOne(main, "the wallet", "Wallet", back, async () => {
+  const [{ wallet }, accounts] = await Promise.all([query("get_wallet", { walletId }), accountsAfter(walletId)]);
+  return { wallet, accounts };
+}, drawOne);
 
 export const wallets = (main, [walletId]) => (walletId ? one(main, walletId) : list(main));

@@ -1,0 +1,160 @@
+// Package cert gives the host's listeners their certificates: from two files,
+// read anew when they change, or from an ACME server.
+//
+// TLS here protects clients' privacy and gives browsers an origin that passkeys
+// can be bound to. No key of a user and no decision hangs on it: the host is not
+// trusted, and neither is who could take its certificate.
+package cert
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+)
+
+// lookEvery is how long after one look at the files the next handshake looks
+// again.
+const lookEvery = time.Second
+
+// protocols are those that a listener speaks, the first by preference.
+var protocols = []string{"h2", "http/1.1"}
+
+// Files is a certificate chain and its private key, as PEM in two files.
+type Files struct {
+	cert, key string
+	log       *slog.Logger
+	now       func() time.Time
+
+	mu     sync.Mutex
+	looked time.Time
+	stamp  string // of the files that current was read from
+	failed string // of those that could not be read, told once
+	// current is what clients get. Files that do not fit together, as while
+	// one of them is being replaced, change nothing.
+	current *tls.Certificate
+}
+
+// ReadFiles reads both files, and fails if they are no certificate and its key.
+func ReadFiles(cert, key string, log *slog.Logger, now func() time.Time) (*Files, error) {
+	f := &Files{cert: cert, key: key, log: log, now: now, looked: now()}
+	stamp, err := f.stamped()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	f.stamp, f.current = stamp, &pair
+	return f, nil
+}
+
+// Config is for a listener of HTTP.
+func (f *Files) Config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return f.certificate(), nil
+	}}
+}
+
+// stamped tells the two files as they are now from what they were.
+func (f *Files) stamped() (string, error) {
+	var b strings.Builder
+	for _, name := range []string{f.cert, f.key} {
+		i, err := os.Stat(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%d %d ", i.ModTime().UnixNano(), i.Size())
+	}
+	return b.String(), nil
+}
+
+func (f *Files) certificate() *tls.Certificate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if now.Sub(f.looked) < lookEvery {
+		return f.current
+	}
+	f.looked = now
+	stamp, err := f.stamped()
+	if err == nil && stamp == f.stamp {
+		return f.current
+	}
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.LoadX509KeyPair(f.cert, f.key)
+	}
+	if err != nil {
+		if stamp != f.failed || stamp == "" {
+			f.log.Warn("the certificate's files changed and cannot be used; the old certificate stays", "error", err)
+		}
+		f.failed = stamp
+		return f.current
+	}
+	f.stamp, f.failed, f.current = stamp, "", &pair
+	f.log.Info("certificate read anew", "until", pair.Leaf.NotAfter)
+	return f.current
+}
+
+// ACME is where certificates are got and for what.
+type ACME struct {
+	// Names are what certificates are got for, each its own. A client that names
+	// no other is refused before the server is asked for anything.
+	Names []string
+	// Email is whom the server writes to; may be empty.
+	Email string
+	// Directory is the server's URL. Empty: Let's Encrypt.
+	Directory string
+	// Roots is a file of PEM certificates that the server's own is held against.
+	// Empty: the system's.
+	Roots string
+	// Folder keeps account key, certificates and their keys, mode 0700.
+	Folder string
+}
+
+// Config is for listeners of HTTP. Port 443 of every name must lead to one of
+// them: there the server sees that the name is ours (TLS-ALPN-01). Certificates
+// are got at the first handshake and renewed before they expire. The server's
+// terms count as accepted.
+func (a *ACME) Config() (*tls.Config, error) {
+	for _, n := range a.Names {
+		if !strings.Contains(strings.Trim(n, "."), ".") || strings.ContainsAny(n, "/:* ") {
+			return nil, fmt.Errorf("%q is no full host name", n)
+		}
+	}
+	client := &acme.Client{DirectoryURL: a.Directory, UserAgent: "cloister"}
+	if a.Directory == "" {
+		client.DirectoryURL = autocert.DefaultACMEDirectory
+	}
+	if a.Roots != "" {
+		pem, err := os.ReadFile(a.Roots)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, errors.New(a.Roots + ": no certificate in it")
+		}
+		client.HTTPClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	}
+	if err := os.MkdirAll(a.Folder, 0o700); err != nil {
+		return nil, err
+	}
+	m := &autocert.Manager{Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(a.Folder), HostPolicy: autocert.HostWhitelist(a.Names...), Client: client, Email: a.Email}
+	c := m.TLSConfig()
+	c.MinVersion = tls.VersionTLS12
+	c.NextProtos = slices.Concat(protocols, []string{acme.ALPNProto})
+	return c, nil
+}
