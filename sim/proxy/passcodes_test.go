@@ -2,25 +2,15 @@ package proxy_test
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/hpke"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http/httptest"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"cloister/sim/inbox"
 	"cloister/sim/laptop"
+	"cloister/sim/passcode"
 	"cloister/sim/rig"
 )
 
@@ -50,101 +40,56 @@ func newPost(t *testing.T) *post {
 	return &post{newWorld(t, rig.Options{Rates: unlimited, Configuration: []byte(configuration)}), box}
 }
 
-var codeIn = regexp.MustCompile(`(?m)(?:^ {4}| is )([0-9A-HJKMNP-TV-Z]{6,9})\s*$`)
-
 // code waits for a message to somebody and takes the code in it.
 func (p *post) code(to string) string {
 	p.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, m := range p.box.Messages(to) {
-			found := codeIn.FindStringSubmatch(m.Text)
-			if found == nil {
+			if m.Code == "" {
 				p.t.Fatalf("no code in %q", m.Text)
 			}
 			p.box.Clear()
-			return found[1]
+			return m.Code
 		}
 	}
 	p.t.Fatalf("nothing has arrived for %s", to)
 	return ""
 }
 
-// A client has the key that its verification token is bound to.
-type client struct {
-	key    *ecdsa.PrivateKey
-	public string
-}
-
-func (p *post) client() *client {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func (p *post) client() *passcode.Client {
+	p.t.Helper()
+	c, err := passcode.NewClient()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &client{k, hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), k.X, k.Y))}
+	return c
 }
 
 // signs is a client signature over a message.
-func (c *client) signs(t *testing.T, message any) object {
-	t.Helper()
-	m := text(message)
-	sum := sha256.Sum256([]byte(m))
-	r, s, err := ecdsa.Sign(rand.Reader, c.key, sum[:])
+func (p *post) signs(c *passcode.Client, message any) object {
+	p.t.Helper()
+	signature, err := c.Sign(text(message))
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	raw := make([]byte, 64)
-	r.FillBytes(raw[:32])
-	s.FillBytes(raw[32:])
-	return object{"publicKey": c.public, "scheme": "CLIENT_SIGNATURE_SCHEME_API_P256", "message": m, "signature": hex.EncodeToString(raw)}
+	return signature
 }
 
 // encrypted is an attempt to the target of a passcode, whose bundle is signed by the
 // key that clients pin.
 func (p *post) encrypted(bundle, code, public string) string {
 	p.t.Helper()
-	var outer struct{ Data, EnclaveQuorumPublic string }
-	var inner struct{ TargetPublic string }
-	err := json.Unmarshal([]byte(bundle), &outer)
-	if err == nil && outer.EnclaveQuorumPublic != p.Credentials.Keys.OTP {
-		err = fmt.Errorf("signed by %s, want %s", outer.EnclaveQuorumPublic, p.Credentials.Keys.OTP)
-	}
-	var data, point []byte
-	if err == nil {
-		data, err = hex.DecodeString(outer.Data)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &inner)
-	}
-	if err == nil {
-		point, err = hex.DecodeString(inner.TargetPublic)
-	}
+	attempt, err := passcode.Encrypt(bundle, p.Credentials.Keys.OTP, code, public)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	enc, s, err := hpke.NewSender(to, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	sealed, err := s.Seal(append(append([]byte{}, enc...), point...), []byte(text(object{"otp_code": code, "public_key": public})))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, sealed)
+	return attempt
 }
 
 // claims are those of a token, whoever signed it.
 func (p *post) claims(token any) object {
 	p.t.Helper()
-	parts := strings.Split(token.(string), ".")
-	b, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var m object
-	if err == nil {
-		err = json.Unmarshal(b, &m)
-	}
+	m, err := passcode.Claims(token.(string))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -186,10 +131,10 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			// Logging in again, encrypted.
 			init := p.ok("otp_init_v2", wish)
 			cl := p.client()
-			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.public)})["verificationToken"]
+			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.Public)})["verificationToken"]
 			session = p.newKey()
 			in := object{"verificationToken": token, "publicKey": session.PublicKey,
-				"clientSignature": cl.signs(t, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
+				"clientSignature": p.signs(cl, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
 			// The host puts a key of its own in the place of the client's.
 			thief := p.newKey()
 			stolen := object{"verificationToken": token, "publicKey": thief.PublicKey, "clientSignature": in["clientSignature"]}
@@ -204,7 +149,7 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			}
 			// Nobody signs up twice with one contact.
 			p.refused("a second sign-up", p.ask("signup_v2", object{c.field: c.contact, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
-				"clientSignature": cl.signs(t, object{"signupV2": object{map[string]string{"userEmail": "email", "userPhoneNumber": "phoneNumber"}[c.field]: c.contact}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}),
+				"clientSignature": p.signs(cl, object{"signupV2": object{map[string]string{"userEmail": "email", "userPhoneNumber": "phoneNumber"}[c.field]: c.contact}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}),
 				409, "exists already")
 		})
 	}
