@@ -17,10 +17,16 @@ import (
 // post is a world whose mail and text messages arrive in an inbox.
 type post struct {
 	*world
-	box *inbox.Box
+	box     *inbox.Box
+	options rig.Options
 }
 
 func newPost(t *testing.T) *post {
+	t.Helper()
+	return startPost(t, rig.Options{})
+}
+
+func startPost(t *testing.T, o rig.Options) *post {
 	t.Helper()
 	box := inbox.NewBox(time.Now)
 	mail, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +43,30 @@ func newPost(t *testing.T) *post {
 		"mail": object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
 		"text": object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
 	})
-	return &post{newWorld(t, rig.Options{Rates: unlimited, Configuration: []byte(configuration)}), box}
+	o.Rates, o.Configuration = unlimited, []byte(configuration)
+	p := &post{newWorld(t, o), box, o}
+	p.options.Dir = p.dir
+	return p
+}
+
+// restarted starts host and enclave again where they were.
+func (p *post) restarted() {
+	p.t.Helper()
+	p.world = newWorld(p.t, p.options)
+}
+
+// passcode has a code sent by mail.
+func (p *post) passcode(to string) (otp, code string) {
+	p.t.Helper()
+	otp = rig.Text(p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to}), "otpId")
+	return otp, p.code(to)
+}
+
+// token verifies a mailbox, in clear.
+func (p *post) token(to string) string {
+	p.t.Helper()
+	otp, code := p.passcode(to)
+	return rig.Text(p.ok("otp_verify", object{"otpId": otp, "otpCode": code}), "verificationToken")
 }
 
 // code waits for a message to somebody and takes the code in it.
@@ -54,6 +83,14 @@ func (p *post) code(to string) string {
 	}
 	p.t.Fatalf("nothing has arrived for %s", to)
 	return ""
+}
+
+// signsUp makes somebody with a verified mailbox. The token has signed up and can log
+// in still.
+func (p *post) signsUp(to string) (sub, token string) {
+	p.t.Helper()
+	token = p.token(to)
+	return rig.Text(p.ok("signup", signup(object{"userEmail": to, "verificationToken": token})), "organizationId"), token
 }
 
 func (p *post) client() *passcode.Client {
@@ -155,14 +192,13 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 	}
 }
 
-// Codes that are guessed, and tries that a restart gives back.
+// Codes that are guessed.
 func TestPasscodesAreNotGuessed(t *testing.T) {
 	p := newPost(t)
 	const contact = "someone@example.org"
 	for i := range 50 {
 		to := fmt.Sprintf("s%d@example.org", i)
-		otp := p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to})["otpId"]
-		code := p.code(to)
+		otp, code := p.passcode(to)
 		for range 3 {
 			p.refused("a guess", p.ask("otp_verify", object{"otpId": otp, "otpCode": "AAAAAA"}), 400, "Invalid OTP code")
 		}
