@@ -262,8 +262,9 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settin
 	insecure.Record("blind-key", ring.Blind[:])
 	insecure.Record("bundle-signer", ring.Signer[:])
 	insecure.Record("session-signer", ring.Session[:])
-	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Token[:], ring.TokenLegacy[:],
-		ring.FetcherSecret[:], ring.OnRamp[:], ring.Log[:])
+	insecure.Record("token-signer", ring.Token[:], ring.TokenLegacy[:])
+	insecure.Record("credential-opener", ring.FetcherSecret[:], ring.OnRamp[:])
+	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Log[:])
 	insecure.Record("webhook-signer", ring.Webhook[:])
 	storage, err := seal.NewKey(ring.Storage[:])
 	if err != nil {

@@ -5,6 +5,8 @@
 // secret of the enclave in nine encodings, and the enclave's memory for keys
 // that it should have forgotten.
 //
+// A second run sends passcodes by mail and text, and searches for those.
+//
 // The enclave is built with the tag cloister_insecure, so that it can tell the
 // test its secrets; the host is the ordinary build.
 package leak

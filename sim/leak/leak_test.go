@@ -49,7 +49,7 @@ func TestLeaks(t *testing.T) {
 	began := time.Now()
 	sim, host := build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", "")
 	built := time.Since(began)
-	s := up(t, sim, host, 3)
+	s := up(t, sim, host, settings{organizations: 3, control: newControl()})
 	s.half()
 	began = time.Now()
 	l := s.work(wallets, signatures)
@@ -73,24 +73,9 @@ func TestLeaks(t *testing.T) {
 	found := map[find]int{}
 	size = scan.memory(t, s.host.Process.Pid, found)
 	clean(t, "memory of the host", size, len(secrets), found)
-	for _, place := range []struct {
-		name, dir string
-		skip      func(string) bool
-	}{
-		{"store", s.dir, func(p string) bool { return !strings.HasSuffix(p, "cloister.db") }},
-		{"write-ahead log", s.dir, func(p string) bool { return !strings.HasSuffix(p, "-wal") }},
-		{"logs", s.logs, nothing},
-		{"traffic between host and enclave", s.traffic, nothing},
-	} {
-		found := map[find]int{}
-		clean(t, place.name, scan.files(t, place.dir, place.skip, found), len(secrets), found)
-	}
-	// What else lies in the data directory, but for what stands for the enclave's own.
+	s.restsClean(scan, len(secrets))
 	found = map[find]int{}
-	scan.files(t, s.dir, func(p string) bool { return strings.HasPrefix(p, filepath.Join(s.dir, "enclave")) }, found)
-	if _, others := tally(found); len(others) != 0 {
-		t.Errorf("data directory: found %v", others)
-	}
+	clean(t, "traffic between host and enclave", scan.files(t, s.traffic, nothing, found), len(secrets), found)
 	for k, n := range s.counters() {
 		if strings.HasPrefix(k, "alarm_") && n != 0 {
 			t.Errorf("%s = %d", k, n)
@@ -100,12 +85,34 @@ func TestLeaks(t *testing.T) {
 		len(s.tenants), l.wallets, len(l.accounts), len(l.keys), l.signatures, took.Seconds(), built.Seconds(), time.Since(idle).Seconds())
 }
 
+// restsClean searches what rests on the disk: store, write-ahead log and logs, and
+// what else lies in the data directory, but for what stands for the enclave's own.
+func (s *stack) restsClean(scan *scanner, secrets int) {
+	s.t.Helper()
+	for _, place := range []struct {
+		name, dir string
+		skip      func(string) bool
+	}{
+		{"store", s.dir, func(p string) bool { return !strings.HasSuffix(p, "cloister.db") }},
+		{"write-ahead log", s.dir, func(p string) bool { return !strings.HasSuffix(p, "-wal") }},
+		{"logs", s.logs, nothing},
+	} {
+		found := map[find]int{}
+		clean(s.t, place.name, scan.files(s.t, place.dir, place.skip, found), secrets, found)
+	}
+	found := map[find]int{}
+	scan.files(s.t, s.dir, func(p string) bool { return strings.HasPrefix(p, filepath.Join(s.dir, "enclave")) }, found)
+	if _, others := tally(found); len(others) != 0 {
+		s.t.Errorf("data directory: found %v", others)
+	}
+}
+
 func nothing(string) bool { return false }
 
 // The plain build shows what erasing is for: the same enclave keeps keys that
 // nobody uses.
 func TestLeaksOfThePlainBuild(t *testing.T) {
-	s := up(t, build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT="), build(t, "cloister/host", ""), 1)
+	s := up(t, build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT="), build(t, "cloister/host", ""), settings{organizations: 1, control: newControl()})
 	l := s.work(30, 150)
 	idle := time.Now()
 	secrets := s.secretsOf(l)
@@ -157,11 +164,12 @@ func (s *stack) idleEnclave(l *load, found map[find]int, size int64, erasing boo
 		s.t.Errorf("memory of the enclave: %d keys in use found, %d declared", len(distinct[kindUsed]), declared)
 	}
 	forgotten := 0
-	for _, kind := range []string{kindEntropy, kindSeed, kindNode, kindUnused, kindTarget} {
+	for _, kind := range []string{kindEntropy, kindSeed, kindNode, kindUnused, kindTarget, kindProxy} {
 		forgotten += len(distinct[kind])
 	}
 	// Of the deployment only the storage key, the blind-index key, the keys that sign
-	// bundles, sessions and webhooks, the data keys of open organizations and the live key stay in use.
+	// bundles, sessions, verification tokens and webhooks, those that open OAuth and
+	// on-ramp credentials, the data keys of open organizations and the live key stay in use.
 	idle := len(distinct["root-secret"]) + len(distinct["keyring"]) + max(0, len(distinct["sealing-key"])-1-len(s.tenants))
 	if erasing && idle > 0 {
 		s.t.Errorf("memory of the enclave: %d keys of the deployment that it should have forgotten", idle)

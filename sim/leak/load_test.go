@@ -35,6 +35,7 @@ type load struct {
 	signed              map[string]bool // public keys of what was signed with
 	accounts, keys      map[string]bool // all public keys, compressed
 	targets             map[string]bool // import targets, compressed
+	users               map[string]bool // API keys of users
 }
 
 // each runs f for 0 to n-1, eight at a time.
@@ -62,7 +63,7 @@ func each(t *testing.T, n int, f func(i int) error) {
 // thirds of them.
 func (s *stack) work(wallets, signatures int) *load {
 	s.t.Helper()
-	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}}
+	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}, users: map[string]bool{}}
 	each(s.t, wallets*len(s.tenants), func(i int) error {
 		var accounts []any
 		for _, p := range paths {
@@ -80,6 +81,9 @@ func (s *stack) work(wallets, signatures int) *load {
 	})
 	for i := range s.tenants {
 		s.transfer(&s.tenants[i], l)
+	}
+	for _, u := range s.query(&s.tenants[0], "list_users", map[string]any{})["users"].([]any) {
+		l.users[rig.Text(u, "apiKeys", "0", "credential", "publicKey")] = true
 	}
 	type signer struct {
 		o                    *laptop.Organization
@@ -166,6 +170,7 @@ const (
 	kindUsed    = "key that was signed with"
 	kindUnused  = "key that was not signed with"
 	kindTarget  = "key of an import target"
+	kindProxy   = "key that the auth proxy stamps with"
 )
 
 // secretsOf reads what the enclave told, and derives all that follows from it.
@@ -191,7 +196,7 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		}
 		return kindUnused
 	}
-	accounts, keys := map[string]bool{}, map[string]bool{}
+	accounts, keys, proxies := map[string]bool{}, map[string]bool{}, 0
 	var entropies [][]byte
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		kind, text, _ := strings.Cut(lines.Text(), " ")
@@ -205,6 +210,11 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		}
 		if len(b) == 32 && l.targets[curves["CURVE_P256"].public(s.t, b)] {
 			add(kindTarget, b)
+			continue
+		}
+		if len(b) == 32 && l.users[curves["CURVE_P256"].public(s.t, b)] {
+			proxies++
+			add(kindProxy, b)
 			continue
 		}
 		private := false
@@ -238,6 +248,9 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		}
 	}
 	l.wallets = len(entropies)
+	if proxies != 1 {
+		s.t.Fatalf("%d keys of the one auth proxy", proxies)
+	}
 	for what, pair := range map[string][2]map[string]bool{"account": {l.accounts, accounts}, "private key": {l.keys, keys}} {
 		for public := range pair[0] {
 			if !pair[1][public] {

@@ -51,6 +51,8 @@ type stack struct {
 	logs, traffic string // folders of what else is searched
 	secrets       string // file in which the enclave tells its secrets
 	api           string
+	authProxy     string // where there is one
+	credentials   laptop.Credentials
 	enclave, host *exec.Cmd
 	enclaveAddr   string
 	log           *os.File
@@ -59,11 +61,19 @@ type stack struct {
 	stampMs       atomic.Int64
 }
 
+// settings are what a stack has besides.
+type settings struct {
+	organizations int
+	control       *secret
+	boot, host    []string // flags
+	clients       bool     // an auth proxy, and what clients send is recorded too
+}
+
 // up starts everything, with the control planted in the environments of both
 // processes and in the store.
-func up(t *testing.T, sim, host string, organizations int) *stack {
+func up(t *testing.T, sim, host string, o settings) *stack {
 	t.Helper()
-	s := &stack{t: t, dir: t.TempDir(), logs: t.TempDir(), traffic: t.TempDir(), control: newControl()}
+	s := &stack{t: t, dir: t.TempDir(), logs: t.TempDir(), traffic: t.TempDir(), control: o.control}
 	s.secrets = filepath.Join(t.TempDir(), "secrets")
 	s.stampMs.Store(time.Now().UnixMilli())
 	s.plantInStore("leak-control-before")
@@ -72,16 +82,23 @@ func up(t *testing.T, sim, host string, organizations int) *stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.log.Close() })
-	addr := freeAddress(t)
+	addr, authProxy := freeAddress(t), "off"
 	s.api = "http://" + addr
-	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-insecure-test-record", s.secrets)
-	proxy := s.proxy(strings.TrimPrefix(s.enclaveAddr, "tcp://"))
-	s.host = s.start(host, false, "serve", "-enclave", proxy, "-store", "sqlite:"+filepath.Join(s.dir, "cloister.db"), "-api-addr", addr, "-auth-proxy-addr", "off", "-log-level", "debug")
-	boot := exec.Command(sim, "boot", "-data-dir", s.dir, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(organizations-1))
+	if o.clients {
+		authProxy = freeAddress(t)
+		s.authProxy = "http://" + authProxy
+	}
+	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-insecure-test-record", s.secrets, "-auth-proxy-unlimited")
+	proxy := "tcp://" + record(t, s.traffic, "enclave", strings.TrimPrefix(s.enclaveAddr, "tcp://"))
+	s.host = s.start(host, false, append([]string{"serve", "-enclave", proxy, "-store", "sqlite:" + filepath.Join(s.dir, "cloister.db"), "-api-addr", addr, "-auth-proxy-addr", authProxy, "-log-level", "debug"}, o.host...)...)
+	boot := exec.Command(sim, append([]string{"boot", "-data-dir", s.dir, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)
 	if out, err := boot.CombinedOutput(); err != nil {
 		t.Fatalf("booting: %v\n%s", err, out)
 	}
 	s.readTenants()
+	if o.clients {
+		s.api, s.authProxy = "http://"+record(t, s.traffic, "client", addr), "http://"+record(t, s.traffic, "visitor", authProxy)
+	}
 	return s
 }
 
@@ -126,31 +143,31 @@ func (s *stack) start(name string, address bool, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// proxy records everything between host and enclave, each direction of each
-// connection in a file.
-func (s *stack) proxy(to string) string {
-	s.t.Helper()
+// record records everything on the way to an address, each direction of each
+// connection in a file. Its own address is answered.
+func record(t *testing.T, dir, name, to string) (address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = l.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for n := 0; ; n++ {
-			host, err := l.Accept()
+			from, err := l.Accept()
 			if err != nil {
 				return
 			}
-			enclave, err := net.Dial("tcp", to)
+			there, err := net.Dial("tcp", to)
 			if err != nil {
-				_ = host.Close()
+				_ = from.Close()
 				continue
 			}
-			cut := sync.OnceFunc(func() { _, _ = host.Close(), enclave.Close() })
-			for name, way := range map[string][2]net.Conn{"in": {host, enclave}, "out": {enclave, host}} {
+			cut := sync.OnceFunc(func() { _, _ = from.Close(), there.Close() })
+			for direction, way := range map[string][2]net.Conn{"in": {from, there}, "out": {there, from}} {
 				go func() {
 					defer cut()
-					f, err := os.Create(filepath.Join(s.traffic, fmt.Sprintf("%d-%s", n, name)))
+					f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d-%s", name, n, direction)))
 					if err != nil {
 						return
 					}
@@ -160,7 +177,7 @@ func (s *stack) proxy(to string) string {
 			}
 		}
 	}()
-	return "tcp://" + l.Addr().String()
+	return l.Addr().String()
 }
 
 // plantInStore stores the control beside the host, in the host's way.
@@ -189,8 +206,8 @@ func (s *stack) readTenants() {
 			s.t.Fatal(err)
 		}
 	}
-	var c laptop.Credentials
-	read("credentials.json", &c)
+	c := &s.credentials
+	read("credentials.json", c)
 	s.tenants = []laptop.Organization{{OrganizationID: c.OrganizationID, RootUserID: c.RootUserID, RootAPIKey: c.RootAPIKey}}
 	if _, err := os.Stat(filepath.Join(s.dir, "organizations.json")); err == nil {
 		var more []laptop.Organization
@@ -207,12 +224,26 @@ func (s *stack) ask(path string, body []byte, key laptop.KeyPair) (map[string]an
 	if err != nil {
 		return nil, err
 	}
+	return post(s.api+"/public/v1/"+path, body, head[0].Name, head[0].Value)
+}
+
+// visit posts a body to the auth proxy, as somebody without a key.
+func (s *stack) visit(path string, body map[string]any) (map[string]any, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return post(s.authProxy+"/v1/"+path, b, "X-Auth-Proxy-Config-Id", s.credentials.AuthProxyConfigID)
+}
+
+// post posts a body with one header until there is an answer.
+func post(url string, body []byte, name, value string) (map[string]any, error) {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		req, err := http.NewRequest(http.MethodPost, s.api+"/public/v1/"+path, bytes.NewReader(body))
+		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
-		req.Header.Set(head[0].Name, head[0].Value)
+		req.Header.Set(name, value)
 		reply, err := client.Do(req)
 		if err == nil {
 			b, rerr := io.ReadAll(reply.Body)
@@ -224,9 +255,9 @@ func (s *stack) ask(path string, body []byte, key laptop.KeyPair) (map[string]an
 			case reply.StatusCode == http.StatusOK:
 				return m, json.Unmarshal(b, &m)
 			case reply.StatusCode != http.StatusServiceUnavailable:
-				return nil, fmt.Errorf("%s: %d %s", path, reply.StatusCode, b)
+				return nil, fmt.Errorf("%s: %d %s", url, reply.StatusCode, b)
 			default:
-				err = fmt.Errorf("%s: %d %s", path, reply.StatusCode, b)
+				err = fmt.Errorf("%s: %d %s", url, reply.StatusCode, b)
 			}
 		}
 		if time.Now().After(end) {

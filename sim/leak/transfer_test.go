@@ -43,11 +43,20 @@ func (s *stack) transfer(o *laptop.Organization, l *load) {
 // done submits what must succeed and answers its result.
 func (s *stack) done(o *laptop.Organization, op, typ, result string, parameters map[string]any) any {
 	s.t.Helper()
-	m, err := s.submit(o, op, "ACTIVITY_TYPE_"+typ, parameters)
+	m, err := s.result(o, op, typ, result, parameters)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return rig.Get(m, "activity", "result", result)
+	return m
+}
+
+// result submits an activity and answers its result.
+func (s *stack) result(o *laptop.Organization, op, typ, result string, parameters map[string]any) (any, error) {
+	m, err := s.submit(o, op, "ACTIVITY_TYPE_"+typ, parameters)
+	if err != nil {
+		return nil, err
+	}
+	return rig.Get(m, "activity", "result", result), nil
 }
 
 // target asks for an import target and notes its key.

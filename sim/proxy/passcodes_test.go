@@ -2,35 +2,31 @@ package proxy_test
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/hpke"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http/httptest"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"cloister/sim/inbox"
 	"cloister/sim/laptop"
+	"cloister/sim/passcode"
 	"cloister/sim/rig"
 )
 
 // post is a world whose mail and text messages arrive in an inbox.
 type post struct {
 	*world
-	box *inbox.Box
+	box     *inbox.Box
+	options rig.Options
 }
 
 func newPost(t *testing.T) *post {
+	t.Helper()
+	return startPost(t, rig.Options{})
+}
+
+func startPost(t *testing.T, o rig.Options) *post {
 	t.Helper()
 	box := inbox.NewBox(time.Now)
 	mail, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,10 +43,31 @@ func newPost(t *testing.T) *post {
 		"mail": object{"host": "127.0.0.1", "port": mail.Addr().(*net.TCPAddr).Port, "security": "plain", "sender": object{"address": "codes@cloister.example"}},
 		"text": object{"url": sms.URL + "/sms", "user": gateway.User, "password": gateway.Password, "from": "+15550100"},
 	})
-	return &post{newWorld(t, rig.Options{Rates: unlimited, Configuration: []byte(configuration)}), box}
+	o.Rates, o.Configuration = unlimited, []byte(configuration)
+	p := &post{newWorld(t, o), box, o}
+	p.options.Dir = p.dir
+	return p
 }
 
-var codeIn = regexp.MustCompile(`(?m)(?:^ {4}| is )([0-9A-HJKMNP-TV-Z]{6,9})\s*$`)
+// restarted starts host and enclave again where they were.
+func (p *post) restarted() {
+	p.t.Helper()
+	p.world = newWorld(p.t, p.options)
+}
+
+// passcode has a code sent by mail.
+func (p *post) passcode(to string) (otp, code string) {
+	p.t.Helper()
+	otp = rig.Text(p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to}), "otpId")
+	return otp, p.code(to)
+}
+
+// token verifies a mailbox, in clear.
+func (p *post) token(to string) string {
+	p.t.Helper()
+	otp, code := p.passcode(to)
+	return rig.Text(p.ok("otp_verify", object{"otpId": otp, "otpCode": code}), "verificationToken")
+}
 
 // code waits for a message to somebody and takes the code in it.
 func (p *post) code(to string) string {
@@ -60,93 +77,58 @@ func (p *post) code(to string) string {
 		if len(ms) == 0 {
 			continue
 		}
-		found := codeIn.FindStringSubmatch(ms[0].Text)
-		if found == nil {
+		if ms[0].Code == "" {
 			p.t.Fatalf("no code in %q", ms[0].Text)
 		}
 		p.box.Clear()
-		return found[1]
+		return ms[0].Code
 	}
 	p.t.Fatalf("nothing has arrived for %s", to)
 	return ""
 }
 
-// A client has the key that its verification token is bound to.
-type client struct {
-	key    *ecdsa.PrivateKey
-	public string
+// signsUp makes somebody with a verified mailbox. The token has signed up and can log
+// in still.
+func (p *post) signsUp(to string) (sub, token string) {
+	p.t.Helper()
+	token = p.token(to)
+	return rig.Text(p.ok("signup", signup(object{"userEmail": to, "verificationToken": token})), "organizationId"), token
 }
 
-func (p *post) client() *client {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func (p *post) client() *passcode.Client {
+	p.t.Helper()
+	c, err := passcode.NewClient()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &client{k, hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), k.X, k.Y))}
+	return c
 }
 
 // signs is a client signature over a message.
-func (c *client) signs(t *testing.T, message any) object {
-	t.Helper()
-	m := text(message)
-	sum := sha256.Sum256([]byte(m))
-	r, s, err := ecdsa.Sign(rand.Reader, c.key, sum[:])
+func (p *post) signs(c *passcode.Client, message any) object {
+	p.t.Helper()
+	signature, err := c.Sign(text(message))
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	raw := make([]byte, 64)
-	r.FillBytes(raw[:32])
-	s.FillBytes(raw[32:])
-	return object{"publicKey": c.public, "scheme": "CLIENT_SIGNATURE_SCHEME_API_P256", "message": m, "signature": hex.EncodeToString(raw)}
+	return signature
 }
 
 // encrypted is an attempt to the target of a passcode, whose bundle is signed by the
 // key that clients pin.
 func (p *post) encrypted(bundle, code, public string) string {
 	p.t.Helper()
-	var outer struct{ Data, EnclaveQuorumPublic string }
-	var inner struct{ TargetPublic string }
-	err := json.Unmarshal([]byte(bundle), &outer)
-	if err == nil && outer.EnclaveQuorumPublic != p.Credentials.Keys.OTP {
-		err = fmt.Errorf("signed by %s, want %s", outer.EnclaveQuorumPublic, p.Credentials.Keys.OTP)
-	}
-	var data, point []byte
-	if err == nil {
-		data, err = hex.DecodeString(outer.Data)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &inner)
-	}
-	if err == nil {
-		point, err = hex.DecodeString(inner.TargetPublic)
-	}
+	attempt, err := passcode.Encrypt(bundle, p.Credentials.Keys.OTP, code, public)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	enc, s, err := hpke.NewSender(to, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte("turnkey_hpke"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	sealed, err := s.Seal(append(append([]byte{}, enc...), point...), []byte(text(object{"otp_code": code, "public_key": public})))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, sealed)
+	return attempt
 }
 
 // claims are those of a token, whoever signed it.
 func (p *post) claims(token any) object {
 	p.t.Helper()
-	parts := strings.Split(token.(string), ".")
-	b, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var m object
-	if err == nil {
-		err = json.Unmarshal(b, &m)
-	}
+	m, err := passcode.Claims(token.(string))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -188,10 +170,10 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			// Logging in again, encrypted.
 			init := p.ok("otp_init_v2", wish)
 			cl := p.client()
-			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.public)})["verificationToken"]
+			token = p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(c.contact), cl.Public)})["verificationToken"]
 			session = p.newKey()
 			in := object{"verificationToken": token, "publicKey": session.PublicKey,
-				"clientSignature": cl.signs(t, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
+				"clientSignature": p.signs(cl, object{"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
 			// The host puts a key of its own in the place of the client's.
 			thief := p.newKey()
 			stolen := object{"verificationToken": token, "publicKey": thief.PublicKey, "clientSignature": in["clientSignature"]}
@@ -206,20 +188,19 @@ func TestPasscodesThroughTheProxy(t *testing.T) {
 			}
 			// Nobody signs up twice with one contact.
 			p.refused("a second sign-up", p.ask("signup_v2", object{c.field: c.contact, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
-				"clientSignature": cl.signs(t, object{"signupV2": object{map[string]string{"userEmail": "email", "userPhoneNumber": "phoneNumber"}[c.field]: c.contact}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}),
+				"clientSignature": p.signs(cl, object{"signupV2": object{map[string]string{"userEmail": "email", "userPhoneNumber": "phoneNumber"}[c.field]: c.contact}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}),
 				409, "exists already")
 		})
 	}
 }
 
-// Codes that are guessed, and tries that a restart gives back.
+// Codes that are guessed.
 func TestPasscodesAreNotGuessed(t *testing.T) {
 	p := newPost(t)
 	const contact = "someone@example.org"
 	for i := range 50 {
 		to := fmt.Sprintf("s%d@example.org", i)
-		otp := p.ok("otp_init", object{"otpType": "OTP_TYPE_EMAIL", "contact": to})["otpId"]
-		code := p.code(to)
+		otp, code := p.passcode(to)
 		for range 3 {
 			p.refused("a guess", p.ask("otp_verify", object{"otpId": otp, "otpCode": "AAAAAA"}), 400, "Invalid OTP code")
 		}
@@ -247,7 +228,7 @@ func TestClearFormsCanBeSwitchedOff(t *testing.T) {
 	p.refused("an attempt in clear", p.ask("otp_verify", object{"otpId": "019cd79e-4d5e-7ae5-befe-593d423aed3b", "otpCode": "AAAAAA"}), 403, "not authorized")
 	init := p.ok("otp_init_v2", wish)
 	cl := p.client()
-	token := p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code("someone@example.org"), cl.public)})["verificationToken"]
+	token := p.ok("otp_verify_v2", object{"otpId": init["otpId"], "encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code("someone@example.org"), cl.Public)})["verificationToken"]
 	p.ok("signup_v2", object{"userEmail": "someone@example.org", "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
-		"clientSignature": cl.signs(t, object{"signupV2": object{"email": "someone@example.org"}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})})
+		"clientSignature": p.signs(cl, object{"signupV2": object{"email": "someone@example.org"}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})})
 }

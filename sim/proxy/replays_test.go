@@ -1,0 +1,128 @@
+package proxy_test
+
+import (
+	"fmt"
+	"testing"
+
+	"cloister/sim/laptop"
+	"cloister/sim/rig"
+)
+
+// A verification token serves each purpose once, in the tree of its organization.
+func TestReplayedTokens(t *testing.T) {
+	p := startPost(t, rig.Options{Organizations: 1})
+	const ada, bob = "ada@example.org", "bob@example.org"
+	logIn := func(p *world, token string, members object) *reply {
+		body := object{"verificationToken": token, "publicKey": p.newKey().PublicKey}
+		for name, v := range members {
+			body[name] = v
+		}
+		return p.ask("otp_login", body)
+	}
+	sub, token := p.signsUp(ada)
+	bobs, _ := p.signsUp(bob)
+	session := p.newKey()
+	if r := p.ask("otp_login", object{"verificationToken": token, "publicKey": session.PublicKey}); r.status != 200 {
+		t.Fatal(r.body)
+	}
+	me := rig.Text(p.whoami(sub, session), "userId")
+	contact := func(token, address string) *reply {
+		return p.inSub(session, sub, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL", object{"userId": me, "userEmail": address, "verificationToken": token})
+	}
+	fresh := p.token(ada)        // has served nothing
+	foreign := p.foreign(t, ada) // of the other organization, about the same contact
+	unheld := p.token("c@example.org")
+	renamed := p.token("d@example.org")
+	if r := contact(renamed, "d@example.org"); r.status != 200 {
+		t.Fatal(r.body)
+	}
+	if r := contact(fresh, ada); r.status != 200 { // back; this token has verified a contact now
+		t.Fatal(r.body)
+	}
+	p.update(object{"verificationTokenRequiredForGetAccountPii": true})
+	k := p.newKey()
+	for _, c := range []struct {
+		what   string
+		try    func(i int) *reply
+		status int
+		says   string
+	}{
+		{"to sign up again", func(int) *reply { return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": token})) }, 400, "invalid verification token"},
+		{"to sign up with a contact that is held", func(int) *reply { return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": fresh})) }, 409, "exists already"},
+		{"to sign up again with a key", func(int) *reply {
+			return p.ask("signup", signup(object{"userEmail": ada, "verificationToken": token, "apiKeys": list(key(p.newKey()))}))
+		}, 400, "invalid verification token"},
+		{"to sign up as somebody else", func(i int) *reply {
+			return p.ask("signup", signup(object{"userEmail": fmt.Sprintf("e%d@example.org", i), "verificationToken": token}))
+		}, 400, ""},
+		{"to log in again", func(int) *reply { return logIn(p.world, token, nil) }, 400, "invalid verification token"},
+		{"to log in again, named", func(int) *reply { return logIn(p.world, token, object{"organizationId": sub}) }, 400, "invalid verification token"},
+		{"to log in elsewhere", func(int) *reply { return logIn(p.world, fresh, object{"organizationId": bobs}) }, 404, ""},
+		{"to log in above", func(int) *reply { return logIn(p.world, fresh, object{"organizationId": p.Credentials.OrganizationID}) }, 404, ""},
+		{"to verify a contact again", func(int) *reply { return contact(fresh, ada) }, 400, "invalid verification token"},
+		{"to verify another contact", func(int) *reply { return contact(unheld, "e@example.org") }, 400, ""},
+		{"in another tree", func(int) *reply { return logIn(foreign.world, fresh, nil) }, 400, "invalid verification token"},
+		{"in another tree, named", func(int) *reply { return logIn(foreign.world, fresh, object{"organizationId": sub}) }, 404, "no organization found"},
+		{"to sign up in another tree", func(int) *reply {
+			return foreign.ask("signup", signup(object{"userEmail": ada, "verificationToken": fresh}))
+		}, 400, "invalid verification token"},
+		{"from another tree, to look somebody up", func(int) *reply {
+			return p.ask("account", object{"filterType": "EMAIL", "filterValue": ada, "verificationToken": foreign.token})
+		}, 400, "invalid verification token"},
+		{"from another tree", func(int) *reply { return logIn(p.world, foreign.token, nil) }, 400, "invalid verification token"},
+		{"from another tree, named", func(int) *reply { return logIn(p.world, foreign.token, object{"organizationId": sub}) }, 400, "invalid verification token"},
+		{"from another tree, for a contact", func(int) *reply { return contact(foreign.token, ada) }, 400, "invalid verification token"},
+		{"of nobody's contact", func(int) *reply { return logIn(p.world, unheld, nil) }, 404, "no organization found"},
+		{"with a bit changed", func(i int) *reply { return logIn(p.world, flipped(fresh, i), nil) }, 400, "invalid verification token"},
+	} {
+		for i := range 50 {
+			p.refused(c.what, c.try(i), c.status, c.says)
+		}
+		t.Logf("refused 50 times: a token %s", c.what)
+	}
+	// What it may still do it does.
+	if r := p.ask("otp_login", object{"verificationToken": fresh, "publicKey": k.PublicKey}); r.status != 200 {
+		t.Errorf("the first log-in: %d %s", r.status, r.body)
+	}
+	p.Kill()
+	p.restarted()
+	later := p.token("f@example.org")
+	for range 50 {
+		p.refused("after a restart, to sign up", p.ask("signup", signup(object{"userEmail": "c@example.org", "verificationToken": unheld})), 400, "verification token has expired")
+		p.refused("after a restart, to log in", logIn(p.world, renamed, object{"organizationId": sub}), 400, "verification token has expired")
+	}
+	p.ok("signup", signup(object{"userEmail": "f@example.org", "verificationToken": later}))
+}
+
+// flipped changes one bit somewhere in a token.
+func flipped(token string, i int) string {
+	b := []byte(token)
+	b[(i * len(b) / 50)] ^= 1
+	return string(b)
+}
+
+// inSub is an activity of a session in a sub-organization.
+func (p *post) inSub(k laptop.KeyPair, sub, op, typ string, params object) *reply {
+	p.t.Helper()
+	return p.stampedBy(k, "submit", op, string(p.BodyOf(sub, typ, params)))
+}
+
+// A stranger is the proxy of another organization, with a token of its own.
+type stranger struct {
+	*world
+	token string
+}
+
+// foreign is that of the further organization, which somebody proves a contact to.
+func (p *post) foreign(t *testing.T, contact string) *stranger {
+	t.Helper()
+	o := p.others()[0]
+	if r := p.stampedBy(o.RootAPIKey, "submit", "enable_auth_proxy", string(p.BodyOf(o.OrganizationID, "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", object{}))); r.status != 200 {
+		t.Fatal(r.body)
+	}
+	configs := p.stampedBy(o.RootAPIKey, "query", "get_organization_configs", object{"organizationId": o.OrganizationID}).parse(t)
+	w := *p.world
+	w.config = rig.Text(configs, "configs", "features", "0", "value")
+	there := &post{world: &w, box: p.box, options: p.options}
+	return &stranger{&w, there.token(contact)}
+}
