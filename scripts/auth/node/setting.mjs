@@ -12,7 +12,7 @@ export const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTI
 // An address and a number that nobody had before.
 let people = 0;
 export const someone = () => `person-${process.pid}-${++people}@example.com`;
-export const somebodysPhone = () => `+1555${String(process.pid % 1000).padStart(3, "0")}${String(++people).padStart(4, "0")}`;
+export const somebodysPhone = () => `+1555${String(process.pid % 100000).padStart(5, "0")}${String(++people).padStart(2, "0")}`;
 
 // submit sends one activity of the root user.
 function submit(name, parameters) {
