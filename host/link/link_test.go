@@ -517,8 +517,11 @@ func TestRefusedQuestions(t *testing.T) {
 	if n := strings.Count(out.String(), "store failed"); n != 8 {
 		t.Fatalf("%d failures were logged, want 8: %s", n, out)
 	}
-	if l.Stats().Connected != 7 {
-		t.Fatal("a refused question must not cost the connection")
+	// The link may be behind with counting those that it has just made.
+	for end := time.Now().Add(5 * time.Second); l.Stats().Connected != 7; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("a refused question must not cost the connection: %d of 7 stand", l.Stats().Connected)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ trap 'stop_all; rm -rf "$work"' EXIT
 
 # start_again: by the environment alone, the way an operator runs a second instance. Waits up to a minute.
 start_again() {
-	CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
+	CLOISTER_AUTH_PROXY=false CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
 		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
 		"$bin/cloister-sim" >>"$data.log" 2>&1 &
 	sim=$!

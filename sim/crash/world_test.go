@@ -299,7 +299,7 @@ type boot struct {
 // went.
 func (w *world) boot(address string, done chan<- boot) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cmd := exec.CommandContext(ctx, w.programs.sim, "boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel))
+	cmd := exec.CommandContext(ctx, w.programs.sim, "boot", "-enclave-addr", address, "-data-dir", w.dir, "-organizations", strconv.Itoa(topLevel), "-auth-proxy=false")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out := new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = out, out
