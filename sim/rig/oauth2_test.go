@@ -250,7 +250,7 @@ func TestHostileCodes(t *testing.T) {
 	o.issue("one")
 	f.done(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "one", key))
 	refused := "OAUTH2_PROVIDER_X refused the authorization code"
-	for n := range 50 {
+	for n := range often() {
 		f.refuses("a code again", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "one", key)), 400, none, refused)
 		o.issue("two")
 		wrong := fmt.Sprintf("%s%d", strings.Repeat("w", 43), n)
@@ -304,7 +304,7 @@ func TestHostileCodes(t *testing.T) {
 	liar, liarKey := authority(t, "a root of the host's")
 	f.w.leads("api.x.com", f.w.serve(liar, liarKey, o))
 	_, given := o.counts()
-	for range 50 {
+	for range often() {
 		f.refuses("TLS intercepted", f.submit(f.root, f.id, "OAUTH2_AUTHENTICATE", exchange(credential, "three", key)), 503, none, "certificate does not hold")
 	}
 	if _, after := o.counts(); after != given {

@@ -191,7 +191,7 @@ func TestHostileTokens(t *testing.T) {
 		"another issuer's":           {forger.token(forger.claims(now(), "me", "web", "nonce", nonceOf(key.PublicKey))), 404, nobody, "no user of the organization"},
 		"too long":                   {f.bound("me", key, "x", strings.Repeat("x", 17<<10)), 400, bad, "too long"},
 	} {
-		for range 50 {
+		for range often() {
 			f.refuses(what, f.logIn(one, c.token, key), c.status, c.code, c.says)
 		}
 	}
@@ -226,7 +226,7 @@ func TestSubstitutedKeys(t *testing.T) {
 	forged := func() string { return evil.token(evil.claims(f.c.Now(), "me", "web", "nonce", nonceOf(key.PublicKey))) }
 	f.later(7 * time.Hour) // what was fetched has aged
 	f.w.leads("accounts.example", at)
-	for n := range 50 { // of as many issuers: a failure is remembered for a while
+	for n := range often() { // of as many issuers: a failure is remembered for a while
 		name := fmt.Sprintf("issuer-%d.example", n)
 		f.w.leads(name, at)
 		before := f.w.dials.Load()
@@ -330,7 +330,7 @@ func TestNobodyIsAskedForStrangers(t *testing.T) {
 	f := newFamily(t)
 	token := f.idp.token(f.idp.claims(f.c.Now(), "me", "web"))
 	body := f.BodyOf(f.id, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", f.family("one", token))
-	for n := range 50 {
+	for n := range often() {
 		f.refuses("a stranger", f.submitBody(newKey(t), "CREATE_SUB_ORGANIZATION_V8", body), 401, "PUBLIC_KEY_NOT_FOUND")
 		key := newKey(t)
 		in := f.BodyOf(f.id, "ACTIVITY_TYPE_STAMP_LOGIN", map[string]any{"publicKey": key.PublicKey})
@@ -412,7 +412,7 @@ func TestAttestedLogIn(t *testing.T) {
 		"no token":             {one, "x", "INVALID_OIDC_TOKEN", "not a signed token"},
 		"none":                 {one, b64([]byte(`{"alg":"none"}`)) + good[strings.IndexByte(good, '.'):], "INVALID_OIDC_TOKEN", "alg must be"},
 	} {
-		for range 50 {
+		for range often() {
 			f.refuses(what, session(c.at, key, by, c.token), 401, c.code, c.says)
 		}
 	}

@@ -109,6 +109,15 @@ func (w *world) serve(root *x509.Certificate, by *ecdsa.PrivateKey, h http.Handl
 	return s.Listener.Addr().String()
 }
 
+// often is how many times each attack is made. -short, as under the race detector,
+// makes do with fewer.
+func often() int {
+	if testing.Short() {
+		return 10
+	}
+	return 50
+}
+
 // leads has a name lead to another address, or with "" to where it should.
 func (w *world) leads(name, address string) {
 	w.mu.Lock()
