@@ -59,14 +59,5 @@ func (r *request) enterFromAbove(t, above *ledger.Turn) (tx, law *org.Tx, who *c
 	if f, err = r.seen(t, tx, who); f != nil || err != nil {
 		return nil, nil, nil, f, err
 	}
-	if err := live(tx.NowMs, r.sub.TimestampMs); err != nil {
-		return nil, nil, nil, nil, err
-	}
-	if err := r.decode(); err != nil {
-		return nil, nil, nil, nil, err
-	}
-	if who.passkey != nil && r.signer.counter != 0 {
-		err = r.count(law, who.passkey.ID)
-	}
-	return tx, law, who, nil, err
+	return tx, law, who, nil, r.starts(law, who)
 }

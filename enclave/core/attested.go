@@ -122,7 +122,7 @@ type verificationVoucher struct{ token *login.VerificationToken }
 // readVerification reads a verification token. One of an earlier boot proves nothing:
 // nobody can tell what it was used for.
 func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
-	t, err := login.VerifyVerificationToken("X-Stamp-Attested", a.Token(), login.TokenKeys{Token: c.serve.tokens.Public(), Legacy: c.serve.legacy.Public()}, c.now())
+	t, err := login.VerifyVerificationToken("X-Stamp-Attested", a.Token(), c.serve.tokenKeys(), c.now())
 	if err != nil {
 		return nil, unattested(err)
 	}

@@ -154,6 +154,11 @@ type serving struct {
 	outside    *outside
 }
 
+// tokenKeys verify the enclave's verification tokens.
+func (s *serving) tokenKeys() login.TokenKeys {
+	return login.TokenKeys{Token: s.tokens.Public(), Legacy: s.legacy.Public()}
+}
+
 // keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
 const (
 	keyCacheKeys  = 16384

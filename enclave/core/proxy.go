@@ -226,7 +226,7 @@ func (v *visit) submit(ctx context.Context, r *authproxy.Request, of org.ID) (an
 
 // account asks the proxy's organization for its sub-organizations.
 func (v *visit) account(ctx context.Context, r *authproxy.Account) (answer, error) {
-	link, err := r.Admit(v.config, v.tokenKeys(), v.c.now())
+	link, err := r.Admit(v.config, v.c.serve.tokenKeys(), v.c.now())
 	if err == nil && link {
 		var i *login.Identity
 		if i, err = v.c.identity(ctx, v.config.Organization, "oidcToken", *r.OidcToken); err == nil {
@@ -293,7 +293,7 @@ func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([]authproxy.
 		return authproxy.HoldersOf(i), nil
 	}
 	const field = "verificationToken"
-	t, err := login.VerifyVerificationToken(field, r.Token, v.tokenKeys(), v.c.now())
+	t, err := login.VerifyVerificationToken(field, r.Token, v.c.serve.tokenKeys(), v.c.now())
 	if err != nil {
 		return nil, err
 	}
@@ -340,11 +340,6 @@ func (v *visit) client(ctx context.Context, r *authproxy.Request) error {
 			return r.Client.Credential.Zero()
 		})
 	})
-}
-
-// tokenKeys verify the enclave's verification tokens.
-func (v *visit) tokenKeys() login.TokenKeys {
-	return login.TokenKeys{Token: v.c.serve.tokens.Public(), Legacy: v.c.serve.legacy.Public()}
 }
 
 // stamped is a call with a body of the enclave's own making.

@@ -85,14 +85,13 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		}
 		t.Renew()
 		r.user, r.cred = who.user, who.credential
-		if who.credential.Type == activity.TypeRecovery && op != "whoami" {
-			return errRecovery
-		}
 		return r.c.allowed(tx, who, r.from)
 	})
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
 		return unknownKey(r.id, r.signer)
+	case err == nil:
+		return r.bounded(op)
 	case !errors.As(err, &s):
 		return err
 	case len(below) > 1:
@@ -107,6 +106,14 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		return err
 	}
 	r.user, r.cred, r.home = who.user, who.credential, who.home
+	return r.bounded(op)
+}
+
+// bounded refuses the key of a recovery all but the question whose it is.
+func (r *reading) bounded(op string) error {
+	if r.cred.Type == activity.TypeRecovery && op != "whoami" {
+		return errRecovery
+	}
 	return nil
 }
 

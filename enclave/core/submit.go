@@ -180,19 +180,25 @@ func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
 	if f != nil { // a known body has its answer, whatever its age
 		return tx, who, f, nil
 	}
-	if err := live(tx.NowMs, r.sub.TimestampMs); err != nil {
-		return nil, nil, nil, err
+	return tx, who, nil, r.starts(tx, who)
+}
+
+// starts is what only a body passes that is new: in time, in shape, and not beyond
+// what its credential is for. law are the records of the credential's organization.
+func (r *request) starts(law *org.Tx, who *caller) error {
+	if err := live(law.NowMs, r.sub.TimestampMs); err != nil {
+		return err
 	}
 	if err := r.decode(); err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	if who.credential.Type == activity.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
-		return nil, nil, nil, errRecovery
+		return errRecovery
 	}
-	if who.passkey != nil && r.signer.counter != 0 {
-		err = r.count(tx, who.passkey.ID)
+	if who.passkey == nil || r.signer.counter == 0 {
+		return nil
 	}
-	return tx, who, nil, err
+	return r.count(law, who.passkey.ID)
 }
 
 // count remembers a passkey's counter. Another request of it may have come in

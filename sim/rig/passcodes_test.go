@@ -301,6 +301,15 @@ func TestMailedKeys(t *testing.T) {
 			t.Errorf("%s: %d %v", c.typ, status, m)
 		}
 	}
+	// Nor below: what a parent's users may start and read there, they may with their own keys.
+	sub := rig.Text(p.done(top, "create_sub_organization", "CREATE_SUB_ORGANIZATION_V7", object{"subOrganizationName": "Sub", "rootQuorumThreshold": 1, "rootUsers": []any{
+		object{"userName": "U", "userEmail": address, "apiKeys": []any{}, "authenticators": []any{}, "oauthProviders": []any{}}}}, root), "subOrganizationId")
+	if status, m := p.in(sub, "email_auth", "EMAIL_AUTH_V3", to, recovery); status != 403 {
+		t.Errorf("a log-in below: %d %v", status, m)
+	}
+	if status, m := p.send(wire.DoorQuery, "get_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), recovery); status != 403 {
+		t.Errorf("a query below: %d %v", status, m)
+	}
 	passkey, err := authenticator.New(authenticator.ES256, "example.org", "https://example.org")
 	if err != nil {
 		t.Fatal(err)
