@@ -23,14 +23,6 @@ var authProxy = []*Kind{
 // EnableAuthProxy turns the auth proxy on.
 type EnableAuthProxy struct{}
 
-// How a new proxy is configured.
-const (
-	proxyOTPSeconds     = 300
-	proxyOTPLength      = 9
-	proxyTokenSeconds   = 60 * 60
-	proxySessionSeconds = usualSessionSeconds
-)
-
 // The ways to log in that a configuration can name. Social is every provider that
 // is enabled.
 const (
@@ -81,7 +73,7 @@ func enableAuthProxy(tx *Tx, _ *EnableAuthProxy) (*UserID, error) {
 	}
 	p = &org.AuthProxy{
 		Origins: []string{anyOrigin}, Methods: []string{MethodEmail, MethodSMS, MethodPasskey, MethodWallet, MethodSocial},
-		OTPSeconds: proxyOTPSeconds, OTPLength: proxyOTPLength, TokenSeconds: proxyTokenSeconds, SessionSeconds: proxySessionSeconds,
+		OTPSeconds: usualPasscodeSeconds, OTPLength: login.DefaultPasscode, TokenSeconds: usualTokenSeconds, SessionSeconds: usualSessionSeconds,
 		CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 	}
 	for _, id := range []*org.ID{&p.ID, &p.User, &p.Key} {
@@ -118,15 +110,13 @@ func addProxyUser(tx *Tx, p *org.AuthProxy) error {
 		return err
 	}
 	defer private.Wipe()
-	var pair *login.Signer
-	private.Use(func(b []byte) { pair, err = login.NewSigner(b) })
+	public, err := publicHalf(private)
 	if err != nil {
 		return err
 	}
 	if p.Sealed, err = tx.Vault.Seal(p.Key, private); err != nil {
 		return err
 	}
-	public := pair.Public().String()
 	u := &org.User{ID: p.User, Name: proxyName(p), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, APIKeys: []org.APIKey{{
 		ID: p.Key, Name: "Auth proxy", PublicKey: public, Type: apiKeyCurves[curveP256].credential, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Proxy: true,
 	}}}
@@ -231,20 +221,6 @@ func enabledProxy(tx *Tx) (*org.AuthProxy, error) {
 
 func ofParent() error { return wrongCaller("a sub-organization uses the auth proxy of its parent") }
 
-// SMSCustomizationParams are the words of a text message.
-type SMSCustomizationParams struct {
-	Template *string `json:"template"`
-}
-
-// ProxyMailParams are the words of the proxy's mails.
-type ProxyMailParams struct {
-	AppName           *string `json:"appName"`
-	LogoURL           *string `json:"logoUrl"`
-	MagicLinkTemplate *string `json:"magicLinkTemplate"`
-	TemplateVariables *string `json:"templateVariables"`
-	TemplateID        *string `json:"templateId"`
-}
-
 // WalletKitParams are what the proxy tells the web pages that ask it.
 type WalletKitParams struct {
 	EnabledSocialProviders *[]string         `json:"enabledSocialProviders"`
@@ -255,24 +231,24 @@ type WalletKitParams struct {
 // UpdateAuthProxyConfig changes what is set in it. An empty text takes a setting
 // back.
 type UpdateAuthProxyConfig struct {
-	AllowedOrigins                            *[]string               `json:"allowedOrigins" rule:"omitempty,dive"`
-	AllowedAuthMethods                        *[]string               `json:"allowedAuthMethods" rule:"omitempty,dive"`
-	SendFromEmailAddress                      *string                 `json:"sendFromEmailAddress" rule:"omitempty,email,email_ext"`
-	ReplyToEmailAddress                       *string                 `json:"replyToEmailAddress" rule:"omitempty,email,email_ext"`
-	EmailAuthTemplateID                       *string                 `json:"emailAuthTemplateId" rule:"omitempty"`
-	OtpTemplateID                             *string                 `json:"otpTemplateId" rule:"omitempty,uuid"`
-	EmailCustomizationParams                  *ProxyMailParams        `json:"emailCustomizationParams"`
-	SmsCustomizationParams                    *SMSCustomizationParams `json:"smsCustomizationParams"`
-	WalletKitSettings                         *WalletKitParams        `json:"walletKitSettings"`
-	OtpExpirationSeconds                      *int32                  `json:"otpExpirationSeconds" rule:"omitempty,numeric"`
-	VerificationTokenExpirationSeconds        *int32                  `json:"verificationTokenExpirationSeconds" rule:"omitempty,numeric"`
-	SessionExpirationSeconds                  *int32                  `json:"sessionExpirationSeconds" rule:"omitempty,numeric"`
-	OtpAlphanumeric                           *bool                   `json:"otpAlphanumeric" rule:"omitempty"`
-	OtpLength                                 *int32                  `json:"otpLength" rule:"omitempty,numeric,min=6,max=9"`
-	SendFromEmailSenderName                   *string                 `json:"sendFromEmailSenderName"`
-	VerificationTokenRequiredForGetAccountPii *bool                   `json:"verificationTokenRequiredForGetAccountPii" rule:"omitempty"`
-	SocialLinkingClientIDs                    *[]string               `json:"socialLinkingClientIds" rule:"omitempty,dive"`
-	CaptchaEnabled                            *bool                   `json:"captchaEnabled"`
+	AllowedOrigins                            *[]string                 `json:"allowedOrigins" rule:"omitempty,dive"`
+	AllowedAuthMethods                        *[]string                 `json:"allowedAuthMethods" rule:"omitempty,dive"`
+	SendFromEmailAddress                      *string                   `json:"sendFromEmailAddress" rule:"omitempty,email,email_ext"`
+	ReplyToEmailAddress                       *string                   `json:"replyToEmailAddress" rule:"omitempty,email,email_ext"`
+	EmailAuthTemplateID                       *string                   `json:"emailAuthTemplateId" rule:"omitempty"`
+	OtpTemplateID                             *string                   `json:"otpTemplateId" rule:"omitempty,uuid"`
+	EmailCustomizationParams                  *EmailCustomizationParams `json:"emailCustomizationParams"`
+	SmsCustomizationParams                    *SMSCustomization         `json:"smsCustomizationParams"`
+	WalletKitSettings                         *WalletKitParams          `json:"walletKitSettings"`
+	OtpExpirationSeconds                      *int32                    `json:"otpExpirationSeconds" rule:"omitempty,numeric"`
+	VerificationTokenExpirationSeconds        *int32                    `json:"verificationTokenExpirationSeconds" rule:"omitempty,numeric"`
+	SessionExpirationSeconds                  *int32                    `json:"sessionExpirationSeconds" rule:"omitempty,numeric"`
+	OtpAlphanumeric                           *bool                     `json:"otpAlphanumeric" rule:"omitempty"`
+	OtpLength                                 *int32                    `json:"otpLength" rule:"omitempty,numeric,min=6,max=9"`
+	SendFromEmailSenderName                   *string                   `json:"sendFromEmailSenderName"`
+	VerificationTokenRequiredForGetAccountPii *bool                     `json:"verificationTokenRequiredForGetAccountPii" rule:"omitempty"`
+	SocialLinkingClientIDs                    *[]string                 `json:"socialLinkingClientIds" rule:"omitempty,dive"`
+	CaptchaEnabled                            *bool                     `json:"captchaEnabled"`
 }
 
 // Bounds of a configuration.
@@ -375,9 +351,7 @@ func checkNames(field string, names *[]string, known []string) error {
 	return checkDistinct(field, *names)
 }
 
-func clientID(s string) bool {
-	return s != "" && len(s) <= maxClientID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
-}
+func clientID(s string) bool { return visible(s) && len(s) <= maxClientID }
 
 func badClientID(field string) error {
 	return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxClientID)

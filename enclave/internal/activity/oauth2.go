@@ -42,7 +42,7 @@ type CreateOAuth2Credential struct {
 }
 
 func (in *CreateOAuth2Credential) check() error {
-	if !visible(in.ClientID) || len(in.ClientID) > maxClientID {
+	if !clientID(in.ClientID) {
 		return fault.Field("clientId", "must be 1 to %d visible ASCII characters", maxClientID)
 	}
 	return nil

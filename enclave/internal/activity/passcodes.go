@@ -110,23 +110,14 @@ func (w *PasscodeWish) counted() []org.Hash {
 
 // InitOTPV1 is version 1 of the intent.
 type InitOTPV1 struct {
-	OTPType            string                    `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
-	Contact            string                    `json:"contact" rule:"required"`
-	OTPLength          *int32                    `json:"otpLength" rule:"omitempty,min=6,max=9"`
-	EmailCustomization *EmailCustomizationParams `json:"emailCustomization"`
-	SMSCustomization   *SMSCustomization         `json:"smsCustomization"`
-	UserIdentifier     *string                   `json:"userIdentifier"`
-	Alphanumeric       *bool                     `json:"alphanumeric"`
-	ExpirationSeconds  *string                   `json:"expirationSeconds" rule:"omitempty,numeric,max=600"`
-	MailSender
+	InitOTPAuthV2
+	ExpirationSeconds *string `json:"expirationSeconds" rule:"omitempty,numeric,max=600"`
 }
 
 func (v *InitOTPV1) wish() PasscodeWish {
-	return PasscodeWish{
-		OTPType: v.OTPType, Contact: v.Contact, AppName: v.EmailCustomization.appName(), OTPLength: v.OTPLength, EmailCustomization: v.EmailCustomization.nameless(),
-		SMSCustomization: v.SMSCustomization, UserIdentifier: v.UserIdentifier, Alphanumeric: v.Alphanumeric, ExpirationSeconds: v.ExpirationSeconds,
-		MailSender: v.MailSender,
-	}
+	w := v.InitOTPAuthV2.wish()
+	w.ExpirationSeconds = v.ExpirationSeconds
+	return w
 }
 
 // InitOTPV2 is version 2 of the intent, whose attempts come in clear.
@@ -397,21 +388,15 @@ func (v *InitOTPAuthV1) wish() PasscodeWish {
 
 // InitOTPAuthV2 is version 2 of the intent.
 type InitOTPAuthV2 struct {
-	OTPType            string                    `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
-	Contact            string                    `json:"contact" rule:"required"`
-	OTPLength          *int32                    `json:"otpLength" rule:"omitempty,min=6,max=9"`
-	EmailCustomization *EmailCustomizationParams `json:"emailCustomization"`
-	SMSCustomization   *SMSCustomization         `json:"smsCustomization"`
-	UserIdentifier     *string                   `json:"userIdentifier"`
-	Alphanumeric       *bool                     `json:"alphanumeric"`
-	MailSender
+	InitOTPAuthV1
+	OTPLength    *int32 `json:"otpLength" rule:"omitempty,min=6,max=9"`
+	Alphanumeric *bool  `json:"alphanumeric"`
 }
 
 func (v *InitOTPAuthV2) wish() PasscodeWish {
-	return PasscodeWish{
-		OTPType: v.OTPType, Contact: v.Contact, AppName: v.EmailCustomization.appName(), OTPLength: v.OTPLength, EmailCustomization: v.EmailCustomization.nameless(),
-		SMSCustomization: v.SMSCustomization, UserIdentifier: v.UserIdentifier, Alphanumeric: v.Alphanumeric, MailSender: v.MailSender,
-	}
+	w := v.InitOTPAuthV1.wish()
+	w.OTPLength, w.Alphanumeric = v.OTPLength, v.Alphanumeric
+	return w
 }
 
 // InitOTPAuth has a code sent that leads to a session at once, without a token.

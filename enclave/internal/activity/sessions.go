@@ -6,6 +6,7 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -412,13 +413,7 @@ func sealedKey(tx *Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.AP
 		return nil, "", err
 	}
 	defer private.Wipe()
-	private.Use(func(b []byte) {
-		var pair *login.Signer
-		if pair, err = login.NewSigner(b); err == nil {
-			s.public = pair.Public().String()
-		}
-	})
-	if err != nil {
+	if s.public, err = publicHalf(private); err != nil {
 		return nil, "", err
 	}
 	text, err := bundle.SealCompact(to, private)
@@ -427,4 +422,15 @@ func sealedKey(tx *Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.AP
 	}
 	k, err := s.give(tx, u)
 	return k, text, err
+}
+
+// publicHalf is the public key of a private one, as stamps name it.
+func publicHalf(private keys.Secret) (public string, err error) {
+	private.Use(func(b []byte) {
+		var pair *login.Signer
+		if pair, err = login.NewSigner(b); err == nil {
+			public = pair.Public().String()
+		}
+	})
+	return public, err
 }

@@ -137,15 +137,6 @@ func composeAuthenticate(_ *Config, r *OAuth2Authenticate, _ uint64) (any, error
 	}{r.client.Credential.String(), r.AuthCode, r.RedirectURI, r.CodeVerifier, r.Nonce}, nil
 }
 
-// signup is what both versions of a sign-up have in common.
-type signup struct {
-	email, phone, tag, user, name, token *string
-	keys                                 []activity.APIKeyParams
-	passkeys                             []activity.AuthenticatorParams
-	wallet                               *Wallet
-	signature                            *activity.ClientSignature
-}
-
 // newOrganization are the parameters of CREATE_SUB_ORGANIZATION for U, a root user
 // of its version.
 type newOrganization[U any] struct {
@@ -158,8 +149,7 @@ type newOrganization[U any] struct {
 }
 
 func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
-	s := &signup{r.UserEmail, r.UserPhoneNumber, r.UserTag, r.UserName, r.OrganizationName, r.VerificationToken, r.APIKeys, r.Authenticators, r.Wallet, r.ClientSignature}
-	name, wallet, err := s.check(len(r.OauthProviders), nowMs)
+	name, wallet, err := r.check(len(r.OauthProviders), nowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -167,12 +157,11 @@ func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
 		UserName: name, UserEmail: known(r.UserEmail), UserPhoneNumber: known(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
-	return &newOrganization[activity.RootUserParamsV4]{s.organization(nowMs), []activity.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return &newOrganization[activity.RootUserParamsV4]{r.organization(nowMs), []activity.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
 func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
-	s := &signup{r.UserEmail, r.UserPhoneNumber, r.UserTag, r.UserName, r.OrganizationName, r.VerificationToken, r.APIKeys, r.Authenticators, r.Wallet, r.ClientSignature}
-	name, wallet, err := s.check(len(r.OauthProviders), nowMs)
+	name, wallet, err := r.check(len(r.OauthProviders), nowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +169,7 @@ func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
 		UserName: name, UserEmail: known(r.UserEmail), UserPhoneNumber: known(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
-	return &newOrganization[activity.RootUserParams]{s.organization(nowMs), []activity.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return &newOrganization[activity.RootUserParams]{r.organization(nowMs), []activity.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
 // known is an option that is not the empty text.
@@ -193,20 +182,20 @@ func known(s *string) *string {
 
 // check answers the user's name and wallet. A contact that nobody has verified is
 // no way to log in: without anything else nobody could ever use the organization.
-func (s *signup) check(identities int, nowMs uint64) (name string, w *activity.CreateWallet, err error) {
+func (s *NewUser) check(identities int, nowMs uint64) (name string, w *activity.CreateWallet, err error) {
 	switch {
-	case given(s.tag) != "":
+	case given(s.UserTag) != "":
 		return "", nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: signup with userTag")
-	case len(s.keys)+len(s.passkeys)+identities == 0 && given(s.token) == "":
+	case len(s.APIKeys)+len(s.Authenticators)+identities == 0 && given(s.VerificationToken) == "":
 		return "", nil, fault.Field("apiKeys", "user must have at least one credential or a verified contact")
 	}
-	w, err = s.wallet.params()
+	w, err = s.Wallet.params()
 	return s.userName(nowMs), w, err
 }
 
 // userName is the name that was given, the contact, or one made of the time.
-func (s *signup) userName(nowMs uint64) string {
-	for _, name := range []*string{s.user, s.email, s.phone} {
+func (s *NewUser) userName(nowMs uint64) string {
+	for _, name := range []*string{s.UserName, s.UserEmail, s.UserPhoneNumber} {
 		if given(name) != "" {
 			return *name
 		}
@@ -214,9 +203,9 @@ func (s *signup) userName(nowMs uint64) string {
 	return "user-" + strconv.FormatUint(nowMs, 10)
 }
 
-func (s *signup) organization(nowMs uint64) string {
-	if given(s.name) != "" {
-		return *s.name
+func (s *NewUser) organization(nowMs uint64) string {
+	if given(s.OrganizationName) != "" {
+		return *s.OrganizationName
 	}
 	return "sub-org-" + strconv.FormatUint(nowMs, 10)
 }

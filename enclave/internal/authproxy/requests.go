@@ -84,24 +84,8 @@ type OAuthLogin struct {
 	OrganizationID     *string `json:"organizationId"`
 }
 
-// Signup makes a sub-organization of one user. Arrays may be left out.
-type Signup struct {
-	UserEmail         *string                          `json:"userEmail" rule:"omitempty,email,email_ext"`
-	UserPhoneNumber   *string                          `json:"userPhoneNumber" rule:"omitempty,e164"`
-	UserTag           *string                          `json:"userTag"`
-	UserName          *string                          `json:"userName" rule:"omitempty,label_length,label"`
-	OrganizationName  *string                          `json:"organizationName" rule:"omitempty,label_length,label"`
-	VerificationToken *string                          `json:"verificationToken"`
-	APIKeys           []activity.APIKeyParams          `json:"apiKeys" rule:"dive"`
-	Authenticators    []activity.AuthenticatorParams   `json:"authenticators" rule:"dive"`
-	OauthProviders    []activity.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
-	Wallet            *Wallet                          `json:"wallet"`
-	ClientSignature   *activity.ClientSignature        `json:"clientSignature"`
-	CaptchaToken      *string                          `json:"captchaToken"` // as in InitOTP
-}
-
-// SignupV2 is Signup where identities may come as claims.
-type SignupV2 struct {
+// NewUser is what a sign-up says in both of its versions. Arrays may be left out.
+type NewUser struct {
 	UserEmail         *string                        `json:"userEmail" rule:"omitempty,email,email_ext"`
 	UserPhoneNumber   *string                        `json:"userPhoneNumber" rule:"omitempty,e164"`
 	UserTag           *string                        `json:"userTag"`
@@ -110,10 +94,21 @@ type SignupV2 struct {
 	VerificationToken *string                        `json:"verificationToken"`
 	APIKeys           []activity.APIKeyParams        `json:"apiKeys" rule:"dive"`
 	Authenticators    []activity.AuthenticatorParams `json:"authenticators" rule:"dive"`
-	OauthProviders    []activity.OauthProviderParams `json:"oauthProviders" rule:"dive"`
 	Wallet            *Wallet                        `json:"wallet"`
 	ClientSignature   *activity.ClientSignature      `json:"clientSignature"`
-	CaptchaToken      *string                        `json:"captchaToken"`
+	CaptchaToken      *string                        `json:"captchaToken"` // as in InitOTP
+}
+
+// Signup makes a sub-organization of one user.
+type Signup struct {
+	NewUser
+	OauthProviders []activity.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+}
+
+// SignupV2 is Signup where identities may come as claims.
+type SignupV2 struct {
+	NewUser
+	OauthProviders []activity.OauthProviderParams `json:"oauthProviders" rule:"dive"`
 }
 
 // Wallet is the wallet of a new organization: by its accounts, or as the first
