@@ -285,7 +285,7 @@ func TestMailedKeys(t *testing.T) {
 	if whoami(recovery) != 200 {
 		t.Error("who recovers cannot ask who he is")
 	}
-	if status, m := p.send(wire.DoorQuery, "get_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), recovery); status != 403 {
+	if status, m := p.send(wire.DoorQuery, "list_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, top)), recovery); status != 403 {
 		t.Errorf("a query: %d %v", status, m)
 	}
 	for _, c := range []struct {
@@ -307,7 +307,7 @@ func TestMailedKeys(t *testing.T) {
 	if status, m := p.in(sub, "email_auth", "EMAIL_AUTH_V3", to, recovery); status != 403 {
 		t.Errorf("a log-in below: %d %v", status, m)
 	}
-	if status, m := p.send(wire.DoorQuery, "get_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), recovery); status != 403 {
+	if status, m := p.send(wire.DoorQuery, "list_wallets", []byte(fmt.Sprintf(`{"organizationId":%q}`, sub)), recovery); status != 403 {
 		t.Errorf("a query below: %d %v", status, m)
 	}
 	passkey, err := authenticator.New(authenticator.ES256, "example.org", "https://example.org")
