@@ -317,24 +317,25 @@ func listed(text string) []string {
 	return all
 }
 
-// tls is what public interface and auth proxy are served with; nil means plain.
-func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, error) {
+// tls is what public interface and auth proxy are served with, and until when its
+// certificates are good; nil means plain.
+func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, func() map[string]time.Time, error) {
 	switch {
 	case c.TLSCert != "":
 		f, err := cert.ReadFiles(c.TLSCert, c.TLSKey, log, now)
 		if err != nil {
-			return nil, fmt.Errorf("-tls-cert: %w", err)
+			return nil, nil, fmt.Errorf("-tls-cert: %w", err)
 		}
-		return f.Config(), nil
+		return f.Config(), f.Until, nil
 	case c.ACMENames != "":
 		a := cert.ACME{Names: listed(c.ACMENames), Email: c.ACMEEmail, Directory: c.ACMEDirectory, Roots: c.ACMERoots, Folder: filepath.Join(c.DataDir, "acme")}
 		t, err := a.Config()
 		if err != nil {
-			return nil, fmt.Errorf("-acme-names: %w", err)
+			return nil, nil, fmt.Errorf("-acme-names: %w", err)
 		}
-		return t, nil
+		return t, a.Until, nil
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 func printSettings(w io.Writer, all []setting) {

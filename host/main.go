@@ -26,6 +26,7 @@ import (
 	"cloister/host/dashboard"
 	"cloister/host/egress"
 	"cloister/host/link"
+	"cloister/host/store"
 	"cloister/host/store/open"
 	"cloister/shared/collector"
 	"cloister/shared/pace"
@@ -165,12 +166,12 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if c.Dashboard {
 		pages = dashboard.New()
 	}
-	a := api.New(api.Options{Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
-		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
-	secure, err := c.tls(log, w.now)
+	secure, certificates, err := c.tls(log, w.now)
 	if err != nil {
 		return err
 	}
+	a := api.New(api.Options{Outbox: outbox(st), Certificates: certificates, Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
+		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
 	servers, err := listen(c, a, secure, log)
 	if err != nil {
 		return err
@@ -189,6 +190,20 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	err = servers.run(ctx, c.ShutdownTimeout)
 	log.Info("stopped")
 	return err
+}
+
+// outbox tells what waits in a store's outbox in the words of the API.
+func outbox(st store.Watched) func(context.Context) (api.Outbox, error) {
+	lane := func(w store.Waiting) api.Waiting {
+		if w.Count == 0 {
+			return api.Waiting{}
+		}
+		return api.Waiting{Count: w.Count, OldestDue: time.UnixMilli(int64(w.OldestDueMs))}
+	}
+	return func(ctx context.Context) (api.Outbox, error) {
+		b, err := st.Backlog(ctx)
+		return api.Outbox{Sends: lane(b.Sends), Webhooks: lane(b.Webhooks), Dead: b.Dead}, err
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) {

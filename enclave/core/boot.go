@@ -62,7 +62,7 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 
 func (c *Core) status() ([]byte, error) {
 	s := state(c.state.Load())
-	out := map[string]any{"state": stateTexts[s], "counters": c.counters()}
+	out := map[string]any{"state": stateTexts[s], "applicationDigest": c.cfg.ApplicationDigest, "counters": c.counters()}
 	if s == stateServing {
 		out["attestationAgeMs"] = c.cfg.Clock.Now().Sub(c.serve.attestedAt).Milliseconds()
 		out["bootNumber"] = c.serve.bootNumber

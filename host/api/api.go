@@ -49,8 +49,8 @@ type Enclave interface {
 	Stats() link.Stats
 }
 
-// Options of an API. Origins, TrustForwarded, AddressRate and
-// AttestationAge may be zero.
+// Options of an API. Origins, TrustForwarded, AddressRate, AttestationAge,
+// Outbox, Certificates and Dashboard may be zero.
 type Options struct {
 	Enclave Enclave
 	// Ping asks whether the store answers.
@@ -72,6 +72,11 @@ type Options struct {
 	// AttestationAge is the age from which an attestation document makes the
 	// host not ready. 0: any age will do.
 	AttestationAge time.Duration
+	// Outbox tells how much waits in the outbox. Nil: nothing is told.
+	Outbox func(context.Context) (Outbox, error)
+	// Certificates tells until when the certificate of each name is good. Nil: there
+	// are none.
+	Certificates func() map[string]time.Time
 	// Dashboard answers everything at and below /dashboard of the public
 	// interface. Nil: there is none.
 	Dashboard http.Handler

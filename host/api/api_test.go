@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -413,7 +414,16 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	r := start(t, nil)
+	long := strings.Repeat("x", 65)
+	r := start(t, func(o *api.Options) {
+		o.Outbox = func(context.Context) (api.Outbox, error) {
+			return api.Outbox{Sends: api.Waiting{Count: 3, OldestDue: time.Now().Add(time.Hour)}, Webhooks: api.Waiting{Count: 1, OldestDue: time.Now().Add(-time.Hour)}, Dead: 2}, nil
+		}
+		o.Certificates = func() map[string]time.Time {
+			return map[string]time.Time{"api.example.com": time.Unix(1_800_000_000, 0)}
+		}
+	})
+	r.peer.status = `{"state":"serving","attestationAgeMs":1000,"bootNumber":4,"deployment":"d1","applicationDigest":"a1","counters":{"alarm_tip":2,"entries":7,"` + long + `":1,"new\nline":1}}`
 	post(t, r.at+"/public/v1/query/whoami", "{}")
 	post(t, r.at+"/public/v1/query/whoami", "{}")
 	r.peer.mu.Lock()
@@ -443,6 +453,19 @@ func TestMetrics(t *testing.T) {
 		`cloister_enclave_alarms_total{alarm="tip"} 2`,
 		`cloister_enclave_counter{counter="entries"} 7`,
 		`cloister_enclave_serving 1`,
+		`cloister_enclave_up 1`,
+		`cloister_enclave_state{state="serving"} 1`,
+		`cloister_enclave_info{application="a1",deployment="d1"} 1`,
+		`cloister_enclave_boot_number 4`,
+		`cloister_enclave_attestation_age_limit_seconds 3600`,
+		`cloister_link_connections_wanted 7`,
+		`cloister_store_up 1`,
+		`cloister_batches_total{verdict="conflict"} 0`,
+		`cloister_outbox_waiting{lane="sends"} 3`,
+		`cloister_outbox_overdue_seconds{lane="sends"} 0`,
+		`cloister_outbox_waiting{lane="webhooks"} 1`,
+		`cloister_outbox_dead_letters 2`,
+		`cloister_certificate_expiry_timestamp_seconds{name="api.example.com"} 1.8e+09`,
 		`cloister_enclave_attestation_age_seconds 1`,
 		`cloister_link_connections 7`,
 		`cloister_link_breaches_total 0`,
@@ -453,6 +476,12 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, "made_up") {
 		t.Error("a name that anybody can make up is a label")
+	}
+	if strings.Contains(text, long) || strings.Contains(text, `new\nline`) {
+		t.Error("a name of the enclave's that is none is a label")
+	}
+	if !regexp.MustCompile(`cloister_outbox_overdue_seconds\{lane="webhooks"\} 36\d\d\.`).MatchString(text) {
+		t.Error("an event that has been due for an hour is not overdue")
 	}
 	// The store's part comes from the enclave's own questions.
 	r.peer.mu.Lock()
@@ -489,11 +518,28 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no line %s", want)
 		}
 	}
+	// A state that is no name is told of as none; one that nobody knows yet is told.
+	for state, want := range map[string]string{"later": `cloister_enclave_state{state="later"} 1`, "no name": "cloister_enclave_up 1"} {
+		r.peer.mu.Lock()
+		r.status = `{"state":"` + state + `"}`
+		r.peer.mu.Unlock()
+		time.Sleep(550 * time.Millisecond)
+		if text = scrape(); !strings.Contains(text, want+"\n") || !strings.Contains(text, "cloister_enclave_serving 0\n") || strings.Contains(text, "no name") {
+			t.Errorf("state %q", state)
+		}
+	}
 	r.leave(r.listen)
 	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
 	time.Sleep(550 * time.Millisecond)
-	if text = scrape(); !strings.Contains(text, "cloister_enclave_serving 0\n") || strings.Contains(text, "alarms_total{") {
-		t.Error("an enclave that is away still has counters")
+	if text = scrape(); !strings.Contains(text, "cloister_enclave_serving 0\n") || strings.Contains(text, "alarms_total{") ||
+		!strings.Contains(text, "cloister_enclave_up 0\n") || !strings.Contains(text, `cloister_enclave_state{state="away"} 1`) || strings.Contains(text, "boot_number ") {
+		t.Error("an enclave that is away still has counters, or a state of its own")
+	}
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text = scrape(); !strings.Contains(text, "cloister_store_up 0\n") || strings.Contains(text, "cloister_outbox_waiting{") {
+		t.Error("a store that is away still has an outbox")
 	}
 }
 

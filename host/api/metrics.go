@@ -1,15 +1,14 @@
 package api
 
 import (
-	"context"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"cloister/shared/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -86,6 +85,11 @@ func NewMetrics() *Metrics {
 	for i, name := range phaseNames {
 		m.phases[i] = phases.WithLabelValues(name)
 	}
+	// An alert is about an increase: what has not happened yet must be there as nought.
+	for _, verdict := range []string{"stored", "conflict", "superseded"} {
+		m.batches.WithLabelValues(verdict)
+	}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.webhooks)
 	return m
 }
@@ -158,71 +162,4 @@ func (m *Metrics) operation(door wire.Door, op string, success bool) (*opMetrics
 
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
-}
-
-// watch registers what is read only when somebody asks.
-func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
-
-// A collector reads link and enclave at scrape time.
-type collector struct{ a *API }
-
-var (
-	alarmsDesc    = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"alarm"}, nil)
-	counterDesc   = prometheus.NewDesc("cloister_enclave_counter", "Other counters and levels of the enclave, by its names.", []string{"counter"}, nil)
-	servingDesc   = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", nil, nil)
-	ageDesc       = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", nil, nil)
-	connectedDesc = prometheus.NewDesc("cloister_link_connections", "Connections to the enclave that stand.", nil, nil)
-	inFlightDesc  = prometheus.NewDesc("cloister_link_calls_in_flight", "Calls without reply.", nil, nil)
-	lateDesc      = prometheus.NewDesc("cloister_link_late_replies_total", "Replies whose caller had left.", nil, nil)
-	dialsDesc     = prometheus.NewDesc("cloister_link_dials_total", "Connections made to the enclave.", nil, nil)
-	breachesDesc  = prometheus.NewDesc("cloister_link_breaches_total", "Connections cut because the enclave broke the protocol.", nil, nil)
-	wrongDesc     = prometheus.NewDesc("cloister_link_wrong_replies_total", "Replies that did not belong to their request.", nil, nil)
-)
-
-// Describe makes the collector one whose set of metrics is known.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{alarmsDesc, counterDesc, servingDesc, ageDesc, connectedDesc, inFlightDesc, lateDesc, dialsDesc, breachesDesc, wrongDesc} {
-		ch <- d
-	}
-}
-
-// Collect reads link and enclave. An enclave that does not answer has no
-// counters, and serves not.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	s := c.a.o.Enclave.Stats()
-	gauge(connectedDesc, float64(s.Connected))
-	gauge(inFlightDesc, float64(s.InFlight))
-	counter(lateDesc, float64(s.Late))
-	counter(dialsDesc, float64(s.Dials))
-	counter(breachesDesc, float64(s.Breaches))
-	counter(wrongDesc, float64(s.Wrong))
-	e, err := c.a.enclaveStatus(context.Background())
-	if err != nil || e.State != "serving" {
-		gauge(servingDesc, 0)
-	} else {
-		gauge(servingDesc, 1)
-	}
-	if err != nil {
-		return
-	}
-	if e.AttestationAgeMs != nil {
-		gauge(ageDesc, float64(*e.AttestationAgeMs)/1e3)
-	}
-	n := 0
-	for name, v := range e.Counters {
-		if n++; n > maxCounters || !isID(name) {
-			continue
-		}
-		if alarm, ok := strings.CutPrefix(name, "alarm_"); ok {
-			counter(alarmsDesc, v, alarm)
-		} else {
-			gauge(counterDesc, v, name)
-		}
-	}
 }

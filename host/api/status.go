@@ -23,6 +23,9 @@ const (
 type status struct {
 	State            string             `json:"state"`
 	AttestationAgeMs *int64             `json:"attestationAgeMs"`
+	BootNumber       *uint64            `json:"bootNumber"` // while it serves
+	Deployment       string             `json:"deployment"`
+	Application      string             `json:"applicationDigest"`
 	Counters         map[string]float64 `json:"counters"`
 }
 

@@ -9,11 +9,13 @@ package cert
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +67,16 @@ func (f *Files) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return f.certificate(), nil
 	}}
+}
+
+// Until tells until when the certificate is good, by its first name.
+func (f *Files) Until() map[string]time.Time {
+	leaf := f.certificate().Leaf
+	name := leaf.Subject.CommonName
+	if len(leaf.DNSNames) > 0 {
+		name = leaf.DNSNames[0]
+	}
+	return map[string]time.Time{name: leaf.NotAfter}
 }
 
 // stamped tells the two files as they are now from what they were.
@@ -139,12 +151,12 @@ func (a *ACME) Config() (*tls.Config, error) {
 		client.DirectoryURL = autocert.DefaultACMEDirectory
 	}
 	if a.Roots != "" {
-		pem, err := os.ReadFile(a.Roots)
+		roots, err := os.ReadFile(a.Roots)
 		if err != nil {
 			return nil, err
 		}
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
+		if !pool.AppendCertsFromPEM(roots) {
 			return nil, errors.New(a.Roots + ": no certificate in it")
 		}
 		client.HTTPClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
@@ -157,4 +169,30 @@ func (a *ACME) Config() (*tls.Config, error) {
 	c.MinVersion = tls.VersionTLS12
 	c.NextProtos = slices.Concat(protocols, []string{acme.ALPNProto})
 	return c, nil
+}
+
+// Until tells until when the certificates are good that have been got, by their
+// names. What lies in the folder and is none is passed over: the next handshake
+// gets another.
+func (a *ACME) Until() map[string]time.Time {
+	until := map[string]time.Time{}
+	for _, name := range a.Names {
+		for _, file := range []string{name, name + "+rsa"} {
+			text, err := os.ReadFile(filepath.Join(a.Folder, file))
+			if err != nil {
+				continue
+			}
+			for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+				if block.Type != "CERTIFICATE" {
+					continue
+				}
+				// The first is the name's own. Of two kinds of key the one that ends first counts.
+				if leaf, err := x509.ParseCertificate(block.Bytes); err == nil && (until[name].IsZero() || leaf.NotAfter.Before(until[name])) {
+					until[name] = leaf.NotAfter
+				}
+				break
+			}
+		}
+	}
+	return until
 }

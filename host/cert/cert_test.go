@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,16 @@ func serial(t *testing.T, c *tls.Config) int64 {
 	return got.Leaf.SerialNumber.Int64()
 }
 
+// ends is until when the certificate is good that a handshake gets.
+func ends(t *testing.T, c *tls.Config) time.Time {
+	t.Helper()
+	got, err := c.GetCertificate(&tls.ClientHelloInfo{ServerName: "localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Leaf.NotAfter
+}
+
 func TestFilesAreReadAnew(t *testing.T) {
 	certFile, keyFile := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	now := time.Unix(1_800_000_000, 0)
@@ -98,6 +109,9 @@ func TestFilesAreReadAnew(t *testing.T) {
 			t.Errorf("%s: looked again at once: %d, %s", step.name, before, log.String())
 		}
 		now = now.Add(2 * time.Second)
+		if until := f.Until()["localhost"]; until.IsZero() || !until.Equal(ends(t, c)) {
+			t.Errorf("%s: told until %v", step.name, until)
+		}
 		if got := serial(t, c); got != step.want || !strings.Contains(log.String(), step.logs) || step.logs == "" && log.Len() > 0 {
 			t.Errorf("%s: serial %d, want %d; log %q", step.name, got, step.want, log.String())
 		}
@@ -193,5 +207,26 @@ func TestACMERefuses(t *testing.T) {
 	}
 	if i, err := os.Stat(filepath.Join(dir, "acme")); err != nil || i.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", i, err)
+	}
+}
+
+// What ACME has got lies in its folder, key first; anything else there is nothing.
+func TestACMEUntil(t *testing.T) {
+	a := cert.ACME{Names: []string{"a.example.com", "b.example.com", "c.example.com"}, Folder: t.TempDir()}
+	if got := a.Until(); len(got) > 0 {
+		t.Fatalf("nothing was got: %v", got)
+	}
+	one, key := pair(t, 1)
+	other, _ := pair(t, 2)
+	write(t, filepath.Join(a.Folder, "a.example.com"), slices.Concat(key, one, other), time.Now())
+	write(t, filepath.Join(a.Folder, "b.example.com"), []byte("hello"), time.Now())
+	write(t, filepath.Join(a.Folder, "c.example.com+rsa"), slices.Concat(key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), time.Now())
+	block, _ := pem.Decode(one)
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Until(); len(got) != 1 || !got["a.example.com"].Equal(leaf.NotAfter) {
+		t.Fatalf("%v, want one that ends %v", got, leaf.NotAfter)
 	}
 }

@@ -47,6 +47,7 @@ type Store interface {
 	Loader
 	Finder
 	Outbox
+	Watched
 	// Ping asks whether the store can be reached now.
 	Ping(ctx context.Context) error
 	// Close waits for what is running and gives everything back.

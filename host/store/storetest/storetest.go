@@ -52,6 +52,7 @@ func Run(t *testing.T, open Opener) {
 		{"Receivers", testReceivers},
 		{"DeadSends", testDeadSends},
 		{"ReceiversRefused", testReceiversRefused},
+		{"Backlog", testBacklog},
 		{"Snapshots", testSnapshots},
 		{"SnapshotOwner", testSnapshotOwner},
 		{"SnapshotRace", testSnapshotRace},

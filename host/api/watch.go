@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An Outbox is what waits in the outbox. Counts stop at a bound of the store's.
+type Outbox struct {
+	Sends, Webhooks Waiting // transactions, mail and text messages; events
+	Dead            int     // events that nobody will deliver unless told to
+}
+
+// Waiting is what has not ended. OldestDue is zero when Count is.
+type Waiting struct {
+	Count     int
+	OldestDue time.Time
+}
+
+// stateAway is the state of an enclave that does not answer.
+const stateAway = "away"
+
+// watch registers what is read only when somebody asks.
+func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
+
+// A collector reads link, enclave, store and certificates at scrape time.
+type collector struct{ a *API }
+
+var (
+	alarmsDesc      = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"alarm"}, nil)
+	counterDesc     = prometheus.NewDesc("cloister_enclave_counter", "Other counters and levels of the enclave, by its names.", []string{"counter"}, nil)
+	upDesc          = prometheus.NewDesc("cloister_enclave_up", "1 when the enclave answers.", nil, nil)
+	stateDesc       = prometheus.NewDesc("cloister_enclave_state", "1 for the state that the enclave is in, by its own word; \"away\" when it does not answer.", []string{"state"}, nil)
+	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"application", "deployment"}, nil)
+	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", nil, nil)
+	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", nil, nil)
+	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", nil, nil)
+	ageLimitDesc    = prometheus.NewDesc("cloister_enclave_attestation_age_limit_seconds", "Age from which the host is not ready, if there is one.", nil, nil)
+	connectedDesc   = prometheus.NewDesc("cloister_link_connections", "Connections to the enclave that stand.", nil, nil)
+	wantedDesc      = prometheus.NewDesc("cloister_link_connections_wanted", "Connections to the enclave that there should be.", nil, nil)
+	inFlightDesc    = prometheus.NewDesc("cloister_link_calls_in_flight", "Calls without reply.", nil, nil)
+	lateDesc        = prometheus.NewDesc("cloister_link_late_replies_total", "Replies whose caller had left.", nil, nil)
+	dialsDesc       = prometheus.NewDesc("cloister_link_dials_total", "Connections made to the enclave.", nil, nil)
+	breachesDesc    = prometheus.NewDesc("cloister_link_breaches_total", "Connections cut because the enclave broke the protocol.", nil, nil)
+	wrongDesc       = prometheus.NewDesc("cloister_link_wrong_replies_total", "Replies that did not belong to their request.", nil, nil)
+	storeDesc       = prometheus.NewDesc("cloister_store_up", "1 when the store answers.", nil, nil)
+	waitingDesc     = prometheus.NewDesc("cloister_outbox_waiting", "What has not ended: sends (transactions, mail, text messages) and webhooks. Counted up to 10000.", []string{"lane"}, nil)
+	overdueDesc     = prometheus.NewDesc("cloister_outbox_overdue_seconds", "How long the one that is due first has been due; 0 when none is.", []string{"lane"}, nil)
+	deadDesc        = prometheus.NewDesc("cloister_outbox_dead_letters", "Webhooks that nobody will deliver unless told to. Counted up to 10000.", nil, nil)
+	certificateDesc = prometheus.NewDesc("cloister_certificate_expiry_timestamp_seconds", "Until when the certificate for a name is good, as Unix time.", []string{"name"}, nil)
+)
+
+// Describe makes the collector one whose set of metrics is known.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
+		lateDesc, dialsDesc, breachesDesc, wrongDesc, storeDesc, waitingDesc, overdueDesc, deadDesc, certificateDesc,
+	} {
+		ch <- d
+	}
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Collect asks store and enclave beside each other, so that the one that hangs
+// does not hide how the other is.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.a.o.Enclave.Stats()
+	gauge(ch, connectedDesc, float64(s.Connected))
+	gauge(ch, wantedDesc, float64(s.Wanted))
+	gauge(ch, inFlightDesc, float64(s.InFlight))
+	counter(ch, lateDesc, float64(s.Late))
+	counter(ch, dialsDesc, float64(s.Dials))
+	counter(ch, breachesDesc, float64(s.Breaches))
+	counter(ch, wrongDesc, float64(s.Wrong))
+	if c.a.o.Certificates != nil {
+		for name, until := range c.a.o.Certificates() {
+			gauge(ch, certificateDesc, float64(until.Unix()), name)
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { c.enclave(ch) })
+	both.Go(func() { c.store(ch) })
+	both.Wait()
+}
+
+// store tells of the store and the outbox in it. A store that does not answer has
+// no outbox.
+func (c *collector) store(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusWait)
+	defer cancel()
+	err := c.a.o.Ping(ctx)
+	gauge(ch, storeDesc, truth(err == nil))
+	if err != nil || c.a.o.Outbox == nil {
+		return
+	}
+	outbox, err := c.a.o.Outbox(ctx)
+	if err != nil {
+		c.a.o.Log.Warn("the outbox is not told of", "error", err)
+		return
+	}
+	now := c.a.o.Now()
+	for lane, w := range map[string]Waiting{"sends": outbox.Sends, "webhooks": outbox.Webhooks} {
+		overdue := 0.0
+		if w.Count > 0 {
+			overdue = max(0, now.Sub(w.OldestDue).Seconds())
+		}
+		gauge(ch, waitingDesc, float64(w.Count), lane)
+		gauge(ch, overdueDesc, overdue, lane)
+	}
+	gauge(ch, deadDesc, float64(outbox.Dead))
+}
+
+// enclave tells what the enclave says of itself. One that does not answer has no
+// counters, and serves not.
+func (c *collector) enclave(ch chan<- prometheus.Metric) {
+	if limit := c.a.o.AttestationAge; limit > 0 {
+		gauge(ch, ageLimitDesc, limit.Seconds())
+	}
+	e, err := c.a.enclaveStatus(context.Background())
+	gauge(ch, upDesc, truth(err == nil))
+	gauge(ch, servingDesc, truth(err == nil && e.State == "serving"))
+	if err != nil {
+		gauge(ch, stateDesc, 1, stateAway)
+		return
+	}
+	if isID(e.State) {
+		gauge(ch, stateDesc, 1, e.State)
+	}
+	if isID(e.Application) && (e.Deployment == "" || isID(e.Deployment)) {
+		gauge(ch, infoDesc, 1, e.Application, e.Deployment)
+	}
+	if e.BootNumber != nil {
+		gauge(ch, bootDesc, float64(*e.BootNumber))
+	}
+	if e.AttestationAgeMs != nil {
+		gauge(ch, ageDesc, float64(*e.AttestationAgeMs)/1e3)
+	}
+	n := 0
+	for name, v := range e.Counters {
+		if n++; n > maxCounters || !isID(name) {
+			continue
+		}
+		if alarm, ok := strings.CutPrefix(name, "alarm_"); ok {
+			counter(ch, alarmsDesc, v, alarm)
+		} else {
+			gauge(ch, counterDesc, v, name)
+		}
+	}
+}

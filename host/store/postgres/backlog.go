@@ -1,0 +1,27 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"cloister/host/store"
+)
+
+// Each part is answered from an index, in its order: rows that have ended stay in
+// the table for good and must not be walked over.
+const backlog = `SELECT
+	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NULL ORDER BY due LIMIT $1) x),
+	(SELECT coalesce(min(due), 0) FROM outbox WHERE state < 3 AND receiver IS NULL),
+	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NOT NULL ORDER BY receiver, due LIMIT $1) x),
+	(SELECT coalesce(min(due), 0) FROM (SELECT due FROM outbox WHERE state < 3 AND receiver IS NOT NULL ORDER BY receiver, due LIMIT $1) x),
+	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state = 5 AND receiver IS NOT NULL ORDER BY organization, seq, number LIMIT $1) x)`
+
+// Backlog implements store.Watched.
+func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
+	var sends, webhooks int64
+	if err := s.pool.QueryRow(ctx, backlog, store.MaxBacklog).Scan(&b.Sends.Count, &sends, &b.Webhooks.Count, &webhooks, &b.Dead); err != nil {
+		return store.Backlog{}, fmt.Errorf("looking at the outbox: %w", err)
+	}
+	b.Sends.OldestDueMs, b.Webhooks.OldestDueMs = uint64(sends), uint64(webhooks)
+	return b, nil
+}
