@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"crypto/ecdh"
-	"crypto/elliptic"
 	"crypto/hpke"
 	"encoding/hex"
 	"errors"
@@ -10,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/p256"
 )
 
 // Sizes in bytes: of an uncompressed and a compressed point, of a private key
@@ -55,21 +55,11 @@ var errPoint = errors.New("not a point of P-256")
 
 // parsePoint reads a point of 65 or 33 bytes. The point at infinity is none.
 func parsePoint(b []byte) (*ecdh.PublicKey, error) {
-	if len(b) == compressedSize {
-		x, y := elliptic.UnmarshalCompressed(elliptic.P256(), b)
-		if x == nil {
-			return nil, errPoint
-		}
-		var long [pointSize]byte
-		long[0] = 4
-		x.FillBytes(long[1:33])
-		y.FillBytes(long[33:])
-		b = long[:]
-	}
-	if len(b) != pointSize {
+	point, ok := p256.Uncompressed(b)
+	if !ok {
 		return nil, errPoint
 	}
-	p, err := ecdh.P256().NewPublicKey(b)
+	p, err := ecdh.P256().NewPublicKey(point[:])
 	if err != nil {
 		return nil, errPoint
 	}

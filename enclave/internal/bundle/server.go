@@ -1,18 +1,13 @@
 package bundle
 
 import (
-	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
-	"encoding/asn1"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"math/big"
 
-	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/p256"
 )
 
 // A Signer signs the messages that the enclave sends encrypted or to be encrypted
@@ -24,18 +19,11 @@ type Signer struct {
 
 // NewSigner makes a Signer from a private key of 32 bytes, which it does not keep.
 func NewSigner(private []byte) (*Signer, error) {
-	s := new(Signer)
-	var err error
-	erase.Do(func() { s.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), private) })
+	key, point, err := p256.NewKey(private)
 	if err != nil {
 		return nil, errPrivate
 	}
-	point, err := s.key.PublicKey.Bytes()
-	if err != nil {
-		return nil, errPrivate
-	}
-	s.public = hex.EncodeToString(point)
-	return s, nil
+	return &Signer{key, hex.EncodeToString(point[:])}, nil
 }
 
 // PublicKey is the key as clients pin it: 65 bytes, uncompressed, lower-case hex.
@@ -82,25 +70,11 @@ func (s *Signer) message(inner []byte) (string, error) {
 	return fmt.Sprintf(`{"version":"v1.0.0","data":"%x","dataSignature":"%x","enclaveQuorumPublic":"%s"}`, inner, signature, s.public), nil
 }
 
-var (
-	order     = elliptic.P256().Params().N
-	halfOrder = new(big.Int).Rsh(order, 1)
-)
-
-// sign is ECDSA over SHA-256 with the nonce of RFC 6979 and low s, in DER: one
-// message has one signature.
-func (s *Signer) sign(message []byte) (der []byte, err error) {
-	digest := sha256.Sum256(message)
-	erase.Do(func() { der, err = s.key.Sign(nil, digest[:], crypto.SHA256) })
+// sign is ECDSA over SHA-256 with low s, in DER: one message has one signature.
+func (s *Signer) sign(message []byte) ([]byte, error) {
+	signature, err := p256.Sign(s.key, sha256.Sum256(message))
 	if err != nil {
 		return nil, err
 	}
-	var sig struct{ R, S *big.Int }
-	if rest, err := asn1.Unmarshal(der, &sig); err != nil || len(rest) > 0 {
-		return nil, errors.New("a signature of another form")
-	}
-	if sig.S.Cmp(halfOrder) > 0 {
-		sig.S.Sub(order, sig.S)
-	}
-	return asn1.Marshal(sig)
+	return signature.DER()
 }

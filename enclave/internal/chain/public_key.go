@@ -1,11 +1,11 @@
 package chain
 
 import (
-	"crypto/ecdh"
-	"crypto/elliptic"
 	"errors"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+
+	"cloister/enclave/internal/p256"
 )
 
 // Sizes of public keys in bytes.
@@ -40,16 +40,8 @@ func NewPublicKey(c Curve, b []byte) (PublicKey, error) {
 		if k, err := secp256k1.ParsePubKey(b); err == nil {
 			ok = copy(p.raw[:], k.SerializeUncompressed()) == uncompressedSize
 		}
-	case c == P256 && len(b) == uncompressedSize:
-		_, err := ecdh.P256().NewPublicKey(b)
-		ok = err == nil && copy(p.raw[:], b) == uncompressedSize
 	case c == P256:
-		if x, y := elliptic.UnmarshalCompressed(elliptic.P256(), b); x != nil {
-			p.raw[0] = 4
-			x.FillBytes(p.raw[1:33])
-			y.FillBytes(p.raw[33:])
-			ok = true
-		}
+		p.raw, ok = p256.Uncompressed(b)
 	}
 	if !ok {
 		return PublicKey{}, ErrPublicKey

@@ -6,13 +6,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/subtle"
-	"encoding/asn1"
 	"encoding/binary"
 	"errors"
-	"math/big"
 	"math/bits"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/p256"
 )
 
 // orderP256 is the order of P-256, least significant word first.
@@ -129,22 +128,20 @@ func (k *keyP256) sign(out *Signature, _ chain.Scheme, digest []byte) error {
 	if err != nil {
 		return errSignature
 	}
-	var sig struct{ R, S *big.Int }
-	if rest, err := asn1.Unmarshal(der[:n], &sig); err != nil || len(rest) > 0 {
+	sig, negated, err := p256.FromDER(der[:n])
+	if err != nil {
 		return errSignature
 	}
-	sig.R.FillBytes(out.R[:])
+	copy(out.R[:], sig[:p256.ScalarSize])
+	copy(out.S[:], sig[p256.ScalarSize:])
 	// The point's x is r, unless it lies at or above the order: then another
 	// recovery id would be needed, which the interface does not have.
 	if subtle.ConstantTimeCompare(x[:], out.R[:]) != 1 {
 		return errSignature
 	}
-	order := elliptic.P256().Params().N
-	if new(big.Int).Lsh(sig.S, 1).Cmp(order) > 0 {
-		sig.S.Sub(order, sig.S)
+	if negated {
 		v ^= 1
 	}
-	sig.S.FillBytes(out.S[:])
 	out.V = v
 	return nil
 }

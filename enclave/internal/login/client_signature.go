@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -140,8 +141,8 @@ func (s *ClientSignature) verify(field string, t *VerificationToken) (*message, 
 
 // verifyHex takes r and s, 128 digits, or DER.
 func verifyHex(key PublicKey, message []byte, text string) bool {
-	var b [maxDER]byte
-	if len(text) > 2*maxDER || len(text)%2 != 0 {
+	var b [p256.MaxDER]byte
+	if len(text) > 2*len(b) || len(text)%2 != 0 {
 		return false
 	}
 	n, err := hex.Decode(b[:], []byte(text))

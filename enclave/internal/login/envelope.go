@@ -13,6 +13,7 @@ import (
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/p256"
 )
 
 // Parts of an envelope, in bytes: nonce, sender's point, length, ciphertext.
@@ -20,7 +21,7 @@ const (
 	nonceSize  = 12
 	lengthSize = 4
 	tagSize    = 16
-	envelope   = nonceSize + pointSize + lengthSize
+	envelope   = nonceSize + p256.PointSize + lengthSize
 )
 
 // OpenClientSecret opens an OAuth 2.0 client secret, which clients encrypt in the
@@ -33,10 +34,10 @@ func OpenClientSecret(field, text string, private keys.Secret) (keys.Secret, err
 		return keys.Secret{}, fault.Field(field, "invalid client secret: longer than %d bytes", maxEnvelope)
 	}
 	b, err := hex.DecodeString(text)
-	if err != nil || len(b) <= envelope+tagSize || binary.LittleEndian.Uint32(b[nonceSize+pointSize:]) != uint32(len(b)-envelope) {
+	if err != nil || len(b) <= envelope+tagSize || binary.LittleEndian.Uint32(b[nonceSize+p256.PointSize:]) != uint32(len(b)-envelope) {
 		return keys.Secret{}, fault.Field(field, "invalid client secret: must be the hex of nonce, point, length and ciphertext")
 	}
-	nonce, point, ciphertext := b[:nonceSize], b[nonceSize:nonceSize+pointSize], b[envelope:]
+	nonce, point, ciphertext := b[:nonceSize], b[nonceSize:nonceSize+p256.PointSize], b[envelope:]
 	sender, err := ecdh.P256().NewPublicKey(point)
 	if err != nil {
 		return keys.Secret{}, fault.Field(field, "invalid client secret: not a point of P-256")
@@ -73,7 +74,7 @@ func openEnvelope(key *ecdh.PrivateKey, sender *ecdh.PublicKey, nonce, ciphertex
 		return nil, err
 	}
 	// Each point is followed by its length.
-	return gcm.Open(nil, nonce, ciphertext, slices.Concat(point, []byte{pointSize}, receiver, []byte{pointSize}))
+	return gcm.Open(nil, nonce, ciphertext, slices.Concat(point, []byte{p256.PointSize}, receiver, []byte{p256.PointSize}))
 }
 
 // OpenOnRampSecret opens a secret of an on-ramp provider, a compact bundle. The

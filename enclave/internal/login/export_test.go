@@ -1,5 +1,7 @@
 package login
 
+import "cloister/enclave/internal/p256"
+
 // VerifyJWS verifies a signature alone, of a payload of any kind.
 func VerifyJWS(text string, s *KeySet) bool {
 	t, _, err := parseParts(text)
@@ -22,7 +24,10 @@ var (
 )
 
 // Sign signs a digest, r and s.
-func (s *Signer) Sign(digest [32]byte) ([]byte, error) { return s.sign(digest) }
+func (s *Signer) Sign(digest [32]byte) ([]byte, error) {
+	sig, err := p256.Sign(s.key, digest)
+	return sig[:], err
+}
 
 // SignText makes a token of any header and payload, as a forger with the key would.
 func SignText(s *Signer, header, claims string, double bool) string {
@@ -31,9 +36,9 @@ func SignText(s *Signer, header, claims string, double bool) string {
 	if double {
 		digest = twice
 	}
-	sig, err := s.sign(digest([]byte(text)))
+	sig, err := p256.Sign(s.key, digest([]byte(text)))
 	if err != nil {
 		panic(err)
 	}
-	return text + "." + base64URL.EncodeToString(sig)
+	return text + "." + base64URL.EncodeToString(sig[:])
 }

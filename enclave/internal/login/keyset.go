@@ -4,12 +4,13 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/json"
 	"math/big"
 	"slices"
+
+	"cloister/enclave/internal/p256"
 )
 
 // Sizes of RSA moduli in bits, and the one exponent: what issuers use. Small ones
@@ -122,11 +123,11 @@ func (o object) rsa() (*rsa.PublicKey, bool) {
 
 func (o object) p256() (*ecdsa.PublicKey, bool) {
 	crv, _, _ := o.text("crv")
-	x, y := o.bytes("x", scalarSize), o.bytes("y", scalarSize)
-	if crv != "P-256" || len(x) != scalarSize || len(y) != scalarSize {
+	x, y := o.bytes("x", p256.ScalarSize), o.bytes("y", p256.ScalarSize)
+	if crv != "P-256" || len(x) != p256.ScalarSize || len(y) != p256.ScalarSize {
 		return nil, false
 	}
-	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	key, err := p256.ParsePublicKey(slices.Concat([]byte{4}, x, y))
 	return key, err == nil
 }
 
@@ -220,10 +221,10 @@ func (p PublicKey) coordinates() (x, y string, ok bool) {
 		return "", "", false
 	}
 	b, err := p.key.Bytes()
-	if err != nil || len(b) != pointSize {
+	if err != nil || len(b) != p256.PointSize {
 		return "", "", false
 	}
-	return base64URL.EncodeToString(b[1 : 1+scalarSize]), base64URL.EncodeToString(b[1+scalarSize:]), true
+	return base64URL.EncodeToString(b[1 : 1+p256.ScalarSize]), base64URL.EncodeToString(b[1+p256.ScalarSize:]), true
 }
 
 // KeySetOf is a key set of keys of ours, for tokens that we issued ourselves.

@@ -3,7 +3,6 @@ package stamp
 import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/crypto/sha3"
 
 	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -203,15 +203,7 @@ func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) 
 
 // parseP256 returns the point, or nil if there is none.
 func parseP256(name [pointSize]byte) *p256Key {
-	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), name[:])
-	if x == nil {
-		return nil
-	}
-	var point [1 + 2*scalarSize]byte
-	point[0] = 4
-	x.FillBytes(point[1 : 1+scalarSize])
-	y.FillBytes(point[1+scalarSize:])
-	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point[:])
+	key, err := p256.ParsePublicKey(name[:])
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,133 @@
+// Package p256 holds the forms in which the enclave writes keys and signatures of
+// P-256 (SEC 1, sections 2.3 and 4.1; FIPS 186-5): points of 65 bytes and of 33,
+// signatures as r ‖ s and in DER. The arithmetic is the standard library's.
+package p256
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"encoding/asn1"
+	"errors"
+	"math/big"
+
+	"cloister/enclave/internal/erase"
+)
+
+// Sizes in bytes: of r, s, a coordinate and a private key; of a signature that is r
+// and s; of a point in its two forms; of the longest signature in DER.
+const (
+	ScalarSize     = 32
+	SignatureSize  = 2 * ScalarSize
+	PointSize      = 1 + 2*ScalarSize
+	CompressedSize = 1 + ScalarSize
+	MaxDER         = 72
+)
+
+var (
+	order     = elliptic.P256().Params().N
+	halfOrder = new(big.Int).Rsh(order, 1)
+)
+
+// A Signature is r ‖ s, big-endian, s at most half the order: a message and a key
+// have one.
+type Signature [SignatureSize]byte
+
+var errForm = errors.New("a signature of another form")
+
+// NewKey makes a key of a private one of 32 bytes, which it does not keep. point is
+// its public half, uncompressed.
+func NewKey(private []byte) (key *ecdsa.PrivateKey, point [PointSize]byte, err error) {
+	erase.Do(func() { key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), private) })
+	if err != nil {
+		return nil, point, errors.New("no private key of P-256")
+	}
+	b, err := key.PublicKey.Bytes()
+	if err != nil {
+		return nil, point, errors.New("no private key of P-256")
+	}
+	copy(point[:], b)
+	return key, point, nil
+}
+
+// Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: no randomness is
+// needed, and one digest has one signature.
+func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
+	var der []byte
+	var err error
+	erase.Do(func() { der, err = key.Sign(nil, digest[:], crypto.SHA256) })
+	if err != nil {
+		return Signature{}, errors.New("a key of P-256 does not sign")
+	}
+	s, _, err := FromDER(der)
+	return s, err
+}
+
+// FromDER reads a signature in DER. negated tells that its s was the larger of the
+// two that verify and the other one was taken. Whether r and s are those of a
+// signature is not looked at, but that they lie below the order.
+func FromDER(der []byte) (s Signature, negated bool, err error) {
+	var rs struct{ R, S *big.Int }
+	rest, err := asn1.Unmarshal(der, &rs)
+	if err != nil || len(rest) > 0 || outside(rs.R) || outside(rs.S) {
+		return s, false, errForm
+	}
+	if negated = rs.S.Cmp(halfOrder) > 0; negated {
+		rs.S.Sub(order, rs.S)
+	}
+	rs.R.FillBytes(s[:ScalarSize])
+	rs.S.FillBytes(s[ScalarSize:])
+	return s, negated, nil
+}
+
+func outside(n *big.Int) bool { return n.Sign() <= 0 || n.Cmp(order) >= 0 }
+
+// DER is the signature as ASN.1 has it.
+func (s *Signature) DER() ([]byte, error) {
+	return asn1.Marshal(struct{ R, S *big.Int }{
+		new(big.Int).SetBytes(s[:ScalarSize]), new(big.Int).SetBytes(s[ScalarSize:])})
+}
+
+// Verify takes r ‖ s, 64 bytes, with s in either half.
+func Verify(key *ecdsa.PublicKey, digest [32]byte, signature []byte) bool {
+	return len(signature) == SignatureSize &&
+		ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:ScalarSize]), new(big.Int).SetBytes(signature[ScalarSize:]))
+}
+
+// Uncompressed is the point of 65 bytes that b, 65 bytes or 33, stands for. Hybrid
+// forms, the point at infinity and points off the curve are none.
+func Uncompressed(b []byte) (point [PointSize]byte, ok bool) {
+	switch len(b) {
+	case PointSize:
+		if _, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), b); err != nil {
+			return point, false
+		}
+		return [PointSize]byte(b), true
+	case CompressedSize:
+		x, y := elliptic.UnmarshalCompressed(elliptic.P256(), b)
+		if x == nil {
+			return point, false
+		}
+		point[0] = 4
+		x.FillBytes(point[1:CompressedSize])
+		y.FillBytes(point[CompressedSize:])
+		return point, true
+	}
+	return point, false
+}
+
+// Compressed is a point of 65 bytes in 33.
+func Compressed(point *[PointSize]byte) (short [CompressedSize]byte) {
+	short[0] = 2 | point[PointSize-1]&1
+	copy(short[1:], point[1:CompressedSize])
+	return short
+}
+
+// ParsePublicKey reads a point of 65 bytes or 33.
+func ParsePublicKey(b []byte) (*ecdsa.PublicKey, error) {
+	point, ok := Uncompressed(b)
+	if !ok {
+		return nil, errors.New("not a point of P-256")
+	}
+	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point[:])
+}
