@@ -3,9 +3,13 @@ package cloister_test
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -71,6 +75,44 @@ func TestDeps(t *testing.T) {
 		if _, ok := linked[path]; !ok && (toolchain == runtime.Version() || !internalOf(path, true)) {
 			t.Errorf("%s lists %s, which is not linked", depsFile, path)
 		}
+	}
+}
+
+// What only a simulator sets: the production enclave's wiring names none of it, so it takes no manifest and believes no root
+// of a simulator.
+var simulators = []string{"Simulator", "WebhookLoopback", "SimulatorRootPEM"}
+
+// TestProductionIsNoSimulator looks at the one place that could make it one: what the command hands to core.
+func TestProductionIsNoSimulator(t *testing.T) {
+	files, err := filepath.Glob("enclave/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	configured := 0
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && slices.Contains(simulators, id.Name) {
+				t.Errorf("%s sets %s, which only a simulator does", path, id.Name)
+			}
+			if l, ok := n.(*ast.CompositeLit); ok {
+				if s, ok := l.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Config" {
+					configured++
+					for _, e := range l.Elts {
+						if _, ok := e.(*ast.KeyValueExpr); !ok {
+							t.Errorf("%s fills in core.Config without names", path)
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	if configured != 1 {
+		t.Errorf("core.Config is made in %d places of enclave/, want one", configured)
 	}
 }
 

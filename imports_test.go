@@ -78,10 +78,11 @@ var table = []row{
 		"enclave/internal/activity/apitest"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "", ""},
-	{"enclave/internal/nsm", "", "cbor", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
+	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
+	{"enclave/internal/pid1", "", "", ""},
+	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
 
-	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/fault shared/collector", "vsock", ""},
+	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 enclave/internal/fault shared/collector", "vsock x/sys", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
 	{"host/store", "shared/wire", "", ""},
@@ -106,7 +107,7 @@ var table = []row{
 	{"scripts/webhooks", "attestation sim/laptop", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
-	{"sim/nsm", "", "", "attestation nitrite"},
+	{"sim/nsm", "", "cbor", "attestation nitrite"},
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
@@ -148,6 +149,7 @@ var modules = map[string]string{
 	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator
 	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
 	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
+	"x/sys":      "golang.org/x/sys",                              // the system calls of an enclave that is PID 1
 	"x/crypto":   "golang.org/x/crypto",                           // Keccak-256; ACME for the host; scrypt for the seed file of the simulator
 }
 

@@ -1,6 +1,7 @@
 // Command cloister-enclave is the enclave of production: the Nitro security
 // module, vsock, and core. It takes no flags and reads no environment; what it
-// is started as, the manifest says.
+// is started as, the manifest says. In an image of its own it is the first
+// process, /init, and does what there is to do before (package pid1).
 //
 // The sources of the root secret for production (operators' shares, a key
 // service, a live enclave) are not built yet: at the door boot, genesis and
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"time"
@@ -24,60 +26,95 @@ import (
 	"cloister/enclave/core"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/nsm"
+	"cloister/enclave/internal/pid1"
 	"cloister/shared/collector"
 )
 
-// port is where the enclave listens; parent is the only peer it takes.
+// port is where the enclave listens, at the context id that it has; the parent
+// is the only peer it takes.
+const port = 5000
+
+// Exit statuses where the enclave is not the first process.
 const (
-	port   = 5000
-	parent = 3
+	exitFailed = 1
+	exitFenced = 3
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "cloister-enclave:", err)
-		os.Exit(1)
-	}
+	first := os.Getpid() == 1
+	fmt.Fprintln(os.Stderr, "cloister-enclave:", run(first))
+	stop(first, exitFailed)
 }
 
-func run() error {
+// run serves until it cannot, and says why.
+func run(first bool) error {
 	collector.Spare(core.SpareBytes)
-	device, err := nsm.Open(time.Now)
-	if err != nil {
+	if first {
+		if err := pid1.Prepare(linux); err != nil {
+			return err
+		}
+		go reap()
+	}
+	if err := pid1.Harden(linux); err != nil {
 		return err
 	}
-	if err := seed(device); err != nil {
+	var device *nsm.Device
+	if err := pid1.Await(patience, pause, absent, func() (err error) {
+		device, err = nsm.Open(time.Now)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := pid1.Seed(linux, device.Random); err != nil {
 		return err
 	}
 	sum, err := measure()
 	if err != nil {
 		return err
 	}
+	fenced := func(reason error) {
+		fmt.Fprintln(os.Stderr, "cloister-enclave: fenced:", reason)
+		stop(first, exitFenced)
+	}
 	c := core.New(core.Config{
 		Device: device, Clock: clock{device}, Rand: rand.Reader, Root: unprovisioned{}, ApplicationDigest: sum,
-		Fence: func(error) { os.Exit(3) },
+		Fence: fenced,
 	})
-	l, err := vsock.ListenContextID(vsock.Local, port, nil)
-	if err != nil {
+	var l *vsock.Listener
+	if err := pid1.Await(patience, pause, absent, func() (err error) {
+		l, err = vsock.Listen(port, nil)
+		return err
+	}); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
+	if first {
+		if err := heartbeat(); err != nil {
+			return err
+		}
+	}
+	go func() { fenced(device.Follow(context.Background(), time.After)) }()
+	fmt.Fprintln(os.Stderr, "cloister-enclave: listening")
 	return c.Serve(context.Background(), parentOnly{l})
 }
 
-// seed mixes the module's randomness into the kernel's pool before the first
-// key is made, so that the kernel's own sources are never the only ones.
-func seed(d *nsm.Device) error {
-	var b [64]byte
-	defer clear(b[:])
-	if err := d.Random(b[:]); err != nil {
-		return fmt.Errorf("seeding: %w", err)
-	}
-	f, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0)
-	if err != nil {
-		return fmt.Errorf("seeding: %w", err)
-	}
-	_, err = f.Write(b[:])
-	return errors.Join(err, f.Close())
+// patience is how often a device, or the parent, is looked for: for half a
+// minute.
+const patience = 300
+
+func pause() { time.Sleep(100 * time.Millisecond) }
+
+// absent tells whether a device is not there yet.
+func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// heartbeat tells the parent that this enclave runs.
+func heartbeat() error {
+	return pid1.Await(patience, pause, func(error) bool { return true }, func() error {
+		c, err := vsock.Dial(pid1.ParentCID, pid1.HeartbeatPort, nil)
+		if err != nil {
+			return fmt.Errorf("heartbeat: %w", err)
+		}
+		return pid1.Heartbeat(c, time.Now().Add(5*time.Second))
+	})
 }
 
 // measure is the SHA-256 of this program as it runs.
@@ -118,7 +155,7 @@ func (l parentOnly) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a, ok := c.RemoteAddr().(*vsock.Addr); ok && a.ContextID == parent {
+		if a, ok := c.RemoteAddr().(*vsock.Addr); ok && a.ContextID == pid1.ParentCID {
 			return c, nil
 		}
 		_ = c.Close()

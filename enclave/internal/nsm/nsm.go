@@ -3,11 +3,12 @@
 // Requests and answers are CBOR in the form of the module's own library: a
 // request without fields is a text string, any other a map with one entry. They
 // travel by one ioctl. The module is trusted; its answers are bounded and
-// decoded strictly all the same, since a wrong one would be a fault to be seen.
+// decoded strictly all the same, since a wrong one would be a fault to be seen:
+// no duplicate or unknown keys, no tags, nothing behind the answer, every field
+// of its type and size.
 package nsm
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,72 +16,66 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
-
-	"github.com/fxamacker/cbor/v2"
 )
 
+const path = "/dev/nsm"
+
+// Sizes of the module's protocol, in bytes.
 const (
-	path        = "/dev/nsm"
 	maxRequest  = 0x1000
 	maxResponse = 0x3000
-	// request is _IOWR(0x0A, 0, struct of two iovecs, 32 bytes).
-	request = 3<<30 | 32<<16 | 0x0A<<8
-	// maxRandom is what one GetRandom gives.
+	// maxRandom is what one GetRandom gives at most.
 	maxRandom = 256
+	// registerSize is a register's: SHA-384.
+	registerSize = 48
 )
+
+// registers is how many there are.
+const registers = 32
+
+// An Exchange is one question to the module: it sends request, puts what the
+// module says into response and tells how long that is. Request has at most
+// 4,096 bytes and response has 12,288.
+type Exchange func(request, response []byte) (int, error)
 
 // Device is the module. It is safe for concurrent use.
 type Device struct {
-	f *os.File
+	exchange Exchange
+	mono     func() time.Time
 
-	mu sync.Mutex
-	// The module's clock at some moment, and the monotonic reading of then:
-	// the time of day comes from the module and never from the parent.
-	at   time.Time
-	from time.Time
-	mono func() time.Time
+	mu    sync.Mutex
+	clock clock
+	// read is the monotonic reading at which the module last told the time.
+	read time.Time
 }
 
-// Open opens the device and reads its clock. mono gives readings of a monotonic
-// clock; only their differences are used.
+// Open opens /dev/nsm and reads its clock. mono gives readings of a monotonic
+// clock; only their differences are used. A device that is not there is an
+// error that is fs.ErrNotExist.
 func Open(mono func() time.Time) (*Device, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening the security module: %w", err)
 	}
-	d := &Device{f: f, mono: mono}
-	doc, err := d.Attest(nil, nil, nil)
+	d, err := New(ioctl(f), mono)
 	if err != nil {
-		return nil, fmt.Errorf("reading the module's clock: %w", err)
-	}
-	if d.at, err = timestamp(doc); err != nil {
+		_ = f.Close()
 		return nil, err
 	}
-	d.from = mono()
 	return d, nil
 }
 
-// Now is the module's time, run forward by the monotonic clock.
-func (d *Device) Now() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.at.Add(d.mono().Sub(d.from))
-}
-
-// timestamp takes the time out of an attestation document of our own module.
-func timestamp(doc []byte) (time.Time, error) {
-	var cose []cbor.RawMessage
-	if err := cbor.Unmarshal(doc, &cose); err != nil || len(cose) != 4 {
-		return time.Time{}, errors.New("security module gave no document")
+// New is a Device whose questions go through exchange. It reads the module's
+// clock.
+func New(exchange Exchange, mono func() time.Time) (*Device, error) {
+	d := &Device{exchange: exchange, mono: mono}
+	at, err := d.time()
+	if err != nil {
+		return nil, fmt.Errorf("reading the module's clock: %w", err)
 	}
-	var payload []byte
-	var fields struct {
-		Timestamp uint64 `cbor:"timestamp"`
-	}
-	if cbor.Unmarshal(cose[2], &payload) != nil || cbor.Unmarshal(payload, &fields) != nil || fields.Timestamp == 0 {
-		return time.Time{}, errors.New("security module gave no time")
-	}
-	return time.UnixMilli(int64(fields.Timestamp)), nil
+	d.read = mono()
+	d.clock = clock{at: at, from: d.read}
+	return d, nil
 }
 
 // iovec and message are the ioctl's argument as the kernel lays it out.
@@ -91,56 +86,52 @@ type iovec struct {
 
 type message struct{ request, response iovec }
 
-// exchange sends one request and returns the one member of the answer's map.
-func (d *Device) exchange(name string, fields any) (cbor.RawMessage, error) {
+// number is _IOWR(0x0A, 0, struct of two iovecs, 32 bytes).
+const number = 3<<30 | 32<<16 | 0x0A<<8
+
+// ioctl is the Exchange of the open device.
+func ioctl(f *os.File) Exchange {
+	return func(request, response []byte) (int, error) {
+		m := message{iovec{&request[0], uint64(len(request))}, iovec{&response[0], uint64(len(response))}}
+		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), number, uintptr(unsafe.Pointer(&m)))
+		runtime.KeepAlive(request)
+		runtime.KeepAlive(response)
+		if errno != 0 {
+			return 0, errno
+		}
+		if m.response.len > uint64(len(response)) {
+			return 0, errAnswer
+		}
+		return int(m.response.len), nil
+	}
+}
+
+// ask sends one request and reads the answer's fields into into, which is nil
+// for an answer without.
+func (d *Device) ask(name string, fields, into any) error {
 	var ask any = name
 	if fields != nil {
 		ask = map[string]any{name: fields}
 	}
-	req, err := cbor.Marshal(ask)
-	if err != nil || len(req) > maxRequest {
-		return nil, fmt.Errorf("asking the security module: request of %d bytes", len(req))
+	req, err := encode(ask)
+	if err != nil {
+		return fmt.Errorf("asking the security module: %w", err)
 	}
 	resp := make([]byte, maxResponse)
-	m := message{iovec{&req[0], uint64(len(req))}, iovec{&resp[0], uint64(len(resp))}}
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, d.f.Fd(), request, uintptr(unsafe.Pointer(&m)))
-	runtime.KeepAlive(req)
-	if errno != 0 {
-		return nil, fmt.Errorf("asking the security module: %w", errno)
+	defer clear(resp) // it may have been randomness
+	n, err := d.exchange(req, resp)
+	if err != nil {
+		return fmt.Errorf("asking the security module: %w", err)
 	}
-	if m.response.len > maxResponse {
-		return nil, errors.New("security module answered too much")
+	if n < 0 || n > len(resp) {
+		return errAnswer
 	}
-	return answer(resp[:m.response.len], name)
+	return answer(resp[:n], name, into)
 }
 
-// answer reads what the module said to a request called name.
-func answer(resp []byte, name string) (cbor.RawMessage, error) {
-	var text string
-	if cbor.Unmarshal(resp, &text) == nil { // an answer without fields
-		if text != name {
-			return nil, errors.New("security module answered something else")
-		}
-		return nil, nil
-	}
-	var all map[string]cbor.RawMessage
-	if err := cbor.Unmarshal(resp, &all); err != nil || len(all) != 1 {
-		return nil, errors.New("security module answered nonsense")
-	}
-	if e, ok := all["Error"]; ok {
-		if cbor.Unmarshal(e, &text) != nil {
-			text = "unreadable error"
-		}
-		return nil, fmt.Errorf("security module: %s", text)
-	}
-	got, ok := all[name]
-	if !ok {
-		return nil, errors.New("security module answered something else")
-	}
-	return got, nil
-}
-
-// Attest returns an attestation document, an untagged COSE_Sign1.
+// Attest returns an attestation document, an untagged COSE_Sign1 of at most 12
+// KiB. A field that is nil is absent from it. The module takes public keys of
+// 1,024 bytes and 512 bytes of the others.
 func (d *Device) Attest(publicKey, userData, nonce []byte) ([]byte, error) {
 	optional := func(b []byte) any {
 		if b == nil {
@@ -148,70 +139,47 @@ func (d *Device) Attest(publicKey, userData, nonce []byte) ([]byte, error) {
 		}
 		return b
 	}
-	got, err := d.exchange("Attestation", map[string]any{"user_data": optional(userData), "nonce": optional(nonce), "public_key": optional(publicKey)})
+	var a document
+	err := d.ask("Attestation", map[string]any{"user_data": optional(userData), "nonce": optional(nonce), "public_key": optional(publicKey)}, &a)
 	if err != nil {
 		return nil, err
-	}
-	var a struct {
-		Document []byte `cbor:"document"`
-	}
-	if err := cbor.Unmarshal(got, &a); err != nil || len(a.Document) == 0 {
-		return nil, errors.New("security module gave no document")
 	}
 	return a.Document, nil
 }
 
-// ExtendPCR extends a register and returns its new value.
+// ExtendPCR extends a register by data, 1 to 512 bytes, and returns its new
+// value: SHA-384 of the old one and data.
 func (d *Device) ExtendPCR(index int, data []byte) ([]byte, error) {
-	got, err := d.exchange("ExtendPCR", map[string]any{"index": index, "data": data})
-	if err != nil {
+	var a extended
+	if err := d.ask("ExtendPCR", map[string]any{"index": index, "data": data}, &a); err != nil {
 		return nil, err
-	}
-	var a struct {
-		Data []byte `cbor:"data"`
-	}
-	if err := cbor.Unmarshal(got, &a); err != nil {
-		return nil, errors.New("security module gave no register")
 	}
 	return a.Data, nil
 }
 
 // DescribePCR reads a register.
 func (d *Device) DescribePCR(index int) (value []byte, locked bool, err error) {
-	got, err := d.exchange("DescribePCR", map[string]any{"index": index})
-	if err != nil {
+	var a described
+	if err := d.ask("DescribePCR", map[string]any{"index": index}, &a); err != nil {
 		return nil, false, err
 	}
-	var a struct {
-		Lock bool   `cbor:"lock"`
-		Data []byte `cbor:"data"`
-	}
-	if err := cbor.Unmarshal(got, &a); err != nil {
-		return nil, false, errors.New("security module gave no register")
-	}
-	return a.Data, a.Lock, nil
+	return a.Data, *a.Lock, nil
 }
 
-// LockPCRs locks the registers below upTo.
+// LockPCRs locks the registers below upTo, at most 32, until this enclave ends.
 func (d *Device) LockPCRs(upTo int) error {
-	_, err := d.exchange("LockPCRs", map[string]any{"range": upTo})
-	return err
+	return d.ask("LockPCRs", map[string]any{"range": upTo}, nil)
 }
 
-// Random fills p.
+// Random fills p from the module.
 func (d *Device) Random(p []byte) error {
 	for len(p) > 0 {
-		got, err := d.exchange("GetRandom", nil)
-		if err != nil {
+		var a random
+		if err := d.ask("GetRandom", nil, &a); err != nil {
 			return err
 		}
-		var a struct {
-			Random []byte `cbor:"random"`
-		}
-		if err := cbor.Unmarshal(got, &a); err != nil || len(a.Random) == 0 || len(a.Random) > maxRandom {
-			return errors.New("security module gave no randomness")
-		}
 		n := copy(p, a.Random)
+		clear(a.Random)
 		p = p[n:]
 	}
 	return nil

@@ -1,0 +1,104 @@
+package nsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How the module's clock is followed.
+const (
+	// every is between two readings, and retry after one that failed.
+	every = time.Hour
+	retry = time.Minute
+	// silent is how long the time may go on without a reading.
+	silent = 3 * time.Hour
+	// behind is how far the module may be behind what was told before. More than
+	// the drift of any oscillator in an hour, and less than any time limit that
+	// users are promised is long.
+	behind = time.Minute
+	// slower is how much slower the clock goes while it is ahead of the module:
+	// one part of it. A lease of two seconds is longer by a millisecond then.
+	slower = 2000
+)
+
+// A clock is the module's time at a monotonic reading, run forward from there.
+// What it tells never goes back.
+type clock struct {
+	at   time.Time
+	from time.Time
+	// ahead is how far at is ahead of the module. The clock is slowed until that
+	// is made up for; it neither steps back nor stands still, since leases run on
+	// it.
+	ahead time.Duration
+}
+
+func (c clock) now(mono time.Time) time.Time {
+	past := max(mono.Sub(c.from), 0)
+	return c.at.Add(past - min(c.ahead, past/slower))
+}
+
+// errBackwards is a module whose clock cannot be followed.
+var errBackwards = errors.New("the security module's clock runs backwards")
+
+// follow is the clock after the module told the time at a monotonic reading. A
+// module that is ahead is followed at once: what must end, ends earlier.
+func (c clock) follow(told, mono time.Time) (clock, error) {
+	now := c.now(mono)
+	switch d := now.Sub(told); {
+	case d <= 0:
+		return clock{at: told, from: mono}, nil
+	case d <= behind:
+		return clock{at: now, from: mono, ahead: d}, nil
+	}
+	return c, errBackwards
+}
+
+// Now is the module's time, run forward by the monotonic clock. It never goes
+// back.
+func (d *Device) Now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.clock.now(d.mono())
+}
+
+// time asks the module for the time.
+func (d *Device) time() (time.Time, error) {
+	doc, err := d.Attest(nil, nil, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return timestamp(doc)
+}
+
+// Follow reads the module's clock again every hour until ctx ends, and returns
+// only then or when the time can be relied upon no longer: the module's clock is
+// more than a minute behind what was told before, or was not readable for three
+// hours. The enclave must end then, since leases, sessions and passcodes rest on
+// its time. after is a timer.
+func (d *Device) Follow(ctx context.Context, after func(time.Duration) <-chan time.Time) error {
+	wait := every
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-after(wait):
+		}
+		told, err := d.time()
+		d.mu.Lock()
+		mono := d.mono()
+		if err == nil {
+			d.clock, err = d.clock.follow(told, mono)
+			if err != nil {
+				d.mu.Unlock()
+				return err
+			}
+			d.read, wait = mono, every
+		} else if wait = retry; mono.Sub(d.read) > silent {
+			d.mu.Unlock()
+			return fmt.Errorf("the security module's clock was not readable for %v: %w", silent, err)
+		}
+		d.mu.Unlock()
+	}
+}
