@@ -85,7 +85,7 @@ var table = []row{
 	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 enclave/internal/fault shared/collector", "vsock x/sys", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
-	{"host/store", "shared/wire", "", ""},
+	{"host/store", "shared/wire host/store/tree", "", ""},
 	{"host/store/tree", "shared/wire", "merkle", "host/store/..."},
 	{"host/store/sqlite", "host/store host/store/tree shared/wire", "sqlite goose", "host/store/storetest"},
 	{"host/store/postgres", "host/store host/store/tree shared/wire", "pgx goose", "host/store/storetest"},

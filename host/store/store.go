@@ -39,6 +39,14 @@ import (
 // read or written for it.
 var ErrRefused = errors.New("store: refused")
 
+// ErrLater says that what is stored was written by a later release. It is left
+// as it is: an older one would not see all of it.
+var ErrLater = errors.New("store: written by a later release than this")
+
+// ErrEarlier says that what is stored must be brought up to this release first,
+// where that was not asked for.
+var ErrEarlier = errors.New("store: written by an earlier release; start this one on it once")
+
 // A Store keeps everything that the host keeps. Its methods may be called from
 // many goroutines; a cancelled context fails the call and leaves the store
 // usable.
@@ -48,6 +56,7 @@ type Store interface {
 	Finder
 	Outbox
 	Watched
+	Archive
 	// Ping asks whether the store can be reached now.
 	Ping(ctx context.Context) error
 	// Close waits for what is running and gives everything back.

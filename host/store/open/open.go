@@ -14,10 +14,21 @@ import (
 // Open opens "postgres://…" or "postgresql://…" as a PostgreSQL database, and
 // "sqlite:PATH" or a bare path as a file. The file and all tables are made as
 // needed. A name may hold a password; errors do not repeat it.
-func Open(ctx context.Context, name string) (store.Store, error) {
+func Open(ctx context.Context, name string) (store.Store, error) { return named(ctx, name, true) }
+
+// Existing opens a store that is there and has the tables of this release. It
+// makes and changes nothing, so that a mistyped name makes no empty store and
+// programs of an earlier release are left in peace.
+func Existing(ctx context.Context, name string) (store.Store, error) { return named(ctx, name, false) }
+
+func named(ctx context.Context, name string, change bool) (store.Store, error) {
+	server, file := postgres.Existing, sqlite.Existing
+	if change {
+		server, file = postgres.Open, sqlite.Open
+	}
 	switch {
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
-		return postgres.Open(ctx, name)
+		return opened(server(ctx, name))
 	case strings.Contains(name, "://"):
 		return nil, errors.New("store: want postgres://…, sqlite:PATH or a path")
 	}
@@ -25,5 +36,13 @@ func Open(ctx context.Context, name string) (store.Store, error) {
 	if path == "" {
 		return nil, errors.New("store: the path is empty")
 	}
-	return sqlite.Open(ctx, path)
+	return opened(file(ctx, path))
+}
+
+// opened keeps a nil pointer from becoming a store that is not nil.
+func opened[S store.Store](s S, err error) (store.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }

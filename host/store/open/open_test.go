@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/host/store"
 	"cloister/host/store/open"
+	"cloister/host/store/storetest"
 )
 
 func TestOpenFiles(t *testing.T) {
@@ -39,6 +41,38 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%q was opened", name)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}
+
+// TestKinds copies a store from a file into a database and back.
+func TestKinds(t *testing.T) {
+	dir := t.TempDir()
+	var rows []store.Row
+	for i, name := range []string{filepath.Join(dir, "a.db"), storetest.StartPostgres(t).Database(), filepath.Join(dir, "b.db")} {
+		if _, err := open.Existing(t.Context(), name); err == nil {
+			t.Fatal("an empty store exists")
+		}
+		s, err := open.Open(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			storetest.Full(t, s)
+			rows = storetest.Rows(t, s)
+		} else if err := s.Import(t.Context(), storetest.From(rows)); err != nil {
+			t.Fatal(err)
+		} else {
+			storetest.Same(t, rows, storetest.Rows(t, s))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = open.Existing(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,8 +50,16 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open connects to a database, by URL or by keywords as libpq does, and makes or
-// updates its tables. It refuses a database that confirms what is not on disk.
-func Open(ctx context.Context, dsn string) (*Store, error) {
+// updates its tables. It refuses a database that confirms what is not on disk,
+// and one that a later release has written (store.ErrLater).
+func Open(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, true) }
+
+// Existing connects to a database that has the tables of this release and
+// changes nothing in doing so: other programs may be using it, of an earlier
+// release too. Errors are those of Open and store.ErrEarlier.
+func Existing(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, false) }
+
+func open(ctx context.Context, dsn string, change bool) (*Store, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("opening postgres: %w", err)
@@ -66,14 +75,14 @@ func Open(ctx context.Context, dsn string) (*Store, error) {
 		return nil, fmt.Errorf("opening postgres: %w", err)
 	}
 	s := &Store{pool: pool, kinds: map[kind]int32{}}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.prepare(ctx, change); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("opening postgres: %w", err)
 	}
 	return s, nil
 }
 
-func (s *Store) prepare(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context, change bool) error {
 	var fsync, commit string
 	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit')").Scan(&fsync, &commit)
 	if err != nil {
@@ -82,12 +91,12 @@ func (s *Store) prepare(ctx context.Context) error {
 	if fsync != "on" || commit == "off" {
 		return fmt.Errorf("fsync is %s and synchronous_commit is %s: stored would not mean stored", fsync, commit)
 	}
-	return s.migrate(ctx)
+	return s.migrate(ctx, change)
 }
 
-// migrate brings the tables up to date. Hosts that start at once wait for each
+// migrate brings the tables up to date, or fails where they are not. Hosts that start at once wait for each
 // other at a row, not at a lock of a session, which a pooler would lose.
-func (s *Store) migrate(ctx context.Context) error {
+func (s *Store) migrate(ctx context.Context, change bool) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -99,16 +108,49 @@ func (s *Store) migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)
 	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithLocker(waiting))
 	if err == nil {
-		var pending bool
-		if pending, err = steps.HasPending(ctx); err == nil && pending {
-			_, err = steps.Up(ctx)
-		}
+		err = s.raise(ctx, steps, change)
 	}
 	if err != nil {
 		err = fmt.Errorf("migrating: %w", err)
 	}
 	return errors.Join(err, db.Close())
 }
+
+func (s *Store) raise(ctx context.Context, steps *goose.Provider, change bool) error {
+	is, newest, err := steps.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if is > newest {
+		return store.ErrLater
+	}
+	pending, err := steps.HasPending(ctx)
+	switch {
+	case err != nil || !pending:
+		return err
+	case !change:
+		return store.ErrEarlier
+	}
+	_, err = steps.Up(ctx)
+	return err
+}
+
+// Schema implements store.Archive.
+func (s *Store) Schema() uint64 { return schema }
+
+// schema is the number of the last migration.
+var schema = func() (last uint64) {
+	files, err := migrations.ReadDir("migrations")
+	for _, f := range files {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		n, e := strconv.ParseUint(number, 10, 32)
+		last, err = max(last, n), errors.Join(err, e)
+	}
+	if err != nil {
+		panic(err) // they are right or wrong for good
+	}
+	return last
+}()
 
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }

@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"cloister/host/store"
 	"cloister/host/store/postgres"
@@ -170,4 +173,61 @@ func BenchmarkOutbox(b *testing.B) {
 	}
 	defer s.Close()
 	storetest.BenchOutbox(b, s, 20_000)
+}
+
+func BenchmarkArchive(b *testing.B) {
+	server := storetest.StartPostgres(b)
+	storetest.BenchArchive(b, func(b *testing.B) store.Store {
+		s, err := postgres.Open(b.Context(), server.Database())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+		return s
+	}, 10_000)
+}
+
+// TestOtherReleases opens databases of a later and of an earlier release.
+func TestOtherReleases(t *testing.T) {
+	dsn := storetest.StartPostgres(t).Database()
+	s, err := postgres.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	for _, step := range []struct {
+		change         string
+		open, existing error
+	}{
+		{"SELECT 1", nil, nil},
+		{"INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)", store.ErrLater, store.ErrLater},
+		{"DELETE FROM goose_db_version WHERE version_id = 9999", nil, nil},
+		{"DROP TABLE goose_db_version", nil, store.ErrEarlier},
+	} {
+		if _, err := c.Exec(t.Context(), step.change); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := postgres.Existing(t.Context(), dsn); !errors.Is(err, step.existing) {
+			t.Fatalf("%s: existing: %v, want %v", step.change, err, step.existing)
+		} else if err == nil {
+			_ = s.Close()
+		}
+		if step.existing == store.ErrEarlier {
+			continue // its tables are there; this step only looks
+		}
+		if s, err := postgres.Open(t.Context(), dsn); !errors.Is(err, step.open) {
+			t.Fatalf("%s: open: %v, want %v", step.change, err, step.open)
+		} else if err == nil {
+			_ = s.Close()
+		}
+	}
 }

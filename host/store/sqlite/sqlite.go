@@ -22,6 +22,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/pressly/goose/v3"
@@ -64,16 +66,27 @@ var _ store.Store = (*Store)(nil)
 
 // Open opens the file, making it (readable by its owner only) and its tables as
 // needed. The folder must exist.
-func Open(ctx context.Context, path string) (*Store, error) {
+//
+// A file that a later release has written is refused (store.ErrLater).
+func Open(ctx context.Context, path string) (*Store, error) { return open(ctx, path, true) }
+
+// Existing opens a file that is there and has the tables of this release, and
+// changes nothing in doing so: other programs may have it open, of an earlier
+// release too. Errors are those of Open and store.ErrEarlier.
+func Existing(ctx context.Context, path string) (*Store, error) { return open(ctx, path, false) }
+
+func open(ctx context.Context, path string, change bool) (*Store, error) {
 	path, err := filepath.Abs(path)
+	if err == nil && change {
+		err = create(path)
+	} else if err == nil {
+		_, err = os.Stat(path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening sqlite: %w", err)
 	}
-	if err := create(path); err != nil {
-		return nil, fmt.Errorf("opening sqlite: %w", err)
-	}
 	name := (&url.URL{Scheme: "file", Path: path}).String()
-	if err := migrate(ctx, name); err != nil {
+	if err := migrate(ctx, name, change); err != nil {
 		return nil, fmt.Errorf("migrating sqlite: %w", err)
 	}
 	s := &Store{
@@ -105,7 +118,8 @@ func create(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func migrate(ctx context.Context, name string) error {
+// migrate brings the tables up to date, or fails where they are not.
+func migrate(ctx context.Context, name string, change bool) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -116,10 +130,42 @@ func migrate(ctx context.Context, name string) error {
 	}
 	steps, err := goose.NewProvider(goose.DialectSQLite3, db, files)
 	if err == nil {
-		_, err = steps.Up(ctx)
+		err = raise(ctx, steps, change)
 	}
 	return errors.Join(err, db.Close())
 }
+
+func raise(ctx context.Context, steps *goose.Provider, change bool) error {
+	is, newest, err := steps.GetVersions(ctx)
+	switch {
+	case err != nil:
+		return err
+	case is > newest:
+		return store.ErrLater
+	case change:
+		_, err = steps.Up(ctx)
+	case is < newest:
+		return store.ErrEarlier
+	}
+	return err
+}
+
+// Schema implements store.Archive.
+func (s *Store) Schema() uint64 { return schema }
+
+// schema is the number of the last migration.
+var schema = func() (last uint64) {
+	files, err := migrations.ReadDir("migrations")
+	for _, f := range files {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		n, e := strconv.ParseUint(number, 10, 32)
+		last, err = max(last, n), errors.Join(err, e)
+	}
+	if err != nil {
+		panic(err) // they are right or wrong for good
+	}
+	return last
+}()
 
 func (s *Store) connect() (err error) {
 	if s.writer, err = dial(s.name, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-4096"); err != nil {

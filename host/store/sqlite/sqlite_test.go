@@ -1,6 +1,9 @@
 package sqlite_test
 
 import (
+	"database/sql"
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -76,4 +79,72 @@ func BenchmarkOutbox(b *testing.B) {
 	}
 	defer s.Close()
 	storetest.BenchOutbox(b, s, 20_000)
+}
+
+func BenchmarkArchive(b *testing.B) {
+	storetest.BenchArchive(b, func(b *testing.B) store.Store {
+		s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+		return s
+	}, 10_000)
+}
+
+// TestOtherReleases opens files of a later and of an earlier release.
+func TestOtherReleases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cloister.db")
+	if _, err := sqlite.Existing(t.Context(), path); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a file that is not there: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("looking made the file: %v", err)
+	}
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	change := func(text string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", path)
+		if err == nil {
+			_, err = db.Exec(text)
+		}
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := func(want error) {
+		t.Helper()
+		for name, open := range map[string]func() (*sqlite.Store, error){
+			"existing": func() (*sqlite.Store, error) { return sqlite.Existing(t.Context(), path) },
+			"open":     func() (*sqlite.Store, error) { return sqlite.Open(t.Context(), path) },
+		} {
+			if want == store.ErrEarlier && name == "open" {
+				continue
+			}
+			s, err := open()
+			if !errors.Is(err, want) {
+				t.Fatalf("%s: %v, want %v", name, err, want)
+			}
+			if err == nil {
+				_ = s.Close()
+			}
+		}
+	}
+	both(nil)
+	change("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)")
+	both(store.ErrLater)
+	change("DELETE FROM goose_db_version WHERE version_id = 9999")
+	both(nil)
+	change("DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)")
+	both(store.ErrEarlier)
 }

@@ -58,6 +58,10 @@ func Run(t *testing.T, open Opener) {
 		{"SnapshotRace", testSnapshotRace},
 		{"SnapshotTakeRace", testSnapshotTakeRace},
 		{"Objects", testObjects},
+		{"Archive", testArchive},
+		{"ArchiveMoment", testArchiveMoment},
+		{"ArchiveRefused", testArchiveRefused},
+		{"ArchiveEmpty", testArchiveEmpty},
 		{"Reopen", testReopen},
 		{"Cancel", testCancel},
 	} {

@@ -1,0 +1,315 @@
+package store
+
+import (
+	"context"
+
+	"cloister/shared/wire"
+)
+
+// An Archive gives everything that a store keeps as rows, and takes it back.
+// Rows are the same for every kind of store, so that what one has exported
+// another imports.
+type Archive interface {
+	// Export gives each all rows of one moment, in the order of their kinds:
+	// what is appended meanwhile is not among them, and nobody waits for it.
+	// Bytes of a row are the callee's. An error of each ends the export and is
+	// returned.
+	Export(ctx context.Context, each func(Row) error) error
+	// Import fills a store that holds nothing from rows in the order of Export,
+	// until next says io.EOF, in one transaction: all of it is there afterwards,
+	// or nothing. A store that holds anything is refused (ErrRefused). Every
+	// range counts as given back by its owner, so that the next boot takes it
+	// under an epoch above those imported, and no claim of a sender is left.
+	//
+	// Import holds rows against the bounds of CheckRow and against their order,
+	// and makes the nodes of the trees itself. Whether entries are those that
+	// were exported is the caller's to check.
+	Import(ctx context.Context, next func() (Row, error)) error
+	// Schema is the number of the newest change to the tables that this release
+	// knows, the same for every kind of store. It rises with releases.
+	Schema() uint64
+}
+
+// A Row is a pointer to one of the Row types of this package.
+type Row interface{ Kind() RowKind }
+
+// RowKind tells rows apart and is their order in an export: an organization's
+// row, its entries and its end come together, everything else by kind.
+type RowKind uint8
+
+// The kinds. They are part of the format of backups.
+const (
+	KindOwner        RowKind = 1
+	KindObject       RowKind = 2
+	KindBatch        RowKind = 3
+	KindKey          RowKind = 4
+	KindOrganization RowKind = 5
+	KindEntry        RowKind = 6
+	KindEnd          RowKind = 7
+	KindSnapshot     RowKind = 8
+	KindPiece        RowKind = 9
+	KindBlind        RowKind = 10
+	KindIndex        RowKind = 11
+	KindSend         RowKind = 12
+)
+
+// OwnerRow says which boot owned a range.
+type OwnerRow struct {
+	Range    uint32  `cbor:"1,keyasint"`
+	Boot     wire.ID `cbor:"2,keyasint"`
+	Epoch    uint64  `cbor:"3,keyasint"`
+	Released bool    `cbor:"4,keyasint"`
+}
+
+// ObjectRow is an object. They come in the order in which they were stored.
+type ObjectRow struct {
+	Name  string `cbor:"1,keyasint"`
+	Bytes []byte `cbor:"2,keyasint"`
+}
+
+// BatchRow is the header of a batch, by range, epoch and number.
+type BatchRow struct {
+	Range  uint32 `cbor:"1,keyasint"`
+	Epoch  uint64 `cbor:"2,keyasint"`
+	Number uint64 `cbor:"3,keyasint"`
+	Header []byte `cbor:"4,keyasint"`
+}
+
+// KeyRow is a wrapped data key, by organization and key.
+type KeyRow struct {
+	Organization wire.ID `cbor:"1,keyasint"`
+	KeyID        uint32  `cbor:"2,keyasint"`
+	Sealed       []byte  `cbor:"3,keyasint"`
+}
+
+// OrganizationRow begins an organization. Number, from 1 to MaxOrganization, is
+// what the rows further on call it by; numbers rise.
+type OrganizationRow struct {
+	Number uint64  `cbor:"1,keyasint"`
+	ID     wire.ID `cbor:"2,keyasint"`
+}
+
+// EntryRow is an entry of the organization that was begun last, by seq from 0
+// without a gap.
+type EntryRow struct {
+	Seq      uint64  `cbor:"1,keyasint"`
+	TimeMs   uint64  `cbor:"2,keyasint"`
+	Activity wire.ID `cbor:"3,keyasint"` // zero: none, and then neither Type nor Status
+	Type     string  `cbor:"4,keyasint,omitempty"`
+	Status   uint8   `cbor:"5,keyasint,omitempty"`
+	Next     uint64  `cbor:"6,keyasint,omitempty"` // one more than the seq of the activity's next entry; 0: none
+	Sealed   []byte  `cbor:"7,keyasint"`
+}
+
+// EndRow ends an organization. Root is that of its RFC 6962 tree, over the leaf
+// hashes that the store has kept since the entries were appended: it does not
+// come from the bytes exported.
+type EndRow struct {
+	Count uint64    `cbor:"1,keyasint"`
+	Root  wire.Hash `cbor:"2,keyasint"`
+}
+
+// SnapshotRow is the snapshot of an organization, by its number.
+type SnapshotRow struct {
+	Number uint64 `cbor:"1,keyasint"`
+	Count  uint64 `cbor:"2,keyasint"`
+	Sealed []byte `cbor:"3,keyasint"`
+}
+
+// PieceRow is a piece of a snapshot, by number and hash of the piece.
+type PieceRow struct {
+	Number uint64 `cbor:"1,keyasint"`
+	Sealed []byte `cbor:"2,keyasint"`
+}
+
+// BlindRow is a keyed hash that leads to an entry, by hash, number and seq.
+type BlindRow struct {
+	Hash   wire.Hash `cbor:"1,keyasint"`
+	Number uint64    `cbor:"2,keyasint"`
+	Seq    uint64    `cbor:"3,keyasint"`
+}
+
+// IndexRow says that an organization has a key, by key, rank and organization.
+type IndexRow struct {
+	Key          wire.Hash `cbor:"1,keyasint"`
+	Rank         uint64    `cbor:"2,keyasint"`
+	Organization wire.ID   `cbor:"3,keyasint"`
+}
+
+// SendRow is a row of the outbox without its claim, by organization, seq and
+// number.
+type SendRow struct {
+	Organization wire.ID        `cbor:"1,keyasint"`
+	Seq          uint64         `cbor:"2,keyasint"`
+	Number       uint16         `cbor:"3,keyasint"`
+	SendKind     wire.SendKind  `cbor:"4,keyasint"`
+	State        wire.SendState `cbor:"5,keyasint"`
+	DueMs        uint64         `cbor:"6,keyasint"`
+	Tries        uint32         `cbor:"7,keyasint"`
+	Text         string         `cbor:"8,keyasint,omitempty"`
+	Revert       []byte         `cbor:"9,keyasint,omitempty"`
+	Memo         []byte         `cbor:"10,keyasint,omitempty"`
+	Receiver     wire.ID        `cbor:"11,keyasint"` // zero: none, and then no Activity
+	Activity     wire.ID        `cbor:"12,keyasint"`
+}
+
+// Kind implements Row.
+func (*OwnerRow) Kind() RowKind { return KindOwner }
+
+// Kind implements Row.
+func (*ObjectRow) Kind() RowKind { return KindObject }
+
+// Kind implements Row.
+func (*BatchRow) Kind() RowKind { return KindBatch }
+
+// Kind implements Row.
+func (*KeyRow) Kind() RowKind { return KindKey }
+
+// Kind implements Row.
+func (*OrganizationRow) Kind() RowKind { return KindOrganization }
+
+// Kind implements Row.
+func (*EntryRow) Kind() RowKind { return KindEntry }
+
+// Kind implements Row.
+func (*EndRow) Kind() RowKind { return KindEnd }
+
+// Kind implements Row.
+func (*SnapshotRow) Kind() RowKind { return KindSnapshot }
+
+// Kind implements Row.
+func (*PieceRow) Kind() RowKind { return KindPiece }
+
+// Kind implements Row.
+func (*BlindRow) Kind() RowKind { return KindBlind }
+
+// Kind implements Row.
+func (*IndexRow) Kind() RowKind { return KindIndex }
+
+// Kind implements Row.
+func (*SendRow) Kind() RowKind { return KindSend }
+
+// NewRow makes an empty row of a kind, nil for a kind that there is not.
+func NewRow(k RowKind) Row {
+	switch k {
+	case KindOwner:
+		return new(OwnerRow)
+	case KindObject:
+		return new(ObjectRow)
+	case KindBatch:
+		return new(BatchRow)
+	case KindKey:
+		return new(KeyRow)
+	case KindOrganization:
+		return new(OrganizationRow)
+	case KindEntry:
+		return new(EntryRow)
+	case KindEnd:
+		return new(EndRow)
+	case KindSnapshot:
+		return new(SnapshotRow)
+	case KindPiece:
+		return new(PieceRow)
+	case KindBlind:
+		return new(BlindRow)
+	case KindIndex:
+		return new(IndexRow)
+	case KindSend:
+		return new(SendRow)
+	}
+	return nil
+}
+
+// CheckRow bounds a row. Errors are ErrRefused.
+func CheckRow(r Row) error {
+	switch r := r.(type) {
+	case *OwnerRow:
+		if r.Epoch == 0 || r.Epoch >= MaxEpoch {
+			return refuse("epoch %d", r.Epoch)
+		}
+		if r.Boot == zero {
+			return refuse("owner without a boot")
+		}
+		return checkRange(r.Range)
+	case *ObjectRow:
+		return CheckObject(wire.PutObject{Name: r.Name, Bytes: r.Bytes})
+	case *BatchRow:
+		if r.Epoch == 0 || r.Epoch > MaxEpoch || r.Number == 0 || r.Number > MaxNumber || len(r.Header) == 0 || len(r.Header) > MaxHeader {
+			return refuse("batch %d of epoch %d with a header of %d bytes", r.Number, r.Epoch, len(r.Header))
+		}
+		return checkRange(r.Range)
+	case *KeyRow:
+		if r.Organization == zero || len(r.Sealed) == 0 || len(r.Sealed) > MaxSealedKey {
+			return refuse("key of %d bytes", len(r.Sealed))
+		}
+	case *OrganizationRow:
+		if r.ID == zero {
+			return refuse("organization without an id")
+		}
+		return checkNumber(r.Number)
+	case *EntryRow:
+		return checkEntryRow(r)
+	case *EndRow:
+		return checkSize(r.Count)
+	case *SnapshotRow:
+		if r.Count == 0 || r.Count > MaxSeq+1 || len(r.Sealed) == 0 || len(r.Sealed) > wire.MaxSnapshot {
+			return refuse("snapshot of %d entries and %d bytes", r.Count, len(r.Sealed))
+		}
+		return checkNumber(r.Number)
+	case *PieceRow:
+		if len(r.Sealed) == 0 || len(r.Sealed) > MaxSealedPiece {
+			return refuse("piece of %d bytes", len(r.Sealed))
+		}
+		return checkNumber(r.Number)
+	case *BlindRow:
+		if r.Seq > MaxSeq {
+			return refuse("blind hash of seq %d", r.Seq)
+		}
+		return checkNumber(r.Number)
+	case *IndexRow:
+		if r.Rank > MaxRank || r.Organization == zero {
+			return refuse("index row of rank %d", r.Rank)
+		}
+	case *SendRow:
+		return checkSendRow(r)
+	default:
+		return refuse("row of kind %T", r)
+	}
+	return nil
+}
+
+func checkEntryRow(r *EntryRow) error {
+	if r.Next > MaxSeq+1 || r.Next > 0 && r.Next <= r.Seq+1 {
+		return refuse("entry %d followed by %d", r.Seq, r.Next)
+	}
+	if r.Activity == zero && (r.Type != "" || r.Status != 0 || r.Next != 0) {
+		return refuse("entry %d of no activity with a type", r.Seq)
+	}
+	return checkEntry(&wire.Entry{Organization: wire.ID{1}, Seq: r.Seq, Sealed: r.Sealed, Type: r.Type, TimeMs: r.TimeMs})
+}
+
+func checkSendRow(r *SendRow) error {
+	if (r.Receiver == zero) && r.Activity != zero {
+		return refuse("send of an activity for nobody")
+	}
+	if r.Organization == zero {
+		return refuse("send of no organization")
+	}
+	return CheckSend(wire.ID{1}, &Send{ID: wire.SendID{Organization: r.Organization, Seq: r.Seq, Number: r.Number},
+		State: r.State, DueMs: r.DueMs, Text: r.Text, Revert: r.Revert, Memo: r.Memo})
+}
+
+// checkRange: a store has one range, 0.
+func checkRange(n uint32) error {
+	if n != 0 {
+		return refuse("range %d", n)
+	}
+	return nil
+}
+
+func checkNumber(n uint64) error {
+	if n == 0 || n > MaxOrganization {
+		return refuse("organization number %d", n)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// An Order follows the rows of an export and refuses what cannot come next:
+// kinds out of order, keys that do not rise, entries that leave a gap, an
+// organization without its end. The zero value waits for the first row.
+type Order struct {
+	at     RowKind
+	begun  bool   // an organization, not ended yet
+	number uint64 // of the organization last begun
+	count  uint64 // of its entries
+	next   uint64 // the highest Next of its entries
+	key    []byte
+}
+
+// Follow takes the next row, which CheckRow has passed. Errors are ErrRefused.
+func (o *Order) Follow(r Row) error {
+	kind := r.Kind()
+	switch kind {
+	case KindEntry, KindEnd:
+		if !o.begun {
+			return refuse("row of kind %d outside of an organization", kind)
+		}
+		return o.within(r)
+	}
+	if o.begun {
+		return refuse("organization %d has no end", o.number)
+	}
+	if kind < o.at {
+		return refuse("row of kind %d behind one of kind %d", kind, o.at)
+	}
+	if kind > o.at {
+		o.at, o.key = kind, nil
+	}
+	key, twice := keyOf(r)
+	if o.key != nil && (bytes.Compare(o.key, key) > 0 || !twice && bytes.Equal(o.key, key)) {
+		return refuse("row of kind %d out of order", kind)
+	}
+	o.key = key
+	if org, ok := r.(*OrganizationRow); ok {
+		o.begun, o.number, o.count, o.next = true, org.Number, 0, 0
+	}
+	return nil
+}
+
+func (o *Order) within(r Row) error {
+	switch r := r.(type) {
+	case *EntryRow:
+		if r.Seq != o.count {
+			return refuse("entry %d of organization %d where %d comes next", r.Seq, o.number, o.count)
+		}
+		o.count, o.next = o.count+1, max(o.next, r.Next)
+	case *EndRow:
+		if r.Count != o.count || o.next > o.count {
+			return refuse("organization %d ends with %d entries, %d came, %d are named", o.number, r.Count, o.count, o.next)
+		}
+		o.begun = false
+	}
+	return nil
+}
+
+// Number is that of the organization last begun, 0 before the first.
+func (o *Order) Number() uint64 { return o.number }
+
+// Done says whether rows may end here. Errors are ErrRefused.
+func (o *Order) Done() error {
+	if o.begun {
+		return refuse("organization %d has no end", o.number)
+	}
+	return nil
+}
+
+// keyOf is what rows of a kind are ordered by, and whether two may have the
+// same.
+func keyOf(r Row) (key []byte, twice bool) {
+	n := func(v ...uint64) {
+		for _, v := range v {
+			key = binary.BigEndian.AppendUint64(key, v)
+		}
+	}
+	switch r := r.(type) {
+	case *OwnerRow:
+		n(uint64(r.Range))
+	case *ObjectRow:
+		return nil, true // by when they were stored, which the row does not tell
+	case *BatchRow:
+		n(uint64(r.Range), r.Epoch, r.Number)
+	case *KeyRow:
+		key = append(key, r.Organization[:]...)
+		n(uint64(r.KeyID))
+	case *OrganizationRow:
+		n(r.Number)
+	case *SnapshotRow:
+		n(r.Number)
+	case *PieceRow:
+		n(r.Number)
+		return key, true
+	case *BlindRow:
+		key = append(key, r.Hash[:]...)
+		n(r.Number, r.Seq)
+	case *IndexRow:
+		key = append(key, r.Key[:]...)
+		n(r.Rank)
+		key = append(key, r.Organization[:]...)
+	case *SendRow:
+		key = append(key, r.Organization[:]...)
+		n(r.Seq, uint64(r.Number))
+	}
+	return key, false
+}

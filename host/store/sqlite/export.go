@@ -1,0 +1,230 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Organizations whose entries are read with one statement.
+const atOnce = 1 << 10
+
+// Export implements store.Archive. It reads on a connection of its own, in one
+// transaction: the log cannot begin anew while that lasts, so the file of the
+// log grows by what is written meanwhile.
+func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
+	c, err := s.exporter()
+	if err != nil {
+		return fmt.Errorf("exporting: %w", err)
+	}
+	defer s.stopped.Done()
+	err = c.within(ctx, "BEGIN", func() (bool, error) {
+		x := exporting{c, each}
+		for _, part := range []func(context.Context) error{x.heads, x.organizations, x.rest} {
+			if err := part(ctx); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	})
+	if err = errors.Join(err, c.close()); err != nil {
+		return fmt.Errorf("exporting: %w", err)
+	}
+	return nil
+}
+
+// exporter opens a connection that Close waits for.
+func (s *Store) exporter() (*conn, error) {
+	<-s.writing
+	defer func() { s.writing <- struct{}{} }()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	c, err := s.reader()
+	if err == nil {
+		s.stopped.Add(1)
+	}
+	return c, err
+}
+
+type exporting struct {
+	c    *conn
+	each func(store.Row) error
+}
+
+// rows hands on what a statement finds.
+func (x *exporting) rows(ctx context.Context, text string, row func(*columns) store.Row, args ...driver.Value) error {
+	return x.c.query(ctx, text, func(values []driver.Value) (bool, error) {
+		c := columns{values: values}
+		r := row(&c)
+		if c.err != nil {
+			return false, c.err
+		}
+		return true, x.each(r)
+	}, args...)
+}
+
+// heads are the owner, objects, headers and keys.
+func (x *exporting) heads(ctx context.Context) error {
+	err := x.rows(ctx, "SELECT boot, epoch, released FROM owner ORDER BY id", func(c *columns) store.Row {
+		return &store.OwnerRow{Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
+	})
+	if err != nil {
+		return err
+	}
+	err = x.rows(ctx, "SELECT name, bytes FROM object ORDER BY at", func(c *columns) store.Row {
+		return &store.ObjectRow{Name: c.text(0), Bytes: c.bytes(1)}
+	})
+	if err != nil {
+		return err
+	}
+	err = x.rows(ctx, "SELECT id, header FROM batch ORDER BY id", func(c *columns) store.Row {
+		id := c.number(0)
+		return &store.BatchRow{Epoch: id >> 40, Number: id & store.MaxNumber, Header: c.bytes(1)}
+	})
+	if err != nil {
+		return err
+	}
+	return x.rows(ctx, "SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", func(c *columns) store.Row {
+		return &store.KeyRow{Organization: c.id(0), KeyID: uint32(c.number(1)), Sealed: c.bytes(2)}
+	})
+}
+
+// organizations are those with their entries, some at a time.
+func (x *exporting) organizations(ctx context.Context) error {
+	kinds, err := x.kinds(ctx)
+	if err != nil {
+		return err
+	}
+	for last := int64(0); ; {
+		var some []*store.OrganizationRow
+		err := x.c.query(ctx, "SELECT id, uuid FROM organization WHERE id > ? ORDER BY id LIMIT ?", func(values []driver.Value) (bool, error) {
+			c := columns{values: values}
+			some = append(some, &store.OrganizationRow{Number: c.number(0), ID: c.id(1)})
+			return true, c.err
+		}, last, int64(atOnce))
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		last = int64(some[len(some)-1].Number)
+		w := store.NewWalk(some, x.each)
+		err = x.c.query(ctx, `SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= ? AND id <= ? ORDER BY id`, func(values []driver.Value) (bool, error) {
+			c := columns{values: values}
+			place, kind := c.number(0), kinds[c.number(3)]
+			e := &store.EntryRow{Seq: place & store.MaxSeq, TimeMs: c.number(1), Activity: c.id(2), Type: kind.text, Status: kind.status, Sealed: c.bytes(6)}
+			if next := c.number(4); next > 0 {
+				e.Next = next&store.MaxSeq + 1
+			}
+			if leaf := c.hash(5); c.err == nil {
+				c.err = w.Entry(int64(place), e, leaf)
+			}
+			return true, c.err
+		}, store.Place(int64(some[0].Number), 0), store.Place(last, store.MaxSeq))
+		if err == nil {
+			err = w.End()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (x *exporting) kinds(ctx context.Context) (map[uint64]kind, error) {
+	all := map[uint64]kind{}
+	err := x.c.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
+		c := columns{values: values}
+		all[c.number(0)] = kind{c.text(1), uint8(c.number(2))}
+		return true, c.err
+	})
+	return all, err
+}
+
+// rest is everything behind the organizations.
+func (x *exporting) rest(ctx context.Context) error {
+	err := x.rows(ctx, "SELECT organization, count, sealed FROM snapshot ORDER BY organization", func(c *columns) store.Row {
+		return &store.SnapshotRow{Number: c.number(0), Count: c.number(1), Sealed: c.bytes(2)}
+	})
+	if err != nil {
+		return err
+	}
+	err = x.rows(ctx, "SELECT organization, sealed FROM piece ORDER BY organization, hash", func(c *columns) store.Row {
+		return &store.PieceRow{Number: c.number(0), Sealed: c.bytes(1)}
+	})
+	if err != nil {
+		return err
+	}
+	err = x.rows(ctx, "SELECT hash, entry FROM blind ORDER BY hash, entry", func(c *columns) store.Row {
+		return &store.BlindRow{Hash: c.hash(0), Number: c.number(1) >> 32, Seq: c.number(1) & store.MaxSeq}
+	})
+	if err != nil {
+		return err
+	}
+	err = x.rows(ctx, "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", func(c *columns) store.Row {
+		return &store.IndexRow{Key: c.hash(0), Rank: c.number(1), Organization: c.id(2)}
+	})
+	if err != nil {
+		return err
+	}
+	return x.rows(ctx, "SELECT "+sendColumns+" FROM outbox ORDER BY organization, seq, number", func(c *columns) store.Row {
+		return &store.SendRow{Organization: c.id(0), Seq: c.number(1), Number: uint16(c.number(2)), SendKind: wire.SendKind(c.number(3)),
+			State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)), Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9),
+			Receiver: c.id(10), Activity: c.id(11)}
+	})
+}
+
+// columns reads the values of a row and keeps the first failure. NULL reads as
+// nothing.
+type columns struct {
+	values []driver.Value
+	err    error
+}
+
+func (c *columns) number(i int) uint64 {
+	n, ok := c.values[i].(int64)
+	if (!ok || n < 0) && c.values[i] != nil {
+		c.fail(i)
+	}
+	return uint64(n)
+}
+
+func (c *columns) text(i int) string {
+	s, ok := c.values[i].(string)
+	if !ok {
+		c.fail(i)
+	}
+	return s
+}
+
+func (c *columns) bytes(i int) []byte {
+	b, ok := c.values[i].([]byte)
+	if !ok && c.values[i] != nil {
+		c.fail(i)
+	}
+	return b
+}
+
+func (c *columns) id(i int) (id wire.ID) {
+	if err := intoID(&id, c.values[i]); err != nil {
+		c.fail(i)
+	}
+	return id
+}
+
+func (c *columns) hash(i int) (h wire.Hash) {
+	b := c.bytes(i)
+	if len(b) != len(h) {
+		c.fail(i)
+	}
+	copy(h[:], b)
+	return h
+}
+
+func (c *columns) fail(i int) {
+	if c.err == nil {
+		c.err = fmt.Errorf("column %d of a row is damaged", i)
+	}
+}

@@ -1,0 +1,359 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Rows is an export held in memory.
+func Rows(t testing.TB, s store.Store) []store.Row {
+	t.Helper()
+	var rows []store.Row
+	if err := s.Export(t.Context(), func(r store.Row) error { rows = append(rows, r); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// From gives rows one by one, as Import wants them.
+func From(rows []store.Row) func() (store.Row, error) {
+	return func() (store.Row, error) {
+		if len(rows) == 0 {
+			return nil, io.EOF
+		}
+		r := rows[0]
+		rows = rows[1:]
+		return r, nil
+	}
+}
+
+// Full fills an empty store with something of every kind.
+func Full(t testing.TB, s store.Store) {
+	t.Helper()
+	w := newWriter(t, s)
+	w.fill(id(1), 300, 40) // completes a node
+	w.take()
+	for n := range uint64(3) {
+		x := w.entry(id(2), 100)
+		x.Activity, x.Type, x.Status = id(50), "ACTIVITY_TYPE_SIGN", uint8(n+1)
+		if n > 0 {
+			x.Prior = n
+		}
+		x.Blind = []wire.Hash{{byte(n)}, {0xff}}
+		x.Index = []wire.IndexChange{{Key: wire.Hash{7}, Rank: 5}, {Key: wire.Hash{8, byte(n)}, Rank: 1 << 40}}
+		x.Sends = []wire.SendMark{{Kind: 1, DueMs: 10 + n}, {Kind: 4, DueMs: 20, Receiver: id(9)}}
+		w.store(x, w.entry(id(1), 5000))
+	}
+	b := w.next(w.entry(id(3), 1))
+	b.Keys = []wire.WrappedKey{{Organization: id(1), KeyID: 1, Sealed: []byte("one")}, {Organization: id(1), KeyID: 1<<32 - 1, Sealed: []byte("last")},
+		{Organization: id(2), KeyID: 2, Sealed: []byte("two")}}
+	verdict(t, s, b, wire.VerdictStored)
+	if !w.put(id(1), wire.PutSnapshot{Count: 200, Snapshot: []byte("snapshot"), Pieces: [][]byte{[]byte("piece a"), []byte("piece b")}}) {
+		t.Fatal("snapshot refused")
+	}
+	for _, name := range []string{"keyring/0000000001", "genesis", "bootproof/x"} {
+		must(s.PutObject(t.Context(), wire.PutObject{Name: name, Bytes: []byte(name)}))(t)
+	}
+	claimant := id(77)
+	claimed := must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: claimant, NowMs: 100, UntilMs: 1 << 50, Limit: 2}))(t)
+	if len(claimed) != 2 {
+		t.Fatalf("%d sends claimed", len(claimed))
+	}
+	done := claimed[0]
+	done.State, done.Text, done.Revert, done.Memo, done.Tries = wire.SendIncluded, "done", []byte{1, 2}, []byte("memo"), 3
+	if !must(s.KeepSend(t.Context(), claimant, done))(t) {
+		t.Fatal("send not kept")
+	}
+}
+
+// Same holds an export against what another store gives back of it: all but the
+// ranges' being held.
+func Same(t testing.TB, was, is []store.Row) {
+	t.Helper()
+	if len(was) != len(is) {
+		t.Fatalf("%d rows of %d", len(is), len(was))
+	}
+	for i := range was {
+		a, b := was[i], is[i]
+		if o, ok := a.(*store.OwnerRow); ok {
+			given := *o
+			given.Released = true
+			a = &given
+		}
+		if !reflect.DeepEqual(normal(a), normal(b)) {
+			t.Fatalf("row %d: %+v, was %+v", i, b, a)
+		}
+	}
+}
+
+// normal makes no difference between no bytes and none.
+func normal(r store.Row) store.Row {
+	if s, ok := r.(*store.SendRow); ok {
+		c := *s
+		c.Revert, c.Memo = slices.Concat([]byte{}, s.Revert), slices.Concat([]byte{}, s.Memo)
+		return &c
+	}
+	return r
+}
+
+func testArchive(t *testing.T, open Opener) {
+	s, _ := open(t)
+	Full(t, s)
+	rows := Rows(t, s)
+	kinds := map[store.RowKind]int{}
+	var order store.Order
+	for _, r := range rows {
+		kinds[r.Kind()]++
+		if err := errors.Join(store.CheckRow(r), order.Follow(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[store.RowKind]int{store.KindOwner: 1, store.KindObject: 3, store.KindBatch: 5, store.KindKey: 3, store.KindOrganization: 3, store.KindEntry: 307,
+		store.KindEnd: 3, store.KindSnapshot: 1, store.KindPiece: 2, store.KindBlind: 6, store.KindIndex: 4, store.KindSend: 6}
+	if !reflect.DeepEqual(kinds, want) {
+		t.Fatalf("rows by kind %v, want %v", kinds, want)
+	}
+
+	to, reopen := open(t)
+	if err := to.Import(t.Context(), From(rows)); err != nil {
+		t.Fatal(err)
+	}
+	Same(t, rows, Rows(t, to))
+	to = reopen()
+	Same(t, rows, Rows(t, to))
+
+	// Whoever owned it has lost it; the next boot comes behind.
+	owner := rows[0].(*store.OwnerRow)
+	if o := must(to.Own(t.Context(), wire.Own{Action: wire.OwnRenew, Boot: owner.Boot, Expect: owner.Epoch}))(t); o.OK {
+		t.Fatal("the owner of what was exported has the copy too")
+	}
+	w := newWriter(t, to)
+	if w.epoch != owner.Epoch+1 {
+		t.Fatalf("epoch %d after %d", w.epoch, owner.Epoch)
+	}
+	for n := range uint64(5) { // histories go on, and a new organization begins
+		org := id(1 + n)
+		for range count(t, to, org) {
+			w.ledgers[org] = append(w.ledgers[org], wire.Entry{})
+		}
+		w.store(w.entry(org, 10))
+	}
+	proven := must(to.Find(t.Context(), wire.Find{Organization: id(2), TreeSize: 3, Activities: []wire.ID{id(50)}}))(t)
+	if len(proven.Entries) != 1 || proven.Entries[0].Seq != 2 {
+		t.Fatalf("the newest entry of an activity: %+v", proven.Entries)
+	}
+	page := must(to.Page(t.Context(), wire.Page{Organization: id(2), TreeSize: 3, Limit: 10, Statuses: []uint8{1, 2}}))(t)
+	if len(page.Entries) != 0 {
+		t.Fatalf("superseded entries are listed: %d", len(page.Entries))
+	}
+	must(to.PutObject(t.Context(), wire.PutObject{Name: "bootproof/y", Bytes: []byte("newer")}))(t)
+	if o := must(to.LoadObject(t.Context(), wire.LoadObject{Name: "bootproof/", Newest: true}))(t); string(o.Bytes) != "newer" {
+		t.Fatalf("newest object %q", o.Bytes)
+	}
+	// What somebody had claimed there is free here, what had ended stays so.
+	free := must(to.ClaimSends(t.Context(), store.ClaimSends{Claimant: id(78), NowMs: 100, UntilMs: 200, Limit: 10}))(t)
+	if len(free) != 2 {
+		t.Fatalf("%d sends are due", len(free))
+	}
+	checkTree(t, s, to, id(1), 303)
+}
+
+// checkTree compares proofs of two stores.
+func checkTree(t *testing.T, a, b store.Store, org wire.ID, size uint64) {
+	t.Helper()
+	ask := wire.Find{Organization: org, TreeSize: size, Seqs: []uint64{0, 100, 255, 256, size - 1}}
+	x, y := must(a.Find(t.Context(), ask))(t), must(b.Find(t.Context(), ask))(t)
+	if !reflect.DeepEqual(x, y) || len(x.Entries) != 5 {
+		t.Fatal("proofs differ")
+	}
+}
+
+// testArchiveMoment exports while batches are stored: the rows are those of one
+// of the moments between two batches.
+func testArchiveMoment(t *testing.T, open Opener) {
+	s, _ := open(t)
+	w := newWriter(t, s)
+	w.store(w.entry(id(1), 10), w.entry(id(2), 10))
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			got, err := s.Append(context.WithoutCancel(t.Context()), w.next(w.entry(id(1), 100), w.entry(id(2), 100)))
+			if err != nil || got.Verdict != wire.VerdictStored {
+				t.Errorf("append: %+v, %v", got, err)
+				return
+			}
+		}
+	}()
+	for range 5 {
+		rows := Rows(t, s)
+		var batches, entries, ends uint64
+		for _, r := range rows {
+			switch r := r.(type) {
+			case *store.BatchRow:
+				batches++
+			case *store.EntryRow:
+				entries++
+			case *store.EndRow:
+				ends++
+				if r.Count != batches {
+					t.Errorf("organization of %d entries, %d batches", r.Count, batches)
+				}
+			}
+		}
+		if ends != 2 || entries != 2*batches {
+			t.Errorf("%d organizations with %d entries of %d batches", ends, entries, batches)
+		}
+	}
+	stop.Store(true)
+	<-done
+}
+
+func testArchiveRefused(t *testing.T, open Opener) {
+	s, _ := open(t)
+	Full(t, s)
+	rows := Rows(t, s)
+	if err := s.Import(t.Context(), From(rows)); !errors.Is(err, store.ErrRefused) {
+		t.Fatalf("import into a store that holds something: %v", err)
+	}
+	stop := errors.New("enough")
+	n := 0
+	err := s.Export(t.Context(), func(store.Row) error {
+		if n++; n > 20 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || n != 21 {
+		t.Fatalf("an export that its reader ends: %v after %d", err, n)
+	}
+	at := func(k store.RowKind) int {
+		return slices.IndexFunc(rows, func(r store.Row) bool { return r.Kind() == k })
+	}
+	without := func(i int) []store.Row { return slices.Delete(slices.Clone(rows), i, i+1) }
+	twice := func(i int) []store.Row { return slices.Insert(slices.Clone(rows), i, rows[i]) }
+	with := func(i int, r store.Row) []store.Row {
+		c := slices.Clone(rows)
+		c[i] = r
+		return c
+	}
+	to, _ := open(t)
+	for name, bad := range map[string][]store.Row{
+		"entry left out":        without(at(store.KindEntry) + 3),
+		"end left out":          without(at(store.KindEnd)),
+		"cut in an entry":       rows[:at(store.KindEntry)+5],
+		"entry twice":           twice(at(store.KindEntry) + 3),
+		"owner twice":           twice(at(store.KindOwner)),
+		"object twice":          twice(at(store.KindObject)),
+		"key twice":             twice(at(store.KindKey)),
+		"organization twice":    twice(at(store.KindOrganization)),
+		"snapshot twice":        twice(at(store.KindSnapshot)),
+		"piece twice":           twice(at(store.KindPiece)),
+		"blind twice":           twice(at(store.KindBlind)),
+		"index twice":           twice(at(store.KindIndex)),
+		"send twice":            twice(at(store.KindSend)),
+		"owner last":            append(without(at(store.KindOwner)), rows[at(store.KindOwner)]),
+		"other range":           with(0, &store.OwnerRow{Range: 1, Boot: id(1), Epoch: 1}),
+		"epoch without end":     with(0, &store.OwnerRow{Boot: id(1), Epoch: store.MaxEpoch}),
+		"end of another count":  with(at(store.KindEnd), &store.EndRow{Count: 5}),
+		"next beyond the end":   with(at(store.KindEnd)-1, &store.EntryRow{Seq: 302, Activity: id(1), Next: 400, Sealed: []byte{1}}),
+		"next before the entry": with(at(store.KindEntry), &store.EntryRow{Activity: id(1), Next: 1, Sealed: []byte{1}}),
+		"type of no activity":   with(at(store.KindEntry), &store.EntryRow{Type: "X", Sealed: []byte{1}}),
+		"empty entry":           with(at(store.KindEntry), &store.EntryRow{}),
+		"id of two":             with(at(store.KindEnd)+1, &store.OrganizationRow{Number: 2, ID: id(1)}),
+		"number too high":       with(at(store.KindEnd)+1, &store.OrganizationRow{Number: 1 << 31, ID: id(2)}),
+		"object without name":   with(at(store.KindObject), &store.ObjectRow{Bytes: []byte{1}}),
+		"send in no state":      with(at(store.KindSend), &store.SendRow{Organization: id(1)}),
+	} {
+		if err := to.Import(t.Context(), From(bad)); !errors.Is(err, store.ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	lost := errors.New("source lost")
+	i := 0
+	if err := to.Import(t.Context(), func() (store.Row, error) {
+		if i++; i > len(rows)/2 {
+			return nil, lost
+		}
+		return rows[i-1], nil
+	}); !errors.Is(err, lost) {
+		t.Errorf("rows that end in an error: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	i = 0
+	if err := to.Import(gone, func() (store.Row, error) {
+		if i++; i > 20 {
+			cancel()
+		}
+		return rows[i-1], nil
+	}); err == nil {
+		t.Error("imported for nobody")
+	}
+	if left := Rows(t, to); len(left) != 0 {
+		t.Fatalf("%d rows are left of imports that failed", len(left))
+	}
+	if err := to.Import(t.Context(), From(rows)); err != nil {
+		t.Fatalf("a good import after those: %v", err)
+	}
+}
+
+// testArchiveEmpty copies a store that holds nothing.
+func testArchiveEmpty(t *testing.T, open Opener) {
+	s, _ := open(t)
+	if rows := Rows(t, s); len(rows) != 0 {
+		t.Fatalf("%d rows of nothing", len(rows))
+	}
+	if err := s.Import(t.Context(), From(nil)); err != nil {
+		t.Fatal(err)
+	}
+	w := newWriter(t, s)
+	w.fill(id(1), 2, 10)
+	must(s.PutObject(t.Context(), wire.PutObject{Name: "a", Bytes: []byte("b")}))(t)
+	if s.Schema() == 0 {
+		t.Fatal("no schema")
+	}
+}
+
+// BenchArchive measures an export and an import of n entries of 1 KiB in 100
+// organizations.
+func BenchArchive(b *testing.B, open func(b *testing.B) store.Store, n int) {
+	s := open(b)
+	w := newWriter(b, s)
+	for i := range n / 100 {
+		var entries []wire.Entry
+		for org := range uint64(100) {
+			e := wire.Entry{Organization: id(org + 1), Seq: uint64(i), Sealed: bytes.Repeat([]byte{byte(i)}, 1<<10), Activity: id(org<<32 | uint64(i+1)),
+				Type: "ACTIVITY_TYPE_SIGN", Status: 3, Blind: []wire.Hash{{byte(org), byte(i), byte(i >> 8)}}}
+			entries = append(entries, e)
+		}
+		w.number++
+		verdict(b, s, &wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number, Header: fmt.Appendf(nil, "%d", w.number), Entries: entries}, wire.VerdictStored)
+	}
+	var rows []store.Row
+	b.Run("export", func(b *testing.B) {
+		for b.Loop() {
+			rows = Rows(b, s)
+		}
+	})
+	b.Run("import", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			to := open(b)
+			b.StartTimer()
+			if err := to.Import(b.Context(), From(rows)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

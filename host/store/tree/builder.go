@@ -1,0 +1,70 @@
+package tree
+
+import (
+	"fmt"
+
+	"github.com/transparency-dev/merkle/compact"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"cloister/shared/wire"
+)
+
+var edges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+
+// A Node is one that is stored: level 8, 16 or 24.
+type Node struct {
+	Level uint
+	Index uint64
+	Hash  wire.Hash
+}
+
+// A Builder grows a tree leaf by leaf, from the first, and holds no more than
+// its right edge: at most 3 × 256 hashes.
+type Builder struct {
+	edge   *compact.Range
+	levels [3][]wire.Hash // of levels 0, 8 and 16, those below the node in the making
+}
+
+// NewBuilder makes the Builder of an empty tree.
+func NewBuilder() *Builder { return &Builder{edge: edges.NewEmptyRange(0)} }
+
+// Add adds the next leaf's hash and gives the nodes that it completes, lowest
+// first. It fails for no leaf that fits into a tree.
+func (b *Builder) Add(leaf wire.Hash) ([]Node, error) {
+	index := b.edge.End()
+	if err := b.edge.Append(leaf[:], nil); err != nil {
+		return nil, fmt.Errorf("growing a tree: %w", err)
+	}
+	var made []Node
+	hash := leaf
+	for i := range b.levels {
+		b.levels[i] = append(b.levels[i], hash)
+		if len(b.levels[i]) < Span {
+			break
+		}
+		var err error
+		if hash, err = Fold(b.levels[i]); err != nil {
+			return nil, err
+		}
+		b.levels[i] = b.levels[i][:0]
+		level := step * uint(i+1)
+		made = append(made, Node{Level: level, Index: index >> level, Hash: hash})
+	}
+	return made, nil
+}
+
+// Size is how many leaves there are.
+func (b *Builder) Size() uint64 { return b.edge.End() }
+
+// Root is the RFC 6962 root over all leaves; that of no leaves is the hash of
+// nothing.
+func (b *Builder) Root() (wire.Hash, error) {
+	if b.edge.End() == 0 {
+		return wire.Hash(rfc6962.DefaultHasher.EmptyRoot()), nil
+	}
+	root, err := b.edge.GetRootHash(nil)
+	if err != nil {
+		return wire.Hash{}, fmt.Errorf("root of a tree: %w", err)
+	}
+	return wire.Hash(root), nil
+}
