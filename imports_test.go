@@ -24,6 +24,7 @@ var table = []row{
 	// Anyone can check.
 	{"attestation", "", "cbor nitrite", ""},
 	{"attestation/verify", "attestation", "", ""},
+	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
 
 	// What crosses.
 	{"shared/wire", "", "cbor", ""},

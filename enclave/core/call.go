@@ -38,8 +38,21 @@ type answer struct {
 	readable bool // by a page of the caller's origin; of the auth proxy alone
 }
 
-// Call answers one call of the host. It never panics on what the call holds.
-func (c *Core) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
+// Call answers one call of the host. It never panics on what the call holds. A
+// reply, whatever it says, is signed where the caller asked for that.
+func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
+	inner, wish, err := c.wish(call)
+	if err != nil {
+		reply := &wire.Reply{Request: sha256.Sum256(call.Body)}
+		reply.Status, reply.Body = c.refuse(err)
+		return reply
+	}
+	reply := c.reply(ctx, inner)
+	c.sign(wish, reply)
+	return reply
+}
+
+func (c *Core) reply(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
 		if r := recover(); r != nil { // the text of a panic may hold anything: it stays here

@@ -16,7 +16,7 @@ import (
 )
 
 // liveKey is the boot's own key: made at boot, attested, never stored. It signs
-// app proofs; its encryption half is for messages to this boot.
+// app proofs and replies; its encryption half is for messages to this boot.
 type liveKey struct {
 	encrypt, sign *ecdsa.PrivateKey
 	public        []byte // 130 bytes, encryption ‖ signing key, uncompressed
@@ -42,7 +42,7 @@ func newLiveKey(rand io.Reader) (*liveKey, error) {
 	return k, nil
 }
 
-// prove signs a claim as an app proof: r ‖ s with low s over SHA-256. The nonce
+// prove signs a claim as an app proof. The signature's nonce
 // is that of RFC 6979: no randomness is needed and it is a fifth cheaper than
 // the library's hedged one; that a fault in the arithmetic could then give the
 // key away is left to the hardware, which is trusted, and the key dies with the
@@ -52,10 +52,19 @@ func (k *liveKey) prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 	if err != nil {
 		return org.Proof{}, fmt.Errorf("encoding a proof: %w", err)
 	}
-	digest := sha256.Sum256([]byte(text))
-	sig, err := p256.Sign(k.sign, digest)
+	sig, err := k.signText([]byte(text))
 	if err != nil {
-		return org.Proof{}, fmt.Errorf("signing a proof: %w", err)
+		return org.Proof{}, err
 	}
-	return org.Proof{Key: k.public, Payload: []byte(text), Signature: sig[:]}, nil
+	return org.Proof{Key: k.public, Payload: []byte(text), Signature: sig}, nil
+}
+
+// signText signs a proof's payload or the text of a reply: r ‖ s with low s over
+// SHA-256. The two never are the same bytes, since only one is JSON.
+func (k *liveKey) signText(text []byte) ([]byte, error) {
+	sig, err := p256.Sign(k.sign, sha256.Sum256(text))
+	if err != nil {
+		return nil, fmt.Errorf("signing with the live key: %w", err)
+	}
+	return sig[:], nil
 }

@@ -3,10 +3,12 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,13 +26,22 @@ var credentials = [...]struct{ kept, name string }{
 	{"X-Stamp-Webauthn", "X-Stamp-WebAuthn"},
 	{"X-Stamp-Attested", "X-Stamp-Attested"},
 	{"X-Session", "X-Session"},
+	signReply,
 }
+
+// signReply is the wish for a signed reply, which every door takes.
+var signReply = struct{ kept, name string }{wire.HeaderSignReply, wire.HeaderSignReply}
 
 // ofProxy are the headers that the enclave is given at the auth proxy's door.
 var ofProxy = [...]struct{ kept, name string }{
 	{"X-Auth-Proxy-Config-Id", "X-Auth-Proxy-Config-Id"},
 	{"X-Captcha-Token", "X-Captcha-Token"},
+	signReply,
 }
+
+// ofDocuments is the one header that the enclave is given with a question for a
+// document.
+var ofDocuments = [...]struct{ kept, name string }{signReply}
 
 // door makes the handler of one door: read the body, call, answer.
 func (a *API) door(door wire.Door) http.HandlerFunc {
@@ -41,7 +52,11 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 		if !ok {
 			return
 		}
-		head, size := headOf(door, r.Header)
+		names := credentials[:]
+		if door == wire.DoorProxy { // where nobody stamps
+			names = ofProxy[:]
+		}
+		head, size := headOf(names, r.Header)
 		if size > wire.MaxHead {
 			refuse(w, http.StatusRequestHeaderFieldsTooLarge, codeInvalid, "headers too large")
 			return
@@ -65,9 +80,15 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 func (a *API) discovery(op string, cache []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.o.Now()
-		if rate, ok := a.admit(w, r); ok {
-			a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: op}, cache)
+		rate, ok := a.admit(w, r)
+		if !ok {
+			return
 		}
+		call := &wire.Call{Door: wire.DoorBoot, Op: op}
+		if r.Method == http.MethodGet { // nobody could check what is signed of a body that does not come
+			call.Head, _ = headOf(ofDocuments[:], r.Header) // of a size that net/http has bounded
+		}
+		a.ask(w, r, begin, rate, call, cache)
 	}
 }
 
@@ -84,6 +105,7 @@ const (
 var (
 	cacheKeys        = []string{"public, max-age=60"}
 	cacheWebhookKeys = []string{"public, max-age=86400"}
+	noStore          = []string{"no-store"}
 )
 
 // ask makes the call and hands the answer on. cache is what caches may do with a
@@ -108,19 +130,31 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	if call.Door == wire.DoorProxy && !reply.Readable {
 		delete(w.Header(), "Access-Control-Allow-Origin")
 	}
-	if cache != nil && reply.Status == http.StatusOK {
-		w.Header()["Cache-Control"], w.Header()["Vary"] = cache, varyOrigin
+	switch {
+	case len(call.Head) > 0 && cache != nil: // the reply to one nonce is nobody else's
+		w.Header()["Cache-Control"] = noStore
+	case cache != nil && reply.Status == http.StatusOK:
+		w.Header()["Cache-Control"], w.Header()["Vary"] = cache, varyDocument
 	}
+	tellSigned(w.Header(), reply.Signed)
 	write(w, int(reply.Status), reply.Body)
 	a.o.Metrics.called(call.Door, call.Op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
 }
 
-// headOf picks the headers that a door wants. Nobody stamps at the auth proxy's.
-func headOf(door wire.Door, h http.Header) (head []wire.Header, size int) {
-	names := credentials[:]
-	if door == wire.DoorProxy {
-		names = ofProxy[:]
+// tellSigned passes on what makes a reply a signed one. An answer of the host's own
+// never has it, so that who insists sees which those are.
+func tellSigned(h http.Header, s *wire.Signed) {
+	if s == nil {
+		return
 	}
+	h["X-Cloister-Reply-Signature"] = []string{hex.EncodeToString(s.Signature)}
+	h["X-Cloister-Reply-Time"] = []string{strconv.FormatUint(s.TimeMs, 10)}
+	h["X-Cloister-Live-Key"] = []string{hex.EncodeToString(s.LiveKey)}
+	h["X-Cloister-Deployment"] = []string{hex.EncodeToString(s.Deployment[:])}
+}
+
+// headOf picks the headers that a door wants.
+func headOf(names []struct{ kept, name string }, h http.Header) (head []wire.Header, size int) {
 	for _, c := range names {
 		for _, v := range h[c.kept] {
 			head = append(head, wire.Header{Name: c.name, Value: v})

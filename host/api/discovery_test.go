@@ -24,7 +24,7 @@ func discovers(t *testing.T, path, op, cache string) {
 	if got.status != 200 || got.body != `{"yes":true}` || got.header.Get("Content-Type") != "application/json" {
 		t.Fatalf("%+v", got)
 	}
-	if got.header.Get("Cache-Control") != cache || got.header.Get("Vary") != "Origin" || got.header.Get("Access-Control-Allow-Origin") != "*" {
+	if got.header.Get("Cache-Control") != cache || got.header.Get("Vary") != "Origin, X-Cloister-Sign-Reply" || got.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("%+v", got.header)
 	}
 	if call := r.last(t); call.Door != wire.DoorBoot || call.Op != op || len(call.Body)+len(call.Head) != 0 || call.From.Address != "127.0.0.1" {

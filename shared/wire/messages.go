@@ -142,6 +142,21 @@ type Reply struct {
 	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may
 	// read the reply.
 	Readable bool `cbor:"7,keyasint,omitempty"`
+	// Signed is there where the call asked by HeaderSignReply and the enclave serves.
+	Signed *Signed `cbor:"10,keyasint,omitempty"`
+}
+
+// HeaderSignReply is the name of the header, in a call's Head, by which a client asks
+// for a signed reply; its value is the client's nonce.
+const HeaderSignReply = "X-Cloister-Sign-Reply"
+
+// Signed is what a signed reply carries beside its body; package attestation says
+// what is signed.
+type Signed struct {
+	Deployment Hash   `cbor:"1,keyasint"`
+	LiveKey    []byte `cbor:"2,keyasint"` // 130 bytes
+	TimeMs     uint64 `cbor:"3,keyasint"`
+	Signature  []byte `cbor:"4,keyasint"` // r ‖ s, 64 bytes
 }
 
 // Own asks for the store, or extends or gives back what is owned. The store is

@@ -1,0 +1,279 @@
+package attestation
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Headers of signed replies. A request asks with HeaderSignReply, whose value is
+// a nonce of its own; the reply carries the others.
+const (
+	HeaderSignReply      = "X-Cloister-Sign-Reply"      // 1 to MaxReplyNonce characters of A-Z a-z 0-9 - _
+	HeaderReplySignature = "X-Cloister-Reply-Signature" // r‖s, 64 bytes, lower-case hex
+	HeaderReplyTime      = "X-Cloister-Reply-Time"      // the enclave's clock, ms, decimal
+	HeaderLiveKey        = "X-Cloister-Live-Key"        // 130 bytes, lower-case hex
+	HeaderDeployment     = "X-Cloister-Deployment"      // 32 bytes, lower-case hex
+)
+
+// MaxReplyNonce is the longest nonce of a signed reply in bytes.
+const MaxReplyNonce = 64
+
+// Doors of the interface, as a signed reply names them.
+const (
+	DoorSubmit = "submit" // POST /public/v1/submit/{operation}
+	DoorQuery  = "query"  // POST /public/v1/query/{operation}
+	DoorProxy  = "proxy"  // POST /v1/{operation} of the auth proxy
+	DoorBoot   = "boot"   // POST /boot/v1/{operation}, and the documents that Route lists
+)
+
+const (
+	replyDomain  = "cloister signed reply 1"
+	maxOperation = 128
+	maxHeaders   = 16 << 10 // bytes of the credential headers, as the interface bounds them
+)
+
+// CredentialHeaders are the request headers that a signed reply is bound to at a
+// door, in the order in which they are hashed. Nil: no such door.
+func CredentialHeaders(door string) []string {
+	switch door {
+	case DoorSubmit, DoorQuery, DoorBoot:
+		return []string{"X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested", "X-Session"}
+	case DoorProxy:
+		return []string{"X-Auth-Proxy-Config-Id", "X-Captcha-Token"}
+	}
+	return nil
+}
+
+// documents of the interface that everybody may read, by path.
+var documents = map[string]string{
+	"/public/v1/discovery/keys":          "discovery_keys",
+	"/public/v1/discovery/webhooks/jwks": "webhook_jwks",
+	"/.well-known/openid-configuration":  "discovery_openid",
+	"/.well-known/jwks.json":             "discovery_openid_keys",
+}
+
+// Route gives door and operation of an HTTP request, as a signed reply names them.
+// ok is false for what is no operation of the interface.
+func Route(method, path string) (door, operation string, ok bool) {
+	if method == "GET" {
+		operation, ok = documents[path]
+		return DoorBoot, operation, ok
+	}
+	if method != "POST" {
+		return "", "", false
+	}
+	for _, r := range [...]struct{ prefix, door string }{
+		{"/public/v1/submit/", DoorSubmit}, {"/public/v1/query/", DoorQuery}, {"/boot/v1/", DoorBoot}, {"/v1/", DoorProxy},
+	} {
+		if operation, ok = strings.CutPrefix(path, r.prefix); ok {
+			return r.door, operation, isOperation(operation)
+		}
+	}
+	return "", "", false
+}
+
+func isOperation(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxOperation
+}
+
+// IsReplyNonce tells whether a text may be the nonce of a signed reply.
+func IsReplyNonce(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxReplyNonce
+}
+
+// A SignedReply is what the live key signs of a request and its reply. Whoever
+// verifies fills in what it sent and what it got, never what a reply claims of
+// either.
+type SignedReply struct {
+	// Deployment is the SHA-256 of the deployment's genesis record.
+	Deployment [32]byte
+	// LiveKey is the boot's live key, 130 bytes in lower-case hex.
+	LiveKey string
+	// Door and Operation are those of Route.
+	Door, Operation string
+	// Credentials is HashCredentials of the request's headers.
+	Credentials [32]byte
+	// Request is the SHA-256 of the request's body, as sent.
+	Request [32]byte
+	// Nonce is the value of the request's HeaderSignReply.
+	Nonce string
+	// Status is the HTTP status of the reply.
+	Status int
+	// Reply is the SHA-256 of the reply's body without content coding.
+	Reply [32]byte
+	// TimeMs is the enclave's clock when it signed, in milliseconds since 1970.
+	TimeMs uint64
+}
+
+// HashCredentials hashes the credential headers of a request at a door: SHA-256
+// over a line "name: value\n" for each that the request carries, names in lower
+// case and in the order of CredentialHeaders. values gives those of a header, as
+// sent, without blanks around them. It refuses a header that comes twice, and
+// values that no header can carry.
+func HashCredentials(door string, values func(name string) []string) ([32]byte, error) {
+	h, size := sha256.New(), 0
+	for _, name := range CredentialHeaders(door) {
+		got := values(name)
+		if len(got) > 1 {
+			return [32]byte{}, fmt.Errorf("signed reply: header %s comes twice", name)
+		}
+		for _, v := range got {
+			if size += len(v); size > maxHeaders {
+				return [32]byte{}, errors.New("signed reply: headers are too long")
+			}
+			for _, c := range []byte(v) {
+				if c < 0x20 || c > 0x7e {
+					return [32]byte{}, fmt.Errorf("signed reply: header %s is not printable ASCII", name)
+				}
+			}
+			fmt.Fprintf(h, "%s: %s\n", strings.ToLower(name), v)
+		}
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// Text gives the bytes that are signed: ASCII lines, each ended by a line feed, in
+// the order that README.md shows. It refuses what would not have exactly one such
+// text.
+func (s SignedReply) Text() ([]byte, error) {
+	switch {
+	case CredentialHeaders(s.Door) == nil:
+		return nil, errors.New("signed reply: unknown door")
+	case !isOperation(s.Operation):
+		return nil, errors.New("signed reply: operation is not one of the interface")
+	case !IsReplyNonce(s.Nonce):
+		return nil, errors.New("signed reply: nonce is not 1 to 64 characters of A-Z a-z 0-9 - _")
+	case s.Status < 200 || s.Status > 599:
+		return nil, errors.New("signed reply: status is out of range")
+	case s.TimeMs == 0 || s.TimeMs > maxExactInt:
+		return nil, errors.New("signed reply: time is out of range")
+	}
+	if _, err := parseHex("live key", s.LiveKey, bootKeySize); err != nil {
+		return nil, fmt.Errorf("signed reply: %w", err)
+	}
+	b := make([]byte, 0, 1024)
+	b = append(b, replyDomain+"\n"...)
+	for _, l := range [...]struct{ name, value string }{
+		{"deployment", hex.EncodeToString(s.Deployment[:])},
+		{"live-key", s.LiveKey},
+		{"door", s.Door},
+		{"operation", s.Operation},
+		{"credentials-sha256", hex.EncodeToString(s.Credentials[:])},
+		{"request-sha256", hex.EncodeToString(s.Request[:])},
+		{"nonce", s.Nonce},
+		{"status", strconv.Itoa(s.Status)},
+		{"reply-sha256", hex.EncodeToString(s.Reply[:])},
+		{"time-ms", strconv.FormatUint(s.TimeMs, 10)},
+	} {
+		b = append(append(append(append(b, l.name...), ": "...), l.value...), '\n')
+	}
+	return b, nil
+}
+
+// ReplyHeaders are the headers that a signed reply carries, as received.
+type ReplyHeaders struct{ Signature, Time, LiveKey, Deployment string }
+
+// errUnsigned says that a reply carries no signature.
+var errUnsigned = errors.New("signed reply: reply carries no signature")
+
+// Into takes over what only the reply can say: deployment, live key and time. It
+// returns the signature's 64 bytes. An absent header is an error, as is any other
+// spelling than the documented one.
+func (h ReplyHeaders) Into(s *SignedReply) (signature []byte, err error) {
+	if h == (ReplyHeaders{}) {
+		return nil, errUnsigned
+	}
+	deployment, err := parseHex(HeaderDeployment, h.Deployment, len(s.Deployment))
+	if err != nil {
+		return nil, fmt.Errorf("signed reply: %w", err)
+	}
+	s.Deployment = [32]byte(deployment)
+	if s.TimeMs, err = parseDecimal(HeaderReplyTime, h.Time, maxExactInt); err != nil {
+		return nil, fmt.Errorf("signed reply: %w", err)
+	}
+	if _, err := parsePair(HeaderLiveKey, h.LiveKey); err != nil {
+		return nil, fmt.Errorf("signed reply: %w", err)
+	}
+	s.LiveKey = h.LiveKey
+	if signature, err = parseHex(HeaderReplySignature, h.Signature, signatureSize); err != nil {
+		return nil, fmt.Errorf("signed reply: %w", err)
+	}
+	return signature, nil
+}
+
+// VerifyReply verifies that this boot's live key signed a reply: that the key is
+// the boot's, that the signature holds over the text, and that the time fits the
+// boot, the root and the policy's MaxProofAge. A high s is accepted.
+//
+// It vouches for the fields of s. That they are those of the caller's own request
+// and of the reply at hand is the caller's to see to, by filling them in from
+// these; package attestation/client does all of it.
+func (b *Boot) VerifyReply(s SignedReply, signature []byte) error {
+	if b.signing == nil {
+		return errors.New("signed reply: boot was not verified")
+	}
+	if s.LiveKey != b.PublicKeyHex {
+		return errors.New("signed reply: not by the live key of this boot")
+	}
+	if err := verifyReply(b.signing, s, signature); err != nil {
+		return err
+	}
+	at := time.UnixMilli(int64(s.TimeMs))
+	if at.Before(b.Document.Time.Add(-Skew)) {
+		return errors.New("signed reply: older than its boot")
+	}
+	if at.Before(b.root.cert.NotBefore) || at.After(b.root.cert.NotAfter) {
+		return errors.New("signed reply: outside the validity of the root")
+	}
+	return b.policy.checkAge("signed reply", at, b.policy.MaxProofAge)
+}
+
+// At is the boot with its policy's Now put to another time, from which the ages of
+// what it signed are then measured: a boot is verified once and used for long.
+func (b *Boot) At(now time.Time) *Boot {
+	c := *b
+	c.policy.Now = now
+	return &c
+}
+
+// VerifyReplySignature checks the signature alone, under the live key that s
+// names, and not whose key that is.
+func VerifyReplySignature(s SignedReply, signature []byte) error {
+	pub, err := parsePair("live key", s.LiveKey)
+	if err != nil {
+		return fmt.Errorf("signed reply: %w", err)
+	}
+	return verifyReply(pub, s, signature)
+}
+
+func verifyReply(pub *ecdsa.PublicKey, s SignedReply, signature []byte) error {
+	text, err := s.Text()
+	if err != nil {
+		return err
+	}
+	if len(signature) != signatureSize {
+		return errors.New("signed reply: signature is not 64 bytes")
+	}
+	digest := sha256.Sum256(text)
+	if !ecdsa.Verify(pub, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
+		return errors.New("signed reply: signature is wrong")
+	}
+	return nil
+}

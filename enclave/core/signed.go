@@ -1,0 +1,76 @@
+package core
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/fault"
+	"cloister/shared/wire"
+)
+
+// doorNames are the doors as a signed reply names them.
+var doorNames = map[wire.Door]string{
+	wire.DoorSubmit: attestation.DoorSubmit,
+	wire.DoorQuery:  attestation.DoorQuery,
+	wire.DoorProxy:  attestation.DoorProxy,
+	wire.DoorBoot:   attestation.DoorBoot,
+}
+
+// signing is a caller's wish to have the reply signed.
+type signing struct{ statement attestation.SignedReply }
+
+var errNonce = fault.New(fault.InvalidArgument, attestation.HeaderSignReply+" wants 1 to 64 characters of A-Z a-z 0-9 - _, once")
+
+// wish takes the wish out of a call: what the doors see is the call without it.
+// Nil means that there is none. What cannot be signed is refused before anything
+// is decided, lest a caller who insists is told of a failure where there was none.
+func (c *Core) wish(call *wire.Call) (*wire.Call, *signing, error) {
+	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderSignReply) }
+	at := slices.IndexFunc(call.Head, asks)
+	if at < 0 {
+		return call, nil, nil
+	}
+	inner := *call
+	inner.Head = slices.DeleteFunc(slices.Clone(call.Head), asks)
+	nonce := call.Head[at].Value
+	if len(inner.Head) != len(call.Head)-1 || !attestation.IsReplyNonce(nonce) {
+		return &inner, nil, errNonce
+	}
+	door := doorNames[call.Door]
+	credentials, err := attestation.HashCredentials(door, func(name string) (values []string) {
+		for _, h := range inner.Head {
+			if strings.EqualFold(h.Name, name) {
+				values = append(values, h.Value)
+			}
+		}
+		return values
+	})
+	if err != nil {
+		return &inner, nil, fault.New(fault.InvalidArgument, "%v", err)
+	}
+	return &inner, &signing{attestation.SignedReply{Door: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}}, nil
+}
+
+// sign puts the live key's signature on a reply that is ready to leave. Before the
+// enclave serves, once it is fenced, and where the operation is none that anybody
+// could have asked for, the reply leaves unsigned: who insists takes that for a failure.
+func (c *Core) sign(s *signing, reply *wire.Reply) {
+	if s == nil || state(c.state.Load()) != stateServing {
+		return
+	}
+	live := c.serve.live
+	t := s.statement
+	t.Deployment, t.LiveKey, t.Request = c.serve.deployment, live.publicHex, reply.Request
+	t.Status, t.Reply, t.TimeMs = int(reply.Status), sha256.Sum256(reply.Body), c.now()
+	text, err := t.Text()
+	if err != nil {
+		return
+	}
+	signature, err := live.signText(text)
+	if err != nil {
+		return
+	}
+	reply.Signed = &wire.Signed{Deployment: t.Deployment, LiveKey: live.public, TimeMs: t.TimeMs, Signature: signature}
+}
