@@ -17,7 +17,7 @@ type BootProof struct {
 	EphemeralPublicKeyHex  string    `json:"ephemeralPublicKeyHex"`        // 130 bytes, lower-case hex
 	AWSAttestationDocB64   string    `json:"awsAttestationDocB64"`         // standard base64, padded
 	QOSManifestB64         string    `json:"qosManifestB64"`               // the manifest's bytes
-	QOSManifestEnvelopeB64 string    `json:"qosManifestEnvelopeB64"`       // EncodeEnvelope of them
+	QOSManifestEnvelopeB64 string    `json:"qosManifestEnvelopeB64"`       // EncodeEnvelope of them and of the operators' approvals
 	DeploymentLabel        string    `json:"deploymentLabel"`              // as in the manifest
 	EnclaveApp             string    `json:"enclaveApp"`                   // as the manifest's application
 	Owner                  string    `json:"owner"`                        // as in the manifest
@@ -43,6 +43,10 @@ type Policy struct {
 	// 32 bytes in lower-case hex. A manifest of our format names its image, so
 	// pinning it pins the image.
 	AllowedManifestSHA256 []string
+	// Operators, when named, are those whose threshold must have approved the
+	// manifest: of a first manifest its own, of a later one its predecessor's.
+	// ShareKeys are not looked at.
+	Operators Operators
 	// AllowDebug accepts an image in debug mode, whose measurements are zero:
 	// nothing then shows which code runs, and its parent can read along.
 	AllowDebug bool
@@ -69,6 +73,9 @@ type Boot struct {
 	ManifestHash [32]byte
 	// PublicKeyHex is the live key, 130 bytes: encryption ‖ signing key.
 	PublicKeyHex string
+	// Approvals are the operators' own, each with a valid signature. Whether they
+	// reach a threshold was looked at for a first manifest, and under Policy.Operators.
+	Approvals []ManifestApproval
 	// Pinned says that image or manifest were compared with the caller's.
 	Pinned bool
 
@@ -80,7 +87,8 @@ type Boot struct {
 // VerifyBootProof verifies a boot proof under the policy: the document, exactly
 // 32 registers with the commitment to live key and manifest in PCR17, no nonce,
 // user_data = SHA-256(manifest), one live key throughout, the image pinned, and
-// a manifest of our format that fits the image, the root and the host's words.
+// a manifest of our format that fits the image, the root and the host's words,
+// with the approvals that it needs (see Policy.Operators).
 func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
 	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
 	if err != nil {
@@ -159,13 +167,9 @@ func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 	if err != nil {
 		return err
 	}
-	if (m.Kind == KindSimulator) != b.Document.Simulator {
-		return errors.New("manifest kind does not fit the root of the document")
-	}
-	for i, v := range m.PCRs.list() {
-		if got := b.Document.PCRs[i]; !b.Document.Debug && hex.EncodeToString(got[:]) != v {
-			return fmt.Errorf("PCR%d is not the manifest's", i)
-		}
+	b.Manifest = m
+	if err := b.checkImage(); err != nil {
+		return err
 	}
 	if said.DeploymentLabel != m.DeploymentLabel || said.EnclaveApp != m.Application || said.Owner != m.Owner {
 		return errors.New("label, application or owner is not the manifest's")
@@ -174,10 +178,30 @@ func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(envelope, EncodeEnvelope(raw)) {
+	held, approvals, err := ParseEnvelope(envelope)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(held, raw) {
 		return errors.New("envelope does not hold the manifest")
 	}
-	b.Manifest = m
+	if err := b.policy.checkApprovals(m, b.ManifestHash, approvals); err != nil {
+		return err
+	}
+	b.Approvals = approvals
+	return nil
+}
+
+// checkImage holds kind and measurements of the manifest against the document.
+func (b *Boot) checkImage() error {
+	if (b.Manifest.Kind == KindSimulator) != b.Document.Simulator {
+		return errors.New("manifest kind does not fit the root of the document")
+	}
+	for i, v := range b.Manifest.PCRs.list() {
+		if got := b.Document.PCRs[i]; !b.Document.Debug && hex.EncodeToString(got[:]) != v {
+			return fmt.Errorf("PCR%d is not the manifest's", i)
+		}
+	}
 	return nil
 }
 

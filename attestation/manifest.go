@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Application is the only application name that our manifests carry.
@@ -31,21 +32,25 @@ const FreshSinceBoot = "since-boot"
 // A Manifest says what an enclave was started as. Its SHA-256 is the user_data
 // of the attestation document, so nothing in it can change during a boot.
 type Manifest struct {
-	Format            int          `json:"format"`            // 1
-	Kind              string       `json:"kind"`              // KindNitro or KindSimulator
-	Application       string       `json:"application"`       // Application
-	Version           string       `json:"version"`           // of the release
-	ApplicationDigest string       `json:"applicationDigest"` // SHA-256 of the enclave binary, hex
-	DeploymentLabel   string       `json:"deploymentLabel"`   // names the deployment
-	Owner             string       `json:"owner"`             // who runs it, may be empty
-	Nonce             uint64       `json:"nonce"`             // rises with every manifest of the deployment
-	PCRs              Measurements `json:"pcrs"`              // of the image
-	QuorumPublicKey   string       `json:"quorumPublicKey"`   // 130 bytes hex: encryption ‖ signing key
-	Operators         Operators    `json:"operators"`         // who may approve the next manifest
-	AdmissionKey      string       `json:"admissionKey"`      // compressed P-256, hex: who may make organizations
-	SeedSource        string       `json:"seedSource"`        // one of the Seed constants
-	Freshness         Freshness    `json:"freshness"`         // what is promised about rollback
-	MinKeyringEpoch   uint64       `json:"minKeyringEpoch"`   // older keyrings are refused
+	Format            int    `json:"format"`            // 1
+	Kind              string `json:"kind"`              // KindNitro or KindSimulator
+	Application       string `json:"application"`       // Application
+	Version           string `json:"version"`           // of the release
+	ApplicationDigest string `json:"applicationDigest"` // SHA-256 of the enclave binary, hex
+	DeploymentLabel   string `json:"deploymentLabel"`   // names the deployment
+	Owner             string `json:"owner"`             // who runs it, may be empty
+	Nonce             uint64 `json:"nonce"`             // rises with every manifest of the deployment
+	// Predecessor is the SHA-256, in hex, of the manifest before this one, whose
+	// operators approve this one. The first manifest of a deployment has none and is
+	// approved by its own.
+	Predecessor     string       `json:"predecessor,omitempty"`
+	PCRs            Measurements `json:"pcrs"`            // of the image
+	QuorumPublicKey string       `json:"quorumPublicKey"` // 130 bytes hex: encryption ‖ signing key
+	Operators       Operators    `json:"operators"`       // who may approve the next manifest
+	AdmissionKey    string       `json:"admissionKey"`    // compressed P-256, hex: who may make organizations
+	SeedSource      string       `json:"seedSource"`      // one of the Seed constants
+	Freshness       Freshness    `json:"freshness"`       // what is promised about rollback
+	MinKeyringEpoch uint64       `json:"minKeyringEpoch"` // older keyrings are refused
 	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
 	// enclave runs under. Absent, it runs under none.
 	ConfigurationSHA256 string `json:"configurationSha256,omitempty"`
@@ -61,9 +66,17 @@ type Measurements struct {
 // Operators are compressed P-256 keys in hex, Threshold of which act together.
 // Both are zero where no operators are named (simulator only).
 type Operators struct {
-	Threshold  int      `json:"threshold"`
+	Threshold int `json:"threshold"`
+	// PublicKeys verify what operators sign.
 	PublicKeys []string `json:"publicKeys"`
+	// ShareKeys, in the same order, are those that operators' shares of the root
+	// secret are encrypted to: likewise compressed P-256 keys, none of them also a key
+	// that signs. Absent where nobody holds shares.
+	ShareKeys []string `json:"shareKeys,omitempty"`
 }
+
+// Named says whether there are any.
+func (o Operators) Named() bool { return len(o.PublicKeys) > 0 }
 
 // Freshness is the manifest's part of the freshness promise.
 type Freshness struct {
@@ -112,12 +125,6 @@ func Hash(manifest []byte) [32]byte {
 	return sha256.Sum256(manifest)
 }
 
-// EncodeEnvelope wraps a manifest with the operators' approvals of it. Format 1
-// of the manifest defines none, so the list is empty.
-func EncodeEnvelope(manifest []byte) []byte {
-	return fmt.Appendf(nil, `{"manifest":%s,"manifestSetApprovals":[]}`, manifest)
-}
-
 func (m *Manifest) check() error {
 	if m.Format != 1 {
 		return errors.New("format is not 1")
@@ -156,12 +163,22 @@ func (m *Manifest) check() error {
 	if err := checkCompressed("admissionKey", m.AdmissionKey); err != nil {
 		return err
 	}
-	if m.ConfigurationSHA256 != "" {
-		if _, err := parseHex("configurationSha256", m.ConfigurationSHA256, 32); err != nil {
+	for _, f := range []struct{ name, text string }{{"configurationSha256", m.ConfigurationSHA256}, {"predecessor", m.Predecessor}} {
+		if f.text == "" {
+			continue
+		}
+		if _, err := parseHex(f.name, f.text, 32); err != nil {
 			return err
 		}
 	}
-	return m.Operators.check(m.Kind)
+	shares := m.SeedSource == SeedOperatorShares || m.SeedSource == SeedCloudKMS // never without operators
+	if shares && len(m.Operators.ShareKeys) == 0 {
+		return errors.New("operators: no keys for shares, which seedSource asks for")
+	}
+	if m.Kind == KindSimulator && !m.Operators.Named() && m.Operators.Threshold == 0 && len(m.Operators.ShareKeys) == 0 {
+		return nil
+	}
+	return m.Operators.check()
 }
 
 // checkKind also keeps development secrets out of real enclaves.
@@ -181,16 +198,16 @@ func (m *Manifest) checkKind() error {
 	return errors.New("unknown seedSource")
 }
 
-func (o Operators) check(kind string) error {
+func (o Operators) check() error {
 	n := len(o.PublicKeys)
-	if n == 0 && o.Threshold == 0 && kind == KindSimulator {
-		return nil
-	}
 	if n > MaxOperators || o.Threshold < 1 || o.Threshold > n {
 		return errors.New("operators: threshold or number is out of range")
 	}
-	seen := make(map[string]bool, n)
-	for _, k := range o.PublicKeys {
+	if len(o.ShareKeys) != 0 && len(o.ShareKeys) != n {
+		return errors.New("operators: not as many keys for shares as operators")
+	}
+	seen := make(map[string]bool, 2*n)
+	for _, k := range slices.Concat(o.PublicKeys, o.ShareKeys) {
 		if err := checkCompressed("operator key", k); err != nil {
 			return err
 		}

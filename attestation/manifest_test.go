@@ -15,7 +15,10 @@ func TestManifestReadsBack(t *testing.T) {
 		"without operators": func(m *attestation.Manifest) { m.Operators = attestation.Operators{} },
 		"for nitro": func(m *attestation.Manifest) {
 			m.Kind, m.SeedSource = attestation.KindNitro, attestation.SeedOperatorShares
+			m.Operators.ShareKeys = []string{compressed(t, fixedKey(t, 6)), compressed(t, fixedKey(t, 7))}
 		},
+		"with a predecessor":   func(m *attestation.Manifest) { m.Predecessor = hexOf(7, 32) },
+		"by hand-over":         func(m *attestation.Manifest) { m.SeedSource = attestation.SeedHandover },
 		"with a configuration": func(m *attestation.Manifest) { m.ConfigurationSHA256 = hexOf(7, 32) },
 		"with < & > and ü":     func(m *attestation.Manifest) { m.Owner = `<ü & "co">` },
 	} {
@@ -68,6 +71,16 @@ func TestManifestsRefused(t *testing.T) {
 		"an operator twice":                func(m *attestation.Manifest) { m.Operators.PublicKeys[1] = m.Operators.PublicKeys[0] },
 		"an operator who is no key":        func(m *attestation.Manifest) { m.Operators.PublicKeys[1] = "02" },
 		"too many operators":               func(m *attestation.Manifest) { m.Operators.PublicKeys = make([]string, 65) },
+		"predecessor too short":            func(m *attestation.Manifest) { m.Predecessor = hexOf(1, 31) },
+		"predecessor in capitals":          func(m *attestation.Manifest) { m.Predecessor = strings.Repeat("AB", 32) },
+		"shares for nobody":                func(m *attestation.Manifest) { m.SeedSource = attestation.SeedOperatorShares },
+		"a key service and nobody":         func(m *attestation.Manifest) { m.SeedSource = attestation.SeedCloudKMS },
+		"shares for one of two":            func(m *attestation.Manifest) { m.Operators.ShareKeys = m.Operators.PublicKeys[:1] },
+		"shares to a signing key":          func(m *attestation.Manifest) { m.Operators.ShareKeys = m.Operators.PublicKeys },
+		"shares to what is no key":         func(m *attestation.Manifest) { m.Operators.ShareKeys = []string{"02", "03"} },
+		"shares without operators": func(m *attestation.Manifest) {
+			m.Operators.ShareKeys, m.Operators.PublicKeys, m.Operators.Threshold = m.Operators.PublicKeys, nil, 0
+		},
 		"nitro without operators": func(m *attestation.Manifest) {
 			m.Kind, m.SeedSource, m.Operators = attestation.KindNitro, attestation.SeedOperatorShares, attestation.Operators{}
 		},

@@ -115,7 +115,7 @@ func TestForeignImageUnderKnownManifest(t *testing.T) {
 	_, err := attestation.VerifyBootProof(m.bootProof(func(d *doc) { d.PCRs[2] = d.PCRs[1] }), p)
 	refused(t, err, "an attacker's image with our manifest")
 	man := testManifest(t)
-	man.Kind, man.SeedSource = attestation.KindNitro, attestation.SeedOperatorShares
+	man.Kind, man.SeedSource = attestation.KindNitro, attestation.SeedHandover
 	m.setManifest(man)
 	p.AllowedManifestSHA256 = nil
 	p.AllowUnpinned = true

@@ -1,0 +1,220 @@
+package attestation
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// A ManifestApproval is one operator's signature over a manifest; see ApprovalText.
+type ManifestApproval struct {
+	PublicKey string `json:"publicKey"` // compressed P-256 key of the operator, hex
+	Signature string `json:"signature"` // r ‖ s with low s, 64 bytes hex, over SHA-256
+}
+
+// ApprovalText is what an operator signs to approve a manifest.
+func ApprovalText(manifestHash [32]byte) []byte {
+	return []byte("cloister manifest approval 1\n" + hex.EncodeToString(manifestHash[:]) + "\n")
+}
+
+// ApproveManifest signs a manifest with an operator's key, which must be on P-256.
+func ApproveManifest(key *ecdsa.PrivateKey, manifestHash [32]byte) (ManifestApproval, error) {
+	public, signature, err := signText(key, ApprovalText(manifestHash))
+	return ManifestApproval{public, signature}, err
+}
+
+// CheckApprovals refuses approvals unless each is a valid signature over the
+// manifest by another of these operators and they are as many as the threshold.
+func (o Operators) CheckApprovals(manifestHash [32]byte, approvals []ManifestApproval) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := checkSignatures(manifestHash, approvals); err != nil {
+		return err
+	}
+	for _, a := range approvals {
+		if !slices.Contains(o.PublicKeys, a.PublicKey) {
+			return errors.New("approvals: one is by nobody of the operators")
+		}
+	}
+	if len(approvals) < o.Threshold {
+		return fmt.Errorf("approvals: %d of %d operators, want %d", len(approvals), len(o.PublicKeys), o.Threshold)
+	}
+	return nil
+}
+
+// CheckOwnApprovals refuses a manifest that has no predecessor and names
+// operators unless these have approved it. What it says nothing about: a later
+// manifest, which its predecessor's operators approve.
+func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval) error {
+	if m.Predecessor != "" || !m.Operators.Named() {
+		return nil
+	}
+	return m.Operators.CheckApprovals(hash, approvals)
+}
+
+// CheckSuccession refuses a manifest that may not come after this one, whose hash
+// is given: it must name it, belong to the same deployment and have a higher
+// nonce, and this one's operators must have approved it.
+func (m *Manifest) CheckSuccession(hash [32]byte, next *Manifest, nextHash [32]byte, approvals []ManifestApproval) error {
+	switch {
+	case next.Predecessor != hex.EncodeToString(hash[:]):
+		return errors.New("manifest names another predecessor")
+	case next.Nonce <= m.Nonce:
+		return errors.New("nonce is not above the predecessor's")
+	case next.DeploymentLabel != m.DeploymentLabel || next.Kind != m.Kind:
+		return errors.New("predecessor is of another deployment")
+	}
+	return m.Operators.CheckApprovals(nextHash, approvals)
+}
+
+func (p Policy) checkApprovals(m *Manifest, hash [32]byte, approvals []ManifestApproval) error {
+	if err := checkSignatures(hash, approvals); err != nil {
+		return err
+	}
+	if m.Kind == KindNitro { // proofs of simulators are older than approvals
+		if err := m.CheckOwnApprovals(hash, approvals); err != nil {
+			return err
+		}
+	}
+	if p.Operators.Named() {
+		return p.Operators.CheckApprovals(hash, approvals)
+	}
+	return nil
+}
+
+// checkSignatures also wants the order of the envelope, so that nobody counts
+// twice.
+func checkSignatures(hash [32]byte, approvals []ManifestApproval) error {
+	if len(approvals) > MaxOperators {
+		return errors.New("approvals: too many")
+	}
+	text := ApprovalText(hash)
+	for i, a := range approvals {
+		if i > 0 && approvals[i-1].PublicKey >= a.PublicKey {
+			return errors.New("approvals: not in the order of their keys, or one twice")
+		}
+		if err := verifyText(a.PublicKey, text, a.Signature); err != nil {
+			return fmt.Errorf("approvals: %w", err)
+		}
+	}
+	return nil
+}
+
+// SortApprovals puts approvals into the order of the envelope and drops what
+// comes twice.
+func SortApprovals(approvals []ManifestApproval) []ManifestApproval {
+	out := slices.SortedStableFunc(slices.Values(approvals), func(a, b ManifestApproval) int { return strings.Compare(a.PublicKey, b.PublicKey) })
+	return slices.CompactFunc(out, func(a, b ManifestApproval) bool { return a.PublicKey == b.PublicKey })
+}
+
+// envelope is the manifest with who approved it.
+type envelope struct {
+	Manifest  Manifest           `json:"manifest"`
+	Approvals []ManifestApproval `json:"manifestSetApprovals"`
+}
+
+// EncodeEnvelope wraps a manifest's bytes with the operators' approvals, which
+// stand in the order of their keys.
+func EncodeEnvelope(manifest []byte, approvals ...ManifestApproval) []byte {
+	list := []byte("[]")
+	if len(approvals) > 0 {
+		list, _ = encodeJSON(approvals) // two texts each: nothing can fail
+	}
+	return fmt.Appendf(nil, `{"manifest":%s,"manifestSetApprovals":%s}`, manifest, list)
+}
+
+// ParseEnvelope reads what EncodeEnvelope writes, and nothing else: one envelope
+// has one encoding. It gives the manifest's bytes. It verifies no signature.
+func ParseEnvelope(raw []byte) (manifest []byte, approvals []ManifestApproval, err error) {
+	var e envelope
+	if err := decodeStrict(raw, MaxEnvelope, &e); err != nil {
+		return nil, nil, fmt.Errorf("envelope: %w", err)
+	}
+	if len(e.Approvals) > MaxOperators {
+		return nil, nil, errors.New("envelope: too many approvals")
+	}
+	if manifest, err = e.Manifest.Encode(); err != nil {
+		return nil, nil, fmt.Errorf("envelope: %w", err)
+	}
+	for i, a := range e.Approvals {
+		if i > 0 && e.Approvals[i-1].PublicKey >= a.PublicKey {
+			return nil, nil, errors.New("envelope: approvals are not in order, or one twice")
+		}
+		if err := a.check(); err != nil {
+			return nil, nil, fmt.Errorf("envelope: %w", err)
+		}
+	}
+	if !bytes.Equal(raw, EncodeEnvelope(manifest, e.Approvals...)) {
+		return nil, nil, errors.New("envelope: not in canonical form")
+	}
+	return manifest, e.Approvals, nil
+}
+
+func (a ManifestApproval) check() error {
+	if err := checkCompressed("approval key", a.PublicKey); err != nil {
+		return err
+	}
+	_, err := parseHex("approval", a.Signature, signatureSize)
+	return err
+}
+
+var halfOrder = new(big.Int).Rsh(elliptic.P256().Params().N, 1)
+
+// signText signs a domain-separated text; who calls it has put the domain in.
+func signText(key *ecdsa.PrivateKey, text []byte) (public, signature string, err error) {
+	if key == nil || key.Curve != elliptic.P256() {
+		return "", "", errors.New("operator key is not on P-256")
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		return "", "", errors.New("operator key is no key")
+	}
+	digest := sha256.Sum256(text)
+	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
+	if err != nil {
+		return "", "", fmt.Errorf("signing: %w", err)
+	}
+	if s.Cmp(halfOrder) > 0 {
+		s.Sub(elliptic.P256().Params().N, s)
+	}
+	var sig [signatureSize]byte
+	r.FillBytes(sig[:32])
+	s.FillBytes(sig[32:])
+	return hex.EncodeToString(compressPoint(point)), hex.EncodeToString(sig[:]), nil
+}
+
+// verifyText wants one signature to have one spelling, so low s.
+func verifyText(public string, text []byte, signature string) error {
+	if err := checkCompressed("operator key", public); err != nil {
+		return err
+	}
+	sig, err := parseHex("signature", signature, signatureSize)
+	if err != nil {
+		return err
+	}
+	compressed, err := hex.DecodeString(public)
+	if err != nil {
+		return err
+	}
+	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), compressed)
+	digest := sha256.Sum256(text)
+	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
+	if s.Cmp(halfOrder) > 0 || !ecdsa.Verify(&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}, digest[:], r, s) {
+		return errors.New("a signature does not verify")
+	}
+	return nil
+}
+
+// compressPoint shortens an uncompressed P-256 point.
+func compressPoint(point []byte) []byte {
+	return append([]byte{2 | point[len(point)-1]&1}, point[1:33]...)
+}
