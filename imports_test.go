@@ -83,7 +83,7 @@ var table = []row{
 	{"enclave/internal/pid1", "", "", ""},
 	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
 
-	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 enclave/internal/fault shared/collector", "vsock x/sys", ""},
+	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 shared/collector", "vsock x/sys", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
 	{"host/store", "shared/wire host/store/tree", "", ""},

@@ -2,10 +2,6 @@
 // module, vsock, and core. It takes no flags and reads no environment; what it
 // is started as, the manifest says. In an image of its own it is the first
 // process, /init, and does what there is to do before (package pid1).
-//
-// The sources of the root secret for production (operators' shares, a key
-// service, a live enclave) are not built yet: at the door boot, genesis and
-// manifest answer UNIMPLEMENTED.
 package main
 
 import (
@@ -24,7 +20,6 @@ import (
 	"github.com/mdlayher/vsock"
 
 	"cloister/enclave/core"
-	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/nsm"
 	"cloister/enclave/internal/pid1"
 	"cloister/shared/collector"
@@ -77,7 +72,7 @@ func run(first bool) error {
 		stop(first, exitFenced)
 	}
 	c := core.New(core.Config{
-		Device: device, Clock: clock{device}, Rand: rand.Reader, Root: unprovisioned{}, ApplicationDigest: sum,
+		Device: device, Clock: clock{device}, Rand: rand.Reader, ApplicationDigest: sum,
 		Fence: fenced,
 	})
 	var l *vsock.Listener
@@ -136,15 +131,6 @@ type clock struct{ d *nsm.Device }
 
 func (c clock) Now() time.Time                       { return c.d.Now() }
 func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
-// unprovisioned is the root secret of a deployment that cannot be made yet.
-type unprovisioned struct{}
-
-var errUnprovisioned = fault.New(fault.Unimplemented, "UNIMPLEMENTED: provisioning of a real enclave")
-
-func (unprovisioned) Source() string           { return "" }
-func (unprovisioned) Recover() ([]byte, error) { return nil, errUnprovisioned }
-func (unprovisioned) Keep([]byte) error        { return errUnprovisioned }
 
 // parentOnly drops whoever is not the parent instance.
 type parentOnly struct{ *vsock.Listener }

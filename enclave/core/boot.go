@@ -22,8 +22,6 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
-	"cloister/enclave/internal/settings"
-	"cloister/enclave/internal/strictjson"
 	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
 )
@@ -54,6 +52,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.genesis(ctx)
 	case "manifest":
 		return c.manifest(ctx, call.Body)
+	case "setup_document":
+		return c.setupDocument(call.Body)
 	case "create_organization":
 		return c.createOrganization(ctx, call)
 	}
@@ -103,6 +103,9 @@ func (c *Core) genesis(ctx context.Context) ([]byte, error) {
 	defer c.bootMu.Unlock()
 	if state(c.state.Load()) != stateHello {
 		return nil, fault.New(fault.FailedPrecondition, "genesis comes before the manifest")
+	}
+	if c.cfg.Root == nil {
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: genesis in shares")
 	}
 	rand := mixed{c}
 	q, err := c.cfg.Root.Recover()
@@ -172,35 +175,43 @@ func (c *Core) object(ctx context.Context, name string) ([]byte, error) {
 	return got.Bytes, nil
 }
 
-// manifest takes the manifest, recovers the keyring and begins to serve.
+// manifest takes the manifest. Where the root secret lies at hand it recovers the
+// keyring and begins to serve; elsewhere it begins to wait for the secret.
 func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
-	var in struct {
-		Manifest      string `json:"manifest" rule:"required"` // standard base64 of the exact bytes
-		Configuration string `json:"configuration"`            // likewise; absent where the manifest names none
-	}
-	if err := strictjson.Decode(body, &in); err != nil {
-		return nil, err
-	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(in.Manifest)
-	if err != nil {
-		return nil, fault.Field("manifest", "manifest is not base64")
-	}
-	m, err := attestation.ParseManifest(raw)
-	if err != nil {
-		return nil, fault.Field("manifest", "manifest refused: %v", err)
-	}
-	set, err := c.configuration(m, in.Configuration)
+	g, err := c.readManifest(body)
 	if err != nil {
 		return nil, err
 	}
 	c.bootMu.Lock()
 	defer c.bootMu.Unlock()
-	if !c.state.CompareAndSwap(uint32(stateHello), uint32(stateRecovering)) {
-		return nil, fault.New(fault.FailedPrecondition, "a manifest was given before")
+	if state(c.state.Load()) != stateHello {
+		return nil, errManifestGiven
 	}
-	s, err := c.recover(ctx, m, set, raw)
+	if c.cfg.Root == nil {
+		return c.await(g)
+	}
+	q, err := c.cfg.Root.Recover()
+	defer clear(q)
 	if err != nil {
-		c.fence(fmt.Errorf("boot: %w", err)) // no way back: the next try is another boot
+		err = fmt.Errorf("root secret: %w", err)
+	} else {
+		err = c.fits(g.manifest)
+	}
+	return c.begin(ctx, stateHello, q, g, err)
+}
+
+// begin goes from one state to serving, with the root secret; or to fenced, at
+// once if there is an error already: the next try is another boot.
+func (c *Core) begin(ctx context.Context, from state, q []byte, g *given, err error) ([]byte, error) {
+	if !c.state.CompareAndSwap(uint32(from), uint32(stateRecovering)) {
+		return nil, errManifestGiven
+	}
+	var s *serving
+	if err == nil {
+		s, err = c.recover(ctx, q, g)
+	}
+	if err != nil {
+		c.fence(fmt.Errorf("boot: %w", err))
 		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
 	}
 	c.serve = s
@@ -210,7 +221,7 @@ func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 }
 
 // fits holds a manifest against this enclave.
-func (c *Core) fits(m *attestation.Manifest, quorum []byte) error {
+func (c *Core) fits(m *attestation.Manifest) error {
 	kind := attestation.KindNitro
 	if c.cfg.Simulator {
 		kind = attestation.KindSimulator
@@ -220,10 +231,8 @@ func (c *Core) fits(m *attestation.Manifest, quorum []byte) error {
 		return errors.New("manifest of another kind of enclave")
 	case m.ApplicationDigest != c.cfg.ApplicationDigest:
 		return errors.New("manifest of another program")
-	case m.SeedSource != c.cfg.Root.Source():
+	case c.cfg.Root != nil && m.SeedSource != c.cfg.Root.Source(), c.cfg.Root == nil && m.SeedSource != attestation.SeedOperatorShares:
 		return errors.New("manifest names another source of the root secret")
-	case m.QuorumPublicKey != hex.EncodeToString(quorum):
-		return errors.New("manifest of another deployment")
 	}
 	for i, want := range []string{m.PCRs.PCR0, m.PCRs.PCR1, m.PCRs.PCR2} {
 		got, _, err := c.cfg.Device.DescribePCR(i)
@@ -239,21 +248,17 @@ func (c *Core) fits(m *attestation.Manifest, quorum []byte) error {
 
 // recover goes from manifest to serving: root secret, keyring, ownership of the
 // store, live key, attestation.
-func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settings.Settings, raw []byte) (*serving, error) {
-	q, err := c.cfg.Root.Recover()
-	if err != nil {
-		return nil, fmt.Errorf("root secret: %w", err)
-	}
-	defer clear(q)
+func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error) {
 	insecure.Record("root-secret", q)
+	m, set := g.manifest, g.set
 	quorum, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.fits(m, quorum); err != nil {
-		return nil, err
+	if m.QuorumPublicKey != hex.EncodeToString(quorum) {
+		return nil, errors.New("manifest of another deployment")
 	}
-	s := &serving{manifest: m, manifestID: attestation.Hash(raw)}
+	s := &serving{manifest: m, manifestID: g.id}
 	ring, err := c.keyring(ctx, q, quorum, m, s)
 	if err != nil {
 		return nil, err
@@ -314,10 +319,10 @@ func (c *Core) recover(ctx context.Context, m *attestation.Manifest, set *settin
 		return nil, fmt.Errorf("taking the store: %w", err)
 	}
 	s.bootNumber = s.ledger.BootNumber()
-	if s.live, err = newLiveKey(mixed{c}); err != nil {
+	if s.live, err = newBootKey(mixed{c}, "live-key"); err != nil {
 		return nil, err
 	}
-	if err := c.attest(s, raw); err != nil {
+	if err := c.attest(s, g); err != nil {
 		return nil, err
 	}
 	name := objectProof + hashHex([]byte(s.live.publicHex))
@@ -364,14 +369,17 @@ func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Man
 }
 
 // attest commits to live key and manifest, locks the registers and keeps the
-// boot proof.
-func (c *Core) attest(s *serving, raw []byte) error {
-	live := attestation.LiveExtension(s.live.publicHex, s.manifestID)
-	setup := attestation.SetupExtension(s.live.publicHex, s.manifestID)
-	for pcr, ext := range map[int][48]byte{attestation.SetupPCR: setup, attestation.LivePCR: live} {
-		if _, err := c.cfg.Device.ExtendPCR(pcr, ext[:]); err != nil {
-			return fmt.Errorf("extending PCR %d: %w", pcr, err)
+// boot proof. PCR16 commits to the setup key, and where there was none to the
+// live key too.
+func (c *Core) attest(s *serving, g *given) error {
+	if c.wait == nil {
+		if err := c.commitSetup(s.live.publicHex, s.manifestID); err != nil {
+			return err
 		}
+	}
+	live := attestation.LiveExtension(s.live.publicHex, s.manifestID)
+	if _, err := c.cfg.Device.ExtendPCR(attestation.LivePCR, live[:]); err != nil {
+		return fmt.Errorf("extending PCR %d: %w", attestation.LivePCR, err)
 	}
 	if err := c.cfg.Device.LockPCRs(32); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
@@ -387,8 +395,8 @@ func (c *Core) attest(s *serving, raw []byte) error {
 	s.attestedAt = now
 	s.proof, err = json.Marshal(attestation.BootProof{
 		EphemeralPublicKeyHex: s.live.publicHex, AWSAttestationDocB64: base64.StdEncoding.EncodeToString(doc),
-		QOSManifestB64:         base64.StdEncoding.EncodeToString(raw),
-		QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(raw)),
+		QOSManifestB64:         base64.StdEncoding.EncodeToString(g.raw),
+		QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(g.envelope()),
 		DeploymentLabel:        s.manifest.DeploymentLabel, EnclaveApp: s.manifest.Application, Owner: s.manifest.Owner,
 		CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(now.Unix(), 10), Nanos: strconv.Itoa(now.Nanosecond())},
 	})

@@ -64,6 +64,8 @@ type Config struct {
 	Clock  Clock
 	// Rand is the kernel's randomness with the module's mixed in.
 	Rand io.Reader
+	// Root is where the root secret lies, for a simulator. Nil: nowhere; it is made
+	// in shares at genesis and brought in at every boot, to the attested setup key.
 	Root RootSecret
 	// Simulator must be true exactly when Device is no real one; a manifest of
 	// the other kind is refused.
@@ -97,12 +99,13 @@ type state uint32
 
 const (
 	stateHello state = iota
+	stateSeed        // has its manifest and waits for the root secret
 	stateRecovering
 	stateServing
 	stateFenced
 )
 
-var stateTexts = [...]string{"hello", "recovering", "serving", "fenced"}
+var stateTexts = [...]string{"hello", "seed", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {
@@ -119,6 +122,7 @@ type Core struct {
 	hear       audiences
 
 	bootMu sync.Mutex // one boot step at a time
+	wait   *waiting   // in state seed; under bootMu
 	serve  *serving   // set before state becomes serving
 	refs   atomic.Uint64
 	calls  atomic.Uint64 // begun and ended, those that only look at the enclave aside
@@ -128,7 +132,7 @@ type Core struct {
 // serving is what an enclave has once it serves.
 type serving struct {
 	ledger     *ledger.Ledger
-	live       *liveKey
+	live       *bootKey
 	manifest   *attestation.Manifest
 	manifestID [32]byte
 	proof      []byte // the boot proof, JSON
@@ -171,6 +175,9 @@ const SpareBytes = 20 << 20
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
+	if cfg.Root != nil && !cfg.Simulator {
+		panic("core: a root secret at rest outside of a simulator") // wrong wiring
+	}
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
 		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), active: make(chan struct{}, 1)}

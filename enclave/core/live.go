@@ -1,8 +1,8 @@
 package core
 
 import (
+	"crypto/ecdh"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,34 +10,46 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/p256"
 )
 
-// liveKey is the boot's own key: made at boot, attested, never stored. It signs
-// app proofs and replies; its encryption half is for messages to this boot.
-type liveKey struct {
-	encrypt, sign *ecdsa.PrivateKey
-	public        []byte // 130 bytes, encryption ‖ signing key, uncompressed
-	publicHex     string
+// bootKey is one of the boot's own keys: made at boot, attested, never stored.
+// The live key signs app proofs and replies; the setup key receives the root secret.
+type bootKey struct {
+	encrypt   *ecdh.PrivateKey
+	sign      *ecdsa.PrivateKey
+	public    []byte // 130 bytes, encryption ‖ signing key, uncompressed
+	publicHex string
 }
 
-func newLiveKey(rand io.Reader) (*liveKey, error) {
-	k := new(liveKey)
-	for _, p := range []**ecdsa.PrivateKey{&k.encrypt, &k.sign} {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand)
-		if err != nil {
-			return nil, fmt.Errorf("making a boot key: %w", err)
-		}
-		insecure.RecordKey("live-key", key)
-		b, err := key.PublicKey.Bytes()
-		if err != nil {
-			return nil, fmt.Errorf("making a boot key: %w", err)
-		}
-		*p = key
-		k.public = append(k.public, b...)
+// newBootKey draws both private keys itself: the library's generators take no
+// randomness but the kernel's.
+func newBootKey(rand io.Reader, kind string) (*bootKey, error) {
+	k := new(bootKey)
+	e, err := boot.NewScalar(rand)
+	if err != nil {
+		return nil, fmt.Errorf("making a boot key: %w", err)
 	}
+	s, err := boot.NewScalar(rand)
+	if err != nil {
+		return nil, fmt.Errorf("making a boot key: %w", err)
+	}
+	defer clear(e[:])
+	defer clear(s[:])
+	insecure.Record(kind, e[:], s[:])
+	erase.Do(func() { k.encrypt, err = ecdh.P256().NewPrivateKey(e[:]) })
+	if err != nil {
+		return nil, fmt.Errorf("making a boot key: %w", err)
+	}
+	var point [p256.PointSize]byte
+	if k.sign, point, err = p256.NewKey(s[:]); err != nil {
+		return nil, fmt.Errorf("making a boot key: %w", err)
+	}
+	k.public = append(k.encrypt.PublicKey().Bytes(), point[:]...)
 	k.publicHex = hex.EncodeToString(k.public)
 	return k, nil
 }
@@ -47,7 +59,7 @@ func newLiveKey(rand io.Reader) (*liveKey, error) {
 // the library's hedged one; that a fault in the arithmetic could then give the
 // key away is left to the hardware, which is trusted, and the key dies with the
 // boot.
-func (k *liveKey) prove(at time.Time, c attestation.Claim) (org.Proof, error) {
+func (k *bootKey) prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 	text, err := attestation.EncodePayload(at, c)
 	if err != nil {
 		return org.Proof{}, fmt.Errorf("encoding a proof: %w", err)
@@ -61,7 +73,7 @@ func (k *liveKey) prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 
 // signText signs a proof's payload or the text of a reply: r ‖ s with low s over
 // SHA-256. The two never are the same bytes, since only one is JSON.
-func (k *liveKey) signText(text []byte) ([]byte, error) {
+func (k *bootKey) signText(text []byte) ([]byte, error) {
 	sig, err := p256.Sign(k.sign, sha256.Sum256(text))
 	if err != nil {
 		return nil, fmt.Errorf("signing with the live key: %w", err)

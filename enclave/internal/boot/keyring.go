@@ -95,6 +95,12 @@ func scalar(rand io.Reader, s *[SecretSize]byte) error {
 	return errors.New("randomness gives no key")
 }
 
+// NewScalar draws a P-256 private key.
+func NewScalar(rand io.Reader) (s [SecretSize]byte, err error) {
+	err = scalar(rand, &s)
+	return s, err
+}
+
 // publicKey is the uncompressed public point of a P-256 scalar.
 func publicKey(s []byte) (point []byte, err error) {
 	erase.Do(func() {

@@ -3,7 +3,6 @@
 package insecure
 
 import (
-	"crypto/ecdsa"
 	"encoding/hex"
 	"io"
 	"sync"
@@ -40,14 +39,4 @@ func Record(kind string, secrets ...[]byte) {
 		}
 		clear(line)
 	}
-}
-
-// RecordKey writes the scalar of a key.
-func RecordKey(kind string, k *ecdsa.PrivateKey) {
-	b, err := k.Bytes()
-	if err != nil {
-		panic("recording secrets for a test: " + err.Error())
-	}
-	Record(kind, b)
-	clear(b)
 }
