@@ -10,7 +10,7 @@ export GOEXPERIMENT := $(shell GOEXPERIMENT=runtimesecret $(GO) version >/dev/nu
 # No paths and no version control stamp: the same source gives the same bytes in every directory.
 BUILD := $(GO) build -trimpath -buildvcs=false
 
-.PHONY: run build enclave test check fuzz interop clean
+.PHONY: run build enclave eif test check fuzz interop clean
 
 # Settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
 run: build
@@ -26,6 +26,12 @@ build:
 enclave:
 	@mkdir -p $(BIN)
 	GO=$(GO) scripts/enclave.sh $(BIN)/cloister-enclave
+
+# The enclave image and its measurements: make eif EIF_KERNEL=bzImage; eif/build.sh says what else can be set.
+eif:
+	@mkdir -p $(BIN)
+	@$(BUILD) -o $(BIN)/cloister-eif ./eif
+	@GO=$(GO) eif/build.sh $(BIN)/cloister.eif
 
 # Everything, with what it needs started and stopped; CLOISTER_TEST_REQUIRE=all fails on whatever is left out.
 test:

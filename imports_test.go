@@ -26,6 +26,11 @@ var table = []row{
 	{"attestation/verify", "attestation", "", ""},
 	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
 
+	// The image.
+	{"eif/cpio", "", "", ""},
+	{"eif/image", "", "cbor", ""},
+	{"eif", "eif/cpio eif/image attestation", "", ""},
+
 	// What crosses.
 	{"shared/wire", "", "cbor", ""},
 

@@ -12,4 +12,7 @@ if [ ! -f enclave/main.go ]; then
 	exit 1
 fi
 export CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS='' GOWORK=off GOEXPERIMENT=runtimesecret
+# Exactly the toolchain of go.mod, also where a newer one is installed; Go fetches it then.
+GOTOOLCHAIN=$(sed -n 's/^toolchain //p' go.mod)
+export GOTOOLCHAIN
 exec "${GO:-go}" build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$out" ./enclave

@@ -29,7 +29,7 @@ while read -r dir; do
 			targets+=("$dir $name $binary")
 		fi
 	done < <(cd "$dir" && "$binary" -test.list='^Fuzz' | grep '^Fuzz')
-done < <(grep -rl --include='*_test.go' '^func Fuzz' attestation enclave host shared sim 2>/dev/null |
+done < <(grep -rl --include='*_test.go' '^func Fuzz' attestation eif enclave host shared sim 2>/dev/null |
 	xargs -r -n1 dirname | sort -u | while read -r dir; do
 		# A module of its own has libraries of its own; its targets run over their seeds with its tests.
 		[ -e "$dir/go.mod" ] || echo "./$dir"

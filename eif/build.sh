@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Builds the enclave and from it the image that is named, with its measurements beside it (IMAGE.json). The same source,
+# toolchain, kernel and settings give the same bytes in every directory, for every user, at every time.
+#
+#   EIF_KERNEL=FILE eif/build.sh IMAGE
+#
+# EIF_KERNEL         the kernel, an x86 bzImage
+# EIF_KERNEL_SHA256  refuse any other
+# EIF_KERNEL_NAME    where it is from, for the record
+# EIF_MODULES        kernel modules: a directory (loaded in the order of their names), or files with commas between them
+# EIF_CMDLINE        another command line
+# EIF_KEY, EIF_CERT  P-384 key and its certificate, PEM, to sign with
+# EIF_VERSION        version of the release; "development" if not said
+# EIF_PLATFORM       qemu for an image that is not for AWS
+# EIF_SOURCE         git commit, for the record
+set -euo pipefail
+out=$(realpath -m "${1:?usage: eif/build.sh IMAGE}")
+# Files are named from where the caller stands.
+flags=()
+for setting in kernel kernel-sha256 kernel-name modules cmdline key cert version platform source; do
+	name=EIF_$(printf '%s' "$setting" | tr a-z- A-Z_)
+	value=${!name:-}
+	[ -z "$value" ] || flags+=("-$setting" "$value")
+done
+if [ -z "${EIF_KERNEL:-}" ]; then
+	echo "EIF_KERNEL is not set: it takes a kernel to make an image, see eif/README.md" >&2
+	exit 2
+fi
+top=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$top/scripts/enclave.sh" "$work/enclave"
+(cd "$top" && CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildvcs=false -o "$work/cloister-eif" ./eif)
+"$work/cloister-eif" build -init "$work/enclave" -o "$out" "${flags[@]}"
