@@ -34,17 +34,20 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	t, e, k := s.t, s.e, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
 		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
-	var approvals []attestation.Approval
+	approvals := []attestation.Approval{}
 	for i := range e.Votes {
 		v := &e.Votes[i]
 		if !slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == v.User }) {
 			continue // rejected, lapsed, or not proven: it did not count
 		}
+		dc.Approvals = append(dc.Approvals, wire.ID(v.User))
 		message := v.Message
 		if len(message) == 0 {
+			if s.version.Secret() {
+				continue // the body is not to be shown: the context names who approved
+			}
 			message = e.Body
 		}
-		dc.Approvals = append(dc.Approvals, wire.ID(v.User))
 		approvals = append(approvals, attestation.Approval{Scheme: v.Scheme, PublicKey: v.PublicKey, Message: string(message), Signature: v.Signature})
 	}
 	b, err := wire.Marshal(&dc)

@@ -40,6 +40,9 @@ func FuzzIntent(f *testing.F) {
 		if err := json.Unmarshal(b, &m); err != nil {
 			t.Fatal(err)
 		}
+		if v.Secret() {
+			return // what is shown is not what was sent
+		}
 		again, err := v.Decode(m[v.IntentKey])
 		if err != nil {
 			t.Fatalf("%s is refused: %v", b, err)

@@ -197,7 +197,12 @@ type Version struct {
 	narrow func(any) any // from the newest result to this version's; nil: the same
 	intent reflect.Type
 	result reflect.Type
+	secret bool
 }
+
+// Secret tells that bodies of the type hold in clear what is good for one use, such
+// as a passcode: whoever reads the activity later is shown neither that nor the body.
+func (v *Version) Secret() bool { return v.secret }
 
 // Intent is a decoded and checked `parameters` object.
 type Intent struct {
@@ -212,9 +217,14 @@ type Intent struct {
 func (v *Version) Decode(params []byte) (*Intent, error) { return v.decode(params) }
 
 // AppendIntent writes an activity's intent object as it was sent, without the
-// options that were not set.
+// options that were not set. What is good for one use is masked: those who may read
+// the activity are more than the one who was given it, and the activity may still
+// wait for votes. The fingerprint stays that of the body.
 func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 	dst = append(append(append(dst, `{"`...), v.IntentKey...), `":`...)
+	if v.secret {
+		return append(strictjson.AppendMasked(dst, in.sent), '}')
+	}
 	return append(appendShape(dst, in.sent), '}')
 }
 
@@ -279,7 +289,7 @@ func kind[I, R any](name, resource, action string, run func(*Tx, *I) (*R, error)
 		}
 		k.versions = append(k.versions, &Version{
 			Type: typ, IntentKey: camel(name) + "Intent" + suffix, ResultKey: camel(name) + "Result", Kind: k,
-			number: o.number, decode: o.decode, narrow: o.narrow, intent: o.intent, result: o.result,
+			number: o.number, decode: o.decode, narrow: o.narrow, intent: o.intent, result: o.result, secret: strictjson.Masks(o.intent),
 		})
 		strictjson.Prepare(reflect.New(o.intent).Interface(), reflect.New(o.result).Interface())
 	}

@@ -321,6 +321,14 @@ func text(v any) []byte {
 	return b
 }
 
+// secretsOf are what intents hold in clear that is good for one use. Tokens are not
+// among it: they are results too, which whoever may read the activity sees there.
+var secretsOf = map[string][]string{
+	"ACTIVITY_TYPE_VERIFY_OTP":          {"otpCode"},
+	"ACTIVITY_TYPE_OTP_AUTH":            {"otpCode"},
+	"ACTIVITY_TYPE_OAUTH2_AUTHENTICATE": {"authCode", "codeVerifier"},
+}
+
 func TestSamplesAreTakenAndRepeated(t *testing.T) {
 	for typ, v := range activity.Live() {
 		want := sample(api.Activities[typ].IntentType)
@@ -335,6 +343,15 @@ func TestSamplesAreTakenAndRepeated(t *testing.T) {
 		}
 		var plain map[string]any
 		json.Unmarshal(text(want), &plain)
+		for _, name := range secretsOf[typ] {
+			if plain[name] == nil {
+				t.Errorf("%s has no %s", typ, name)
+			}
+			plain[name] = "[masked]"
+		}
+		if v.Secret() != (len(secretsOf[typ]) > 0) {
+			t.Errorf("%s holds secrets: %t", typ, v.Secret())
+		}
 		if !reflect.DeepEqual(got, map[string]any{v.IntentKey: plain}) {
 			t.Errorf("%s repeats %s for %s", typ, text(got), text(want))
 		}

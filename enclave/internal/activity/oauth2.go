@@ -176,9 +176,9 @@ func deleteOAuth2Credential(tx *Tx, in *DeleteOAuth2Credential) (*OAuth2Credenti
 // provider into an identity token: the enclave's own, since the provider has none.
 type OAuth2Authenticate struct {
 	OAuth2CredentialID         string  `json:"oauth2CredentialId" rule:"required"`
-	AuthCode                   string  `json:"authCode" rule:"required"`
+	AuthCode                   string  `json:"authCode" rule:"required" show:"masked"`
 	RedirectURI                string  `json:"redirectUri" rule:"required"`
-	CodeVerifier               string  `json:"codeVerifier" rule:"required"`
+	CodeVerifier               string  `json:"codeVerifier" rule:"required" show:"masked"`
 	Nonce                      string  `json:"nonce" rule:"required"`
 	BearerTokenTargetPublicKey *string `json:"bearerTokenTargetPublicKey"`
 }

@@ -305,7 +305,7 @@ func attempt(tx *Tx, text string, legacy bool, enter func(*org.Passcode) (entere
 // could use it first.
 type VerifyOTPV1 struct {
 	OtpID             string  `json:"otpId" rule:"required"`
-	OtpCode           string  `json:"otpCode" rule:"required"`
+	OtpCode           string  `json:"otpCode" rule:"required" show:"masked"`
 	ExpirationSeconds *string `json:"expirationSeconds" rule:"omitempty,numeric,max=86400"`
 	PublicKey         *string `json:"publicKey" rule:"omitempty,hexadecimal"`
 }
@@ -414,7 +414,7 @@ func initOTPAuth(tx *Tx, in *InitOTPAuth) (*OTPID, error) {
 // OTPAuth exchanges such a code for the key of a session, made in the enclave.
 type OTPAuth struct {
 	OtpID              string  `json:"otpId" rule:"required"`
-	OtpCode            string  `json:"otpCode" rule:"required"`
+	OtpCode            string  `json:"otpCode" rule:"required" show:"masked"`
 	TargetPublicKey    string  `json:"targetPublicKey" rule:"omitempty,hexadecimal"`
 	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
 	ExpirationSeconds  *string `json:"expirationSeconds"`

@@ -76,7 +76,7 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 }
 
 // appendIntentOf reads the intent from the entry's body. An intent that today's
-// rules would refuse is shown as it was sent.
+// rules would refuse is shown as it was sent, or not at all if its type has secrets.
 func appendIntentOf(dst []byte, e *org.Entry) []byte {
 	s, err := ParseSubmit(e.Body)
 	if err != nil {
@@ -90,6 +90,9 @@ func appendIntentOf(dst []byte, e *org.Entry) []byte {
 		return v.AppendIntent(dst, in)
 	}
 	dst = append(append(append(dst, `{"`...), v.IntentKey...), `":`...)
+	if v.secret {
+		return append(dst, `{}}`...)
+	}
 	return append(append(dst, s.Parameters...), '}')
 }
 
@@ -104,7 +107,7 @@ func appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []byte {
 	}
 	dst = append(dst, selection...)
 	message := v.Message
-	if len(message) == 0 {
+	if v := live[e.Type]; len(message) == 0 && v != nil && !v.secret {
 		message = e.Body
 	}
 	dst = appendText(dst, `,"message":`, string(message))

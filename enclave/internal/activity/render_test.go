@@ -2,6 +2,7 @@ package activity_test
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -66,6 +67,40 @@ func TestAppendActivity(t *testing.T) {
 	}
 	if _, ok := m["appProofs"]; ok {
 		t.Error("appProofs without proofs")
+	}
+}
+
+// What is good for one use is nowhere in an activity, however its body was written
+// and whatever today's rules say of it; the fingerprint stays.
+func TestSecretsAreNotShown(t *testing.T) {
+	w := newWorld(t)
+	for typ, names := range secretsOf {
+		params := sample(api.Activities[typ].IntentType)
+		for _, name := range names {
+			params[name] = "theSecret-" + strings.Repeat("s", 43)
+		}
+		old := maps.Clone(params)
+		old["nolonger"] = "known"
+		for _, body := range []any{params, old} {
+			e := entry(w, typ, body)
+			for _, raw := range []string{string(e.Body), snakeKeys(string(e.Body))} {
+				e.Body = []byte(raw)
+				for _, status := range []org.Status{org.StatusCompleted, org.StatusConsensusNeeded, org.StatusFailed} {
+					e.Status = status
+					b := activity.AppendActivity(nil, e, w.id, view(w))
+					if strings.Contains(string(b), "theSecret") {
+						t.Errorf("%s shows its secret: %s", typ, b)
+					}
+					m := parsed(t, b)
+					if vote := m["votes"].([]any)[0].(object); vote["message"] != "" || vote["signature"] == "" {
+						t.Errorf("%s: vote %v", typ, vote)
+					}
+					if m["fingerprint"] != "sha256:0102"+strings.Repeat("0", 60) {
+						t.Errorf("%s: fingerprint %v", typ, m["fingerprint"])
+					}
+				}
+			}
+		}
 	}
 }
 

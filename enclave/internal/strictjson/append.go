@@ -9,7 +9,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-func (p *plan) append(dst []byte, v reflect.Value) []byte {
+// append writes v, secrets in it as they are or masked.
+func (p *plan) append(dst []byte, v reflect.Value, mask bool) []byte {
 	switch p.kind {
 	case kindString:
 		return AppendString(dst, v.String())
@@ -34,16 +35,16 @@ func (p *plan) append(dst []byte, v reflect.Value) []byte {
 		if v.IsNil() {
 			return append(dst, "null"...)
 		}
-		return p.elem.append(dst, v.Elem())
+		return p.elem.append(dst, v.Elem(), mask)
 	case kindSlice:
-		return p.appendArray(dst, v)
+		return p.appendArray(dst, v, mask)
 	case kindMap:
-		return p.appendMap(dst, v)
+		return p.appendMap(dst, v, mask)
 	}
-	return p.appendStruct(dst, v)
+	return p.appendStruct(dst, v, mask)
 }
 
-func (p *plan) appendStruct(dst []byte, v reflect.Value) []byte {
+func (p *plan) appendStruct(dst []byte, v reflect.Value, mask bool) []byte {
 	dst = append(dst, '{')
 	first := true
 	for i := range p.fields {
@@ -56,7 +57,12 @@ func (p *plan) appendStruct(dst []byte, v reflect.Value) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = f.plan.append(append(dst, f.key...), value)
+		dst = append(dst, f.key...)
+		if mask && f.masked {
+			dst = append(dst, Masked...)
+			continue
+		}
+		dst = f.plan.append(dst, value, mask)
 	}
 	return append(dst, '}')
 }
@@ -72,18 +78,18 @@ func (f *field) absent(v reflect.Value) bool {
 	return f.omit && f.plan.empty(v)
 }
 
-func (p *plan) appendArray(dst []byte, v reflect.Value) []byte {
+func (p *plan) appendArray(dst []byte, v reflect.Value, mask bool) []byte {
 	dst = append(dst, '[')
 	for i := range v.Len() {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = p.elem.append(dst, v.Index(i))
+		dst = p.elem.append(dst, v.Index(i), mask)
 	}
 	return append(dst, ']')
 }
 
-func (p *plan) appendMap(dst []byte, v reflect.Value) []byte {
+func (p *plan) appendMap(dst []byte, v reflect.Value, mask bool) []byte {
 	names := make([]string, 0, v.Len())
 	for it := v.MapRange(); it.Next(); {
 		names = append(names, it.Key().String())
@@ -95,7 +101,7 @@ func (p *plan) appendMap(dst []byte, v reflect.Value) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(AppendString(dst, name), ':')
-		dst = p.elem.append(dst, v.MapIndex(reflect.ValueOf(name)))
+		dst = p.elem.append(dst, v.MapIndex(reflect.ValueOf(name)), mask)
 	}
 	return append(dst, '}')
 }

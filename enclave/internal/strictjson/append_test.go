@@ -2,6 +2,8 @@ package strictjson_test
 
 import (
 	"encoding/json"
+	"reflect"
+	"regexp"
 	"testing"
 
 	"cloister/enclave/internal/strictjson"
@@ -68,4 +70,54 @@ func TestDifferentialOnMutations(t *testing.T) {
 		t.Error("one side is empty")
 	}
 	t.Logf("%d taken with equal values, %d refused", taken, refused)
+}
+
+// What is masked is so wherever the struct stands, and only where that is asked for.
+func TestAppendMasked(t *testing.T) {
+	type secret struct {
+		Code string `json:"code" show:"masked"`
+		Open string `json:"open"`
+	}
+	type v struct {
+		secret
+		One  secret            `json:"one"`
+		Some []secret          `json:"some"`
+		By   map[string]secret `json:"by"`
+		To   *secret           `json:"to"`
+	}
+	sent := v{secret{"1", "a"}, secret{"2", "b"}, []secret{{"3", "c"}, {"", "d"}}, map[string]secret{"k": {"4", "e"}}, &secret{"5", "f"}}
+	want := `{"code":"1","open":"a","one":{"code":"2","open":"b"},"some":[{"code":"3","open":"c"},{"code":"","open":"d"}],"by":{"k":{"code":"4","open":"e"}},"to":{"code":"5","open":"f"}}`
+	if got := string(strictjson.Append(nil, &sent)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	want = regexp.MustCompile(`"code":"."|"code":""`).ReplaceAllString(want, `"code":`+strictjson.Masked)
+	if got := string(strictjson.AppendMasked(nil, sent)); got != want {
+		t.Errorf("masked:\ngot  %s\nwant %s", got, want)
+	}
+	for _, c := range []struct {
+		shape any
+		masks bool
+	}{{v{}, true}, {struct {
+		L []map[string]*secret `json:"l"`
+	}{}, true}, {page{}, false}, {struct {
+		L []page `json:"l"`
+	}{}, false}} {
+		if got := strictjson.Masks(reflect.TypeOf(c.shape)); got != c.masks {
+			t.Errorf("%T masks something: %t", c.shape, got)
+		}
+	}
+	for _, bad := range []any{struct {
+		N int32 `json:"n" show:"masked"`
+	}{}, struct {
+		S string `json:"s" show:"hidden"`
+	}{}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%T is taken", bad)
+				}
+			}()
+			strictjson.Prepare(bad)
+		}()
+	}
 }

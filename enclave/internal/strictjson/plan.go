@@ -40,6 +40,8 @@ type field struct {
 	omit  bool
 	plan  *plan
 	rules *rules
+
+	masked bool // AppendMasked does not write its value
 }
 
 func (f *field) of(v reflect.Value) reflect.Value {
@@ -150,11 +152,31 @@ func (b builder) collect(p *plan, t reflect.Type, index []int) {
 		}
 		f := field{name: name, index: at, omit: options != "", plan: b.build(sf.Type)}
 		f.key = string(AppendString(nil, name)) + ":"
+		if word, ok := sf.Tag.Lookup("show"); ok {
+			if word != "masked" || f.plan.kind != kindString || f.plan.enum {
+				panic(fmt.Sprintf("strictjson: field %v.%s: bad show tag %q", t, sf.Name, word))
+			}
+			f.masked = true
+		}
 		if rule, ok := sf.Tag.Lookup("rule"); ok {
 			f.rules = parseRules(rule, f.plan, fmt.Sprintf("%v.%s", t, sf.Name))
 		}
 		p.fields = append(p.fields, f)
 	}
+}
+
+// masks reports whether a field of p, or of what p is made of, is masked.
+func (p *plan) masks(seen map[*plan]bool) bool {
+	if p == nil || seen[p] {
+		return false
+	}
+	seen[p] = true
+	for i := range p.fields {
+		if p.fields[i].masked || p.fields[i].plan.masks(seen) {
+			return true
+		}
+	}
+	return p.elem.masks(seen)
 }
 
 // snake is the snake_case form of a camelCase name.

@@ -100,7 +100,19 @@ func Decode(raw []byte, into any, opts ...Option) error {
 // slices become [] and nil maps {}. 64-bit integers are strings, 32-bit ones
 // numbers. Map members are sorted. Raw values are copied as they are. Invalid
 // UTF-8 in a string becomes U+FFFD; nothing is escaped for HTML.
-func Append(dst []byte, v any) []byte {
+func Append(dst []byte, v any) []byte { return appendAny(dst, v, false) }
+
+// Masked stands in the place of a value that is not to be seen, as JSON.
+const Masked = `"[masked]"`
+
+// AppendMasked is Append with Masked for the value of each field that is tagged
+// show:"masked", an empty one too.
+func AppendMasked(dst []byte, v any) []byte { return appendAny(dst, v, true) }
+
+// Masks reports whether AppendMasked hides anything of a struct of type t.
+func Masks(t reflect.Type) bool { return planOf(t).masks(map[*plan]bool{}) }
+
+func appendAny(dst []byte, v any, mask bool) []byte {
 	value := reflect.ValueOf(v)
 	for value.Kind() == reflect.Pointer {
 		if value.IsNil() {
@@ -108,7 +120,7 @@ func Append(dst []byte, v any) []byte {
 		}
 		value = value.Elem()
 	}
-	return planOf(value.Type()).append(dst, value)
+	return planOf(value.Type()).append(dst, value, mask)
 }
 
 // Prepare analyses the types of examples (structs or pointers to them) and
