@@ -2,7 +2,7 @@
 # The official SDKs, unmodified, against the simulator: everything is made, signed and judged, then every process is killed
 # with -9, the simulator starts again on the same data, and all must still be there and sign.
 #
-#   scripts/interop/run.sh [passkeys] [sqlite] [postgres]      all when none is named
+#   scripts/interop/run.sh [passkeys] [replies] [sqlite] [postgres]      all when none is named
 #
 # passkeys needs no simulator: what the enclave says of registrations and assertions, good and altered, is held against what
 # two other implementations say.
@@ -68,7 +68,7 @@ elif ! node_modules "$here" interop; then
 else
 	have_node=yes
 	mkdir "$work/node"
-	cp "$here"/node/*.mjs "$work/node/"
+	cp "$here"/node/*.mjs attestation/js/signed-replies.mjs "$work/node/"
 	ln -s "$modules/node_modules" "$work/node/node_modules"
 fi
 
@@ -98,6 +98,11 @@ passkeys() {
 	if [ "$have_node" = yes ]; then
 		node --test --test-reporter=spec "$work/node/webauthn.mjs"
 	fi
+}
+
+# replies: the check of signed replies for JavaScript, by itself.
+replies() {
+	[ "$have_node" = no ] || node --test --test-reporter=spec attestation/js/*.test.mjs
 }
 
 # sdks PHASE: made (everything is made) or kept (everything is still there).
@@ -144,10 +149,11 @@ on_sqlite() {
 	whole sqlite ''
 }
 
-[ $# -gt 0 ] || set -- passkeys sqlite postgres
+[ $# -gt 0 ] || set -- passkeys replies sqlite postgres
 for name in "$@"; do
 	case $name in
 	passkeys) stage "passkeys" passkeys ;;
+	replies) stage "signed replies in JavaScript" replies ;;
 	sqlite) stage "SDKs on SQLite" on_sqlite ;;
 	postgres) stage "SDKs on PostgreSQL" on_postgres ;;
 	*) echo "unknown stage: $name" >&2 && exit 2 ;;
