@@ -61,6 +61,9 @@ type Policy struct {
 	// MaxBootAge and MaxProofAge bound the age of the document and of an app
 	// proof at Now; zero means no bound.
 	MaxBootAge, MaxProofAge time.Duration
+	// Chains, when not nil, remembers chains of certificates from one document to
+	// the next.
+	Chains *Chains
 }
 
 // A Boot is a verified boot proof.
