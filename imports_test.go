@@ -98,7 +98,7 @@ var table = []row{
 	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
-	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
+	{"host/egress", "host/store shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
 	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
@@ -150,9 +150,10 @@ var modules = map[string]string{
 	"porcupine":  "github.com/anishathalye/porcupine",             // linearizability of histories
 	"prometheus": "github.com/prometheus/client_golang",           // metrics of the host
 	"protowire":  "google.golang.org/protobuf/encoding/protowire", // the wire format of protocol buffers, without their machinery
+	"sasl":       "github.com/emersion/go-sasl",                   // log-in at mail servers, for smtp
 	"schnorr":    "github.com/btcsuite/btcd/btcec/v2/schnorr",     // BIP-340 over the same curve
 	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
-	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator
+	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator, and mails that the enclave leaves to the host
 	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
 	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
 	"x/sys":      "golang.org/x/sys",                              // the system calls of an enclave that is PID 1

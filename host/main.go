@@ -138,6 +138,10 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	mailer, err := c.mailer()
+	if err != nil {
+		return err
+	}
 	metrics := api.NewMetrics()
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
@@ -147,7 +151,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
+	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Mailer: mailer, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
 		return err
 	}
 	if hooks, err = egress.NewWebhooks(egress.WebhookOptions{Outbox: st, Enclave: l, Dialer: &egress.Dialer{Loopback: c.WebhookLoopback}, Observer: metrics,

@@ -35,11 +35,12 @@ type Enclave interface {
 	Deliverer
 }
 
-// Options of a Sender. All are needed.
+// Options of a Sender. All but Mailer are needed.
 type Options struct {
 	Chains  *Chains
 	Outbox  store.Outbox
 	Enclave Enclave
+	Mailer  Mailer // for mails that the enclave leaves to the host
 	Log     *slog.Logger
 	Now     func() time.Time
 	Pause   func(context.Context, time.Duration) // waits for d or until the context ends
