@@ -23,7 +23,7 @@ type row struct{ from, ours, theirs, tests string }
 var table = []row{
 	// Anyone can check.
 	{"attestation", "", "cbor nitrite", ""},
-	{"attestation/verify", "attestation", "", ""},
+	{"attestation/verify", "attestation attestation/client", "", "host/api sim/rig"},
 	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
 
 	// The image.
