@@ -100,6 +100,7 @@ var table = []row{
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
 	{"host/egress", "host/store shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
 	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
@@ -144,6 +145,7 @@ var modules = map[string]string{
 	"goose":      "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
 	"jose":       "github.com/go-jose/go-jose/v4",                 // tokens and key sets of the simulator's identity provider
 	"merkle":     "github.com/transparency-dev/merkle",            // RFC 6962 proofs
+	"minio":      "github.com/minio/minio-go/v7",                  // backups in an S3-compatible store
 	"mux":        "github.com/gorilla/mux",                        // routes of the host
 	"nitrite":    "github.com/hf/nitrite",                         // Nitro attestation documents
 	"pgx":        "github.com/jackc/pgx/v5",                       // PostgreSQL

@@ -311,7 +311,7 @@ func (c *Config) storeName() (string, error) {
 	if c.Store != "" {
 		return c.Store, nil
 	}
-	return "sqlite:" + filepath.Join(c.DataDir, "cloister.db"), os.MkdirAll(c.DataDir, 0o700)
+	return c.file(), os.MkdirAll(c.DataDir, 0o700)
 }
 
 // mailer is what hands in mails; nil: nothing.
@@ -338,6 +338,9 @@ func (c *Config) mailer() (egress.Mailer, error) {
 	}
 	return s, nil
 }
+
+// file is the store in the data folder.
+func (c *Config) file() string { return "sqlite:" + filepath.Join(c.DataDir, "cloister.db") }
 
 func (c *Config) level() (l slog.Level, err error) {
 	if err := l.UnmarshalText([]byte(c.LogLevel)); err != nil {

@@ -38,6 +38,8 @@ const usage = `usage: cloister-host [command] [flags]
   request              stamp a request with an API key and send it
   create-organization  make a first organization, with the admission key
   webhooks             list webhooks that could not be delivered, send them again
+  backup               write what the store holds to a folder or an S3-compatible store; verify it
+  restore              fill an empty store from a backup
 
 cloister-host COMMAND -help tells the flags of each.
 `
@@ -92,6 +94,10 @@ func run(ctx context.Context, w *world) int {
 		err = createOrganization(ctx, w, args)
 	case "webhooks":
 		err = webhooks(ctx, w, args)
+	case "backup":
+		err = backups(ctx, w, args)
+	case "restore":
+		err = restore(ctx, w, args)
 	case "help":
 		fmt.Fprint(w.stdout, usage)
 	default:
