@@ -164,3 +164,39 @@ func TestHostDiesWhileItDelivers(t *testing.T) {
 	w.sends()
 	w.until(id, wire.SendIncluded, "")
 }
+
+// What has ended is forgotten a week later, while the sender runs.
+func TestEndedIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.answers(done)
+	ethereum(w.node)
+	stop := w.sends()
+	var mails []wire.SendID
+	for range 150 {
+		mails = append(mails, w.putKind(wire.SendMail, nil))
+	}
+	for _, id := range mails {
+		w.until(id, wire.SendIncluded, "")
+	}
+	stop()
+	w.ahead(6 * 24 * time.Hour)
+	stop = w.sends()
+	w.until(w.putKind(wire.SendMail, nil), wire.SendIncluded, "")
+	stop()
+	if s := w.standing(mails[0]); s.State != wire.SendIncluded {
+		t.Fatalf("after six days it stands at %d", s.State)
+	}
+	w.ahead(36 * time.Hour)
+	w.sends()
+	for _, id := range mails {
+		for range 5000 {
+			if w.standing(id).State == wire.SendUnknown {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if s := w.standing(id); s.State != wire.SendUnknown {
+			t.Fatalf("after more than a week it stands at %d", s.State)
+		}
+	}
+}

@@ -29,6 +29,15 @@ const (
 	restAway  = 5 * time.Second // for which a node that did not answer is left alone
 )
 
+// What has ended is forgotten after these times, transactions never. The enclave
+// opens an event for 30 days, and until then a dead letter can be sent again.
+const (
+	keepEnded  = 7 * 24 * time.Hour
+	keepDead   = 31 * 24 * time.Hour
+	pruneEvery = 10 * time.Minute
+	pruned     = 100 // at a time, so that nobody waits for it
+)
+
 // Enclave opens sends, and delivers those that it does not open.
 type Enclave interface {
 	OpenSend(context.Context, wire.SendID) (*wire.Opened, error)
@@ -37,8 +46,11 @@ type Enclave interface {
 
 // Options of a Sender. All but Mailer are needed.
 type Options struct {
-	Chains  *Chains
-	Outbox  store.Outbox
+	Chains *Chains
+	Outbox interface {
+		store.Outbox
+		store.Pruner
+	}
 	Enclave Enclave
 	Mailer  Mailer // for mails that the enclave leaves to the host
 	Log     *slog.Logger
@@ -124,7 +136,11 @@ func (s *Sender) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	told := false
+	var prune time.Time
 	for ctx.Err() == nil {
+		if now := s.o.Now(); !now.Before(prune) {
+			prune = now.Add(s.prune(ctx, now))
+		}
 		room := inWork - int(s.busy.Load())
 		if room > 0 {
 			n, err := s.round(ctx, room, &all)
@@ -147,6 +163,18 @@ func (s *Sender) Run(ctx context.Context) {
 		s.o.Pause(wait, poll)
 		cancel()
 	}
+}
+
+// prune forgets some of what ended long ago, and tells when to go on with it.
+func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
+	n, err := s.o.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Limit: pruned})
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.o.Log.Error("outbox not pruned", "error", err)
+	case n >= pruned:
+		return poll
+	}
+	return pruneEvery
 }
 
 // round claims sends and begins with them.
@@ -278,7 +306,7 @@ func (a *attempt) run(ctx context.Context) {
 
 // end is where nothing more will happen to the send.
 func (a *attempt) end(state wire.SendState, text string) {
-	a.x.State, a.x.Text = state, clean(text)
+	a.x.State, a.x.Text, a.x.DueMs = state, clean(text), ms(a.s.o.Now())
 }
 
 // later tries again after a pause that grows with each attempt.

@@ -16,7 +16,8 @@
 //   - What an entry changes in the index is changed in its batch's transaction,
 //     once, in the order of the entries.
 //   - What an entry says must go out is in the outbox when its batch is stored,
-//     once, and stays there until somebody keeps how it ended.
+//     once, and stays there until somebody keeps how it ended, or longer: see
+//     Pruner.
 //   - An error from a writing method means "unknown" unless it is ErrRefused.
 //
 // A store decides nothing else. The enclave believes what it loads only with
@@ -55,6 +56,7 @@ type Store interface {
 	Loader
 	Finder
 	Outbox
+	Pruner
 	Watched
 	Archive
 	// Ping asks whether the store can be reached now.

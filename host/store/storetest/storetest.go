@@ -53,6 +53,7 @@ func Run(t *testing.T, open Opener) {
 		{"DeadSends", testDeadSends},
 		{"ReceiversRefused", testReceiversRefused},
 		{"Backlog", testBacklog},
+		{"Prune", testPrune},
 		{"Snapshots", testSnapshots},
 		{"SnapshotOwner", testSnapshotOwner},
 		{"SnapshotRace", testSnapshotRace},

@@ -1,0 +1,40 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+
+	"cloister/host/store"
+)
+
+// Each goes along an index of its own, whose conditions it repeats.
+var pruneSends = [2]string{
+	`DELETE FROM outbox WHERE (organization, seq, number) IN (SELECT organization, seq, number FROM outbox
+		WHERE state >= 3 AND kind <> 1 AND (state <> 5 OR receiver IS NULL) AND due < ? ORDER BY due LIMIT ?) RETURNING 1`,
+	`DELETE FROM outbox WHERE (organization, seq, number) IN (SELECT organization, seq, number FROM outbox
+		WHERE state = 5 AND receiver IS NOT NULL AND due < ? ORDER BY due LIMIT ?) RETURNING 1`,
+}
+
+// PruneSends implements store.Pruner.
+func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, err error) {
+	if err := store.CheckPrune(ask); err != nil {
+		return 0, err
+	}
+	err = s.write(ctx, func(ctx context.Context) error {
+		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
+			n = 0
+			for i, before := range []uint64{ask.EndedMs, ask.DeadMs} {
+				if err := s.writer.query(ctx, pruneSends[i], func([]driver.Value) (bool, error) { n++; return true, nil }, int64(before), int64(ask.Limit)); err != nil {
+					return false, err
+				}
+			}
+			s.wrote(int64(n) << 10)
+			return n > 0, nil
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pruning the outbox: %w", err)
+	}
+	return n, nil
+}
