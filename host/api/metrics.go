@@ -89,6 +89,9 @@ func NewMetrics() *Metrics {
 	for _, verdict := range []string{"stored", "conflict", "superseded"} {
 		m.batches.WithLabelValues(verdict)
 	}
+	for _, result := range []string{"delivered", "later", "dead", "gone"} {
+		m.webhooks.WithLabelValues(result)
+	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.requests, m.took, phases, m.entries, m.bytes, m.batches, m.store, m.failures, m.refused, m.webhooks)
 	return m
@@ -105,8 +108,9 @@ func (m *Metrics) Batch(entries, bytes int, verdict wire.Verdict) {
 // Stored counts one question to the store.
 func (m *Metrics) Stored(question string, took time.Duration, failed bool) {
 	m.store.WithLabelValues(question).Observe(took.Seconds())
+	failure := m.failures.WithLabelValues(question) // also without one: see NewMetrics
 	if failed {
-		m.failures.WithLabelValues(question).Inc()
+		failure.Inc()
 	}
 }
 
