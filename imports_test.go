@@ -122,6 +122,7 @@ var table = []row{
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
 	{"sim/sweep", "", "", "enclave/core attestation host/... shared/wire sim/laptop sim/rig"},
+	{"sim/backup", "", "", "host/... shared/wire sim/laptop sim/rig"},
 	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
 	{"sim/passcode", "", "", ""},
 	{"sim/leak", "", "", "host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 secp256k1 base58"},

@@ -325,11 +325,14 @@ func testArchiveEmpty(t *testing.T, open Opener) {
 	}
 }
 
-// BenchArchive measures an export and an import of n entries of 1 KiB in 100
-// organizations.
-func BenchArchive(b *testing.B, open func(b *testing.B) store.Store, n int) {
-	s := open(b)
-	w := newWriter(b, s)
+// Many fills an empty store with n entries of 1 KiB, as signatures leave them, in
+// 100 organizations.
+func Many(t testing.TB, s store.Store, n int) {
+	t.Helper()
+	w := newWriter(t, s)
+	for _, name := range []string{"keyring/0000000001", "genesis"} {
+		must(s.PutObject(t.Context(), wire.PutObject{Name: name, Bytes: []byte(name)}))(t)
+	}
 	for i := range n / 100 {
 		var entries []wire.Entry
 		for org := range uint64(100) {
@@ -338,8 +341,14 @@ func BenchArchive(b *testing.B, open func(b *testing.B) store.Store, n int) {
 			entries = append(entries, e)
 		}
 		w.number++
-		verdict(b, s, &wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number, Header: fmt.Appendf(nil, "%d", w.number), Entries: entries}, wire.VerdictStored)
+		verdict(t, s, &wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number, Header: fmt.Appendf(nil, "%d", w.number), Entries: entries}, wire.VerdictStored)
 	}
+}
+
+// BenchArchive measures an export and an import of n entries.
+func BenchArchive(b *testing.B, open func(b *testing.B) store.Store, n int) {
+	s := open(b)
+	Many(b, s, n)
 	var rows []store.Row
 	b.Run("export", func(b *testing.B) {
 		for b.Loop() {
