@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -62,6 +64,7 @@ func signWith(m *image.Image, key, certificate string, now time.Time) error {
 func check(args []string, stdout, stderr io.Writer, now func() time.Time) error {
 	f := flag.NewFlagSet("cloister-eif check", flag.ContinueOnError)
 	release := f.String("release", "", "`file`: refuse any image but that of this release")
+	other := f.String("nitro-cli", "", "`file`: what nitro-cli build-enclave or describe-eif printed of this image; refuse it if that measured another")
 	if err := parse(f, args, stderr, 1); err != nil {
 		return err
 	}
@@ -79,6 +82,9 @@ func check(args []string, stdout, stderr io.Writer, now func() time.Time) error 
 		}
 	}
 	pcrs, err := m.Measure()
+	if err == nil && *other != "" {
+		err = compareNitro(measurements(pcrs), *other)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,6 +107,9 @@ func check(args []string, stdout, stderr io.Writer, now func() time.Time) error 
 	}
 	if *release != "" {
 		fmt.Fprintf(stdout, "THE IMAGE OF THE RELEASE %s\n", *release)
+	}
+	if *other != "" {
+		fmt.Fprintf(stdout, "MEASURED THE SAME by nitro-cli, as %s says\n", *other)
 	}
 	return nil
 }
@@ -147,6 +156,43 @@ func compare(m *image.Image, raw []byte, r *attestation.Release) error {
 		return errors.New("the enclave binary is not that of the release")
 	case digest(raw) != r.Image.SHA256:
 		return errors.New("the measured parts are those of the release, but the file is another")
+	}
+	return nil
+}
+
+// maxPrinted is the longest answer of nitro-cli in bytes.
+const maxPrinted = 1 << 20
+
+// compareNitro holds measurements against what nitro-cli printed: words perhaps, and
+// then JSON whose member Measurements names the registers. The rest of it is about
+// other things.
+func compareNitro(ours attestation.ReleasePCRs, name string) error {
+	raw, err := read(name, maxPrinted)
+	if err != nil {
+		return err
+	}
+	var printed struct {
+		Measurements map[string]string
+	}
+	at := bytes.IndexByte(raw, '{')
+	if at < 0 || json.Unmarshal(raw[at:], &printed) != nil {
+		return fmt.Errorf("%s: not what nitro-cli prints", name)
+	}
+	want := map[string]string{"PCR0": ours.PCR0, "PCR1": ours.PCR1, "PCR2": ours.PCR2}
+	if ours.PCR8 != "" {
+		want["PCR8"] = ours.PCR8
+	}
+	for register, value := range printed.Measurements {
+		if register == "HashAlgorithm" {
+			continue
+		}
+		if want[register] != value {
+			return fmt.Errorf("%s: nitro-cli measures %s as %.96q, we as %q", name, register, value, want[register])
+		}
+		delete(want, register)
+	}
+	if len(want) > 0 {
+		return fmt.Errorf("%s: nitro-cli does not name PCR0, 1, 2, and 8 of a signed image", name)
 	}
 	return nil
 }

@@ -313,3 +313,40 @@ func TestReleaseOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// What nitro-cli prints of an image, in the form of its documentation.
+func TestMeasuredByNitroCLI(t *testing.T) {
+	b := setUp(t)
+	b.want(exitDone, inputs+"-o @plain.eif")
+	b.want(exitDone, inputs+"-key @key.pem -cert @cert.pem -o @signed.eif")
+	p, s := b.release("plain.eif.json").PCRs, b.release("signed.eif.json").PCRs
+	const algorithm = `"HashAlgorithm": "Sha384 { ... }", `
+	built := func(members string) string {
+		return "Start building the Enclave Image...\nEnclave Image successfully created.\n{\n \"Measurements\": {" + members + "}\n}\n"
+	}
+	three := algorithm + `"PCR0": "` + p.PCR0 + `", "PCR1": "` + p.PCR1 + `", "PCR2": "` + p.PCR2 + `"`
+	four := three + `, "PCR8": "` + s.PCR8 + `"`
+	for _, c := range []struct {
+		code        int
+		image, text string
+	}{
+		{exitDone, "plain", built(three)},
+		{exitDone, "signed", built(four)},
+		{exitDone, "plain", `{"EifVersion": 4, "Measurements": {` + three + `}, "IsSigned": false, "CheckCRC": true, "Metadata": {"a": [1]}}`},
+		{exitRefused, "signed", built(three)},
+		{exitRefused, "plain", built(four)},
+		{exitRefused, "plain", built(algorithm + `"PCR0": "` + p.PCR0 + `"`)},
+		{exitRefused, "plain", built(strings.Replace(three, p.PCR1, p.PCR0, 1))},
+		{exitRefused, "plain", built(strings.Replace(three, p.PCR2, strings.Repeat("0", 96), 1))},
+		{exitRefused, "plain", built(three + `, "PCR3": "00"`)},
+		{exitRefused, "plain", built("")},
+		{exitRefused, "plain", "Enclave Image successfully created."},
+		{exitRefused, "plain", built(three) + "{"},
+		{exitRefused, "plain", ""},
+	} {
+		b.put("printed", []byte(c.text))
+		if code, _, said := b.call("check -nitro-cli @printed @" + c.image + ".eif"); code != c.code {
+			t.Errorf("%s against %q: exit %d, want %d: %s", c.image, c.text, code, c.code, said)
+		}
+	}
+}
