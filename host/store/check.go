@@ -23,6 +23,8 @@ func CheckOwn(ask wire.Own) error {
 		return refuse("no boot")
 	case ask.Expect >= MaxEpoch:
 		return refuse("epoch %d", ask.Expect)
+	case ask.Range >= wire.MaxRanges:
+		return refuse("range %d", ask.Range)
 	}
 	return nil
 }
@@ -37,6 +39,8 @@ func CheckBatch(b *wire.Batch) error {
 		return refuse("epoch %d", b.Epoch)
 	case b.Number == 0 || b.Number > MaxNumber:
 		return refuse("number %d", b.Number)
+	case b.Range >= wire.MaxRanges:
+		return refuse("range %d", b.Range)
 	case len(b.Header) == 0 || len(b.Header) > MaxHeader:
 		return refuse("header of %d bytes", len(b.Header))
 	case len(b.Entries) > wire.MaxBatch || len(b.Keys) > wire.MaxBatch:
@@ -181,6 +185,8 @@ func CheckSnapshot(put wire.PutSnapshot) error {
 		return refuse("no boot")
 	case put.Epoch == 0 || put.Epoch > MaxEpoch:
 		return refuse("epoch %d", put.Epoch)
+	case put.Range >= wire.MaxRanges:
+		return refuse("range %d", put.Range)
 	case put.Organization == zero:
 		return refuse("snapshot of no organization")
 	case put.Count == 0 || put.Count > MaxSeq+1:

@@ -7,6 +7,7 @@ import "time"
 const (
 	Version = 1
 
+	MaxRanges     = 64        // of a deployment; each costs its owner two renewals a second
 	MaxFrame      = 8 << 20   // one frame's payload; a batch or a load answer is the largest
 	MaxCallFrame  = 2 << 20   // a call: body, headers and framing
 	MaxBody       = 1 << 20   // body of a request

@@ -144,6 +144,11 @@ type Reply struct {
 	Readable bool `cbor:"7,keyasint,omitempty"`
 	// Signed is there where the call asked by HeaderSignReply and the enclave serves.
 	Signed *Signed `cbor:"10,keyasint,omitempty"`
+	// Moved is one more than the range of the organization that the call is about,
+	// when this enclave does not own it: nothing was done here, and whoever does own
+	// it is to be asked. 0: not so. Of a range that was lost while the call was under
+	// way the call may have been done; the same body again finds out.
+	Moved uint16 `cbor:"20,keyasint,omitempty"`
 }
 
 // HeaderSignReply is the name of the header, in a call's Head, by which a client asks
@@ -159,8 +164,16 @@ type Signed struct {
 	Signature  []byte `cbor:"4,keyasint"` // r ‖ s, 64 bytes
 }
 
-// Own asks for the store, or extends or gives back what is owned. The store is
-// owned by at most one boot; ownership is a row with an epoch.
+// A Range is a part of a deployment's organizations: a top-level organization and
+// all below it lie in one. A deployment has 1 to MaxRanges, fixed when it was made;
+// with one, everything is range 0.
+type Range uint8
+
+// RangeOf is the range of an organization in a deployment of so many.
+func RangeOf(id ID, ranges int) Range { return Range(int(id[0]) * ranges / 256) }
+
+// Own asks for a range of the store, or extends or gives back what is owned. A range
+// is owned by at most one boot; ownership is a row with an epoch.
 //
 // Take: succeeds only while the row's epoch is still Expect (0: no row yet);
 // the row then holds Boot and epoch Expect+1. Look changes nothing. Renew and
@@ -169,6 +182,7 @@ type Own struct {
 	Action OwnAction `cbor:"1,keyasint"`
 	Boot   ID        `cbor:"2,keyasint"`
 	Expect uint64    `cbor:"3,keyasint"`
+	Range  Range     `cbor:"4,keyasint,omitempty"`
 }
 
 // OwnAction is what Own asks for.
@@ -190,6 +204,10 @@ type Owned struct {
 	Released bool   `cbor:"4,keyasint"`
 	// Batches is how many batches the row's boot has stored.
 	Batches uint64 `cbor:"5,keyasint"`
+	// Beat counts renewals, for as long as somebody owns the row: as long as it or
+	// Batches grows, its owner lives. A store may begin to count anew when it is
+	// opened again. It is for hosts; an enclave makes nothing of it.
+	Beat uint64 `cbor:"6,keyasint,omitempty"`
 }
 
 // An Entry is one sealed entry of an organization's ledger and what the host
@@ -243,6 +261,7 @@ type Batch struct {
 	Header  []byte       `cbor:"4,keyasint"`
 	Entries []Entry      `cbor:"5,keyasint"`
 	Keys    []WrappedKey `cbor:"6,keyasint,omitempty"`
+	Range   Range        `cbor:"7,keyasint,omitempty"` // of all its organizations
 }
 
 // Verdict is the store's answer to a batch.
@@ -253,7 +272,7 @@ type Verdict uint8
 const (
 	VerdictStored     Verdict = 1 // these bytes are stored, now or before
 	VerdictConflict   Verdict = 2 // something else stands at one of the places, or a place before it is empty
-	VerdictSuperseded Verdict = 3 // another boot or epoch owns the store
+	VerdictSuperseded Verdict = 3 // another boot or epoch owns the range
 )
 
 // Stored answers a Batch.
@@ -364,7 +383,7 @@ type Proven struct {
 // Without a Snapshot it brings pieces ahead of the one that will name them: they
 // are added, there is at least one, and Drop is empty.
 //
-// It is done only for the owner of the store, and a snapshot only in the place
+// It is done only for the owner of the range, and a snapshot only in the place
 // of the one that it was built on: Over is what that one counts, 0 if there is
 // none. The very same snapshot again counts as done. Done says whether it was;
 // with OK false nothing was changed and trying again changes nothing.
@@ -377,6 +396,7 @@ type PutSnapshot struct {
 	Boot         ID       `cbor:"6,keyasint"`
 	Epoch        uint64   `cbor:"7,keyasint"`
 	Over         uint64   `cbor:"8,keyasint"` // below Count; not looked at without a Snapshot
+	Range        Range    `cbor:"9,keyasint,omitempty"`
 }
 
 // PutObject stores a small object of the deployment under a name: the genesis

@@ -57,6 +57,10 @@ type Opened struct {
 
 	Gone    bool     `cbor:"20,keyasint,omitempty"`
 	Webhook *Webhook `cbor:"21,keyasint,omitempty"`
+
+	// Moved is one more than the range of the send's organization, when this enclave
+	// does not own it.
+	Moved uint16 `cbor:"22,keyasint,omitempty"`
 }
 
 // A Webhook is one attempt to tell a receiver of an event: a POST of Body to URL
@@ -97,6 +101,8 @@ type Delivered struct {
 	// and nothing that the server said is in it.
 	Code uint16 `cbor:"4,keyasint,omitempty"`
 	Text string `cbor:"5,keyasint,omitempty"`
+	// Moved is that of Opened.
+	Moved uint16 `cbor:"20,keyasint,omitempty"`
 }
 
 // A SendState says how far a send has come. States are never renumbered.

@@ -56,14 +56,17 @@ type appending struct {
 }
 
 const appendBatch = `SELECT append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+	$25)`
 
 const appendIndexed = `SELECT append_indexed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)`
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+	$25, $26, $27, $28, $29, $30, $31)`
 
 const appendSending = `SELECT append_sending($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
-	$31, $32, $33, $34, $35, $36, $37)`
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+	$25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36,
+	$37, $38)`
 
 // Append implements store.Writer.
 func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error) {
@@ -158,6 +161,7 @@ type asker interface {
 func (a *appending) run(ctx context.Context, on asker) (wire.Verdict, error) {
 	var verdict int32
 	text, args := appendBatch, []any{
+		int16(a.batch.Range),
 		[16]byte(a.batch.Boot), int64(a.batch.Epoch), int64(a.batch.Number), a.batch.Header,
 		a.gap, list(a.uuids), list(a.first),
 		list(a.org), list(a.seq), list(a.time), list(a.activities), list(a.kinds), list(a.leaves), list(a.sealed),

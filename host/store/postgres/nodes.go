@@ -28,7 +28,7 @@ type node struct {
 // append_batch will find.
 func (a *appending) complete(ctx context.Context, tx pgx.Tx) error {
 	a.nodeOrg, a.nodeOffset, a.nodes = nil, nil, nil // of an attempt before
-	if _, err := tx.Exec(ctx, "SELECT 1 FROM owner WHERE id = 1 FOR NO KEY UPDATE"); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT 1 FROM owner WHERE id = $1 FOR NO KEY UPDATE", rowOf(a.batch.Range)); err != nil {
 		return err
 	}
 	bases := make(map[int32]int64)

@@ -28,7 +28,7 @@ func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err er
 }
 
 func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err error) {
-	if owned, err = owner(ctx, tx); err != nil {
+	if owned, err = owner(ctx, tx, ask.Range); err != nil {
 		return owned, err
 	}
 	holds := owned.Epoch > 0 && owned.Boot == ask.Boot && owned.Epoch == ask.Expect
@@ -39,14 +39,17 @@ func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err er
 		if owned.Epoch != ask.Expect {
 			return owned, nil
 		}
-		return wire.Owned{OK: true, Epoch: ask.Expect + 1, Boot: ask.Boot}, take(ctx, tx, ask)
+		return wire.Owned{OK: true, Epoch: ask.Expect + 1, Boot: ask.Boot, Beat: owned.Beat}, take(ctx, tx, ask)
 	case wire.OwnRenew:
-		owned.OK = holds && !owned.Released
+		if owned.OK = holds && !owned.Released; owned.OK {
+			owned.Beat++
+			_, err = tx.Exec(ctx, "UPDATE owner SET beat = beat + 1 WHERE id = $1", rowOf(ask.Range))
+		}
 	case wire.OwnRelease:
 		owned.OK = holds
 		owned.Released = owned.Released || holds
 		if holds {
-			_, err = tx.Exec(ctx, "UPDATE owner SET released = true WHERE id = 1")
+			_, err = tx.Exec(ctx, "UPDATE owner SET released = true WHERE id = $1", rowOf(ask.Range))
 		}
 	}
 	return owned, err
@@ -55,18 +58,21 @@ func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err er
 // take writes the row, which is locked unless there is none; then one of two
 // takers violates its key and looks again.
 func take(ctx context.Context, tx pgx.Tx, ask wire.Own) error {
-	text := "UPDATE owner SET boot = $1, epoch = $2, released = false WHERE id = 1"
+	text := "UPDATE owner SET boot = $1, epoch = $2, released = false WHERE id = $3"
 	if ask.Expect == 0 {
-		text = "INSERT INTO owner (id, boot, epoch, released) VALUES (1, $1, $2, false)"
+		text = "INSERT INTO owner (id, boot, epoch, released) VALUES ($3, $1, $2, false)"
 	}
-	_, err := tx.Exec(ctx, text, [16]byte(ask.Boot), int64(ask.Expect+1))
+	_, err := tx.Exec(ctx, text, [16]byte(ask.Boot), int64(ask.Expect+1), rowOf(ask.Range))
 	return err
 }
 
-func owner(ctx context.Context, tx pgx.Tx) (owned wire.Owned, err error) {
+// rowOf is the id of a range's row.
+func rowOf(r wire.Range) int16 { return int16(r) + 1 }
+
+func owner(ctx context.Context, tx pgx.Tx, r wire.Range) (owned wire.Owned, err error) {
 	var boot [16]byte
-	var epoch, batches int64
-	err = tx.QueryRow(ctx, "SELECT boot, epoch, released FROM owner WHERE id = 1 FOR UPDATE").Scan(&boot, &epoch, &owned.Released)
+	var epoch, batches, beat int64
+	err = tx.QueryRow(ctx, "SELECT boot, epoch, released, beat FROM owner WHERE id = $1 FOR UPDATE", rowOf(r)).Scan(&boot, &epoch, &owned.Released, &beat)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return owned, nil
 	}
@@ -74,7 +80,7 @@ func owner(ctx context.Context, tx pgx.Tx) (owned wire.Owned, err error) {
 		return owned, err
 	}
 	// A statement of its own sees what was stored while the lock was waited for.
-	err = tx.QueryRow(ctx, "SELECT coalesce(max(number), 0) FROM batch WHERE epoch = $1", epoch).Scan(&batches)
-	owned.Boot, owned.Epoch, owned.Batches = boot, uint64(epoch), uint64(batches)
+	err = tx.QueryRow(ctx, "SELECT coalesce(max(number), 0) FROM batch WHERE range = $1 AND epoch = $2", int16(r), epoch).Scan(&batches)
+	owned.Boot, owned.Epoch, owned.Batches, owned.Beat = boot, uint64(epoch), uint64(batches), uint64(beat)
 	return owned, err
 }

@@ -72,8 +72,8 @@ func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool,
 }
 
 func owns(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot, lock string) (held bool, err error) {
-	err = tx.QueryRow(ctx, "SELECT boot = $1 AND epoch = $2 AND NOT released FROM owner WHERE id = 1"+lock,
-		[16]byte(put.Boot), int64(put.Epoch)).Scan(&held)
+	err = tx.QueryRow(ctx, "SELECT boot = $1 AND epoch = $2 AND NOT released FROM owner WHERE id = $3"+lock,
+		[16]byte(put.Boot), int64(put.Epoch), rowOf(put.Range)).Scan(&held)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

@@ -36,6 +36,9 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 	if err := store.CheckBatch(batch); err != nil {
 		return stored, err
 	}
+	if batch.Number > maxNumber {
+		return stored, fmt.Errorf("%w: number %d", store.ErrRefused, batch.Number)
+	}
 	leaves := make([]wire.Hash, len(batch.Entries)) // hashed before the lock
 	for i := range batch.Entries {
 		leaves[i] = tree.Leaf(batch.Entries[i].Sealed)
@@ -75,7 +78,7 @@ func (a *appending) run(ctx context.Context) (verdict wire.Verdict, err error) {
 // look compares the batch with the owner and with what is stored under its
 // number. It is fresh when it is the next one; else the verdict stands.
 func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
-	owned, err := a.s.owner(ctx)
+	owned, err := a.s.owner(ctx, a.batch.Range)
 	if err != nil {
 		return 0, false, err
 	}
@@ -100,7 +103,13 @@ func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool,
 	return wire.VerdictConflict, false, nil
 }
 
-func (a *appending) id() int64 { return int64(a.batch.Epoch<<40 | a.batch.Number) }
+// maxNumber bounds the batches of one owner, below store.MaxNumber: the range needs
+// the room. One file does not hold as many.
+const maxNumber = 1<<32 - 1
+
+func (a *appending) id() int64 {
+	return int64(a.batch.Epoch<<40 | uint64(a.batch.Range)<<32 | a.batch.Number)
+}
 
 func (a *appending) insert(ctx context.Context) (wire.Verdict, error) {
 	w := a.s.writer

@@ -27,7 +27,7 @@ func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err er
 }
 
 func (s *Store) own(ctx context.Context, ask wire.Own) (owned wire.Owned, changed bool, err error) {
-	if owned, err = s.owner(ctx); err != nil {
+	if owned, err = s.owner(ctx, ask.Range); err != nil {
 		return owned, false, err
 	}
 	holds := owned.Epoch > 0 && owned.Boot == ask.Boot && owned.Epoch == ask.Expect
@@ -38,27 +38,30 @@ func (s *Store) own(ctx context.Context, ask wire.Own) (owned wire.Owned, change
 		if owned.Epoch != ask.Expect {
 			return owned, false, nil
 		}
-		owned = wire.Owned{OK: true, Epoch: ask.Expect + 1, Boot: ask.Boot}
+		owned = wire.Owned{OK: true, Epoch: ask.Expect + 1, Boot: ask.Boot, Beat: owned.Beat}
 		changed = true
 	case wire.OwnRenew:
-		owned.OK = holds && !owned.Released
+		if owned.OK = holds && !owned.Released; owned.OK {
+			s.beats[ask.Range]++
+			owned.Beat++
+		}
 	case wire.OwnRelease:
 		changed = holds && !owned.Released
 		owned.OK = holds
 		owned.Released = owned.Released || holds
 	}
 	if changed {
-		err = s.writer.exec(ctx, "INSERT OR REPLACE INTO owner (id, boot, epoch, released) VALUES (1, ?, ?, ?)",
-			owned.Boot[:], int64(owned.Epoch), truth(owned.Released))
+		err = s.writer.exec(ctx, "INSERT OR REPLACE INTO owner (id, boot, epoch, released) VALUES (?, ?, ?, ?)",
+			int64(ask.Range)+1, owned.Boot[:], int64(owned.Epoch), truth(owned.Released))
 	}
 	return owned, changed, err
 }
 
 // owner reads the row and how many batches are stored under its epoch.
-func (s *Store) owner(ctx context.Context) (owned wire.Owned, err error) {
+func (s *Store) owner(ctx context.Context, r wire.Range) (owned wire.Owned, err error) {
 	row, err := s.writer.one(ctx, `SELECT boot, epoch, released, (SELECT id FROM batch
-		WHERE id > o.epoch << 40 AND id < (o.epoch + 1) << 40
-		ORDER BY id DESC LIMIT 1) FROM owner o WHERE id = 1`)
+		WHERE id > (o.epoch << 40) + (?1 << 32) AND id < (o.epoch << 40) + ((?1 + 1) << 32)
+		ORDER BY id DESC LIMIT 1) FROM owner o WHERE id = ?1 + 1`, int64(r))
 	if err != nil || row == nil {
 		return owned, err
 	}
@@ -69,8 +72,9 @@ func (s *Store) owner(ctx context.Context) (owned wire.Owned, err error) {
 	copy(owned.Boot[:], boot)
 	owned.Epoch = uint64(row[1].(int64))
 	owned.Released = row[2].(int64) != 0
+	owned.Beat = s.beats[r]
 	if last, ok := row[3].(int64); ok {
-		owned.Batches = uint64(last) & store.MaxNumber
+		owned.Batches = uint64(last) & maxNumber
 	}
 	return owned, nil
 }

@@ -28,7 +28,7 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 }
 
 func (s *Store) putSnapshot(ctx context.Context, put wire.PutSnapshot) (ok, changed bool, err error) {
-	owned, err := s.owner(ctx)
+	owned, err := s.owner(ctx, put.Range)
 	if err != nil || owned.Epoch != put.Epoch || owned.Boot != put.Boot || owned.Released {
 		return false, false, err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"cloister/host/store"
+	"cloister/shared/wire"
 )
 
 const (
@@ -52,7 +53,8 @@ type Store struct {
 	writer  *conn
 	numbers map[[16]byte]int64 // organization to its number; rows never change
 	kinds   map[kind]int64     // likewise
-	behind  int64              // bytes written since the last checkpoint
+	beats   map[wire.Range]uint64
+	behind  int64 // bytes written since the last checkpoint
 	closed  bool
 
 	pool chan *conn
@@ -91,7 +93,7 @@ func open(ctx context.Context, path string, change bool) (*Store, error) {
 	}
 	s := &Store{
 		name: name, writing: make(chan struct{}, 1), pool: make(chan *conn, readers),
-		numbers: map[[16]byte]int64{}, kinds: map[kind]int64{}, due: make(chan struct{}, 1),
+		numbers: map[[16]byte]int64{}, kinds: map[kind]int64{}, beats: map[wire.Range]uint64{}, due: make(chan struct{}, 1),
 	}
 	if err := s.connect(); err != nil {
 		return nil, errors.Join(err, s.disconnect())

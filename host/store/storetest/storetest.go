@@ -28,6 +28,9 @@ func Run(t *testing.T, open Opener) {
 	}{
 		{"Own", testOwn},
 		{"OwnRace", testOwnRace},
+		{"Beat", testBeat},
+		{"Ranges", testRanges},
+		{"RangesRace", testRangesRace},
 		{"AppendOrder", testAppendOrder},
 		{"AppendAgain", testAppendAgain},
 		{"AppendSuperseded", testAppendSuperseded},
@@ -75,6 +78,7 @@ type writer struct {
 	t       testing.TB
 	s       store.Store
 	boot    wire.ID
+	in      wire.Range
 	epoch   uint64
 	number  uint64
 	ledgers map[wire.ID][]wire.Entry
@@ -96,8 +100,8 @@ func newWriter(t testing.TB, s store.Store) *writer {
 
 func (w *writer) take() {
 	w.t.Helper()
-	look := must(w.s.Own(w.t.Context(), wire.Own{Action: wire.OwnLook}))(w.t)
-	owned := must(w.s.Own(w.t.Context(), wire.Own{Action: wire.OwnTake, Boot: w.boot, Expect: look.Epoch}))(w.t)
+	look := must(w.s.Own(w.t.Context(), wire.Own{Action: wire.OwnLook, Range: w.in}))(w.t)
+	owned := must(w.s.Own(w.t.Context(), wire.Own{Action: wire.OwnTake, Boot: w.boot, Expect: look.Epoch, Range: w.in}))(w.t)
 	if !owned.OK {
 		w.t.Fatalf("take refused: %+v", owned)
 	}
@@ -118,7 +122,7 @@ func (w *writer) next(entries ...wire.Entry) *wire.Batch {
 	for _, e := range entries {
 		w.ledgers[e.Organization] = append(w.ledgers[e.Organization], e)
 	}
-	return &wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number,
+	return &wire.Batch{Boot: w.boot, Range: w.in, Epoch: w.epoch, Number: w.number,
 		Header: fmt.Appendf(nil, "header %d/%d", w.epoch, w.number), Entries: entries}
 }
 
