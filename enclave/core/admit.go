@@ -47,12 +47,12 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call) ([]byte,
 		if err := live(c.now(), in.TimestampMs); err != nil {
 			return nil, err
 		}
-		batch, err = c.admitNew(id, in, org.Hash(who.Fingerprint()), &out)
+		batch, err = c.admitNew(ctx, id, in, org.Hash(who.Fingerprint()), &out)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.serve.ledger.Wait(ctx, batch); err != nil {
+	if err := c.serve.ranges.Wait(ctx, batch); err != nil {
 		return nil, err
 	}
 	return json.Marshal(&out)
@@ -60,7 +60,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call) ([]byte,
 
 // admittedBefore fills in what an earlier admission by this body made.
 func (c *Core) admittedBefore(ctx context.Context, id org.ID, out *admitted) (batch uint64, err error) {
-	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
 		batch = t.Batch()
 		tx := org.Begin(id, t.State, c.now())
 		rec, err := tx.Organization()
@@ -78,17 +78,21 @@ func (c *Core) admittedBefore(ctx context.Context, id org.ID, out *admitted) (ba
 	return batch, err
 }
 
-func (c *Core) admitNew(id org.ID, in *activity.FirstOrganization, fp org.Hash, out *admitted) (uint64, error) {
+func (c *Core) admitNew(ctx context.Context, id org.ID, first *activity.FirstOrganization, fp org.Hash, out *admitted) (uint64, error) {
 	now := c.now()
-	child, err := c.serve.ledger.NewChild(id, now)
+	in, err := c.serve.ranges.of(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	child, err := in.ledger.NewChild(id, now)
 	if err != nil {
 		return 0, err
 	}
 	tx := child.Tx()
-	root, key, err := in.Make(&activity.Tx{Tx: tx, Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
+	root, key, err := first.Make(&activity.Tx{Tx: tx, Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
 	if err != nil {
 		return 0, err
 	}
 	out.RootUserID, out.RootAPIKeyID = root.String(), key.String()
-	return c.serve.ledger.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+	return in.ledger.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
 }

@@ -119,7 +119,8 @@ func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
 // verificationVoucher is a verification token, which the enclave has issued itself.
 type verificationVoucher struct{ token *login.VerificationToken }
 
-// readVerification reads a verification token. One of an earlier boot proves nothing:
+// readVerification reads a verification token. One of before this enclave had the
+// organization proves nothing:
 // nobody can tell what it was used for.
 func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
 	t, err := login.VerifyVerificationToken("X-Stamp-Attested", a.Token(), c.serve.tokenKeys(), c.now())
@@ -130,7 +131,15 @@ func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
 	if err != nil {
 		return nil, err // the enclave wrote it
 	}
-	if id.Ms() < c.serve.sinceMs {
+	of, err := org.ParseID(t.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	sinceMs, err := c.serve.ranges.sinceMs(of)
+	if err != nil {
+		return nil, err
+	}
+	if id.Ms() < sinceMs {
 		return nil, unattested(login.ExpiredVerificationToken("X-Stamp-Attested"))
 	}
 	return &verificationVoucher{t}, nil

@@ -22,6 +22,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/strictjson"
 	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
 )
@@ -49,13 +50,19 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 	case "webhook_jwks":
 		return c.webhookKeys()
 	case "genesis":
-		return c.genesis(ctx)
+		return c.genesis(ctx, call.Body)
 	case "manifest":
 		return c.manifest(ctx, call.Body)
 	case "setup_document":
 		return c.setupDocument(call.Body)
 	case "create_organization":
 		return c.createOrganization(ctx, call)
+	case "ranges":
+		return c.rangesOwned()
+	case "take":
+		return c.takeRanges(ctx, call.Body)
+	case "give":
+		return c.giveRanges(ctx, call.Body)
 	}
 	return nil, fault.New(fault.NotFound, "no such boot operation")
 }
@@ -65,7 +72,7 @@ func (c *Core) status() ([]byte, error) {
 	out := map[string]any{"state": stateTexts[s], "applicationDigest": c.cfg.ApplicationDigest, "counters": c.counters()}
 	if s == stateServing {
 		out["attestationAgeMs"] = c.cfg.Clock.Now().Sub(c.serve.attestedAt).Milliseconds()
-		out["bootNumber"] = c.serve.bootNumber
+		out["bootNumber"] = c.serve.ranges.bootNumber()
 		out["deployment"] = hex.EncodeToString(c.serve.deployment[:])
 	}
 	return json.Marshal(out)
@@ -81,7 +88,7 @@ func (c *Core) counters() map[string]uint64 {
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
 	m["late_answers"], m["streams"] = c.host.lateAnswers(), c.streams.count()
 	if state(c.state.Load()) == stateServing {
-		for k, n := range c.serve.ledger.Stats() {
+		for k, n := range c.serve.ranges.Stats() {
 			m[k] = n
 		}
 	}
@@ -97,8 +104,21 @@ func (c *Core) publicKeys() ([]byte, error) {
 
 var errNotServing = fault.New(fault.Unavailable, "the enclave is not serving yet")
 
-// genesis makes a deployment: its root secret, its keyring, its record.
-func (c *Core) genesis(ctx context.Context) ([]byte, error) {
+// genesis makes a deployment: its root secret, its keyring, its record. The body says
+// of how many ranges, {"ranges": 16}; one if it is empty. A deployment that is there
+// already stays as it is.
+func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
+	in := struct {
+		Ranges uint32 `json:"ranges"` // 1 to wire.MaxRanges; 0 or absent: 1
+	}{}
+	if len(body) > 0 {
+		if err := strictjson.Decode(body, &in); err != nil {
+			return nil, err
+		}
+		if in.Ranges > wire.MaxRanges {
+			return nil, fault.Field("ranges", "want 1 to %d", wire.MaxRanges)
+		}
+	}
 	c.bootMu.Lock()
 	defer c.bootMu.Unlock()
 	if state(c.state.Load()) != stateHello {
@@ -125,7 +145,7 @@ func (c *Core) genesis(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if record == nil {
-		if record, err = boot.NewGenesis(rand, q, c.now()); err != nil {
+		if record, err = boot.NewGenesis(rand, q, c.now(), max(int(in.Ranges), 1)); err != nil {
 			return nil, err
 		}
 		if err := c.host.PutObject(ctx, wire.PutObject{Name: objectGenesis, Bytes: record, Once: true}); err != nil {
@@ -216,7 +236,7 @@ func (c *Core) begin(ctx context.Context, from state, q []byte, g *given, err er
 	}
 	c.serve = s
 	c.state.Store(uint32(stateServing))
-	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.bootNumber,
+	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.ranges.bootNumber(),
 		"deployment": hex.EncodeToString(s.deployment[:])})
 }
 
@@ -275,6 +295,10 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 	if err != nil {
 		return nil, err
 	}
+	hands, err := seal.Derive(ring.Storage[:], "tips of a range")
+	if err != nil {
+		return nil, err
+	}
 	if s.admission, err = hex.DecodeString(m.AdmissionKey); err != nil {
 		return nil, err
 	}
@@ -310,15 +334,14 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 	if _, err := (mixed{c}).Read(id[:]); err != nil {
 		return nil, err
 	}
-	s.boot, s.sinceMs = org.ID(id), c.now()
-	s.ledger = ledger.New(ledger.Config{
+	s.boot = org.ID(id)
+	s.ranges = newRanges(c, s.count, ledger.Config{
 		Deployment: s.deployment, Boot: id, Storage: storage, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
-		Alarms: &c.alarms, Fence: c.fence, Limits: c.cfg.Limits,
-	})
-	if err := s.ledger.Take(ctx); err != nil {
+		Alarms: &c.alarms, Limits: c.cfg.Limits,
+	}, hands)
+	if err := s.ranges.start(ctx, s.boot); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)
 	}
-	s.bootNumber = s.ledger.BootNumber()
 	if s.live, err = newBootKey(mixed{c}, "live-key"); err != nil {
 		return nil, err
 	}
@@ -351,7 +374,7 @@ func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Man
 		c.alarms.Raise(fault.AlarmRecord)
 		return nil, errors.New("the store holds another deployment")
 	}
-	s.deployment = boot.Deployment(record)
+	s.deployment, s.count = boot.Deployment(record), int(g.Ranges)
 	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: objectKeyring, Newest: true})
 	if err != nil || !got.Found {
 		return nil, errors.Join(errors.New("loading the keyring"), err)
@@ -403,9 +426,10 @@ func (c *Core) attest(s *serving, g *given) error {
 	return err
 }
 
-// freshness is what every claim of this boot says of the state behind it.
-func (s *serving) freshness() *attestation.ClaimFreshness {
-	return &attestation.ClaimFreshness{Mode: s.manifest.Freshness.Mode, BootNumber: strconv.FormatUint(s.bootNumber, 10), SeedSource: s.manifest.SeedSource}
+// freshness is what a claim says of the state behind it: how often the range was
+// taken that it lies in.
+func (s *serving) freshness(bootNumber uint64) *attestation.ClaimFreshness {
+	return &attestation.ClaimFreshness{Mode: s.manifest.Freshness.Mode, BootNumber: strconv.FormatUint(bootNumber, 10), SeedSource: s.manifest.SeedSource}
 }
 
 // activityID is the id of the activity that a body makes in an organization: a

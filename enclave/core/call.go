@@ -59,7 +59,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
 	}()
-	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys" && call.Op != "discovery_openid" && call.Op != "discovery_openid_keys" && call.Op != "webhook_jwks") {
+	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys" && call.Op != "discovery_openid" && call.Op != "discovery_openid_keys" && call.Op != "webhook_jwks" && call.Op != "ranges") {
 		c.worked()
 		defer c.worked()
 	}
@@ -69,16 +69,22 @@ func (c *Core) reply(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	ctx, at := enter(ctx)
 	p := &phases{toll: toll{meter: c.meter}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
 	a, err := c.door(ctx, call, p)
 	// No reply of any kind leaves before all that it could have seen is stored.
 	// The lease is looked at again behind the reading: without one a newer boot
 	// may have decided meanwhile.
 	if a.waits {
-		if werr := c.serve.ledger.Wait(ctx, a.batch); werr != nil {
+		if werr := c.serve.ranges.Wait(ctx, a.batch); werr != nil {
 			err = werr
 		}
 		p.end(3)
+	}
+	// At the proxy's door a call is not the same when it comes again: where something
+	// may have been done nobody is sent elsewhere with it.
+	if m := c.gone(at, err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*moved))) {
+		reply.Moved, err = uint16(m.r)+1, errElsewhere
 	}
 	if err != nil {
 		reply.Status, reply.Body = c.refuse(err)
@@ -102,7 +108,7 @@ func (c *Core) door(ctx context.Context, call *wire.Call, p *phases) (answer, er
 	if state(c.state.Load()) != stateServing {
 		return answer{}, errNotServing
 	}
-	if err := c.serve.ledger.Serving(ctx); err != nil {
+	if err := c.serve.ranges.Serving(ctx); err != nil {
 		return answer{}, err
 	}
 	var a answer

@@ -182,7 +182,11 @@ func (h *host) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
+	ctx, at := enter(ctx)
 	opened, err := h.c.openSend(ctx, ask.Send)
+	if m := h.c.gone(at, err); m != nil {
+		opened, err = &wire.Opened{Moved: uint16(m.r) + 1}, nil
+	}
 	return written(wire.KindOpened, opened, err)
 }
 
@@ -218,12 +222,12 @@ func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.S
 	if state(c.state.Load()) != stateServing {
 		return nil, nil, errNotServing
 	}
-	if err := c.serve.ledger.Serving(ctx); err != nil {
+	if err := c.serve.ranges.Serving(ctx); err != nil {
 		return nil, nil, err
 	}
 	var view *ledger.View
 	there := false
-	err = c.serve.ledger.Turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
+	err = c.serve.ranges.Turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
 		view, there = t.View(), id.Seq < t.Tip().Count
 		return nil
 	})
@@ -237,7 +241,7 @@ func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.S
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.serve.ledger.Wait(ctx, view.Batch()); err != nil {
+	if err := c.serve.ranges.Wait(ctx, view.Batch()); err != nil {
 		return nil, nil, err
 	}
 	if int(id.Number) >= len(e.Sends) {

@@ -131,7 +131,8 @@ type Core struct {
 
 // serving is what an enclave has once it serves.
 type serving struct {
-	ledger     *ledger.Ledger
+	ranges     *ranges
+	count      int // of the deployment's ranges
 	live       *bootKey
 	manifest   *attestation.Manifest
 	manifestID [32]byte
@@ -139,7 +140,6 @@ type serving struct {
 	attestedAt time.Time
 	rootPEM    string // of the module, as it says itself
 	rootSHA256 string
-	bootNumber uint64
 	public     boot.PublicKeys
 	bundles    *bundle.Signer
 	sessions   *login.Signer
@@ -150,7 +150,6 @@ type serving struct {
 	providers  *providers
 	webhooks   *webhook.Signer
 	boot       org.ID // of this run, random
-	sinceMs    uint64 // when this run began
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte
@@ -208,14 +207,14 @@ func (c *Core) Stop(ctx context.Context) error {
 	if state(c.state.Swap(uint32(stateFenced))) != stateServing {
 		return nil
 	}
-	return c.serve.ledger.Release(ctx)
+	return c.serve.ranges.Release(ctx)
 }
 
 // Close ends service at once and gives nothing back, as the loss of the process
 // would: what is not stored stays unknown.
 func (c *Core) Close() {
 	if state(c.state.Swap(uint32(stateFenced))) == stateServing {
-		c.serve.ledger.Close()
+		c.serve.ranges.Close()
 	}
 	c.host.close()
 }

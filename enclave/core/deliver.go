@@ -55,7 +55,11 @@ func (h *host) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []by
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
+	ctx, at := enter(ctx)
 	came, err := h.c.deliver(ctx, ask.Send)
+	if m := h.c.gone(at, err); m != nil {
+		came, err = &wire.Delivered{Moved: uint16(m.r) + 1}, nil
+	}
 	return written(wire.KindDelivered, came, err)
 }
 

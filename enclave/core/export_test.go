@@ -15,13 +15,14 @@ import (
 // place once it is stored.
 func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint64, err error) {
 	var n uint64
-	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+	ctx, _ = enter(ctx)
+	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		seq = t.Tip().Count
 		n, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
 		return err
 	})
 	if err == nil {
-		err = c.serve.ledger.Wait(ctx, n)
+		err = c.serve.ranges.Wait(ctx, n)
 	}
 	return seq, err
 }
@@ -40,6 +41,7 @@ func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]
 		return nil, err
 	}
 	v := &visit{c: c, call: &wire.Call{}, p: &phases{}}
+	ctx, _ = enter(ctx)
 	if err := v.open(ctx, id); err != nil {
 		return nil, err
 	}
@@ -54,6 +56,7 @@ func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.H
 	if query {
 		ask = c.query
 	}
+	ctx, _ = enter(ctx)
 	a, err := ask(ctx, call, p)
 	if err != nil {
 		code, text := c.refuse(err)

@@ -56,7 +56,7 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	}
 	digest := sha256.Sum256(b)
 	tip := t.Tip()
-	fresh := c.serve.freshness()
+	fresh := c.serve.freshness(t.BootNumber())
 	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
 	all := []attestation.Claim{&attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),

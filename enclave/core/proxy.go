@@ -130,7 +130,7 @@ func (v *visit) open(ctx context.Context, id org.ID) error {
 		}
 		v.c.proxies.homes.drop(id)
 	}
-	rows, err := v.c.serve.ledger.PageIndex(ctx, v.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), nil, nil, 1)
+	rows, err := v.c.serve.ranges.PageIndex(ctx, v.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (v *visit) open(ctx context.Context, id org.ID) error {
 
 // look takes the configuration from an organization, if that has it.
 func (v *visit) look(ctx context.Context, id, home org.ID) error {
-	err := v.c.serve.ledger.Turn(ctx, home, func(t *ledger.Turn) error {
+	err := v.c.serve.ranges.Turn(ctx, home, func(t *ledger.Turn) error {
 		v.batch = max(v.batch, t.Batch())
 		tx := org.Begin(t.ID(), t.State, v.c.now())
 		o, err := tx.Organization()
@@ -261,7 +261,7 @@ func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, er
 			return of, err
 		}
 	}
-	err = v.c.serve.ledger.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
+	err = v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
 		v.batch = max(v.batch, t.Batch())
 		tx := org.Begin(t.ID(), t.State, v.c.now())
 		var child *org.Child
@@ -331,7 +331,7 @@ func (v *visit) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return v.c.serve.ledger.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
+	return v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
 		v.batch = max(v.batch, t.Batch())
 		return org.Begin(t.ID(), t.State, v.c.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {

@@ -24,7 +24,7 @@ func (v *visit) stamp(ctx context.Context, body []byte) (head []wire.Header, err
 	var private keys.Secret
 	defer func() { private.Wipe() }()
 	public := ""
-	err = v.c.serve.ledger.Turn(ctx, v.config.Organization, func(t *ledger.Turn) (err error) {
+	err = v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) (err error) {
 		v.batch = max(v.batch, t.Batch())
 		tx := org.Begin(t.ID(), t.State, v.c.now())
 		if public, err = proxyKey(tx, v.config.ID); err != nil {

@@ -151,9 +151,9 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 		}
 		return err
 	}
-	err = r.c.serve.ledger.Turn(ctx, r.id, func(t *ledger.Turn) error { return look(t, nil) })
+	err = r.c.serve.ranges.Turn(ctx, r.id, func(t *ledger.Turn) error { return look(t, nil) })
 	if errors.Is(err, activity.ErrNeedsParent) {
-		err = r.c.serve.ledger.Pair(ctx, parent, r.id, look)
+		err = r.c.serve.ranges.Pair(ctx, parent, r.id, look)
 	}
 	return body, err
 }

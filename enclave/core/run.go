@@ -21,7 +21,7 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 	key, keyID := s.t.Key()
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.p.Initiator, Activity: s.e.Activity, Grant: g,
-		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serve.bundles, Boot: c.serve.boot,
+		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serve.bundles, Boot: c.serve.ranges.term(s.t),
 		Seq: s.seq(), Sessions: c.serve.sessions, Tokens: c.serve.tokens, LegacyTokens: c.serve.legacy, PasscodeTargets: c.serve.targets,
 		Roles: c.serve.roles, Outside: c.serve.outside.told, Providers: providersOf{&s.r.asking, s.r, s.e.Activity},
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback,
@@ -42,11 +42,11 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 
 func (n *run) newOrganization() (*activity.Tx, error) {
 	c := n.r.c
-	id, err := org.NewID(mixed{c})
+	id, err := org.NewIDBelow(mixed{c}, n.t.ID())
 	if err != nil {
 		return nil, err
 	}
-	child, err := c.serve.ledger.NewChild(id, n.nowMs)
+	child, err := n.t.NewChild(id, n.nowMs)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (r *request) descend(ctx context.Context, err error) (bool, error) {
 		return false, err
 	}
 	var below []org.ID
-	terr := r.c.serve.ledger.Turn(ctx, r.sub.Organization, func(t *ledger.Turn) (err error) {
+	terr := r.c.serve.ranges.Turn(ctx, r.sub.Organization, func(t *ledger.Turn) (err error) {
 		r.signer.batch = max(r.signer.batch, t.Batch())
 		below, err = r.signer.below(org.Begin(t.ID(), t.State, r.c.now()))
 		return err

@@ -116,12 +116,12 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 // turn is the ledger's, for a request whose signer may be a passkey: what its
 // verification needs of the parent is brought in between.
 func (c *Core) turn(ctx context.Context, id org.ID, s *signer, f func(*ledger.Turn) error) error {
-	return c.origins(ctx, s, func() error { return c.serve.ledger.Turn(ctx, id, f) })
+	return c.origins(ctx, s, func() error { return c.serve.ranges.Turn(ctx, id, f) })
 }
 
 // pair is turn over a sub-organization and its parent.
 func (c *Core) pair(ctx context.Context, parent, id org.ID, s *signer, f func(t, above *ledger.Turn) error) error {
-	return c.origins(ctx, s, func() error { return c.serve.ledger.Pair(ctx, parent, id, f) })
+	return c.origins(ctx, s, func() error { return c.serve.ranges.Pair(ctx, parent, id, f) })
 }
 
 func (c *Core) origins(ctx context.Context, s *signer, turn func() error) error {
@@ -131,7 +131,7 @@ func (c *Core) origins(ctx context.Context, s *signer, turn func() error) error 
 		if !errors.As(err, &n) || s.above[n.parent] != nil {
 			return err
 		}
-		err = c.serve.ledger.Turn(ctx, n.parent, func(t *ledger.Turn) error {
+		err = c.serve.ranges.Turn(ctx, n.parent, func(t *ledger.Turn) error {
 			o, err := org.Begin(t.ID(), t.State, c.now()).Organization()
 			if err != nil {
 				return err

@@ -289,7 +289,7 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 func (c *Core) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
 	var view *ledger.View
 	var p *org.Pending
-	err := c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err := c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		view = t.View()
 		p, err = org.Begin(t.ID(), t.State, c.now()).PendingActivity(act)
 		return err

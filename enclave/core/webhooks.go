@@ -72,6 +72,13 @@ func (a *audiences) put(of *audience) {
 	}
 }
 
+func (a *audiences) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by = nil
+	a.recent.Init()
+}
+
 func (a *audiences) forget(organization org.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +90,7 @@ func (a *audiences) forget(organization org.ID) {
 
 // audience finds out who receives an organization's events, in its turn.
 func (c *Core) audience(ctx context.Context, id org.ID) (a *audience, err error) {
-	err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
 		a = &audience{organization: id}
 		if a.subscribers, err = org.Begin(id, t.State, c.now()).Subscribers(); err == nil {
 			c.hear.put(a)
@@ -190,20 +197,20 @@ func (c *Core) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org.
 	var url string
 	var body []byte
 	var seen uint64
-	err = c.serve.ledger.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
+	err = c.serve.ranges.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
 		url, err = org.Begin(t.ID(), t.State, c.now()).Receiver(event.Subscriber)
 		seen = max(seen, t.Batch())
 		return err
 	})
 	if err == nil && url != "" {
-		err = c.serve.ledger.Turn(ctx, id, func(t *ledger.Turn) error {
+		err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
 			body = eventBody(e, id, org.Begin(id, t.State, c.now()))
 			seen = max(seen, t.Batch())
 			return nil
 		})
 	}
 	if err == nil {
-		err = c.serve.ledger.Wait(ctx, seen)
+		err = c.serve.ranges.Wait(ctx, seen)
 	}
 	if err != nil {
 		return nil, err

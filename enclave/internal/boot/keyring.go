@@ -162,15 +162,28 @@ type Genesis struct {
 	CreatedMs uint64   `cbor:"2,keyasint"`
 	Quorum    []byte   `cbor:"3,keyasint"` // quorum public key, 130 bytes
 	Random    [32]byte `cbor:"4,keyasint"`
+	// Ranges is how many ranges the deployment's organizations lie in, for good. It
+	// is there in format 2 and more than 1; a record of format 1 means 1.
+	Ranges uint8 `cbor:"5,keyasint,omitempty"`
 }
 
-// NewGenesis makes the record of a new deployment with root secret q.
-func NewGenesis(rand io.Reader, q []byte, nowMs uint64) ([]byte, error) {
+// MaxRanges bounds Genesis.Ranges.
+const MaxRanges = 64
+
+// NewGenesis makes the record of a new deployment with root secret q and 1 to
+// MaxRanges ranges. With one it is of format 1.
+func NewGenesis(rand io.Reader, q []byte, nowMs uint64, ranges int) ([]byte, error) {
+	if ranges < 1 || ranges > MaxRanges {
+		return nil, fmt.Errorf("a deployment of %d ranges", ranges)
+	}
 	pub, err := QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
 	}
 	g := Genesis{Format: 1, CreatedMs: nowMs, Quorum: pub}
+	if ranges > 1 {
+		g.Format, g.Ranges = 2, uint8(ranges)
+	}
 	if _, err := io.ReadFull(rand, g.Random[:]); err != nil {
 		return nil, fmt.Errorf("drawing a deployment: %w", err)
 	}
@@ -246,14 +259,18 @@ func compress(text string) string {
 }
 
 // ParseGenesis reads a genesis record, of which there is one encoding. Whose it
-// is, its hash and its quorum key tell.
+// is, its hash and its quorum key tell. Ranges is set in what it returns.
 func ParseGenesis(record []byte) (*Genesis, error) {
 	g := new(Genesis)
-	if err := decoding.Unmarshal(record, g); err != nil || g.Format != 1 || len(g.Quorum) != quorumSize {
+	if err := decoding.Unmarshal(record, g); err != nil || len(g.Quorum) != quorumSize {
 		return nil, errors.New("genesis record does not decode")
+	}
+	if one, more := g.Format == 1 && g.Ranges == 0, g.Format == 2 && g.Ranges > 1 && g.Ranges <= MaxRanges; !one && !more {
+		return nil, errors.New("genesis record of another format")
 	}
 	if again, err := cbor.Marshal(g); err != nil || !bytes.Equal(again, record) {
 		return nil, errors.New("genesis record does not decode")
 	}
+	g.Ranges = max(g.Ranges, 1)
 	return g, nil
 }

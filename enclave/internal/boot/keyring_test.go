@@ -197,7 +197,7 @@ func TestPublicTexts(t *testing.T) {
 }
 
 func TestGenesis(t *testing.T) {
-	record, err := boot.NewGenesis(rand.Reader, q, 1234567890123)
+	record, err := boot.NewGenesis(rand.Reader, q, 1234567890123, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,11 +211,11 @@ func TestGenesis(t *testing.T) {
 	if boot.Deployment(record) != sha256.Sum256(record) {
 		t.Fatal("the deployment is not the record's hash")
 	}
-	again, err := boot.NewGenesis(rand.Reader, q, 1234567890123)
+	again, err := boot.NewGenesis(rand.Reader, q, 1234567890123, 1)
 	if err != nil || boot.Deployment(again) == boot.Deployment(record) {
 		t.Fatal("two deployments of one root secret have one name")
 	}
-	if _, err := boot.NewGenesis(io.LimitReader(rand.Reader, 31), q, 1); err == nil {
+	if _, err := boot.NewGenesis(io.LimitReader(rand.Reader, 31), q, 1, 1); err == nil {
 		t.Fatal("a genesis without randomness")
 	}
 }
@@ -223,13 +223,37 @@ func TestGenesis(t *testing.T) {
 // The genesis encoding and the quorum key's derivation name every deployment
 // that there is.
 func TestGenesisIsFixed(t *testing.T) {
-	record, err := boot.NewGenesis(&stream{}, q, 1700000000000)
+	record, err := boot.NewGenesis(&stream{}, q, 1700000000000, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "44b6786375cc4780835323a211045ce832a81ea0a83998627ea01f047f1063e9"
 	if d := boot.Deployment(record); hex.EncodeToString(d[:]) != want {
 		t.Fatalf("deployment %x of record %x", d, record)
+	}
+}
+
+func TestGenesisOfRanges(t *testing.T) {
+	for _, n := range []int{2, 16, boot.MaxRanges} {
+		record, err := boot.NewGenesis(&stream{}, q, 1700000000000, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := boot.ParseGenesis(record); err != nil || g.Format != 2 || int(g.Ranges) != n {
+			t.Fatalf("%d ranges: %+v, %v", n, g, err)
+		}
+	}
+	one, err := boot.NewGenesis(&stream{}, q, 1700000000000, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := boot.ParseGenesis(one); err != nil || g.Format != 1 || g.Ranges != 1 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	for _, n := range []int{-1, 0, boot.MaxRanges + 1, 256} {
+		if _, err := boot.NewGenesis(&stream{}, q, 1700000000000, n); err == nil {
+			t.Errorf("a deployment of %d ranges", n)
+		}
 	}
 }
 
@@ -254,7 +278,7 @@ func TestQuorumPublicKey(t *testing.T) {
 }
 
 func TestParseGenesisRefuses(t *testing.T) {
-	record, err := boot.NewGenesis(&stream{}, q, 1700000000000)
+	record, err := boot.NewGenesis(&stream{}, q, 1700000000000, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +294,10 @@ func TestParseGenesisRefuses(t *testing.T) {
 	refuse("bytes behind", append(bytes.Clone(record), 0))
 	edit := func(what string, f func([]byte) []byte) { t.Helper(); refuse(what, f(bytes.Clone(record))) }
 	edit("another format", func(b []byte) []byte { b[2] = 2; return b })
+	edit("ranges in format 1", func(b []byte) []byte { b[0]++; return append(b, 5, 2) })
+	for n, last := range map[string][]byte{"one range": {5, 1}, "no range": {5, 0}, "too many ranges": {5, 0x18, 65}, "ranges in a long form": {5, 0x18, 16}} {
+		edit(n, func(b []byte) []byte { b[0]++; b[2] = 2; return append(b, last...) })
+	}
 	edit("five fields", func(b []byte) []byte { b[0]++; return append(b, 5, 0) })
 	edit("a key twice", func(b []byte) []byte { b[0]++; return append(b, 1, 1) })
 	edit("three fields", func(b []byte) []byte { b[0]--; return b[:len(b)-35] })
@@ -285,7 +313,7 @@ func TestParseGenesisRefuses(t *testing.T) {
 }
 
 func FuzzParseGenesis(f *testing.F) {
-	record, err := boot.NewGenesis(&stream{}, q, 1700000000000)
+	record, err := boot.NewGenesis(&stream{}, q, 1700000000000, 1)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -296,7 +324,7 @@ func FuzzParseGenesis(f *testing.F) {
 		if (err == nil) != (g != nil) {
 			t.Fatal("neither a record nor a refusal")
 		}
-		if g != nil && (g.Format != 1 || len(g.Quorum) != 130) {
+		if g != nil && (g.Format < 1 || g.Format > 2 || g.Ranges < 1 || len(g.Quorum) != 130) {
 			t.Fatalf("accepted %+v", g)
 		}
 	})

@@ -42,22 +42,30 @@ func (l *lease) valid(now time.Time) bool {
 	return !l.over && !now.Before(l.from) && now.Before(l.until)
 }
 
-// Take takes the store for this boot. Replies wait until the lease of a boot
-// that did not give it back has run out; loading need not.
-func (l *Ledger) Take(ctx context.Context) error {
+// ErrTaken says that a range went to another boot.
+var ErrTaken = errors.New("the range went to another boot")
+
+// Take takes the range for this boot. Replies wait until the lease of a boot that did
+// not give it back has run out; loading need not. fits, unless nil, is shown the
+// row as it stands before, which is the host's word, and may refuse.
+func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
-	row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnLook, Boot: l.cfg.Boot})
+	row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnLook, Boot: l.cfg.Boot, Range: l.cfg.Range})
 	if err != nil {
 		return err
 	}
-	free := row.Epoch == 0 || row.Released
-	got, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnTake, Boot: l.cfg.Boot, Expect: row.Epoch})
+	if fits != nil {
+		if err := fits(row); err != nil {
+			return err
+		}
+	}
+	free := Free(row)
+	got, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnTake, Boot: l.cfg.Boot, Expect: row.Epoch, Range: l.cfg.Range})
 	if err != nil {
 		return err
 	}
 	if !got.OK || got.Epoch != row.Epoch+1 || got.Boot != l.cfg.Boot {
-		l.cfg.Alarms.Raise(fault.AlarmSuperseded)
-		return errors.New("the store went to another boot")
+		return ErrTaken
 	}
 	l.pipe.epoch = got.Epoch
 	l.cfg.BootNumber = got.Epoch
@@ -75,8 +83,11 @@ func (l *Ledger) Take(ctx context.Context) error {
 	return nil
 }
 
-// BootNumber counts the boots that have owned the store, this one included. It
-// is the host's count: without witnesses nobody else keeps one.
+// Free tells, by its row, that nobody owns a range.
+func Free(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
+
+// BootNumber counts how often the range was taken, this time included. It is the
+// host's count: without witnesses nobody else keeps one.
 func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
 
 // renew keeps the lease while nothing is written.
@@ -89,7 +100,7 @@ func (l *Ledger) renew() {
 		}
 		asked := l.cfg.Clock.Now()
 		ctx, cancel := context.WithTimeout(l.life, l.cfg.Limits.Lease)
-		row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRenew, Boot: l.cfg.Boot, Expect: l.pipe.epoch})
+		row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRenew, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
 		cancel()
 		switch {
 		case err != nil: // unknown; the lease runs on until it ends
@@ -99,23 +110,27 @@ func (l *Ledger) renew() {
 			l.lease.extend(asked, l.cfg.Limits.Lease)
 		default:
 			l.cfg.Alarms.Raise(fault.AlarmSuperseded)
-			l.fence(errors.New("another boot owns the store"))
+			l.fence(errors.New("another boot owns the range"))
 			return
 		}
 	}
 }
 
-// Release gives the store back at an orderly end, after everything decided is
+// Release gives the range back at an orderly end, after everything decided is
 // stored, so that the next boot need not wait. From when it is given back this
 // one answers nothing, since the next may write at once.
 func (l *Ledger) Release(ctx context.Context) error {
 	if err := l.drain(ctx); err != nil {
 		return err
 	}
+	return l.release(ctx)
+}
+
+func (l *Ledger) release(ctx context.Context) error {
 	l.stop()
 	l.wg.Wait()
 	l.lease.finish()
-	_, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch})
+	_, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
 	return err
 }
 

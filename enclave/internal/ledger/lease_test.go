@@ -27,7 +27,7 @@ func serves(r *rig) bool {
 
 func (r *rig) take() {
 	r.t.Helper()
-	if err := r.l.Take(ctx(r.t)); err != nil {
+	if err := r.l.Take(ctx(r.t), nil); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -264,7 +264,7 @@ func TestTakeRefused(t *testing.T) {
 			s := newStore()
 			s.lie(hooks{own: lie})
 			r := unstarted(t, s, nil)
-			if err := r.l.Take(ctx(t)); err == nil {
+			if err := r.l.Take(ctx(t), nil); err == nil {
 				t.Fatal("taken")
 			}
 			if serves(r) {

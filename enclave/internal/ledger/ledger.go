@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,8 @@ type Clock interface {
 // Config is what a ledger is started with.
 type Config struct {
 	Deployment [32]byte
+	Range      wire.Range
+	Ranges     int       // of the deployment; 0 means 1
 	Boot       wire.ID   // drawn for this boot
 	BootNumber uint64    // set by Take
 	Storage    *seal.Key // wraps each organization's data key
@@ -70,7 +73,16 @@ type Config struct {
 	// process must end.
 	Fence  func(reason error)
 	Limits Limits
+	// Tips are those that the range's last owner remembered and handed on; nil: it did
+	// not. They are believed like those of this boot.
+	Tips map[org.ID]Tip
+	// Loads bounds the organizations that are brought in at a time; the ledgers of one
+	// enclave share it. nil: a ledger by itself.
+	Loads chan struct{}
 }
+
+// NewLoads makes a Config.Loads for all ledgers of an enclave.
+func NewLoads() chan struct{} { return make(chan struct{}, maxLoads) }
 
 // Limits bound memory. Zero fields take the defaults.
 type Limits struct {
@@ -111,17 +123,27 @@ const floorStep = 5 * time.Minute
 var (
 	ErrNoOrganization = errors.New("no such organization")
 	ErrBusy           = fault.New(fault.Unavailable, "busy: try again")
+	ErrRange          = errors.New("organization of another range")
+	ErrGiven          = fault.New(fault.Unavailable, "this enclave has given the organization away: try again")
 	ErrFenced         = fault.New(fault.Unavailable, "this enclave no longer serves")
 	ErrWindowFull     = fault.New(fault.ResourceExhausted, "too many requests: organization or its parent over quota or rate limited")
 	ErrRebuilding     = fault.New(fault.Unavailable, "organization is being rebuilt: try again")
 	errUnknown        = fault.New(fault.Unavailable, "not known to be stored: send the same request again")
 )
 
-// Ledger keeps the organizations of one deployment for one boot.
+// Ledger keeps the organizations of one range of a deployment for as long as one
+// boot owns it.
 type Ledger struct {
 	cfg   Config
 	pipe  *pipe
 	lease lease
+
+	stateBytes, unstoredBytes atomic.Int64 // as Limits has them, or Share has set them since
+
+	// gate is held for reading while a decision takes effect. given is set under it and
+	// mu when nothing more is to be decided.
+	gate  sync.RWMutex
+	given bool
 
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization
@@ -170,10 +192,26 @@ func New(cfg Config) *Ledger {
 	if l.Lease == 0 {
 		l.Lease = DefaultLease
 	}
-	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: map[org.ID]Tip{}, used: list.New(), done: make(chan struct{}), slots: make(chan struct{}, maxLoads)}
+	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: map[org.ID]Tip{}, used: list.New(), done: make(chan struct{}), slots: cfg.Loads}
+	if led.slots == nil {
+		led.slots = NewLoads()
+	}
+	maps.Copy(led.tips, cfg.Tips)
+	led.Share(l.StateBytes, l.UnstoredBytes)
 	led.life, led.end = context.WithCancel(context.Background())
 	led.pipe = newPipe(led)
 	return led
+}
+
+// Share sets what this ledger may take of the enclave's memory, from now on.
+func (l *Ledger) Share(stateBytes, unstoredBytes int64) {
+	l.stateBytes.Store(stateBytes)
+	l.unstoredBytes.Store(unstoredBytes)
+}
+
+// within tells whether an organization lies in this ledger's range.
+func (l *Ledger) within(id org.ID) bool {
+	return wire.RangeOf(wire.ID(id), max(l.cfg.Ranges, 1)) == l.cfg.Range
 }
 
 // Close stops the ledger's goroutines without fencing. Unstored entries stay

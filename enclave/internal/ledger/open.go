@@ -60,6 +60,9 @@ func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stor
 // open returns the organization in memory, loading it if need be, and counts a
 // use of it; leave gives the use back.
 func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
+	if !l.within(id) {
+		return nil, ErrRange
+	}
 	l.mu.Lock()
 	o := l.orgs[id]
 	if l.stopped {
@@ -67,7 +70,7 @@ func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 		return nil, ErrFenced
 	}
 	if o == nil {
-		if l.bytes > l.cfg.Limits.StateBytes && !l.evictLocked() {
+		if l.bytes > l.stateBytes.Load() && !l.evictLocked() {
 			l.mu.Unlock()
 			return nil, ErrBusy
 		}
@@ -141,7 +144,7 @@ func (o *organization) account() (full bool) {
 	defer l.mu.Unlock()
 	l.bytes += size - o.size
 	o.size = size
-	for l.bytes > l.cfg.Limits.StateBytes {
+	for l.bytes > l.stateBytes.Load() {
 		if !l.evictLocked() {
 			return true
 		}
@@ -251,7 +254,11 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	defer l.mu.Unlock()
 	tip, known := l.tips[o.id]
 	if !known {
-		// Only the first opening in a boot takes its tip from the host.
+		// Only the first opening in a boot takes its tip from the host. What it told
+		// whom when the tips are handed on would be told no successor.
+		if l.given {
+			return ErrGiven
+		}
 		l.tips[o.id] = Tip{o.count, o.root}
 		return nil
 	}

@@ -61,7 +61,7 @@ func newBatch(n uint64) *batch {
 func (p *pipe) room() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unstored > p.l.cfg.Limits.UnstoredBytes && !insecure.Skip(insecure.Unstored) {
+	if p.unstored > p.l.unstoredBytes.Load() && !insecure.Skip(insecure.Unstored) {
 		return ErrBusy
 	}
 	return nil
@@ -196,7 +196,7 @@ func (p *pipe) send(b *batch) bool {
 				return true
 			case got.Verdict == wire.VerdictSuperseded:
 				p.l.cfg.Alarms.Raise(fault.AlarmSuperseded)
-				p.l.fence(errors.New("another boot owns the store"))
+				p.l.fence(errors.New("another boot owns the range"))
 				return false
 			default:
 				p.l.cfg.Alarms.Raise(fault.AlarmConflict)
@@ -224,6 +224,7 @@ type header struct {
 	Number     uint64      `cbor:"6,keyasint"`
 	Previous   wire.Hash   `cbor:"7,keyasint"`
 	Tips       []headerTip `cbor:"8,keyasint"`
+	Range      wire.Range  `cbor:"9,keyasint,omitempty"`
 }
 
 type headerTip struct {
@@ -233,7 +234,7 @@ type headerTip struct {
 }
 
 func (p *pipe) encode(b *batch) (msg, head []byte, err error) {
-	h := header{Format: 1, Deployment: p.l.cfg.Deployment, Boot: p.l.cfg.Boot, BootNumber: p.l.cfg.BootNumber, Epoch: p.epoch, Number: b.number, Previous: p.prev}
+	h := header{Format: 1, Deployment: p.l.cfg.Deployment, Boot: p.l.cfg.Boot, BootNumber: p.l.cfg.BootNumber, Epoch: p.epoch, Number: b.number, Previous: p.prev, Range: p.l.cfg.Range}
 	for i := range b.entries { // in order of appearance; an organization's last tip counts
 		id := org.ID(b.entries[i].Organization)
 		if t, ok := b.tips[id]; ok && t.Count == b.entries[i].Seq+1 {
@@ -243,7 +244,7 @@ func (p *pipe) encode(b *batch) (msg, head []byte, err error) {
 	if head, err = wire.Marshal(&h); err != nil {
 		return nil, nil, err
 	}
-	msg, err = wire.Marshal(&wire.Batch{Boot: p.l.cfg.Boot, Epoch: p.epoch, Number: b.number, Header: head, Entries: b.entries, Keys: b.keys})
+	msg, err = wire.Marshal(&wire.Batch{Boot: p.l.cfg.Boot, Epoch: p.epoch, Number: b.number, Header: head, Entries: b.entries, Keys: b.keys, Range: p.l.cfg.Range})
 	if err == nil && len(msg) > wire.MaxFrame {
 		err = fmt.Errorf("batch of %d bytes", len(msg))
 	}

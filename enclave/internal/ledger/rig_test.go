@@ -106,7 +106,7 @@ func start(t testing.TB, s *memStore, edit func(*ledger.Config)) *rig {
 	s.row.Released = true
 	s.mu.Unlock()
 	r := unstarted(t, s, edit)
-	if err := r.l.Take(ctx(t)); err != nil {
+	if err := r.l.Take(ctx(t), nil); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -120,7 +120,7 @@ func (o *organization) shoot() ([]wire.PutSnapshot, error) {
 
 // sealShot seals pieces, chunks and root, and answers the chunks' names.
 func (o *organization) sealShot(changed []org.Part, parts [][]org.Mark) ([]wire.PutSnapshot, []org.Hash, error) {
-	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.l.cfg.Boot, Epoch: o.l.pipe.epoch, Over: o.shot}}
+	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.l.cfg.Boot, Epoch: o.l.pipe.epoch, Over: o.shot, Range: o.l.cfg.Range}}
 	for _, c := range changed {
 		ref, err := o.sealPiece(&p, seal.KindPiece, c.Records())
 		if err != nil {

@@ -183,8 +183,21 @@ func (c *Child) Tx() *org.Tx { return c.tx }
 // Key is the child's data key.
 func (c *Child) Key() *seal.Key { return c.o.key }
 
-// NewChild prepares an organization that does not exist yet.
+// NewChild prepares an organization below that of the turn; see Ledger.NewChild.
+func (t *Turn) NewChild(id org.ID, nowMs uint64) (*Child, error) { return t.o.l.NewChild(id, nowMs) }
+
+// BootNumber is the ledger's.
+func (t *Turn) BootNumber() uint64 { return t.o.l.cfg.BootNumber }
+
+// Ledger is whose turn it is.
+func (t *Turn) Ledger() *Ledger { return t.o.l }
+
+// NewChild prepares an organization that does not exist yet. Its range must be the
+// ledger's.
 func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
+	if !l.within(id) {
+		return nil, ErrRange
+	}
 	key, wrap, err := l.newDataKey(id, 1)
 	if err != nil {
 		return nil, err
@@ -209,6 +222,11 @@ func (t *Turn) Key() (*seal.Key, uint32) { return t.o.key, t.o.keyID }
 // it. Each Tx is given at most once.
 func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
 	l := t.o.l
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if l.given {
+		return 0, ErrGiven
+	}
 	if err := l.pipe.room(); err != nil {
 		return 0, err
 	}
@@ -339,6 +357,11 @@ func (d *draft) grow() (err error) {
 // Two that found the same organization at once: the second gets ErrBusy and
 // finds the first's when it comes again.
 func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if l.given {
+		return 0, ErrGiven
+	}
 	if err := l.pipe.room(); err != nil {
 		return 0, err
 	}

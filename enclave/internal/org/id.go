@@ -63,6 +63,17 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
+// NewIDBelow draws the id of an organization below another: a UUID of version 4 that
+// begins with the byte that the other's begins with, since a range of a deployment is
+// made of first bytes and holds both.
+func NewIDBelow(rand io.Reader, parent ID) (ID, error) {
+	id, err := NewID(rand)
+	if err == nil {
+		id[0] = parent[0]
+	}
+	return id, err
+}
+
 // NewID draws a UUID of version 4.
 func NewID(rand io.Reader) (ID, error) {
 	var id ID

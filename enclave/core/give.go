@@ -1,0 +1,315 @@
+package core
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
+)
+
+// How ranges change hands. Nobody is asked who he is: whoever reaches the door may move
+// ranges about, as the host may end service in any other way. What he cannot do is have
+// a range served from an older state than the one that was handed on.
+//
+// Who gives a range to a boot by its id seals the tips that it remembers for that boot
+// alone, under a key that only enclaves of the deployment have, with range and epoch.
+// They lie in the store. The taker believes them only when it takes the range at the
+// very next epoch, and no boot owns a range twice under one epoch or a lower one than
+// before: a message that is shown again fits nowhere.
+
+const (
+	objectTips   = "tips/" // with range and part behind it
+	maxTipsParts = 1024
+)
+
+func tipsName(r wire.Range, part int) string {
+	return fmt.Sprintf("%s%03d/%05d", objectTips, r, part)
+}
+
+// sealed names one part of a range's tips: of how many, released at which epoch, for
+// which boot.
+func (s *ranges) sealed(r wire.Range, epoch uint64, to org.ID, part, parts int) seal.Name {
+	n := seal.Name{Kind: seal.KindTips, KeyID: uint32(part), Deployment: s.cfg.Deployment, Organization: to, Place: epoch}
+	n.Owner[0] = byte(r)
+	binary.BigEndian.PutUint32(n.Owner[1:], uint32(parts))
+	return n
+}
+
+// reserve keeps others from taking or giving a range meanwhile.
+func (s *ranges) reserve(r wire.Range, mine bool) (*owned, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.owned[r]
+	switch {
+	case s.ended:
+		return nil, nil, ledger.ErrFenced
+	case s.busy[r]:
+		return nil, nil, fault.New(fault.FailedPrecondition, "range %d is being moved", r)
+	case mine && o == nil:
+		return nil, nil, fault.New(fault.FailedPrecondition, "range %d is not this enclave's", r)
+	case !mine && o != nil:
+		return nil, nil, fault.New(fault.FailedPrecondition, "range %d is this enclave's already", r)
+	}
+	s.busy[r] = true
+	return o, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.busy, r)
+	}, nil
+}
+
+// take makes a range this enclave's. With handed it does so only when the owner before
+// has given it to this very boot and its tips are there; fits, unless nil, looks at the
+// range's row before.
+func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed bool, fits func(wire.Owned) error) error {
+	_, done, err := s.reserve(r, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	cfg := s.cfg
+	cfg.Range = r
+	s.mu.Lock()
+	used := s.used[r]
+	cfg.Limits = s.shareLocked(len(s.owned) + 1)
+	s.mu.Unlock()
+	var epoch uint64
+	if handed {
+		if epoch, cfg.Tips, err = s.loadTips(ctx, r); err != nil {
+			return err
+		}
+	}
+	o := &owned{r: r, ledger: ledger.New(cfg), term: term, sinceMs: s.c.now(), handed: handed}
+	err = o.ledger.Take(ctx, func(row wire.Owned) error {
+		switch {
+		case row.Epoch < used:
+			s.c.alarms.Raise(fault.AlarmSequence)
+			return fault.New(fault.FailedPrecondition, "range %d was this boot's under a later epoch", r)
+		case handed && (row.Epoch != epoch || !row.Released):
+			return fault.New(fault.FailedPrecondition, "range %d was not handed on to this boot", r)
+		case fits != nil:
+			return fits(row)
+		}
+		return nil
+	})
+	s.mu.Lock()
+	if err == nil && s.ended {
+		err = ledger.ErrFenced
+	}
+	if err == nil {
+		s.used[r] = o.ledger.BootNumber()
+		s.owned[r] = o
+	}
+	s.shareLocked(len(s.owned))
+	s.mu.Unlock()
+	if err != nil {
+		o.ledger.Close()
+		return err
+	}
+	s.c.hear.clear() // what was remembered of an earlier time may be out of date
+	return nil
+}
+
+// loadTips opens what another enclave of the deployment has sealed for this boot. It
+// was released at epoch.
+func (s *ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips map[org.ID]ledger.Tip, err error) {
+	refused := fault.New(fault.FailedPrecondition, "no tips of range %d that are for this boot", r)
+	tips = map[org.ID]ledger.Tip{}
+	parts := 1
+	var last org.ID
+	for part := 0; part < parts; part++ {
+		b, err := s.c.object(ctx, tipsName(r, part))
+		if err != nil {
+			return 0, nil, err
+		}
+		// epoch ‖ number of parts ‖ sealed tips; both are part of the name.
+		if len(b) < 12 {
+			return 0, nil, refused
+		}
+		e, n := binary.BigEndian.Uint64(b), int(binary.BigEndian.Uint32(b[8:]))
+		if n < 1 || n > maxTipsParts || part > 0 && (e != epoch || n != parts) {
+			return 0, nil, refused
+		}
+		epoch, parts = e, n
+		plain, err := s.hands.Open(s.sealed(r, epoch, org.ID(s.cfg.Boot), part, parts), b[12:])
+		if err != nil || ledger.DecodeTips(tips, &last, plain) != nil {
+			return 0, nil, refused
+		}
+	}
+	for id := range tips {
+		if wire.RangeOf(wire.ID(id), s.count) != r {
+			return 0, nil, refused
+		}
+	}
+	return epoch, tips, nil
+}
+
+// give gives a range back once all that was decided in it is stored. If it is given to
+// a boot, the tips are left for that one.
+func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
+	o, done, err := s.reserve(r, true)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var hand func(map[org.ID]ledger.Tip) error
+	if !to.Zero() {
+		hand = func(tips map[org.ID]ledger.Tip) error { return s.keepTips(ctx, o, to, tips) }
+	}
+	ended, err := o.ledger.Give(ctx, hand)
+	if !ended {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.owned, r)
+	s.shareLocked(len(s.owned))
+	s.mu.Unlock()
+	return err
+}
+
+func (s *ranges) keepTips(ctx context.Context, o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
+	parts := ledger.EncodeTips(tips)
+	if len(parts) > maxTipsParts {
+		return errors.New("too many tips to hand on")
+	}
+	epoch := o.ledger.BootNumber()
+	for i, part := range parts {
+		b := binary.BigEndian.AppendUint64(nil, epoch)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(parts)))
+		b, err := s.hands.Append(b, s.cfg.Rand, s.sealed(o.r, epoch, to, i, len(parts)), part)
+		if err != nil {
+			return err
+		}
+		if err := s.c.host.PutObject(ctx, wire.PutObject{Name: tipsName(o.r, i), Bytes: b}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bootID is this run's, once it serves.
+func (c *Core) bootID() org.ID { return c.serve.boot }
+
+// takeRange takes a range that is free, that its owner has given to this boot, or whose
+// owner is gone: that one is superseded, and its lease waited out before anything is
+// answered.
+func (c *Core) takeRange(ctx context.Context, r wire.Range, handed bool) error {
+	term, err := c.serve.ranges.draw()
+	if err != nil {
+		return err
+	}
+	return c.serve.ranges.take(ctx, r, term, handed, nil)
+}
+
+// giveRange gives a range to another boot, or with the zero id to nobody.
+func (c *Core) giveRange(ctx context.Context, r wire.Range, to org.ID) error {
+	return c.serve.ranges.give(ctx, r, to)
+}
+
+// errNoRanges refuses a request that names none.
+var errNoRanges = fault.Field("ranges", "ranges are missing")
+
+// named is a range that a request names.
+func (s *ranges) named(n uint32) (wire.Range, error) {
+	if n >= uint32(s.count) {
+		return 0, fault.Field("ranges", "the deployment has %d ranges", s.count)
+	}
+	return wire.Range(n), nil
+}
+
+// takeRanges is the boot operation take.
+func (c *Core) takeRanges(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		Ranges []uint32 `json:"ranges"`
+		Handed bool     `json:"handed"` // given to this very boot: not without the tips of the owner before
+	}
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	if len(in.Ranges) == 0 {
+		return nil, errNoRanges
+	}
+	for _, n := range in.Ranges {
+		r, err := c.serve.ranges.named(n)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.takeRange(ctx, r, in.Handed); err != nil {
+			if errors.Is(err, ledger.ErrTaken) {
+				err = fault.New(fault.FailedPrecondition, "range %d went to another boot", r)
+			}
+			return nil, err
+		}
+	}
+	return c.rangesOwned()
+}
+
+// giveRanges is the boot operation give.
+func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		Ranges []uint32 `json:"ranges"`
+		To     string   `json:"to"` // the boot that is to take them, as the operation ranges tells it; absent: nobody in particular
+	}
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	if len(in.Ranges) == 0 {
+		return nil, errNoRanges
+	}
+	var to org.ID
+	if in.To != "" {
+		b, err := hex.DecodeString(in.To)
+		if err != nil || len(b) != len(to) || org.ID(b).Zero() || org.ID(b) == c.bootID() {
+			return nil, fault.Field("to", "want the id of another boot, 32 hex digits")
+		}
+		to = org.ID(b)
+	}
+	for _, n := range in.Ranges {
+		r, err := c.serve.ranges.named(n)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.giveRange(ctx, r, to); err != nil {
+			return nil, err
+		}
+	}
+	return c.rangesOwned()
+}
+
+// rangesOwned is the boot operation ranges: what this enclave owns now, signed by its
+// live key.
+func (c *Core) rangesOwned() ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	s := c.serve.ranges
+	t := wire.Table{Format: 1, Deployment: hex.EncodeToString(c.serve.deployment[:]), Boot: hex.EncodeToString(c.serve.boot[:]), TimeMs: c.now(), Ranges: s.count,
+		Owned: []wire.TableRange{}}
+	for _, o := range s.all() {
+		t.Owned = append(t.Owned, wire.TableRange{Range: o.r, Epoch: o.ledger.BootNumber(), SinceMs: o.sinceMs, Handed: o.handed})
+	}
+	text, err := json.Marshal(&t)
+	if err != nil {
+		return nil, err
+	}
+	sig, err := c.serve.live.signText(wire.TableText(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serve.live.publicHex, Signature: hex.EncodeToString(sig)})
+}
