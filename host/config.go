@@ -33,7 +33,9 @@ import (
 type Config struct {
 	// Where the enclave listens: vsock://CID:PORT, or tcp://HOST:PORT and
 	// unix:PATH for a simulated one. What crosses TCP can be read on the way:
-	// same machine only.
+	// same machine only. Several enclaves of one deployment stand with commas between
+	// them, in any order and the same for all hosts: each request goes to the one that
+	// owns the organization's range.
 	Enclave string `flag:"enclave" default:"vsock://16:5000"`
 
 	// Connections for calls to the enclave, 1 to 16. One measures best; more
@@ -258,6 +260,9 @@ func (c *Config) check() error {
 	}
 	if c.EnclaveConnections < 1 || c.EnclaveConnections > link.MaxCalls {
 		return fmt.Errorf("-enclave-connections: want 1 to %d", link.MaxCalls)
+	}
+	if n := len(listed(c.Enclave)); n < 1 || n > link.MaxEnclaves {
+		return fmt.Errorf("-enclave: want 1 to %d addresses", link.MaxEnclaves)
 	}
 	if c.RequestTimeout <= 0 || c.RequestTimeout > wire.MaxWait {
 		return fmt.Errorf("-request-timeout: want more than 0 and at most %v", wire.MaxWait)

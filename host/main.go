@@ -142,8 +142,17 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
 	var hooks *egress.Webhooks
-	l, err := link.New(link.Options{Address: c.Enclave, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
-		Log: log, Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach}, Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
+	links := link.LinksOptions{Own: st.Own, Log: log, Now: w.now, Pause: pause, Rand: w.rand}
+	for _, address := range listed(c.Enclave) {
+		one, err := link.New(link.Options{Address: address, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
+			Log: log.With("enclave", address), Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach},
+			Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})
+		if err != nil {
+			return err
+		}
+		links.Links = append(links.Links, one)
+	}
+	l, err := link.NewLinks(links)
 	if err != nil {
 		return err
 	}

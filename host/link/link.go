@@ -60,6 +60,9 @@ var (
 	ErrWrongReply = errors.New("reply does not belong to the request")
 )
 
+// errNotConnected is ErrUnavailable of a call that went nowhere.
+var errNotConnected = fmt.Errorf("%w: not connected", ErrUnavailable)
+
 // A Store is what the enclave's questions are answered from.
 type Store interface {
 	store.Writer
@@ -269,7 +272,7 @@ func (l *Link) OpenSend(ctx context.Context, id wire.SendID) (*wire.Opened, erro
 func (l *Link) ask(ctx context.Context, kind wire.Kind, question, answer any) error {
 	conn := l.pick()
 	if conn == nil {
-		return fmt.Errorf("%w: not connected", ErrUnavailable)
+		return errNotConnected
 	}
 	payload, err := wire.Marshal(question)
 	if err != nil {
