@@ -69,7 +69,16 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 
 // runBoot boots the enclave at -enclave-addr and writes credentials.json.
 func runBoot(ctx context.Context, o *options, stdout, _ io.Writer) error {
-	if _, err := o.boot(ctx, o.enclaveAddr); err != nil {
+	if o.join {
+		d := o.dir()
+		var err error
+		if d.Configuration, err = o.configuration(); err != nil {
+			return err
+		}
+		if err := d.Join(ctx, o.enclaveAddr); err != nil {
+			return err
+		}
+	} else if _, err := o.boot(ctx, o.enclaveAddr); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "booted")

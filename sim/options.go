@@ -24,7 +24,9 @@ type options struct {
 	authProxyAddr string
 	enclaveAddr   string // where the enclave listens; port 0: any
 	hostBinary    string
-	organizations int // how many besides the root organization to make, for tests
+	ranges        int  // of a deployment that is made
+	join          bool // boot: one more enclave of a deployment that there is
+	organizations int  // how many besides the root organization to make, for tests
 	logLevel      string
 	stateBytes    int64
 	snapshotEvery int
@@ -59,6 +61,8 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.authProxyAddr, "auth-proxy-addr", "127.0.0.1:8081", "address of the auth proxy")
 	f.StringVar(&o.enclaveAddr, "enclave-addr", "127.0.0.1:0", "address of the simulated enclave, loopback only")
 	f.StringVar(&o.hostBinary, "host-binary", "", "cloister-host to run (default: the one beside this program)")
+	f.IntVar(&o.ranges, "ranges", 1, "how many ranges a new deployment has, so that several enclaves can share it; fixed when it is made")
+	f.BoolVar(&o.join, "join", false, "boot: one more enclave of a deployment that was booted before")
 	f.IntVar(&o.organizations, "organizations", 0, "make this many organizations more, for tests; organizations.json lists them")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Int64Var(&o.stateBytes, "state-bytes", 0, "enclave memory for opened organizations (default 1 GiB)")
@@ -122,5 +126,5 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
 	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
-		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy}
+		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy, Ranges: o.ranges}
 }

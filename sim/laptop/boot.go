@@ -145,32 +145,12 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		return nil, err
 	}
 	defer e.Close()
-	var g struct {
-		QuorumPublicKey string `json:"quorumPublicKey"`
-	}
-	if err := e.Call(ctx, "genesis", nil, nil, &g); err != nil {
-		return nil, err
-	}
 	admission, err := d.key(fileAdmissionKey)
 	if err != nil {
 		return nil, fmt.Errorf("admission key: %w", err)
 	}
-	manifest, pcrs, err := d.manifest(g.QuorumPublicKey, admission.PublicKey)
+	b, pcrs, err := d.begin(ctx, e, admission)
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	var b struct {
-		ManifestSHA256 string     `json:"manifestSha256"`
-		Keys           PublicKeys `json:"keys"`
-	}
-	body, err := json.Marshal(map[string]string{"manifest": base64.StdEncoding.EncodeToString(manifest), "configuration": base64.StdEncoding.EncodeToString(d.Configuration)})
-	if err != nil {
-		return nil, err
-	}
-	if err := writeSecret(d.file(fileConfiguration), d.Configuration); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	if err := e.Call(ctx, "manifest", body, nil, &b); err != nil {
 		return nil, err
 	}
 	root, err := d.ModuleRoot()
@@ -199,6 +179,54 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 		return nil, err
 	}
 	return c, writeSecret(d.file(fileCredentials), append(text, '\n'))
+}
+
+// Join leads one more enclave of a deployment that was booted before from hello to
+// serving.
+func (d *Dir) Join(ctx context.Context, address string) error {
+	e, err := DialDoor(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	admission, err := d.key(fileAdmissionKey)
+	if err != nil {
+		return fmt.Errorf("admission key: %w", err)
+	}
+	_, _, err = d.begin(ctx, e, admission)
+	return err
+}
+
+// begun is what an enclave answers to its manifest.
+type begun struct {
+	ManifestSHA256 string     `json:"manifestSha256"`
+	Keys           PublicKeys `json:"keys"`
+}
+
+// begin takes an enclave through genesis and manifest.
+func (d *Dir) begin(ctx context.Context, e *Door, admission KeyPair) (b begun, pcrs map[string]string, err error) {
+	var g struct {
+		QuorumPublicKey string `json:"quorumPublicKey"`
+	}
+	var ranges []byte
+	if d.Ranges > 1 {
+		ranges = fmt.Appendf(nil, `{"ranges":%d}`, d.Ranges)
+	}
+	if err := e.Call(ctx, "genesis", ranges, nil, &g); err != nil {
+		return b, nil, err
+	}
+	manifest, pcrs, err := d.manifest(g.QuorumPublicKey, admission.PublicKey)
+	if err != nil {
+		return b, nil, fmt.Errorf("manifest: %w", err)
+	}
+	body, err := json.Marshal(map[string]string{"manifest": base64.StdEncoding.EncodeToString(manifest), "configuration": base64.StdEncoding.EncodeToString(d.Configuration)})
+	if err != nil {
+		return b, nil, err
+	}
+	if err := writeSecret(d.file(fileConfiguration), d.Configuration); err != nil {
+		return b, nil, fmt.Errorf("configuration: %w", err)
+	}
+	return b, pcrs, e.Call(ctx, "manifest", body, nil, &b)
 }
 
 // manifest is the data directory's manifest, written anew with a higher nonce
@@ -369,16 +397,22 @@ type Organization struct {
 	RootAPIKey     KeyPair `json:"rootApiKey"`
 }
 
+// Organizations are those of organizations.json, none if there is no such file.
+func (d *Dir) Organizations() (all []Organization, err error) {
+	b, err := os.ReadFile(d.file(fileOrganizations))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	return all, err
+}
+
 // more makes organizations for tests, many at a time, until the file lists as
 // many as asked for.
 func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) error {
-	var have []Organization
-	b, err := os.ReadFile(d.file(fileOrganizations))
-	if err == nil {
-		err = json.Unmarshal(b, &have)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	have, err := d.Organizations()
 	if err != nil || len(have) >= want {
 		return err
 	}
@@ -409,7 +443,8 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 		}
 		have = append(have, r.t)
 	}
-	if b, err = json.Marshal(have); err != nil {
+	b, err := json.Marshal(have)
+	if err != nil {
 		return err
 	}
 	return writeSecret(d.file(fileOrganizations), b)

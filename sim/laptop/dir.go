@@ -25,6 +25,8 @@ type Dir struct {
 	InboxURL, IdentityProviderURL string
 	// AuthProxy turns the proxy of the root organization on at the first boot.
 	AuthProxy bool
+	// Ranges is how many the deployment gets at the first boot; 0 means 1.
+	Ranges int
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
 }

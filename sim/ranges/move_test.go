@@ -1,0 +1,349 @@
+package ranges_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+func give(r wire.Range, to string) string { return fmt.Sprintf(`{"ranges":[%d],"to":"%s"}`, r, to) }
+func handed(r wire.Range) string          { return fmt.Sprintf(`{"ranges":[%d],"handed":true}`, r) }
+func taking(r wire.Range) string          { return fmt.Sprintf(`{"ranges":[%d]}`, r) }
+
+// move moves a range with its tips.
+func move(t *testing.T, r wire.Range, from, to *enclave) {
+	t.Helper()
+	if _, refused := from.boot("give", give(r, to.table().Boot)); refused != "" {
+		t.Fatal(refused)
+	}
+	got, refused := to.boot("take", handed(r))
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	for _, o := range got.Owned {
+		if o.Range == r && !o.Handed {
+			t.Fatal("taken without tips")
+		}
+	}
+}
+
+// The first enclave takes all, the next nothing until it is given; a call at the wrong
+// one is told where to go and does nothing.
+func TestMove(t *testing.T) {
+	w := newWorld(t)
+	a := w.start()
+	b := w.start()
+	if a.owned() != "0 1 2 3" || b.owned() != "" {
+		t.Fatalf("first %q, second %q", a.owned(), b.owned())
+	}
+	for r := range wire.Range(count) {
+		a.must(w.tag(w.in(r), "before"))
+		b.elsewhere(w.tag(w.in(r), "stray"), r)
+		b.elsewhere(w.whoami(w.in(r)), r)
+	}
+	move(t, 2, a, b)
+	if a.owned() != "0 1 3" || b.owned() != "2" {
+		t.Fatalf("first %q, second %q", a.owned(), b.owned())
+	}
+	// One body is one activity, whoever answers.
+	again := w.tag(w.in(2), "after")
+	b.must(again)
+	a.elsewhere(again, 2)
+	first := b.call(again)
+	move(t, 2, b, a)
+	b.elsewhere(again, 2)
+	if second := a.call(again); string(first.Body) != string(second.Body) {
+		t.Fatalf("another answer to the same body:\n%s\n%s", first.Body, second.Body)
+	}
+	for r := range wire.Range(count) {
+		a.must(w.tag(w.in(r), "at last"))
+	}
+	// What is below an organization lies where it does.
+	made := a.call(w.stamped(wire.DoorSubmit, "create_sub_organization", w.in(3), map[string]any{"type": "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7",
+		"timestampMs": fmt.Sprint(w.now()), "parameters": map[string]any{"subOrganizationName": "below", "rootQuorumThreshold": 1,
+			"rootUsers": []any{map[string]any{"userName": "u", "apiKeys": []any{map[string]any{"apiKeyName": "k", "publicKey": w.in(3).RootAPIKey.PublicKey,
+				"curveType": "API_KEY_CURVE_P256"}}, "authenticators": []any{}, "oauthProviders": []any{}}}}}))
+	var reply struct {
+		Activity struct {
+			Result struct {
+				CreateSubOrganizationResultV7 struct{ SubOrganizationID string }
+			}
+		}
+	}
+	if err := json.Unmarshal(made.Body, &reply); err != nil || made.Status != 200 {
+		t.Fatalf("%d %s", made.Status, made.Body)
+	}
+	if sub := reply.Activity.Result.CreateSubOrganizationResultV7.SubOrganizationID; sub[:2] != w.in(3).OrganizationID[:2] {
+		t.Fatalf("%s below %s", sub, w.in(3).OrganizationID)
+	}
+}
+
+// A move under load loses nothing that was acknowledged.
+func TestMoveUnderLoad(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(), w.start()
+	o := w.in(1)
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	var acked atomic.Int64
+	for c := range 4 {
+		wg.Go(func() {
+			for i := 0; !done.Load(); i++ {
+				call := w.tag(o, fmt.Sprintf("tag %d/%d", c, i))
+				for at := a; ; {
+					reply, err := at.link.Call(context.Background(), call)
+					if err == nil && reply.Status == 200 {
+						acked.Add(1)
+						time.Sleep(15 * time.Millisecond) // an organization has room for 1,000 tags
+						break
+					}
+					if err != nil || reply.Status != 503 {
+						t.Errorf("%v, %d %s", err, reply.Status, reply.Body)
+						return
+					}
+					if at == a {
+						at = b
+					} else {
+						at = a
+					}
+				}
+			}
+		})
+	}
+	for range 5 {
+		time.Sleep(150 * time.Millisecond)
+		move(t, 1, a, b)
+		time.Sleep(150 * time.Millisecond)
+		move(t, 1, b, a)
+	}
+	done.Store(true)
+	wg.Wait()
+	var listed struct{ UserTags []struct{ TagName string } }
+	if err := json.Unmarshal(a.call(w.stamped(wire.DoorQuery, "list_user_tags", o, map[string]any{})).Body, &listed); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]int{}
+	for _, x := range listed.UserTags {
+		names[x.TagName]++
+		if names[x.TagName] > 1 {
+			t.Errorf("%s twice", x.TagName)
+		}
+	}
+	t.Logf("10 moves, %d activities acknowledged, %d there", acked.Load(), len(names))
+	if int64(len(names)) != acked.Load() || acked.Load() == 0 {
+		t.Fatalf("%d acknowledged, %d there", acked.Load(), len(names))
+	}
+}
+
+// older answers an organization's load with the entries that it had then.
+func older(id string, count uint64) func(wire.Organization) wire.Organization {
+	return func(o wire.Organization) wire.Organization {
+		if len(o.Keys) == 0 || hex.EncodeToString(o.Keys[0].Organization[:]) != strings.ReplaceAll(id, "-", "") {
+			return o
+		}
+		o.Entries, o.Count = o.Entries[:count], count
+		return o
+	}
+}
+
+// A host that shows a taker an older state than the one handed on is caught; without
+// the hand-over it would not have been.
+func TestStaleStateAfterAMove(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(), w.start()
+	o := w.in(0)
+	a.must(w.tag(o, "first"))
+	a.must(w.tag(o, "second"))
+	w.store.lie(func(s *liar) { s.load = older(o.OrganizationID, 2) }) // entry 0 and the first tag
+	move(t, 0, a, b)
+	if reply := b.call(w.whoami(o)); reply.Status != 503 || !strings.Contains(string(reply.Body), "not believed") {
+		t.Fatalf("an older state is shown: %d %s", reply.Status, reply.Body)
+	}
+	w.store.lie(func(s *liar) {
+		s.load = func(o wire.Organization) wire.Organization { return wire.Organization{} }
+	})
+	if reply := b.call(w.whoami(o)); reply.Status != 503 {
+		t.Fatalf("an organization is denied: %d %s", reply.Status, reply.Body)
+	}
+	w.store.lie(func(s *liar) {})
+	b.must(w.whoami(o))
+
+	// The control: given to nobody, the range is taken with what the host shows.
+	if _, refused := b.boot("give", `{"ranges":[0]}`); refused != "" {
+		t.Fatal(refused)
+	}
+	c := w.start() // takes what is free
+	if c.owned() != "0" {
+		t.Fatalf("owns %q", c.owned())
+	}
+	if c.table().Owned[0].Handed {
+		t.Fatal("handed on by nobody")
+	}
+	w.store.lie(func(s *liar) { s.load = older(o.OrganizationID, 2) })
+	c.must(w.whoami(o))
+}
+
+// A hand-over fits one boot, one range and one epoch.
+func TestHandOverFitsNowhereElse(t *testing.T) {
+	w := newWorld(t)
+	a, b, c := w.start(), w.start(), w.start()
+	o := w.in(1)
+	a.must(w.tag(o, "first"))
+	refused := func(what string, e *enclave, r wire.Range) {
+		t.Helper()
+		if _, text := e.boot("take", handed(r)); text == "" {
+			t.Fatalf("%s: taken", what)
+		}
+	}
+	if _, no := a.boot("give", give(1, b.table().Boot)); no != "" {
+		t.Fatal(no)
+	}
+	const name = "tips/001/00000"
+	refused("another boot", c, 1)
+	first := w.store.objects[name][0]
+	// Of another range, which is free.
+	if _, no := a.boot("give", `{"ranges":[2]}`); no != "" {
+		t.Fatal(no)
+	}
+	show := func(b []byte) {
+		w.store.lie(func(s *liar) {
+			s.object = func(_ wire.LoadObject, o wire.Object) wire.Object {
+				if b == nil {
+					return wire.Object{}
+				}
+				return wire.Object{Found: true, Bytes: b}
+			}
+		})
+	}
+	show(first)
+	refused("another range", b, 2)
+	for n, bad := range map[string][]byte{"withheld": nil, "empty": {}, "cut": first[:len(first)-1], "another epoch": append([]byte{0, 0, 0, 0, 0, 0, 0, 9}, first[8:]...),
+		"more parts": append(append([]byte{}, first[:8]...), append([]byte{0, 0, 0, 2}, first[12:]...)...), "no part": append(append([]byte{}, first[:8]...), append([]byte{0, 0, 0, 0}, first[12:]...)...)} {
+		show(bad)
+		refused(n, b, 1)
+	}
+	w.store.lie(func(*liar) {})
+	if _, no := b.boot("take", handed(1)); no != "" {
+		t.Fatal(no)
+	}
+	b.must(w.tag(o, "second"))
+	refused("a second time", b, 1)
+
+	// There and back, and the first hand-over again: at the row as it is, and at one
+	// that the host makes up.
+	move(t, 1, b, a)
+	a.must(w.tag(o, "third"))
+	if _, no := a.boot("give", give(1, b.table().Boot)); no != "" {
+		t.Fatal(no)
+	}
+	show(first)
+	refused("an earlier hand-over", b, 1)
+	w.store.lie(func(s *liar) {
+		s.object = func(wire.LoadObject, wire.Object) wire.Object { return wire.Object{Found: true, Bytes: first} }
+		s.own = func(q wire.Own, honest func() (wire.Owned, error)) (wire.Owned, error) {
+			if q.Range != 1 {
+				return honest()
+			}
+			row := wire.Owned{OK: true, Epoch: 1, Boot: wire.ID{1}, Released: true}
+			if q.Action == wire.OwnTake {
+				row = wire.Owned{OK: true, Epoch: 2, Boot: q.Boot}
+			}
+			return row, nil
+		}
+	})
+	refused("an earlier hand-over at an earlier epoch", b, 1)
+	if _, no := b.boot("take", taking(1)); no == "" {
+		t.Fatal("taken at an earlier epoch")
+	}
+	w.store.lie(func(*liar) {})
+	if _, no := b.boot("take", handed(1)); no != "" {
+		t.Fatal(no)
+	}
+	b.must(w.tag(o, "fourth"))
+}
+
+func TestMovesRefused(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(), w.start()
+	for _, c := range []struct {
+		e        *enclave
+		op, body string
+	}{
+		{a, "take", ``}, {a, "take", `{}`}, {a, "take", `{"ranges":[4]}`}, {a, "take", `{"ranges":[300]}`}, {a, "take", `{"ranges":[-1]}`}, {a, "take", `{"ranges":"0"}`},
+		{a, "take", `{"ranges":[0]}`}, {a, "take", `{"ranges":[0],"more":1}`}, {b, "give", `{"ranges":[0]}`}, {b, "take", `{"ranges":[0],"handed":true}`},
+		{a, "give", `{"ranges":[4]}`}, {a, "give", `{"ranges":[0],"to":"00"}`}, {a, "give", `{"ranges":[0],"to":"00000000000000000000000000000000"}`},
+		{a, "give", give(0, a.table().Boot)},
+	} {
+		if table, refused := c.e.boot(c.op, c.body); table != nil {
+			t.Errorf("%s %s: %s", c.op, c.body, refused)
+		}
+	}
+	if a.owned() != "0 1 2 3" || b.owned() != "" {
+		t.Fatalf("first %q, second %q", a.owned(), b.owned())
+	}
+}
+
+// An enclave from which a range is taken while it lives answers nothing from when the
+// taker answers, and ends.
+func TestSuperseded(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(), w.start()
+	a.must(w.tag(w.in(3), "before"))
+	var lastOld, firstNew atomic.Int64
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for _, r := range []wire.Range{3, 0} { // the one that is lost, and one that is not
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				reply, err := a.link.Call(context.Background(), w.whoami(w.in(r)))
+				if err == nil && reply.Status == 200 && r == 3 {
+					lastOld.Store(time.Now().UnixNano())
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	began := time.Now()
+	if _, refused := b.boot("take", taking(3)); refused != "" {
+		t.Fatal(refused)
+	}
+	call := w.whoami(w.in(3))
+	b.must(call)
+	firstNew.Store(time.Now().UnixNano())
+	if time.Since(began) < lease {
+		t.Errorf("answered %v after the take, within the lease of %v", time.Since(began), lease)
+	}
+	for n := 0; !a.fenced.Load() && n < 200; n++ {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !a.fenced.Load() {
+		t.Fatal("the superseded enclave goes on")
+	}
+	time.Sleep(100 * time.Millisecond)
+	close(stop)
+	wg.Wait()
+	if lastOld.Load() == 0 || lastOld.Load() > firstNew.Load() {
+		t.Errorf("the superseded enclave answered %v after its successor", time.Duration(lastOld.Load()-firstNew.Load()))
+	}
+	// All of it has ended, not only the range that was lost.
+	for r := range wire.Range(count) {
+		if reply, err := a.link.Call(t.Context(), w.whoami(w.in(r))); err == nil && reply.Status == 200 {
+			t.Errorf("range %d is answered by an enclave that is fenced", r)
+		}
+	}
+	b.must(w.tag(w.in(3), "after"))
+}
