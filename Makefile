@@ -37,6 +37,10 @@ eif:
 test:
 	GO=$(GO) scripts/test.sh
 
+# Host and enclave in two virtual machines, joined by AF_VSOCK: part of make test too.
+test-vsock:
+	GO=$(GO) scripts/vsock/test.sh
+
 check:
 	GO=$(GO) scripts/check.sh
 

@@ -111,9 +111,13 @@ var table = []row{
 	{"scripts/tls", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation sim/laptop", "", ""},
+	{"scripts/vsock", "attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "cbor", "attestation nitrite"},
+	{"sim/cuse", "", "", ""},
+	{"sim/guest", "sim/cuse sim/nsm", "vsock x/sys", ""},
+	{"sim/vhostvsock", "", "x/sys", ""},
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},

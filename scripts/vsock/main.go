@@ -1,0 +1,295 @@
+// Command vsock plays the test of make test-vsock: two QEMU guests, the parent and
+// the enclave, joined by AF_VSOCK. README.md tells what stands in them.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"cloister/eif/cpio"
+	"cloister/sim/laptop"
+	"cloister/sim/nsm"
+	"cloister/sim/vhostvsock"
+)
+
+// The context ids of Nitro: the parent's, and the enclave's.
+const (
+	parentID  = 3
+	enclaveID = 16
+)
+
+// What the parent's guest listens on.
+const (
+	guestAPI   = 8080
+	guestRelay = 5000
+)
+
+type options struct {
+	kernel                     kernel
+	qemu, enclave, host, guest string
+	dir                        string
+	limit                      time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.kernel.folder, "kernel", "", "`folder` with Debian's kernel package unpacked")
+	flag.StringVar(&o.qemu, "qemu", "qemu-system-x86_64", "`program`")
+	flag.StringVar(&o.enclave, "enclave", "", "`file`: the production enclave")
+	flag.StringVar(&o.host, "host", "bin/cloister-host", "`file`")
+	flag.StringVar(&o.guest, "guest", "", "`file`: the program sim/guest")
+	flag.StringVar(&o.dir, "dir", "", "`folder` for what is made on the way")
+	flag.DurationVar(&o.limit, "limit", 3*time.Minute, "how long all may take")
+	flag.Parse()
+	runtime.LockOSThread() // the machines die with the thread that started them
+	ctx, cancel := context.WithTimeout(context.Background(), o.limit)
+	defer cancel()
+	if err := o.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "scripts/vsock:", err)
+		os.Exit(1)
+	}
+}
+
+var began = time.Now()
+
+func say(format string, args ...any) {
+	fmt.Printf("%5.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (o *options) run(ctx context.Context) error {
+	w, err := o.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.play(ctx); err != nil {
+		for _, m := range w.machines {
+			m.tell(os.Stderr)
+		}
+		return err
+	}
+	return nil
+}
+
+// A world is both guests.
+type world struct {
+	options
+	api, relay string // where host and enclave are reached by TCP
+	root       *nsm.Root
+	pcrs       [3]string
+	image      string
+	sockets    map[uint64]string
+	machines   []*machine
+}
+
+func (o *options) prepare(ctx context.Context) (*world, error) {
+	w := &world{options: *o, sockets: map[uint64]string{}}
+	var err error
+	if w.image, err = o.kernel.image(); err != nil {
+		return nil, err
+	}
+	if w.root, err = nsm.NewRoot(rand.Reader, time.Now()); err != nil {
+		return nil, err
+	}
+	pem, err := w.root.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	measured := ""
+	for i := range w.pcrs {
+		b := make([]byte, 48)
+		if _, err := rand.Read(b); err != nil {
+			return nil, err
+		}
+		w.pcrs[i] = hex.EncodeToString(b)
+		measured += w.pcrs[i] + "\n"
+	}
+	// The enclave's own: its drivers in /modules. What emulates the module lies apart.
+	entries, err := o.kernel.drivers("modules", vsockDrivers...)
+	if err != nil {
+		return nil, err
+	}
+	emulated, err := o.kernel.drivers("emulated", cuseDrivers...)
+	if err != nil {
+		return nil, err
+	}
+	entries = append(append(entries, emulated...), cpio.File("emulated/root.pem", 0o400, pem), cpio.File("emulated/pcrs", 0o444, []byte(measured)))
+	if err := archive(w.file("enclave.cpio"), map[string]string{"init": o.guest, "enclave": o.enclave}, entries...); err != nil {
+		return nil, err
+	}
+	if entries, err = o.kernel.drivers("modules", append(vsockDrivers, networkDrivers...)...); err != nil {
+		return nil, err
+	}
+	arguments := fmt.Sprintf("serve\n-enclave\nvsock://%d:5000\n-api-addr\n:%d\n-auth-proxy-addr\noff\n-store\nsqlite:/state/cloister.db\n-data-dir\n/state\n", enclaveID, guestAPI)
+	entries = append(entries, cpio.Dir("state"), cpio.Dir("tmp"), cpio.File("host.args", 0o444, []byte(arguments)))
+	if err := archive(w.file("parent.cpio"), map[string]string{"init": o.guest, "host": o.host}, entries...); err != nil {
+		return nil, err
+	}
+	s := vhostvsock.NewSwitch()
+	for _, cid := range []uint64{parentID, enclaveID} {
+		w.sockets[cid] = w.file(fmt.Sprintf("vsock-%d", cid))
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.sockets[cid], Net: "unix"})
+		if err != nil {
+			return nil, err
+		}
+		go func() {
+			if err := s.Serve(ctx, l, cid); err != nil {
+				fmt.Fprintln(os.Stderr, "scripts/vsock:", err)
+			}
+		}()
+	}
+	return w, nil
+}
+
+func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
+
+// free is a port of the loopback interface that nobody has.
+func free() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (w *world) startParent() (*machine, error) {
+	api, err := free()
+	if err != nil {
+		return nil, err
+	}
+	relay, err := free()
+	if err != nil {
+		return nil, err
+	}
+	w.api, w.relay = fmt.Sprintf("http://127.0.0.1:%d", api), fmt.Sprintf("tcp://127.0.0.1:%d", relay)
+	m, err := start(plan{name: "parent", qemu: w.qemu, kernel: w.image, initrd: w.file("parent.cpio"), settings: "role=parent",
+		socket: w.sockets[parentID], memory: 768,
+		network: fmt.Sprintf("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:%d-:%d,hostfwd=tcp:127.0.0.1:%d-:%d", api, guestAPI, relay, guestRelay)})
+	if err == nil {
+		w.machines = append(w.machines, m)
+	}
+	return m, err
+}
+
+func (w *world) startEnclave(settings string) (*machine, error) {
+	m, err := start(plan{name: "enclave", qemu: w.qemu, kernel: w.image, initrd: w.file("enclave.cpio"), settings: "role=enclave " + settings,
+		socket: w.sockets[enclaveID], memory: 1024})
+	if err == nil {
+		w.machines = append(w.machines, m)
+	}
+	return m, err
+}
+
+// play is the test.
+func (w *world) play(ctx context.Context) error {
+	parent, err := w.startParent()
+	if err != nil {
+		return err
+	}
+	defer parent.kill()
+	// First one that must not start: the kernel's randomness is the parent's.
+	refused, err := w.startEnclave("random=virtio_rng.0")
+	if err != nil {
+		return err
+	}
+	if err := w.refuses(ctx, refused); err != nil {
+		return err
+	}
+	enclave, err := w.startEnclave("")
+	if err != nil {
+		return err
+	}
+	defer enclave.kill()
+	line, err := parent.says(ctx, "heartbeat 0xb7 from vm(16)")
+	if err != nil {
+		return err
+	}
+	say("parent: %s", line)
+	s, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	say("the enclave's state is %q, asked over AF_VSOCK", s)
+	if s != "hello" {
+		return fmt.Errorf("the enclave's state is %q, want hello", s)
+	}
+	if err := w.answers(ctx, w.api+"/healthz"); err != nil {
+		return err
+	}
+	say("the host answers at %s", w.api)
+	return nil
+}
+
+// refuses waits for an enclave that will not start to end its machine by itself:
+// QEMU ends, without a panic of the kernel.
+func (w *world) refuses(ctx context.Context, m *machine) error {
+	line, err := m.says(ctx, "the kernel's source of randomness is")
+	if err != nil {
+		return err
+	}
+	if err := m.ended(ctx); err != nil {
+		return err
+	}
+	if _, err := m.says(ctx, "Kernel panic"); err == nil {
+		return errors.New("the kernel panicked")
+	}
+	say("an enclave without the module's randomness ends: %s", line)
+	return nil
+}
+
+// status asks the enclave for its state until it answers.
+func (w *world) status(ctx context.Context) (string, error) {
+	for {
+		var s struct{ State string }
+		d, err := laptop.DialDoor(ctx, w.relay)
+		if err == nil {
+			err = d.Call(ctx, "status", nil, nil, &s)
+			d.Close()
+		}
+		if err == nil {
+			return s.State, nil
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return "", fmt.Errorf("asking the enclave: %w", err)
+		}
+	}
+}
+
+func (w *world) answers(ctx context.Context, url string) error {
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_ = a.Body.Close()
+			if a.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(a.Status)
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

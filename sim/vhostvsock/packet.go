@@ -1,0 +1,71 @@
+package vhostvsock
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A packet is one of a virtio socket device (virtio 1.2, section 5.10.6): a header
+// of 44 bytes and, for data, what follows.
+type packet struct {
+	head [headLen]byte
+	data []byte
+}
+
+const (
+	headLen = 44
+	// maxData is what a guest puts into one packet at most.
+	maxData = 64 << 10
+)
+
+const (
+	stream  = 1 // the type of connections
+	opReset = 3
+)
+
+var le = binary.LittleEndian
+
+func (p *packet) from() uint64 { return le.Uint64(p.head[0:]) }
+func (p *packet) to() uint64   { return le.Uint64(p.head[8:]) }
+func (p *packet) kind() uint16 { return le.Uint16(p.head[28:]) }
+func (p *packet) op() uint16   { return le.Uint16(p.head[30:]) }
+
+// setLen writes how much data follows the header.
+func (p *packet) setLen(n int) { le.PutUint32(p.head[24:], uint32(n)) }
+
+var errPacket = errors.New("malformed packet")
+
+// parse reads a packet out of the buffers that a guest filled. Data is a copy: the
+// guest may change its memory at any time.
+func parse(bufs [][]byte) (*packet, error) {
+	total := 0
+	for _, b := range bufs {
+		total += len(b)
+	}
+	if total < headLen || total > headLen+maxData {
+		return nil, errPacket
+	}
+	all := make([]byte, 0, total)
+	for _, b := range bufs {
+		all = append(all, b...)
+	}
+	p := &packet{head: [headLen]byte(all)}
+	n := le.Uint32(p.head[24:])
+	if int64(n) > int64(len(all)-headLen) {
+		return nil, errPacket
+	}
+	p.data = all[headLen : headLen+int(n)]
+	return p, nil
+}
+
+// reset is the answer to a packet of a connection that there is not.
+func (p *packet) reset() *packet {
+	r := new(packet)
+	le.PutUint64(r.head[0:], p.to())
+	le.PutUint64(r.head[8:], p.from())
+	copy(r.head[16:], p.head[20:24]) // ports the other way round
+	copy(r.head[20:], p.head[16:20])
+	le.PutUint16(r.head[28:], stream)
+	le.PutUint16(r.head[30:], opReset)
+	return r
+}

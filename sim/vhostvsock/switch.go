@@ -1,0 +1,97 @@
+// Package vhostvsock joins the AF_VSOCK of several QEMU guests without any vsock
+// in the kernel underneath: it is the back end of QEMU's vhost-user-vsock device
+// (the vhost-user protocol of QEMU's documentation, virtio 1.2 section 5.10).
+//
+// Every guest has a context id; a packet goes from guest to guest as it is, so a
+// guest with the id 3 is to the others what the parent instance is to Nitro
+// enclaves. Flow control is the guests' own. It is for tests: a guest's memory
+// is not defended against, only mistakes in it.
+package vhostvsock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// waiting is how many packets may wait for a guest; more stop the sender.
+const waiting = 4096
+
+// A Switch carries packets between guests.
+type Switch struct {
+	mu     sync.Mutex
+	guests map[uint64]chan *packet
+}
+
+// NewSwitch is one without guests.
+func NewSwitch() *Switch { return &Switch{guests: map[uint64]chan *packet{}} }
+
+// Serve takes one guest after the other at l, all with the context id cid, until
+// ctx ends. QEMU is the client: -chardev socket,path=….
+func (s *Switch) Serve(ctx context.Context, l *net.UnixListener, cid uint64) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("waiting for guest %d: %w", cid, err)
+		}
+		cut := context.AfterFunc(ctx, func() { _ = c.Close() })
+		in, err := s.join(cid)
+		if err != nil {
+			_ = c.Close()
+			cut()
+			return err
+		}
+		err = newDevice(c, cid, in, s.carry).serve()
+		s.leave(cid)
+		cut()
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("guest %d: %w", cid, err)
+		}
+	}
+}
+
+func (s *Switch) join(cid uint64) (chan *packet, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.guests[cid] != nil {
+		return nil, errors.New("two guests with one context id")
+	}
+	in := make(chan *packet, waiting)
+	s.guests[cid] = in
+	return in, nil
+}
+
+func (s *Switch) leave(cid uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.guests, cid)
+}
+
+// carry takes a packet from the guest with the id cid to where it is addressed. A
+// packet that names another sender is dropped; one to nobody is answered with a
+// reset, as a connection to a machine that is gone.
+func (s *Switch) carry(cid uint64, p *packet, stopped <-chan struct{}) {
+	if p.from() != cid || p.kind() != stream {
+		return
+	}
+	s.mu.Lock()
+	to := s.guests[p.to()]
+	if to == nil && p.op() != opReset {
+		to, p = s.guests[cid], p.reset()
+	}
+	s.mu.Unlock()
+	if to == nil {
+		return
+	}
+	select {
+	case to <- p:
+	case <-stopped:
+	}
+}
