@@ -18,6 +18,7 @@ run: build
 
 build:
 	@mkdir -p $(BIN)
+	GO=$(GO) $(GO) run ./scripts/wasm
 	$(BUILD) -o $(BIN)/cloister-sim ./sim
 	$(BUILD) -o $(BIN)/cloister-host ./host
 	$(BUILD) -o $(BIN)/cloister-verify ./attestation/verify
@@ -53,4 +54,4 @@ interop: build
 	GO=$(GO) scripts/interop/run.sh
 
 clean:
-	rm -rf $(BIN)
+	rm -rf $(BIN) host/dashboard/verifier/verifier.wasm.gz host/dashboard/verifier/wasm_exec.js

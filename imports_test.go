@@ -24,6 +24,8 @@ var table = []row{
 	// Anyone can check.
 	{"attestation", "", "cbor nitrite", ""},
 	{"attestation/verify", "attestation", "", ""},
+	{"attestation/checks", "attestation", "", ""},
+	{"attestation/wasm", "attestation/checks", "", ""},
 	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
 
 	// The image.
@@ -109,6 +111,7 @@ var table = []row{
 	{"scripts/load/suborgs", "", "", ""},
 	{"scripts/load/touched", "", "", ""},
 	{"scripts/tls", "", "", ""},
+	{"scripts/wasm", "", "", ""},
 	{"scripts/sending", "", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation sim/laptop", "", ""},
 	{"scripts/vsock", "attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},

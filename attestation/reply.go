@@ -109,6 +109,21 @@ func (r *Reply) addBootProof(raw []byte) error {
 	return nil
 }
 
+// Expects is what a proof that came with this reply must say, so that it is about
+// the activity beside it. An address may belong to an organization that the
+// activity made, and a proof of another maker's may name no activity at all.
+func (r *Reply) Expects(p *Proof) Expectation {
+	var e Expectation
+	if _, activity, _ := p.Claim.Names(); activity == "" {
+		return e
+	}
+	e.ActivityID, e.Fingerprint = r.ActivityID, r.Fingerprint
+	if p.Claim.Type() != TypeAddressDerivation {
+		e.OrganizationID = r.OrganizationID
+	}
+	return e
+}
+
 // members splits an object by exact name. A null member counts as absent.
 func members(raw []byte) (map[string]json.RawMessage, error) {
 	var m map[string]json.RawMessage

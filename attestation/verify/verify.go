@@ -110,7 +110,7 @@ func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) err
 			return err
 		}
 		for i, proof := range got {
-			if err := fromReply(r, proof).Check(proof); err != nil {
+			if err := r.Expects(proof).Check(proof); err != nil {
 				return fmt.Errorf("proof %d does not fit the activity beside it: %w", i+1, err)
 			}
 		}
@@ -127,21 +127,6 @@ func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) err
 	}
 	fmt.Fprintf(out, "VERIFIED: %d boot proof(s), %d app proof(s)\n", len(boots), len(all))
 	return nil
-}
-
-// fromReply expects the activity that the proof came with. An address may belong
-// to an organization that the activity made, and a proof of another maker's may
-// name no activity at all.
-func fromReply(r *attestation.Reply, p *attestation.Proof) attestation.Expectation {
-	var e attestation.Expectation
-	if _, activity, _ := p.Claim.Names(); activity == "" {
-		return e
-	}
-	e.ActivityID, e.Fingerprint = r.ActivityID, r.Fingerprint
-	if p.Claim.Type() != attestation.TypeAddressDerivation {
-		e.OrganizationID = r.OrganizationID
-	}
-	return e
 }
 
 // checkOne wants one proof at least that says what the caller asked about. The

@@ -9,6 +9,8 @@
 //     serves these files sees of it what any host sees.
 //   - The browser is told to run only what came from here: no inline script or
 //     style, no frame around it, no form that leaves, no other origin.
+//   - The page that verifies proofs needs nobody to be signed in. It alone may run
+//     WebAssembly, and that is the verifier of package attestation, if the build has it.
 //   - Scripts and styles lie below a name made from their contents and may be
 //     kept for ever; the page that names them is asked for anew each time.
 //
@@ -18,10 +20,12 @@ package dashboard
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -35,10 +39,20 @@ const Base = "/dashboard/"
 //go:embed web
 var files embed.FS
 
+// built holds what scripts/wasm leaves there, which a build by the go command alone
+// does without.
+//
+//go:embed verifier
+var built embed.FS
+
 // policy is what the browser may load and do. Preview is the name of the one
 // piece of script that may fill a frame: the frame runs no scripts.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types preview"
+
+// policyOfVerify is that of the page that verifies: it compiles the verifier, and
+// makes no frame.
+var policyOfVerify = strings.NewReplacer("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", "trusted-types preview", "trusted-types 'none'").Replace(policy)
 
 const permissions = "publickey-credentials-get=(self), publickey-credentials-create=(self), clipboard-write=(self), " +
 	"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
@@ -57,6 +71,10 @@ type file struct {
 	kind  string
 	tag   string
 	cache string
+	// policy of a page; empty: the ordinary one.
+	policy string
+	// packed says that body is compressed by gzip.
+	packed bool
 }
 
 // A Site serves the dashboard. Make it with New.
@@ -81,20 +99,76 @@ func New() *Site {
 	if err != nil {
 		panic(err)
 	}
+	verifier := readVerifier()
+	sum.Write(verifier.packed)
+	sum.Write(verifier.starter)
 	version := hex.EncodeToString(sum.Sum(nil)[:10])
 	s := &Site{files: map[string]file{}}
+	const forEver = "public, max-age=31536000, immutable"
+	if verifier.sha256 != "" {
+		s.files[Base+version+"/verifier.wasm"] = file{body: verifier.packed, kind: "application/wasm", tag: strconv.Quote(version), cache: forEver, packed: true}
+		s.files[Base+version+"/wasm_exec.js"] = file{body: verifier.starter, kind: types[".js"], tag: strconv.Quote(version), cache: forEver}
+	}
+	page := func(b []byte, policy string) file {
+		b = bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("VERSION"), []byte(version)), []byte("VERIFIER"), []byte(verifier.sha256))
+		return file{body: b, kind: types[".html"], tag: strconv.Quote(version), cache: "no-cache", policy: policy}
+	}
 	for name, b := range contents {
 		kind, ok := types[path.Ext(name)]
 		if !ok {
 			panic("dashboard: no type for " + name)
 		}
-		if name == "index.html" {
-			s.files[Base] = file{bytes.ReplaceAll(b, []byte("VERSION"), []byte(version)), kind, strconv.Quote(version), "no-cache"}
-			continue
+		switch name {
+		case "index.html":
+			s.files[Base] = page(b, "")
+		case "verify.html":
+			s.files[Base+"verify"] = page(b, policyOfVerify)
+		default:
+			s.files[Base+version+"/"+name] = file{body: b, kind: kind, tag: strconv.Quote(version), cache: forEver}
 		}
-		s.files[Base+version+"/"+name] = file{b, kind, strconv.Quote(version), "public, max-age=31536000, immutable"}
 	}
 	return s
+}
+
+// verifier is what scripts/wasm has built: sha256 is that of the uncompressed file,
+// in hex, and empty where there is none.
+type verifier struct {
+	packed, starter []byte
+	sha256          string
+}
+
+func readVerifier() verifier {
+	packed, err := built.ReadFile("verifier/verifier.wasm.gz")
+	if err != nil {
+		return verifier{}
+	}
+	starter, err := built.ReadFile("verifier/wasm_exec.js")
+	if err != nil {
+		return verifier{}
+	}
+	h := sha256.New()
+	if err := unpack(h, packed); err != nil {
+		panic("dashboard: the verifier is damaged: build it anew")
+	}
+	return verifier{packed, starter, hex.EncodeToString(h.Sum(nil))}
+}
+
+func unpack(to io.Writer, packed []byte) error {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		_, err = io.Copy(to, z)
+	}
+	return err
+}
+
+// takesGzip tells whether a browser takes gzip; all do.
+func takesGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		if name, quality, _ := strings.Cut(strings.TrimSpace(part), ";"); name == "gzip" && strings.TrimSpace(quality) != "q=0" {
+			return true
+		}
+	}
+	return false
 }
 
 // ServeHTTP answers GET and HEAD below Base.
@@ -122,11 +196,26 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such page of the dashboard", http.StatusNotFound)
 		return
 	}
+	if f.policy != "" {
+		h.Set("Content-Security-Policy", f.policy)
+	}
 	h.Set("Cache-Control", f.cache)
 	h.Set("ETag", f.tag)
 	if r.Header.Get("If-None-Match") == f.tag {
 		w.WriteHeader(http.StatusNotModified)
 		return
+	}
+	if f.packed {
+		h.Set("Vary", "Accept-Encoding")
+		if takesGzip(r) {
+			h.Set("Content-Encoding", "gzip")
+		} else {
+			var b bytes.Buffer
+			if err := unpack(&b, f.body); err != nil {
+				panic(err) // it was unpacked before
+			}
+			f.body = b.Bytes()
+		}
 	}
 	h.Set("Content-Type", f.kind)
 	h.Set("Content-Length", strconv.Itoa(len(f.body)))

@@ -86,6 +86,12 @@ func TestPaths(t *testing.T) {
 		{"GET", at + "style.css", 200, "text/css; charset=utf-8", "public, max-age=31536000, immutable"},
 		{"GET", at + "icon.svg", 200, "image/svg+xml", "public, max-age=31536000, immutable"},
 		{"GET", at + "sections/users.js", 200, "text/javascript; charset=utf-8", "public, max-age=31536000, immutable"},
+		{"GET", "/dashboard/verify", 200, "text/html; charset=utf-8", "no-cache"},
+		{"GET", at + "verify.js", 200, "text/javascript; charset=utf-8", "public, max-age=31536000, immutable"},
+		{"GET", at + "verify.html", 404, "text/plain; charset=utf-8", ""},
+		{"GET", "/dashboard/verify/", 404, "text/plain; charset=utf-8", ""},
+		{"GET", at + "README.md", 404, "text/plain; charset=utf-8", ""},
+		{"GET", at + "verifier.wasm.gz", 404, "text/plain; charset=utf-8", ""},
 		{"GET", "/dashboard", 308, "", ""},
 		{"GET", at, 404, "text/plain; charset=utf-8", ""},
 		{"GET", at + "index.html", 404, "text/plain; charset=utf-8", ""},
@@ -134,7 +140,8 @@ var (
 func TestFiles(t *testing.T) {
 	at := folder(t)
 	reached := map[string]bool{"main.js": true, "style.css": true, "icon.svg": true, "preview.css": true}
-	for queue := []string{"main.js"}; len(queue) > 0; queue = queue[1:] {
+	reached["verify.js"] = true
+	for queue := []string{"main.js", "verify.js"}; len(queue) > 0; queue = queue[1:] {
 		g := ask(t, "GET", at+queue[0])
 		if g.status != 200 {
 			t.Fatalf("%s is imported and not there", queue[0])
@@ -151,7 +158,7 @@ func TestFiles(t *testing.T) {
 			return err
 		}
 		b, err := os.ReadFile(name)
-		if name = strings.TrimPrefix(filepath.ToSlash(name), "web/"); name != "index.html" && !reached[name] {
+		if name = strings.TrimPrefix(filepath.ToSlash(name), "web/"); name != "index.html" && name != "verify.html" && !reached[name] {
 			t.Errorf("%s: nothing leads to it", name)
 		}
 		if bad := forbidden.Find(b); bad != nil {

@@ -478,7 +478,7 @@ test("everything can be reached and done by keyboard", async () => {
     await page.keyboard.press("Shift+Tab");
     order.unshift((await active()).replace(/\s+/g, " "));
   }
-  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Policies", "Webhooks", "Auth", "Theme: System", "Sign out"]);
+  assert.deepEqual(order, ["Skip to content", home, "Overview", "Activities", "Users", "Wallets", "Policies", "Webhooks", "Auth", "Verify", "Theme: System", "Sign out"]);
   assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "solid");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");

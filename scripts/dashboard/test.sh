@@ -16,6 +16,10 @@ flows() {
 	node --test --test-timeout=170000 --test-reporter=spec "$work/dashboard.mjs"
 }
 
+verifies() {
+	node --test --test-timeout=120000 --test-reporter=spec "$work/verify.mjs"
+}
+
 chromium=$(command -v chromium || command -v chromium-browser || true)
 if ! command -v node >/dev/null || ! command -v npm >/dev/null || [ -z "$chromium" ]; then
 	left_out "the dashboard in a browser" "apt-get install chromium nodejs npm"
@@ -26,9 +30,10 @@ else
 	ln -s "$modules/node_modules" "$work/node_modules"
 	CLOISTER_ORGANIZATIONS=1 start_sim "$work/sim"
 	# The flows begin in an organization in which nothing has happened.
-	export CLOISTER_CREDENTIALS=$work/acme.json CLOISTER_URL=http://localhost:$sim_port
+	export CLOISTER_SIM_CREDENTIALS=$work/sim/credentials.json CLOISTER_CREDENTIALS=$work/acme.json CLOISTER_URL=http://localhost:$sim_port
 	node -e 'fs.writeFileSync(process.argv[2], JSON.stringify(JSON.parse(fs.readFileSync(process.argv[1]))[0]))' "$work/sim/organizations.json" "$CLOISTER_CREDENTIALS"
 	export CHROMIUM=$chromium CLOISTER_SCREENSHOTS=${CLOISTER_SCREENSHOTS:-$work/screenshots}
 	stage "dashboard" flows
+	stage "dashboard: proofs verified in the browser" verifies
 fi
 finish

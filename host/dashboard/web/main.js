@@ -56,7 +56,7 @@ function frame(current) {
     h("li", null, h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, icon(name), text)));
   const menu = h("button", { type: "button", class: "plain menu", "aria-expanded": "false", "aria-controls": "side", "aria-label": "Menu" }, icon("menu"));
   const side = h("div", { id: "side" },
-    h("nav", { "aria-label": "Sections" }, h("ul", null, links)),
+    h("nav", { "aria-label": "Sections" }, h("ul", null, links, h("li", null, h("a", { href: "verify" }, icon("verify"), "Verify")))),
     h("div", { class: "who" },
       h("p", null, h("span", { class: "strong" }, userName), h("span", { class: "note" }, kind === "passkey" ? "Signed in by passkey" : "Signed in by API key")),
       h("div", { class: "row" }, themeButton(), h("button", { type: "button", class: "plain", onclick: signOut }, icon("out"), "Sign out"))));

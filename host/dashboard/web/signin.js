@@ -82,5 +82,5 @@ export function signIn(inside) {
     h("p", { class: "intro" }, "Every request is signed in this browser. The server never sees a key."),
     h("details", { name: "way", open: passkeys, class: "way" }, h("summary", null, icon("passkey"), "Passkey"), byPasskey(inside)),
     h("details", { name: "way", open: !passkeys, class: "way" }, h("summary", null, icon("auth"), "API key"), byKey(inside)),
-    h("div", { class: "row" }, themeButton()));
+    h("div", { class: "row" }, h("a", { class: "plain", href: "verify" }, icon("verify"), "Verify a proof"), themeButton()));
 }

@@ -1,0 +1,173 @@
+package checks_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/attestation/checks"
+)
+
+// The proofs that the command is tested with.
+func file(t testing.TB, name string) string {
+	raw, err := os.ReadFile(filepath.Join("..", "verify", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func question(t testing.TB) checks.Question {
+	body := file(t, "body.json")
+	return checks.Question{Texts: []string{file(t, "boot.json"), file(t, "submit.json")}, Expected: file(t, "measurements.json"), SimulatorRoot: file(t, "root.pem"), Body: &body}
+}
+
+func outcomes(r *checks.Report) (out string) {
+	for _, c := range r.Checks {
+		out += c.Name + ": " + c.Outcome + "\n"
+	}
+	return out
+}
+
+func TestVerified(t *testing.T) {
+	q := question(t)
+	r := checks.Make(q)
+	const want = "What is believed: passed\nForm: passed\nSecurity module: passed\nNo debug image: passed\nImage: passed\nManifest: passed\nBoot proof as a whole: passed\nApp proofs: passed\n"
+	if !r.Verified || r.Reason != "" || outcomes(r) != want || len(r.Statements) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	if !slices.ContainsFunc(r.Statements[0], func(f checks.Fact) bool { return f.Name == "digests" && strings.HasPrefix(f.Value, `["05`) }) {
+		t.Errorf("%+v", r.Statements[0])
+	}
+	for _, f := range r.Facts {
+		if f.Value == "" {
+			t.Errorf("%s is empty", f.Name)
+		}
+	}
+	for _, c := range r.Checks {
+		if c.Words == "" {
+			t.Errorf("%s: no words", c.Name)
+		}
+	}
+	// What else pins, and what may be left out.
+	var manifest string
+	for _, f := range r.Facts {
+		if f.Name == "Manifest, SHA-256" {
+			manifest = f.Value
+		}
+	}
+	for name, change := range map[string]func(*checks.Question){
+		"as nitro-cli prints them": func(q *checks.Question) { q.Expected = file(t, "nitro-cli.json") },
+		"by manifest":              func(q *checks.Question) { q.Expected, q.Manifest = "", manifest },
+		"no request":               func(q *checks.Question) { q.Body = nil },
+		"boot proof alone":         func(q *checks.Question) { q.Texts, q.Body = q.Texts[:1], nil },
+	} {
+		q := question(t)
+		change(&q)
+		if r := checks.Make(q); !r.Verified {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	keys := checks.Question{Texts: []string{file(t, "keys-document.json")}, SimulatorRoot: credential(t, "attestationRootPem"), Manifest: credential(t, "manifestSha256")}
+	if r := checks.Make(keys); !r.Verified || !strings.Contains(outcomes(r), "Keys: passed") {
+		t.Errorf("keys document: %+v", r)
+	}
+	keys.Texts[0] = file(t, "keys-altered.json")
+	if r := checks.Make(keys); r.Verified || !strings.Contains(outcomes(r), "Keys: refused") {
+		t.Errorf("altered keys document: %+v", r)
+	}
+}
+
+func credential(t *testing.T, name string) string {
+	var all map[string]any
+	if err := json.Unmarshal([]byte(file(t, "keys-credentials.json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all[name].(string)
+}
+
+// The step that is refused is the one at fault; nothing of a refused proof is told.
+func TestRefused(t *testing.T) {
+	other := `{"another":"request"}`
+	for name, c := range map[string]struct {
+		change func(*checks.Question)
+		step   string
+	}{
+		"nothing":                 {func(q *checks.Question) { q.Texts = nil }, "Form"},
+		"no JSON":                 {func(q *checks.Question) { q.Texts = []string{"proof"} }, "Form"},
+		"no boot proof":           {func(q *checks.Question) { q.Texts = q.Texts[1:] }, "Form"},
+		"a request and no proof":  {func(q *checks.Question) { q.Texts = q.Texts[:1] }, "Form"},
+		"proofs withheld":         {func(q *checks.Question) { q.Texts[1] = file(t, "withheld.json") }, "Form"},
+		"too many":                {func(q *checks.Question) { q.Texts = slices.Repeat(q.Texts, 10) }, "Form"},
+		"AWS root":                {func(q *checks.Question) { q.SimulatorRoot = "" }, "Security module"},
+		"another root":            {func(q *checks.Question) { q.SimulatorRoot = file(t, "stranger-root.pem") }, "Security module"},
+		"no root":                 {func(q *checks.Question) { q.SimulatorRoot = "root" }, "Security module"},
+		"another's boot proof":    {func(q *checks.Question) { q.Texts[0] = file(t, "stranger-boot.json") }, "Security module"},
+		"debug image":             {func(q *checks.Question) { q.Texts[0] = file(t, "debug-boot.json") }, "No debug image"},
+		"another image":           {func(q *checks.Question) { q.Expected = file(t, "other-image.json") }, "Image"},
+		"another manifest":        {func(q *checks.Question) { q.Manifest = strings.Repeat("ab", 32) }, "Manifest"},
+		"no manifest's hash":      {func(q *checks.Question) { q.Manifest = "AB" }, "Manifest"},
+		"nothing expected":        {func(q *checks.Question) { q.Expected = "" }, "Boot proof as a whole"},
+		"one measurement":         {func(q *checks.Question) { q.Expected = `{"0":"` + strings.Repeat("a0", 48) + `"}` }, "Boot proof as a whole"},
+		"measurements, no JSON":   {func(q *checks.Question) { q.Expected = "a0" }, "What is believed"},
+		"measurements, none":      {func(q *checks.Question) { q.Expected = "{}" }, "What is believed"},
+		"measurements, a list":    {func(q *checks.Question) { q.Expected = `{"Measurements":[]}` }, "What is believed"},
+		"measurements, PCR 32":    {func(q *checks.Question) { q.Expected = `{"32":""}` }, "What is believed"},
+		"measurements, no texts":  {func(q *checks.Question) { q.Expected = `{"0":1}` }, "What is believed"},
+		"measurements, a release": {func(q *checks.Question) { q.Expected = `{"format":1}` }, "What is believed"},
+		"measurements, long":      {func(q *checks.Question) { q.Expected = strings.Repeat(" ", checks.MaxExpected+1) }, "What is believed"},
+		"another request":         {func(q *checks.Question) { q.Body = &other }, "App proofs"},
+		"forged":                  {func(q *checks.Question) { q.Texts[1], q.Body = file(t, "forged.json"), nil }, "App proofs"},
+		"of another activity":     {func(q *checks.Question) { q.Texts[1], q.Body = file(t, "mixed.json"), nil }, "App proofs"},
+		"from the future":         {func(q *checks.Question) { q.NowMs = 1 }, "Security module"},
+	} {
+		q := question(t)
+		c.change(&q)
+		r := checks.Make(q)
+		if r.Verified || r.Reason == "" || len(r.Facts)+len(r.Statements) != 0 || len(r.Checks) == 0 {
+			t.Errorf("%s: %+v", name, r)
+			continue
+		}
+		if last := r.Checks[len(r.Checks)-1]; last.Name != c.step || last.Outcome != checks.Refused || last.Words != r.Reason {
+			t.Errorf("%s: refused at %+v, want %s", name, last, c.step)
+		}
+	}
+}
+
+func TestAsk(t *testing.T) {
+	raw, err := json.Marshal(question(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r checks.Report
+	if err := json.Unmarshal(checks.Ask(raw), &r); err != nil || !r.Verified {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "null", "[]", `{"texts":1}`, string(raw) + "x"} {
+		var r map[string]any
+		if err := json.Unmarshal(checks.Ask([]byte(bad)), &r); err != nil || r["verified"] != false || r["reason"] == "" || r["checks"] == nil && bad == "null" {
+			t.Errorf("%q: %v, %v", bad, r, err)
+		}
+	}
+}
+
+func FuzzAsk(f *testing.F) {
+	q, err := json.Marshal(question(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(q)
+	f.Add([]byte(`{"texts":["{\"bootProof\":{}}"],"expected":"{\"Measurements\":{}}"}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var r checks.Report
+		if err := json.Unmarshal(checks.Ask(raw), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Verified == (r.Reason != "") || !r.Verified && len(r.Facts)+len(r.Statements) > 0 {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
