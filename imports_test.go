@@ -23,7 +23,7 @@ type row struct{ from, ours, theirs, tests string }
 var table = []row{
 	// Anyone can check.
 	{"attestation", "", "cbor nitrite", ""},
-	{"attestation/verify", "attestation", "", ""},
+	{"attestation/verify", "attestation attestation/client", "", "host/api sim/rig"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/wasm", "attestation/checks", "", ""},
 	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
@@ -100,8 +100,9 @@ var table = []row{
 	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
-	{"host/egress", "host/store shared/wire", "base58", "host/store/..."},
+	{"host/egress", "host/store shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
+	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
 	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
@@ -125,6 +126,7 @@ var table = []row{
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
 	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm sim/idp", "x/crypto", ""},
+	{"sim/script", "sim/laptop", "secp256k1", "host/api sim/rig"},
 	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation sim/authenticator sim/inbox"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},
@@ -153,15 +155,17 @@ var modules = map[string]string{
 	"goose":      "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
 	"jose":       "github.com/go-jose/go-jose/v4",                 // tokens and key sets of the simulator's identity provider
 	"merkle":     "github.com/transparency-dev/merkle",            // RFC 6962 proofs
+	"minio":      "github.com/minio/minio-go/v7",                  // backups in an S3-compatible store
 	"mux":        "github.com/gorilla/mux",                        // routes of the host
 	"nitrite":    "github.com/hf/nitrite",                         // Nitro attestation documents
 	"pgx":        "github.com/jackc/pgx/v5",                       // PostgreSQL
 	"porcupine":  "github.com/anishathalye/porcupine",             // linearizability of histories
 	"prometheus": "github.com/prometheus/client_golang",           // metrics of the host
 	"protowire":  "google.golang.org/protobuf/encoding/protowire", // the wire format of protocol buffers, without their machinery
+	"sasl":       "github.com/emersion/go-sasl",                   // log-in at mail servers, for smtp
 	"schnorr":    "github.com/btcsuite/btcd/btcec/v2/schnorr",     // BIP-340 over the same curve
 	"secp256k1":  "github.com/decred/dcrd/dcrec/secp256k1/v4",     // the curve that the standard library lacks
-	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator
+	"smtp":       "github.com/emersion/go-smtp",                   // mail that arrives at the simulator, and mails that the enclave leaves to the host
 	"sqlite":     "modernc.org/sqlite",                            // the embedded store, without cgo
 	"vsock":      "github.com/mdlayher/vsock",                     // the way into the enclave
 	"x/sys":      "golang.org/x/sys",                              // the system calls of an enclave that is PID 1

@@ -39,6 +39,9 @@ type Policy struct {
 	// ExpectedPCRs are compared by index, each 48 bytes in lower-case hex. PCR
 	// 0, 1 and 2 together pin an image.
 	ExpectedPCRs map[int]string
+	// ExpectedApplicationDigest, when not empty, is the SHA-256 of the enclave
+	// binary that the manifest must name, in lower-case hex.
+	ExpectedApplicationDigest string
 	// AllowedManifestSHA256, when not empty, lists the acceptable manifests, each
 	// 32 bytes in lower-case hex. A manifest of our format names its image, so
 	// pinning it pins the image.
@@ -61,6 +64,9 @@ type Policy struct {
 	// MaxBootAge and MaxProofAge bound the age of the document and of an app
 	// proof at Now; zero means no bound.
 	MaxBootAge, MaxProofAge time.Duration
+	// Chains, when not nil, remembers chains of certificates from one document to
+	// the next.
+	Chains *Chains
 }
 
 // A Boot is a verified boot proof.
@@ -161,6 +167,9 @@ func (b *Boot) checkCommitment() error {
 
 func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 	if b.policy.ForeignManifest {
+		if b.policy.ExpectedApplicationDigest != "" {
+			return errors.New("a manifest of another format names no enclave binary to compare")
+		}
 		return nil
 	}
 	m, err := ParseManifest(raw)
@@ -196,6 +205,9 @@ func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 func (b *Boot) checkImage() error {
 	if (b.Manifest.Kind == KindSimulator) != b.Document.Simulator {
 		return errors.New("manifest kind does not fit the root of the document")
+	}
+	if want := b.policy.ExpectedApplicationDigest; want != "" && b.Manifest.ApplicationDigest != want {
+		return errors.New("manifest names another enclave binary than the expected one")
 	}
 	for i, v := range b.Manifest.PCRs.list() {
 		if got := b.Document.PCRs[i]; !b.Document.Debug && hex.EncodeToString(got[:]) != v {

@@ -33,7 +33,7 @@ type Document struct {
 // VerifyDocument verifies an attestation document: its form, its signature and
 // its chain at the document's own time (a leaf lives three hours, a stored
 // document for ever), and that it is no debug image. Of the policy it uses the
-// root, AllowDebug, ExpectedPCRs (compared when given), Now and MaxBootAge.
+// root, Chains, AllowDebug, ExpectedPCRs (compared when given), Now and MaxBootAge.
 //
 // It accepts CBOR tag 18 before the document. It does not interpret PublicKey,
 // UserData and Nonce. The document's bytes are malleable (another signature over
@@ -47,7 +47,7 @@ func VerifyDocument(raw []byte, p Policy) (*Document, error) {
 }
 
 func (p Policy) verifyDocument(raw []byte, root trust) (*Document, error) {
-	doc, err := verifyUnder(raw, root)
+	doc, err := verifyUnder(raw, root, p.Chains)
 	if err != nil {
 		return nil, fmt.Errorf("attestation document: %w", err)
 	}
@@ -113,7 +113,7 @@ func mustDecMode(indef cbor.IndefLengthMode) cbor.DecMode {
 
 // verifyUnder decodes strictly by itself first, because the library below takes
 // documents that we refuse, and panics on some.
-func verifyUnder(raw []byte, root trust) (doc *Document, err error) {
+func verifyUnder(raw []byte, root trust, chains *Chains) (doc *Document, err error) {
 	if len(raw) == 0 || len(raw) > MaxDocument {
 		return nil, fmt.Errorf("%d bytes, want 1 to %d", len(raw), MaxDocument)
 	}
@@ -128,7 +128,17 @@ func verifyUnder(raw []byte, root trust) (doc *Document, err error) {
 		return nil, err
 	}
 	at := time.UnixMilli(int64(parsed.Timestamp)).UTC()
-	if err := guarded(func() error { return verifySignatureAndChain(raw, parsed, root, at) }); err != nil {
+	err = guarded(func() error {
+		if leaf := chains.leaf(parsed, root, at); leaf != nil {
+			return verifyCOSE(raw, leaf)
+		}
+		err := verifySignatureAndChain(raw, parsed, root, at)
+		if err == nil {
+			chains.keep(parsed, root, at)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	doc = &Document{

@@ -143,6 +143,26 @@ func (r *Release) check() error {
 	return nil
 }
 
+// Pin has a policy accept this release and no other: its measurements and its
+// enclave binary. What the policy expects already must agree.
+func (r *Release) Pin(p *Policy) error {
+	if err := r.check(); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	pcrs := r.ExpectedPCRs()
+	for i, text := range p.ExpectedPCRs {
+		if want, ok := pcrs[i]; ok && want != text {
+			return fmt.Errorf("release: PCR%d is expected to be another", i)
+		}
+		pcrs[i] = text
+	}
+	if d := p.ExpectedApplicationDigest; d != "" && d != r.ApplicationDigest {
+		return errors.New("release: another enclave binary is expected")
+	}
+	p.ExpectedPCRs, p.ExpectedApplicationDigest = pcrs, r.ApplicationDigest
+	return nil
+}
+
 // ExpectedPCRs are the release's measurements by index, as Policy compares them.
 func (r *Release) ExpectedPCRs() map[int]string {
 	pcrs := map[int]string{0: r.PCRs.PCR0, 1: r.PCRs.PCR1, 2: r.PCRs.PCR2}

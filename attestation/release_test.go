@@ -119,3 +119,36 @@ func FuzzParseRelease(f *testing.F) {
 		}
 	})
 }
+
+func TestReleasePin(t *testing.T) {
+	r := release()
+	var p attestation.Policy
+	if err := r.Pin(&p); err != nil {
+		t.Fatal(err)
+	}
+	if p.ExpectedApplicationDigest != r.ApplicationDigest || len(p.ExpectedPCRs) != 4 || p.ExpectedPCRs[8] != r.PCRs.PCR8 {
+		t.Errorf("pinned %+v", p)
+	}
+	if err := r.Pin(&p); err != nil {
+		t.Errorf("the same once more: %v", err)
+	}
+	// What it does not say may be expected besides: the role of the parent.
+	role := attestation.Policy{ExpectedPCRs: map[int]string{3: strings.Repeat("4", 96)}}
+	if err := r.Pin(&role); err != nil || len(role.ExpectedPCRs) != 5 {
+		t.Errorf("%v, %v", role.ExpectedPCRs, err)
+	}
+	malformed := release()
+	malformed.PCRs.PCR0 = ""
+	for name, c := range map[string]struct {
+		r *attestation.Release
+		p attestation.Policy
+	}{
+		"another PCR2":   {r, attestation.Policy{ExpectedPCRs: map[int]string{2: strings.Repeat("4", 96)}}},
+		"another binary": {r, attestation.Policy{ExpectedApplicationDigest: strings.Repeat("4", 64)}},
+		"malformed":      {malformed, attestation.Policy{}},
+	} {
+		if err := c.r.Pin(&c.p); err == nil {
+			t.Errorf("%s: pinned", name)
+		}
+	}
+}

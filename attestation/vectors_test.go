@@ -75,6 +75,7 @@ func TestVectorsUnderOtherPolicies(t *testing.T) {
 	for name, change := range map[string]func(*attestation.Policy){
 		"AWS root":          func(p *attestation.Policy) { p.SimulatorRootPEM = "" },
 		"our own manifest":  func(p *attestation.Policy) { p.ForeignManifest = false },
+		"a binary in it":    func(p *attestation.Policy) { p.ExpectedApplicationDigest = strings.Repeat("0", 64) },
 		"unpinned":          func(p *attestation.Policy) { p.ExpectedPCRs = nil },
 		"pinned in part":    func(p *attestation.Policy) { p.ExpectedPCRs = map[int]string{0: p.ExpectedPCRs[0]} },
 		"another manifest":  func(p *attestation.Policy) { p.AllowedManifestSHA256 = []string{hexOf(1, 32)} },

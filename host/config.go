@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	_ "embed"
 	"errors"
 	"flag"
@@ -118,6 +119,19 @@ type Config struct {
 	// configuration has them. "loopback" is all of this machine, for a simulated
 	// enclave.
 	Reach string `flag:"reach" default:""`
+
+	// Mail server for the mails that the enclave's configuration leaves to the host
+	// ("through": "host"; otherwise the enclave hands them in itself, unread, and this
+	// is not used): smtps://USER:PASSWORD@HOST:PORT, smtp+starttls:// likewise, or
+	// smtp://HOST:PORT of a relay on this machine's loopback. Without one such mails
+	// wait until they expire. Better given through the environment than as a flag,
+	// which everyone on the machine can see.
+	SMTP string `flag:"smtp" default:""`
+
+	// File of PEM certificates to hold that mail server's own against. Empty: the
+	// system's.
+	SMTPRoots string `flag:"smtp-roots" default:""`
+
 	// Deliver webhooks to receivers on this machine's loopback too, and there also
 	// without TLS. Only beside a simulator whose own setting allows such receivers.
 	WebhookLoopback bool `flag:"webhook-loopback" default:"false"`
@@ -273,6 +287,9 @@ func (c *Config) check() error {
 	if _, err := egress.ParseReach(c.Reach); err != nil {
 		return fmt.Errorf("-reach: %w", err)
 	}
+	if _, err := c.mailer(); err != nil {
+		return err
+	}
 	if c.StoreTimeout <= 0 || c.ShutdownTimeout <= 0 || c.AttestationAge < 0 {
 		return errors.New("-store-timeout, -shutdown-timeout and -attestation-age: want a time that is not negative")
 	}
@@ -299,8 +316,36 @@ func (c *Config) storeName() (string, error) {
 	if c.Store != "" {
 		return c.Store, nil
 	}
-	return "sqlite:" + filepath.Join(c.DataDir, "cloister.db"), os.MkdirAll(c.DataDir, 0o700)
+	return c.file(), os.MkdirAll(c.DataDir, 0o700)
 }
+
+// mailer is what hands in mails; nil: nothing.
+func (c *Config) mailer() (egress.Mailer, error) {
+	if c.SMTP == "" {
+		if c.SMTPRoots != "" {
+			return nil, errors.New("-smtp: is empty")
+		}
+		return nil, nil
+	}
+	var roots *x509.CertPool
+	if c.SMTPRoots != "" {
+		b, err := os.ReadFile(c.SMTPRoots)
+		if err != nil {
+			return nil, fmt.Errorf("-smtp-roots: %w", err)
+		}
+		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(b) {
+			return nil, errors.New("-smtp-roots: holds no certificate")
+		}
+	}
+	s, err := egress.ParseMailServer(c.SMTP, roots)
+	if err != nil {
+		return nil, fmt.Errorf("-smtp: %w", err)
+	}
+	return s, nil
+}
+
+// file is the store in the data folder.
+func (c *Config) file() string { return "sqlite:" + filepath.Join(c.DataDir, "cloister.db") }
 
 func (c *Config) level() (l slog.Level, err error) {
 	if err := l.UnmarshalText([]byte(c.LogLevel)); err != nil {

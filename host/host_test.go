@@ -394,6 +394,14 @@ func TestConfig(t *testing.T) {
 	if c.Chain.text != "eip155:1=https://a\n  solana:devnet=http://b/?key=c=d" {
 		t.Fatalf("%q", c.Chain.text)
 	}
+	for wrong, says := range map[string]string{"-smtp=smtp://secret.example": "-smtp", "-smtp=mail.secret:587": "-smtp", "-smtp-roots=x": "-smtp"} {
+		if _, err := get(nil, wrong); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+	if _, err := get(map[string]string{"CLOISTER_SMTP": "smtps://user:secret@mail.example"}); err != nil {
+		t.Error(err)
+	}
 	// Flags add to each other and put aside the environment.
 	c, err = get(env, "-chain", "eip155:1=https://c", "-chain=eip155:137=https://d")
 	if err != nil || c.Chain.text != "eip155:1=https://c eip155:137=https://d" {

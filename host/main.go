@@ -38,6 +38,8 @@ const usage = `usage: cloister-host [command] [flags]
   request              stamp a request with an API key and send it
   create-organization  make a first organization, with the admission key
   webhooks             list webhooks that could not be delivered, send them again
+  backup               write what the store holds to a folder or an S3-compatible store; verify it
+  restore              fill an empty store from a backup
 
 cloister-host COMMAND -help tells the flags of each.
 `
@@ -92,6 +94,10 @@ func run(ctx context.Context, w *world) int {
 		err = createOrganization(ctx, w, args)
 	case "webhooks":
 		err = webhooks(ctx, w, args)
+	case "backup":
+		err = backups(ctx, w, args)
+	case "restore":
+		err = restore(ctx, w, args)
 	case "help":
 		fmt.Fprint(w.stdout, usage)
 	default:
@@ -138,6 +144,10 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
+	mailer, err := c.mailer()
+	if err != nil {
+		return err
+	}
 	metrics := api.NewMetrics()
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
@@ -156,7 +166,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
+	if sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: st, Enclave: l, Mailer: mailer, Log: log, Now: w.now, Pause: pause, Rand: w.rand}); err != nil {
 		return err
 	}
 	if hooks, err = egress.NewWebhooks(egress.WebhookOptions{Outbox: st, Enclave: l, Dialer: &egress.Dialer{Loopback: c.WebhookLoopback}, Observer: metrics,

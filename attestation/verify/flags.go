@@ -21,6 +21,8 @@ var errUnreadable = errors.New("cannot read")
 type options struct {
 	apps, boots                   []string
 	credentials, root, measured   string
+	release                       string
+	released                      *attestation.Release // what that file says
 	pcrs                          map[int]string
 	manifests                     []string
 	allowDebug, unpinned, foreign bool
@@ -68,6 +70,7 @@ func (o *options) beliefs(f *flag.FlagSet) {
 	f.StringVar(&o.credentials, "credentials", "", "the simulator's credentials.json `file`: root, manifest and measurements")
 	f.StringVar(&o.root, "simulator-root", "", "PEM `file` of a simulator's root, believed instead of the AWS root")
 	f.StringVar(&o.measured, "measurements", "", "JSON `file` with the expected PCRs, as {\"0\": hex, …} or as nitro-cli prints them")
+	f.StringVar(&o.release, "release", "", "release `file`, as in eif/releases: its measurements and its enclave binary are expected")
 	for _, i := range []int{0, 1, 2, 3, 4, 8} {
 		f.Func("pcr"+strconv.Itoa(i), "expected PCR, 48 bytes of `hex`", func(s string) error { return o.pin(i, s) })
 	}
@@ -82,7 +85,7 @@ func (o *options) beliefs(f *flag.FlagSet) {
 
 func (o *options) check(rest []string) error {
 	stdins := 0
-	for _, name := range append(append([]string{o.credentials, o.root, o.measured, o.body}, o.apps...), o.boots...) {
+	for _, name := range append(append([]string{o.credentials, o.root, o.measured, o.release, o.body}, o.apps...), o.boots...) {
 		if name == "-" {
 			stdins++
 		}
@@ -140,6 +143,9 @@ func (o *options) policy(in *input, now func() time.Time) (attestation.Policy, e
 		}
 	}
 	p.ExpectedPCRs, p.AllowedManifestSHA256 = o.pcrs, o.manifests
+	if err := o.readRelease(in, &p); err != nil {
+		return p, err
+	}
 	if o.now != "" {
 		at, err := time.Parse(time.RFC3339, o.now)
 		if err != nil {
@@ -200,6 +206,33 @@ func (o *options) readMeasurements(in *input) error {
 		return fmt.Errorf("%s: not measurements in JSON", o.measured)
 	}
 	return o.pinAll(o.measured, flat)
+}
+
+// readRelease takes what a release measures as. A release for QEMU's machine is for
+// tests: nothing attests to it, and its kernel runs in no real enclave.
+func (o *options) readRelease(in *input, p *attestation.Policy) error {
+	if o.release == "" {
+		return nil
+	}
+	raw, err := in.read(o.release, attestation.MaxRelease)
+	if err != nil {
+		return err
+	}
+	r, err := attestation.ParseRelease(raw)
+	if err == nil && r.Platform != attestation.PlatformNitro && p.SimulatorRootPEM == "" {
+		err = fmt.Errorf("for %s, which AWS attests to nowhere", r.Platform)
+	}
+	if err == nil && (p.AllowDebug || p.AllowUnpinned || p.ForeignManifest) {
+		err = errors.New("-allow-debug, -unpinned and -foreign-manifest leave nothing of a release to compare")
+	}
+	if err == nil {
+		err = r.Pin(p)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.release, err)
+	}
+	o.pcrs, o.released = p.ExpectedPCRs, r
+	return nil
 }
 
 func (o *options) pinAll(file string, pcrs map[string]string) error {

@@ -1,19 +1,25 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/client"
 )
 
 // keysOptions is the command line of `cloister-verify keys`.
 type keysOptions struct {
 	options
 	document string
+	url      string
 	json     bool
 }
 
@@ -22,15 +28,52 @@ func parseKeysFlags(args []string, stderr io.Writer) (*keysOptions, error) {
 	f := flag.NewFlagSet("cloister-verify keys", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.document, "document", "", "`file` with the answer of GET /public/v1/discovery/keys; - for stdin")
+	f.StringVar(&o.url, "url", "", "`URL` of the public interface of a running deployment: the document is asked for there, and the enclave must sign its reply to a fresh nonce")
 	f.BoolVar(&o.json, "json", false, "write the keys as JSON, for tools that pin them")
 	o.beliefs(f)
 	err := f.Parse(args)
-	if err == nil && (o.document == "" || f.NArg() > 0 || o.credentials != "" && o.root != "") {
-		err = fmt.Errorf("want -document, at most one of -credentials and -simulator-root, and nothing behind the flags")
+	if err == nil && ((o.document == "") == (o.url == "") || f.NArg() > 0 || o.credentials != "" && o.root != "") {
+		err = fmt.Errorf("want -document or -url, at most one of -credentials and -simulator-root, and nothing behind the flags")
 		fmt.Fprintln(stderr, "cloister-verify:", err)
 		f.Usage()
 	}
 	return o, err
+}
+
+// patience is how long a deployment may take to answer.
+const patience = 30 * time.Second
+
+// ask gets the keys document of a running deployment. Its reply is signed by the
+// live key over a nonce made here, so it is of this moment and not a recording.
+func ask(base string, policy attestation.Policy, now func() time.Time) ([]byte, error) {
+	base = strings.TrimSuffix(base, "/")
+	at, err := url.Parse(base)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
+		return nil, fmt.Errorf("%w: %q is no URL of an interface", errUnreadable, base)
+	}
+	t := &client.Transport{Policy: policy, Proofs: client.Discovery(base, nil), Prefix: strings.TrimSuffix(at.EscapedPath(), "/")}
+	if policy.MaxBootAge != 0 || policy.MaxProofAge != 0 {
+		t.Now = now
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/public/v1/discovery/keys", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the deployment answers with status %d", resp.StatusCode)
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, attestation.MaxKeys+1))
+	if err == nil && len(raw) > attestation.MaxKeys {
+		err = fmt.Errorf("keys document is longer than %d bytes", attestation.MaxKeys)
+	}
+	return raw, err
 }
 
 // pinned is what tools read: every member of it is proven.
@@ -53,7 +96,12 @@ func runKeys(args []string, in *input, stdout, stderr io.Writer, now func() time
 		fmt.Fprintln(stderr, "cloister-verify:", err)
 		return exitUsage
 	}
-	raw, err := in.read(o.document, attestation.MaxKeys)
+	var raw []byte
+	if o.url != "" {
+		raw, err = ask(o.url, policy, now)
+	} else {
+		raw, err = in.read(o.document, attestation.MaxKeys)
+	}
 	var proof *attestation.Proof
 	if err == nil {
 		proof, err = attestation.VerifyKeys(raw, policy)
@@ -67,7 +115,10 @@ func runKeys(args []string, in *input, stdout, stderr io.Writer, now func() time
 func (o *keysOptions) print(w io.Writer, p *attestation.Proof, policy attestation.Policy) error {
 	stated := p.Claim.(*attestation.PublicKeys)
 	if !o.json {
-		printBoot(w, p.Boot, policy)
+		printBoot(w, p.Boot, policy, o.released)
+		if o.url != "" {
+			line(w, "", "it signed its answer to a nonce that was made for this check")
+		}
 		printProof(w, 1, p)
 		_, err := fmt.Fprintln(w, "VERIFIED: 7 public keys")
 		return err

@@ -1,9 +1,10 @@
-// Command cloister-verify checks app proofs and boot proofs, offline.
+// Command cloister-verify checks app proofs and boot proofs, offline but for
+// `keys -url`.
 //
 // It reads replies of the interface from files, says in plain words what is
 // proven, and exits with 0; with 1 and the reason when anything is refused; with
 // 2 when it was called wrongly. `cloister-verify keys` checks the document of
-// public keys and writes them for tools. See the README of the folder above.
+// public keys, of a running deployment too, and writes them for tools. See the README of the folder above.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 // Free text of a proof is printed quoted: it may come from anybody, and a
 // terminal obeys control characters.
 
-func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy) {
+func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy, r *attestation.Release) {
 	d := b.Document
 	fmt.Fprintf(w, "Boot proof: an enclave attested its live key and manifest at %s.\n", stamp(d.Time))
 	root := "AWS Nitro Enclaves"
@@ -22,6 +22,9 @@ func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy) {
 	line(w, "root", root)
 	line(w, "module", fmt.Sprintf("%q", d.ModuleID))
 	line(w, "image", image(b, p))
+	if r != nil && b.Pinned {
+		line(w, "", fmt.Sprintf("the one of release %q, with its enclave binary", r.Version))
+	}
 	for i := range 3 {
 		pcr := d.PCRs[i]
 		line(w, fmt.Sprintf("PCR%d", i), hex.EncodeToString(pcr[:]))

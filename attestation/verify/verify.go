@@ -120,7 +120,7 @@ func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) err
 		return err
 	}
 	for _, b := range boots {
-		printBoot(out, b, policy)
+		printBoot(out, b, policy, o.released)
 	}
 	for i, proof := range all {
 		printProof(out, i+1, proof)

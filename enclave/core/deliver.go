@@ -12,11 +12,13 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/settings"
 	"cloister/shared/wire"
 )
 
 // Mails and text messages the enclave delivers itself, over streams that the host
-// carries unread. The host says when to try, and is told only what came of it.
+// carries unread. The host says when to try, and is told only what came of it. Mails
+// alone it is given to send itself, if the measured configuration says so.
 
 // maxDelivered bounds the sends whose deliveries are remembered, maxTries how often
 // one is tried within a boot: a host that cuts the stream behind every mail could
@@ -74,6 +76,10 @@ func (c *Core) deliver(ctx context.Context, id wire.SendID) (came *wire.Delivere
 	}
 	if c.now() >= s.ExpiresMs {
 		return &wire.Delivered{Found: true, Expired: true}, nil
+	}
+	if server := c.serve.outside.settings.Mail; s.Kind == org.SendMail && server != nil && server.ByHost {
+		defer clear(s.Content)
+		return opened(s.Content, server), nil
 	}
 	try := map[org.SendKind]func(context.Context, []byte) outward.Outcome{org.SendMail: c.mail, org.SendText: c.text}[s.Kind]
 	if try == nil {
@@ -195,10 +201,20 @@ func (c *Core) mail(ctx context.Context, content []byte) outward.Outcome {
 	if server == nil {
 		return outward.Outcome{Result: outward.Temporary, Err: errNoMail} // the next boot may have one
 	}
-	var m *org.Mail
-	var message []byte
-	var err error
+	m, err := written822(content, server)
+	if err != nil {
+		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
+	}
+	defer clear(m.Message)
+	password := lent(server.Password)
+	defer clear(password)
+	return c.serve.outside.delivery.Submit(ctx, server.Server(password), m)
+}
+
+// written822 is a mail as it goes out. Who asks for it clears it.
+func written822(content []byte, server *settings.Mail) (out outward.Mail, err error) {
 	erase.Do(func() {
+		var m *org.Mail
 		if m, err = org.DecodeMail(content); err != nil {
 			return
 		}
@@ -206,17 +222,21 @@ func (c *Core) mail(ctx context.Context, content []byte) outward.Outcome {
 		if from.Address == "" {
 			from = server.Sender
 		}
-		m.From = from.Address
+		out.From, out.To = from.Address, m.To
 		whole := login.Mail{From: from, To: m.To, Content: login.Content{Subject: m.Subject, Text: m.Text, HTML: m.HTML}, ID: m.ID, SentMs: m.SentMs}
-		message, err = whole.Bytes()
+		out.Message, err = whole.Bytes()
 	})
-	defer clear(message)
-	if err != nil {
-		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
+	return out, err
+}
+
+// opened gives a mail to the host, which the configuration wants to send it. It may
+// ask again until the mail expires: it has learnt all of it the first time.
+func opened(content []byte, server *settings.Mail) *wire.Delivered {
+	m, err := written822(content, server)
+	if err != nil || len(m.Message) > wire.MaxMail {
+		return &wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: errMessage.Error()}
 	}
-	password := lent(server.Password)
-	defer clear(password)
-	return c.serve.outside.delivery.Submit(ctx, server.Server(password), outward.Mail{From: m.From, To: m.To, Message: message})
+	return &wire.Delivered{Found: true, Result: wire.DeliverByHost, Mail: &wire.Mail{From: m.From, To: m.To, Message: m.Message}}
 }
 
 // text hands in a text message.

@@ -48,6 +48,8 @@ func (a *attempt) deliver(ctx context.Context) {
 		a.end(wire.SendExpired, "it could not be delivered in time")
 	case d.Result == wire.DeliverDone:
 		a.end(wire.SendIncluded, "")
+	case d.Result == wire.DeliverByHost:
+		a.handIn(ctx, d.Mail)
 	case d.Result == wire.DeliverPermanent:
 		a.end(wire.SendRefused, said(d))
 	default:
@@ -58,6 +60,27 @@ func (a *attempt) deliver(ctx context.Context) {
 	}
 }
 
+// handIn hands in a mail that the enclave's configuration leaves to this host.
+func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
+	mailer := a.s.o.Mailer
+	if mailer == nil || m == nil {
+		a.undelivered("the enclave leaves its mails to this host, which has no mail server: see -smtp")
+		return
+	}
+	code, final, err := mailer.Submit(ctx, m)
+	switch {
+	case err == nil:
+		a.end(wire.SendIncluded, "")
+	case final:
+		a.end(wire.SendRefused, answered(err.Error(), code))
+	default:
+		if code == 0 {
+			a.s.rest(a.at, err.Error())
+		}
+		a.undelivered(answered(err.Error(), code))
+	}
+}
+
 // undelivered tries again after a pause that grows with each attempt.
 func (a *attempt) undelivered(why string) {
 	a.x.Text = clean(why)
@@ -65,9 +88,11 @@ func (a *attempt) undelivered(why string) {
 }
 
 // said is what came of a delivery in words.
-func said(d *wire.Delivered) string {
-	if d.Code == 0 {
-		return d.Text
+func said(d *wire.Delivered) string { return answered(d.Text, int(d.Code)) }
+
+func answered(text string, code int) string {
+	if code == 0 {
+		return text
 	}
-	return d.Text + " (code " + strconv.Itoa(int(d.Code)) + ")"
+	return text + " (code " + strconv.Itoa(code) + ")"
 }

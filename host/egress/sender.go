@@ -44,7 +44,7 @@ type Enclave interface {
 	Deliverer
 }
 
-// Options of a Sender. All are needed.
+// Options of a Sender. All but Mailer are needed.
 type Options struct {
 	Chains *Chains
 	Outbox interface {
@@ -52,6 +52,7 @@ type Options struct {
 		store.Pruner
 	}
 	Enclave Enclave
+	Mailer  Mailer // for mails that the enclave leaves to the host
 	Log     *slog.Logger
 	Now     func() time.Time
 	Pause   func(context.Context, time.Duration) // waits for d or until the context ends

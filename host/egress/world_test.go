@@ -123,6 +123,7 @@ type world struct {
 	closed  error // of the enclave
 	deliver func(context.Context, wire.SendID) (*wire.Delivered, error)
 	asked   []wire.SendID // to deliver
+	mailer  egress.Mailer
 	opened  int
 	skew    time.Duration
 	steady  bool                              // time does not fly while senders pause
@@ -228,7 +229,7 @@ func (w *world) sends() (stop func()) {
 	nodes := w.node.nodes()
 	maps.Copy(nodes, w.extra)
 	s, err := egress.NewSender(egress.Options{
-		Chains: egress.NewChains(nodes, time.Second), Outbox: w.s, Enclave: w, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
+		Chains: egress.NewChains(nodes, time.Second), Outbox: w.s, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) { // time flies
 			if !w.steady {
 				w.ahead(d)

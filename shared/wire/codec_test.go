@@ -79,6 +79,7 @@ func samples() map[string]any {
 		"deliver":        &wire.Deliver{Send: wire.SendID{Organization: id(3), Seq: 9, Number: 1}},
 		"delivered":      &wire.Delivered{Found: true, Result: wire.DeliverPermanent, Code: 550, Text: "refused"},
 		"delivered_none": &wire.Delivered{},
+		"delivered_mail": &wire.Delivered{Found: true, Result: wire.DeliverByHost, Mail: &wire.Mail{From: "a@example.com", To: "b@example.com", Message: []byte("Subject: x\r\n\r\ny\r\n")}},
 		"delivered_late": &wire.Delivered{Found: true, Expired: true},
 		"dial":           &wire.Dial{Host: "mail.example", Port: 587, Ticket: wire.Ticket{1, 2, 15: 3}, WithinMs: 15000},
 		"dialed":         &wire.Dialed{Verdict: wire.DialOpen},

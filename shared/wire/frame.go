@@ -58,7 +58,7 @@ var rules = map[Kind]rule{
 	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
 	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
 	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxWebhook + maxSmall},
-	KindDeliver:          {RoleCalls, SideHost, maxSmall, KindDelivered, maxSmall},
+	KindDeliver:          {RoleCalls, SideHost, maxSmall, KindDelivered, MaxMail + maxSmall},
 	KindChain:            {RoleChains, SideEnclave, maxChain, KindChainState, 2 * maxSmall},
 	KindDial:             {RoleDials, SideEnclave, maxSmall, KindDialed, maxSmall},
 }

@@ -40,6 +40,7 @@ const (
 	MaxStreams  = 256 // byte streams that stand or are asked for
 	MaxURL      = 2048
 	MaxWebhook  = 4 << 20 // body of a webhook
+	MaxMail     = 256 << 10
 
 	// DefaultWait is a call's deadline when the host names none; MaxWait bounds
 	// what it may name.

@@ -4,7 +4,8 @@ package wire
 type SendKind uint8
 
 // The kinds. A transaction the host opens and hands to a node; mails and text messages
-// it has the enclave deliver, and never sees.
+// it has the enclave deliver, and never sees, but for mails that the measured
+// configuration leaves to it.
 const (
 	SendTransaction SendKind = 1 // a signed transaction for a chain
 	SendMail        SendKind = 2
@@ -73,7 +74,8 @@ type Webhook struct {
 }
 
 // Deliver asks the enclave to hand a mail or a text message to the server that its
-// configuration names, over a stream that it dials.
+// configuration names, over a stream that it dials; or for the mail itself, if the
+// configuration says that the host sends it.
 type Deliver struct {
 	Send SendID `cbor:"1,keyasint"`
 }
@@ -87,7 +89,18 @@ const (
 	DeliverDone      DeliverResult = 1 // the server has taken it
 	DeliverTemporary DeliverResult = 2 // try again
 	DeliverPermanent DeliverResult = 3 // trying again gives the same
+	// DeliverByHost gives a mail to the host, which is to hand it in itself: so the
+	// measured configuration wants it. What comes of it the enclave does not hear.
+	DeliverByHost DeliverResult = 4
 )
+
+// A Mail is one message to one recipient, whole. Whoever holds it reads the passcode
+// in it.
+type Mail struct {
+	From    string `cbor:"1,keyasint"` // addresses of the envelope, ASCII
+	To      string `cbor:"2,keyasint"`
+	Message []byte `cbor:"3,keyasint"` // as RFC 5322 has it, lines that end in CR LF; at most MaxMail bytes
+}
 
 // Delivered answers Deliver. Found false means that there is none at this place,
 // which stays so; Expired that it must not go out any more. Either comes without a
@@ -101,6 +114,8 @@ type Delivered struct {
 	// and nothing that the server said is in it.
 	Code uint16 `cbor:"4,keyasint,omitempty"`
 	Text string `cbor:"5,keyasint,omitempty"`
+	// Mail comes with DeliverByHost and with nothing else.
+	Mail *Mail `cbor:"6,keyasint,omitempty"`
 	// Moved is that of Opened.
 	Moved uint16 `cbor:"20,keyasint,omitempty"`
 }

@@ -82,23 +82,38 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("%q: %d %v", origin, r.status, r.head)
 		}
 	}
-	for _, origin := range []string{"", "null", "*", "https://app.example.com/", "https://app.example.com:443", "http://app.example.com", "https://APP.example.com", "https://example.com",
-		"https://x.app.example.com", "https://app.example.com.evil.example", "http://localhost", "http://localhost:3001", "https://app.example.com https://evil.example", good + strings.Repeat("x", 300)} {
-		for _, op := range []string{"wallet_kit_config", "wallet_kit_client_params", "signup", "signup_v2", "account", "otp_init", "otp_init_v2", "otp_verify", "otp_verify_v2", "otp_login", "otp_login_v2",
-			"oauth_login", "oauth2_authenticate"} {
-			headers := []string{configHeader, w.config}
-			if origin != "" {
-				headers = append(headers, "Origin", origin)
+	// Each at every endpoint, with each of these bodies: the origin is looked at before them.
+	wrong := []string{"", "null", "*", "https://app.example.com/", "https://app.example.com:443", "http://app.example.com", "https://APP.example.com", "https://example.com",
+		"https://x.app.example.com", "https://app.example.com.evil.example", "http://localhost", "http://localhost:3001", "https://app.example.com https://evil.example", good + strings.Repeat("x", 300)}
+	bodies := []string{"{}", `{"otpType":"OTP_TYPE_EMAIL","contact":"someone@example.org"}`, `{"filterType":"EMAIL","filterValue":"someone@example.org"}`, "["}
+	refused := map[string]int{}
+	refuse := func(what, op, body string, headers ...string) {
+		r := w.post(op, body, append([]string{configHeader, w.config}, headers...)...)
+		w.refused(op+" from "+what, r, 403, "allowed origins")
+		if len(r.head["Access-Control-Allow-Origin"]) != 0 {
+			t.Errorf("%s from %q: %v", op, what, r.head)
+		}
+		refused[what]++
+	}
+	for _, op := range []string{"wallet_kit_config", "wallet_kit_client_params", "signup", "signup_v2", "account", "otp_init", "otp_init_v2", "otp_verify", "otp_verify_v2", "otp_login", "otp_login_v2",
+		"oauth_login", "oauth2_authenticate"} {
+		for _, body := range bodies {
+			for _, origin := range wrong {
+				if origin == "" {
+					refuse("no origin", op, body)
+					continue
+				}
+				refuse(origin, op, body, "Origin", origin)
 			}
-			r := w.post(op, "{}", headers...)
-			w.refused(op+" from "+origin, r, 403, "allowed origins")
-			if len(r.head["Access-Control-Allow-Origin"]) != 0 {
-				t.Errorf("%s from %q: %v", op, origin, r.head)
-			}
+			refuse("two origins", op, body, "Origin", good, "Origin", good)
 		}
 	}
-	r := w.post("wallet_kit_config", "{}", configHeader, w.config, "Origin", good, "Origin", good)
-	w.refused("two origins", r, 403, "allowed origins")
+	for what, n := range refused {
+		if n < 50 {
+			t.Errorf("%q was refused %d times", what, n)
+		}
+	}
+	t.Logf("counted: %d wrong origins, each refused %d times", len(refused), refused["null"])
 }
 
 func TestPreflightAndMethods(t *testing.T) {

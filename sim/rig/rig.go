@@ -50,6 +50,8 @@ type Options struct {
 	Configuration []byte
 	// Outside connects to names outside; nil: to what is public, and to loopback.
 	Outside func(ctx context.Context, host string, port uint16) (net.Conn, error)
+	// Mailer hands in the mails that the configuration leaves to the host; nil: nobody.
+	Mailer egress.Mailer
 	// AuthProxy turns the proxy of the root organization on.
 	AuthProxy bool
 	// Receivers of webhooks are reached through it; nil: nobody delivers.
@@ -154,7 +156,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: r.Store, Enclave: r.Link, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
+	sender, err = egress.NewSender(egress.Options{Chains: chains, Outbox: r.Store, Enclave: r.Link, Mailer: o.Mailer, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: o.Pause, Rand: rand.Reader})
 	if err != nil {
 		return nil, err
 	}

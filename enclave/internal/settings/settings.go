@@ -22,7 +22,7 @@
 //
 // Every member may be left out; unknown ones are refused.
 //
-//	mail      the server that takes mail. security is starttls (TLS begins on request,
+//	mail      the server that takes mail: see below for the other way. security is starttls (TLS begins on request,
 //	          a server that does not offer it gets nothing), tls (from the first byte)
 //	          or plain (loopback, simulator only). user and password come together or
 //	          not at all. sender is whom mails are from where an organization does not
@@ -43,6 +43,29 @@
 //	salt      up to 128 characters that mean nothing. The hash is public: who knows
 //	          the rest of the document could try passwords against it, and cannot if
 //	          this is random.
+//
+// # Mail through the host
+//
+//	"mail": {"through": "host", "sender": {…}, "domains": […]}
+//
+// gives each mail to the host when it is due, and the host hands it to whatever server
+// it was started with (its flag -smtp). There is then no host, port, security, user or
+// password in this document, and the mail server's password never leaves the host.
+//
+// What it costs: the host reads every passcode, at once, and can log in with it as
+// whoever may log in by e-mail. The encrypted forms do not help against this: they keep
+// from the host a code that it has not got. Who has the code can encrypt it just as the
+// user does, under a key of his own; through an auth proxy anybody may ask for a code
+// and try it, so the host need not even wait until the user wants one. Two things stay:
+// what is sent encrypted to a client's key (email_auth, user recovery) opens for that
+// client alone, though who can have it sent for a key of his own reads it too; and of a
+// user whose MFA policy asks for a passkey or an API key as well, a code alone opens
+// nothing that the policy covers. So nobody should reach by e-mail alone what he would
+// not hand to the host's operator. Text messages do not change: the enclave hands them
+// to the gateway itself. The manifest names the hash of this document: whoever
+// checks a boot proof can ask the operator for the document and see which way it says.
+//
+// # Who sees the document
 //
 // Whoever boots the enclave sees the document in clear. The passwords in it let him
 // hand in mail and text messages in the operator's name, and no more than that if
@@ -90,6 +113,10 @@ type Settings struct {
 
 // Mail is where mail is handed in.
 type Mail struct {
+	// ByHost tells that mails are given to the host, which sends them as it likes and
+	// reads them. Nothing but Sender and Domains is then set.
+	ByHost bool
+
 	Host     string // lower case
 	Port     uint16
 	Security outward.Security
@@ -124,9 +151,10 @@ type document struct {
 }
 
 type mail struct {
-	Host     string         `json:"host" rule:"required"`
-	Port     uint32         `json:"port" rule:"min=1,max=65535"`
-	Security string         `json:"security" rule:"required,oneof=starttls tls plain"`
+	Through  string         `json:"through" rule:"omitempty,oneof=host enclave"`
+	Host     string         `json:"host"`
+	Port     uint32         `json:"port" rule:"max=65535"`
+	Security string         `json:"security" rule:"omitempty,oneof=starttls tls plain"`
 	User     string         `json:"user"`
 	Password strictjson.Raw `json:"password"`
 	Sender   struct {
@@ -221,16 +249,13 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 	if m.Sender.Name == "" {
 		m.Sender.Name = login.DefaultSenderName
 	}
-	if !simulator && outward.IsLoopback(m.Host) {
-		return nil, wrong(".mail.host", "is this machine")
-	}
-	var err error
-	if m.Password, err = secret(".mail.password", d.Password, d.User); err != nil {
+	if d.Through == "host" {
+		if d.Host+d.Security+d.User != "" || d.Port != 0 || len(d.Password) > 0 {
+			return nil, wrong(".mail", "goes through the host: it names no server of its own")
+		}
+		m.ByHost = true
+	} else if err := d.server(m, simulator); err != nil {
 		return nil, err
-	}
-	m.Password.Use(func(b []byte) { err = m.Server(b).Check(simulator, m.Sender.Address) })
-	if err != nil {
-		return nil, at(".mail", err)
 	}
 	// What a sender must be shows in a mail of his.
 	trial := login.Mail{From: m.Sender, To: m.Sender.Address, ID: "00000000-0000-4000-8000-000000000000"}
@@ -248,6 +273,28 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 		m.Domains = append(m.Domains, domain)
 	}
 	return m, nil
+}
+
+// server reads what names the server that the enclave itself hands mails to.
+func (d *mail) server(m *Mail, simulator bool) (err error) {
+	switch {
+	case d.Host == "":
+		return wrong(".mail.host", "is missing")
+	case d.Port == 0:
+		return wrong(".mail.port", "must be 1 to 65535")
+	case d.Security == "":
+		return wrong(".mail.security", "is missing")
+	case !simulator && outward.IsLoopback(m.Host):
+		return wrong(".mail.host", "is this machine")
+	}
+	if m.Password, err = secret(".mail.password", d.Password, d.User); err != nil {
+		return err
+	}
+	m.Password.Use(func(b []byte) { err = m.Server(b).Check(simulator, m.Sender.Address) })
+	if err != nil {
+		return at(".mail", err)
+	}
+	return nil
 }
 
 // Server is the server as package outward has it, with a password that Password

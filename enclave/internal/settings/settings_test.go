@@ -73,6 +73,31 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// Mail through the host has a sender and no server; what it costs says the package.
+func TestMailThroughTheHost(t *testing.T) {
+	s, err := settings.Parse([]byte(mailOf(`"through":"host"`, sender, `"domains":["example.com"]`)), false)
+	if err != nil || !s.Mail.ByHost || s.Mail.Sender.Address != "a@example.com" || !slices.Equal(s.Mail.Domains, []string{"example.com"}) || s.Mail.Host != "" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if s, err = settings.Parse([]byte(mailOf(`"through":"enclave"`, server, sender)), false); err != nil || s.Mail.ByHost || s.Mail.Host == "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for name, members := range map[string][]string{
+		"a server too": {server, sender}, "a host too": {sender, `"host":"a.example"`}, "a port too": {sender, `"port":25`}, "security too": {sender, `"security":"tls"`},
+		"a password": {sender, `"user":"u","password":"hunter2"`}, "a user alone": {sender, `"user":"u"`}, "a password alone": {sender, `"password":"hunter2"`},
+		"no sender": {}, "a sender that is none": {`"sender":{"address":"a"}`}, "a domain that is none": {sender, `"domains":["a"]`},
+	} {
+		refused(t, name, mailOf(append(members, `"through":"host"`)...), true)
+		refused(t, name, mailOf(append(members, `"through":"host"`)...), false)
+	}
+	for _, through := range []string{`"Host"`, `""`, `"relay"`, `true`, `null,"through":"host"`} {
+		if through != `""` { // as if absent: then the server is missing
+			refused(t, through, mailOf(server, sender, `"through":`+through), false)
+		}
+		refused(t, through, mailOf(sender, `"through":`+through), false)
+	}
+}
+
 // local are what only a simulator may have.
 var local = map[string]string{
 	"plain on 127.0.0.1":    mailOf(`"host":"127.0.0.1","port":2525,"security":"plain"`, sender),

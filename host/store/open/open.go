@@ -46,3 +46,6 @@ func opened[S store.Store](s S, err error) (store.Store, error) {
 	}
 	return s, nil
 }
+
+// Schema is store.Archive.Schema of the stores here, without opening one.
+func Schema() uint64 { return (*sqlite.Store)(nil).Schema() }

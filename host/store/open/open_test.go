@@ -65,6 +65,9 @@ func TestKinds(t *testing.T) {
 		} else {
 			storetest.Same(t, rows, storetest.Rows(t, s))
 		}
+		if s.Schema() != open.Schema() {
+			t.Fatalf("%s: schema %d, elsewhere %d", name, s.Schema(), open.Schema())
+		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/host/backup"
+	"cloister/host/store"
+	"cloister/host/store/open"
+	"cloister/shared/wire"
+)
+
+// release is what this is, as backups name it.
+const release = "0.6"
+
+const backupUsage = `usage: cloister-host backup -to FOLDER|s3://BUCKET/PREFIX [flags]
+       cloister-host backup verify -from BACKUP [flags]
+
+Writes everything that the store holds, as of one moment, into a new folder below
+FOLDER or PREFIX and prints its name. Enclave and hosts go on meanwhile. It is
+ciphertext, or what the host sees anyway.
+
+verify reads a backup to the end: every hash, that every organization's entries
+are there without a gap and lead to the root of their tree, and that batches are
+numbered without a gap. It needs no enclave.
+
+A restored backup is an old state, and needs the root secret of its deployment:
+operators' shares, or a running enclave. Neither is in it.
+
+Credentials for s3:// come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+AWS_SESSION_TOKEN.
+
+`
+
+const restoreUsage = `usage: cloister-host restore -from BACKUP -store STORE [flags]
+
+Fills an empty store, SQLite or PostgreSQL, whichever the backup comes from, all
+of it or nothing. Refused are a backup that is damaged or not whole, of another
+deployment than -deployment or the store's own, or of a later release, and a store
+that holds anything.
+
+What is restored is an old state. End every enclave and host of the deployment
+first: nobody else can tell that one goes on with the newer state beside this one.
+The next boot takes the store under a higher epoch; its proofs say that it is
+fresh since boot, and nothing about before. The README tells what is lost.
+
+`
+
+// backupFlags are those of backup, backup verify, restore and drill.
+type backupFlags struct {
+	Config           // of which -store and -data-dir
+	to, from         string
+	deployment       string
+	endpoint, region string
+	roots            string
+	plain, pathStyle bool
+}
+
+// set makes the flags that a command has.
+func (f *backupFlags) set(w *world, name, usage string, has ...string) *flag.FlagSet {
+	f.Store, f.DataDir = w.env(envName("store")), w.env(envName("data-dir"))
+	if f.DataDir == "" {
+		f.DataDir = "cloister-data"
+	}
+	set := flag.NewFlagSet("cloister-host "+name, flag.ContinueOnError)
+	set.SetOutput(w.stderr)
+	set.Usage = func() { fmt.Fprint(w.stderr, usage); set.PrintDefaults() }
+	for _, h := range has {
+		switch h {
+		case "to":
+			set.StringVar(&f.to, "to", w.env("CLOISTER_BACKUP_TO"), "`WHERE` backups go, each into a folder of its own (CLOISTER_BACKUP_TO)")
+		case "from":
+			set.StringVar(&f.from, "from", "", "the `BACKUP`, as backup printed it")
+			set.StringVar(&f.deployment, "deployment", w.env("CLOISTER_DEPLOYMENT"), "refuse backups of another deployment than this `HASH`, which /boot/v1/status tells (CLOISTER_DEPLOYMENT)")
+		case "store":
+			set.StringVar(&f.Store, "store", f.Store, "the host's `STORE`, as in serve (CLOISTER_STORE)")
+			set.StringVar(&f.DataDir, "data-dir", f.DataDir, "the host's data `FOLDER`, as in serve (CLOISTER_DATA_DIR)")
+		}
+	}
+	set.StringVar(&f.endpoint, "s3-endpoint", w.env("CLOISTER_S3_ENDPOINT"), "`HOST[:PORT]` of the S3-compatible store; empty: Amazon's (CLOISTER_S3_ENDPOINT)")
+	set.StringVar(&f.region, "s3-region", w.env("CLOISTER_S3_REGION"), "its `REGION`; empty: asked for (CLOISTER_S3_REGION)")
+	set.StringVar(&f.roots, "s3-roots", w.env("CLOISTER_S3_ROOTS"), "`FILE` of PEM certificates that its own must lead to; empty: the system's (CLOISTER_S3_ROOTS)")
+	set.BoolVar(&f.plain, "s3-plain", w.env("CLOISTER_S3_PLAIN") == "true", "speak HTTP to it, without TLS (CLOISTER_S3_PLAIN=true)")
+	set.BoolVar(&f.pathStyle, "s3-path-style", w.env("CLOISTER_S3_PATH_STYLE") == "true", "put the bucket into the path, as most servers but Amazon's want (CLOISTER_S3_PATH_STYLE=true)")
+	return set
+}
+
+func parseFlags(set *flag.FlagSet, args []string) error {
+	err := set.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUsage, err)
+	case set.NArg() > 0:
+		return fmt.Errorf("%w: unexpected argument %q", errUsage, set.Arg(0))
+	}
+	return nil
+}
+
+func (f *backupFlags) folder(w *world, location string) (backup.Folder, error) {
+	as := backup.S3{Endpoint: f.endpoint, Region: f.region, Plain: f.plain, PathStyle: f.pathStyle,
+		AccessKey: w.env("AWS_ACCESS_KEY_ID"), SecretKey: w.env("AWS_SECRET_ACCESS_KEY"), SessionToken: w.env("AWS_SESSION_TOKEN")}
+	if f.roots != "" {
+		pem, err := os.ReadFile(f.roots)
+		if err != nil {
+			return nil, err
+		}
+		as.Roots = x509.NewCertPool()
+		if !as.Roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate", f.roots)
+		}
+	}
+	folder, err := backup.OpenFolder(location, as)
+	if errors.Is(err, backup.ErrLocation) {
+		err = fmt.Errorf("%w: %q: %w", errUsage, location, err)
+	}
+	return folder, err
+}
+
+// expected is the deployment that -deployment names; nil: any.
+func (f *backupFlags) expected() (*wire.Hash, error) {
+	if f.deployment == "" {
+		return nil, nil
+	}
+	b, err := hex.DecodeString(f.deployment)
+	if err != nil || len(b) != len(wire.Hash{}) {
+		return nil, fmt.Errorf("%w: -deployment: want 64 hexadecimal digits", errUsage)
+	}
+	h := wire.Hash(b)
+	return &h, nil
+}
+
+// backups is the command backup.
+func backups(ctx context.Context, w *world, args []string) error {
+	if len(args) > 0 && args[0] == "verify" {
+		return verifyBackup(ctx, w, args[1:])
+	}
+	f := new(backupFlags)
+	set := f.set(w, "backup", backupUsage, "to", "store")
+	if err := parseFlags(set, args); err != nil {
+		return err
+	}
+	if f.to == "" {
+		return fmt.Errorf("%w: want -to (see -help)", errUsage)
+	}
+	random := make([]byte, 4)
+	if _, err := io.ReadFull(w.rand, random); err != nil {
+		return err
+	}
+	started := w.now()
+	to, err := f.folder(w, backup.Under(f.to, started.UTC().Format("20060102T150405Z-")+hex.EncodeToString(random)))
+	if err != nil {
+		return err
+	}
+	st, err := f.existing(ctx)
+	if err != nil {
+		return err
+	}
+	sum, err := backup.Write(ctx, st, to, release, uint64(started.UnixMilli()))
+	if err = errors.Join(err, st.Close()); err != nil {
+		return err
+	}
+	tell(w, "written", to, sum, w.now().Sub(started))
+	return nil
+}
+
+// existing opens the store as a program does that is not its host.
+func (f *backupFlags) existing(ctx context.Context) (store.Store, error) {
+	name := f.Store
+	if name == "" {
+		name = f.file()
+	}
+	return open.Existing(ctx, name)
+}
+
+// tell prints what a backup holds, a line for each thing.
+func tell(w *world, done string, from backup.Folder, s *backup.Summary, took time.Duration) {
+	fmt.Fprintf(w.stdout, "%s %s in %.2f s\n", done, from, took.Seconds())
+	for _, line := range [][2]string{
+		{"deployment", hex.EncodeToString(s.Header.Deployment[:])},
+		{"release", s.Header.Release},
+		{"created", time.UnixMilli(int64(s.Header.CreatedMs)).UTC().Format(time.RFC3339)},
+		{"boot epoch", strconv.FormatUint(s.Epoch, 10)},
+		{"organizations", strconv.FormatUint(s.Organizations, 10)},
+		{"entries", strconv.FormatUint(s.Entries, 10)},
+		{"batches", strconv.FormatUint(s.Batches, 10)},
+		{"sends", fmt.Sprintf("%d, %d have not ended", s.Sends, s.Unsent)},
+		{"bytes", fmt.Sprintf("%d in %d chunks", s.Bytes, s.Chunks)},
+	} {
+		fmt.Fprintf(w.stdout, "  %-14s %s\n", line[0], line[1])
+	}
+}
+
+// verifyBackup is the command backup verify.
+func verifyBackup(ctx context.Context, w *world, args []string) error {
+	f := new(backupFlags)
+	set := f.set(w, "backup verify", backupUsage, "from")
+	if err := parseFlags(set, args); err != nil {
+		return err
+	}
+	from, expected, err := f.source(w)
+	if err != nil {
+		return err
+	}
+	started := w.now()
+	sum, err := backup.Verify(ctx, from, expected, open.Schema())
+	if err != nil {
+		return err
+	}
+	tell(w, "whole:", from, sum, w.now().Sub(started))
+	return nil
+}
+
+func (f *backupFlags) source(w *world) (backup.Folder, *wire.Hash, error) {
+	if f.from == "" {
+		return nil, nil, fmt.Errorf("%w: want -from (see -help)", errUsage)
+	}
+	expected, err := f.expected()
+	if err != nil {
+		return nil, nil, err
+	}
+	from, err := f.folder(w, strings.TrimRight(f.from, "/"))
+	return from, expected, err
+}
+
+// restore is the command.
+func restore(ctx context.Context, w *world, args []string) error {
+	f := new(backupFlags)
+	set := f.set(w, "restore", restoreUsage, "from", "store")
+	if err := parseFlags(set, args); err != nil {
+		return err
+	}
+	from, expected, err := f.source(w)
+	if err != nil {
+		return err
+	}
+	name, err := f.storeName()
+	if err != nil {
+		return err
+	}
+	started := w.now()
+	st, err := open.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	sum, err := backup.Restore(ctx, from, st, expected)
+	if err = errors.Join(err, st.Close()); err != nil {
+		return err
+	}
+	tell(w, "restored", from, sum, w.now().Sub(started))
+	if sum.Unsent > 0 {
+		fmt.Fprintf(w.stdout, "\n%d sends had not ended then: hosts go on with them, so webhooks and transactions that went out since go out again.\n", sum.Unsent)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+// Package backup writes everything that a store holds to a folder or an
+// S3-compatible store, reads it back, and refuses what is damaged, cut, of
+// another deployment or of a later release.
+//
+// A backup is a few objects under one name:
+//
+//	header           what it is, as text and CBOR
+//	chunk-00000000   rows of store.Archive, at most 8 MiB in each
+//	…
+//	index            the header again, size and SHA-256 of each chunk, and the
+//	                 SHA-256 over all; written last: without it there is no backup
+//
+// Everything in it is ciphertext, or what the host sees anyway: ids, types,
+// status and times of activities, keyed hashes, how often what was sent. Who
+// takes a backup learns what the host's disk tells and no key. Hashes tell
+// damage, not forgery: whoever can write a backup is the host, which is never
+// believed. The enclave holds each entry against its organization's tree and
+// opens nothing that it did not seal. That a backup is the newest nobody can
+// tell: what is restored is an old state.
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Format is the number of the format written here. Earlier ones are read.
+const Format = 1
+
+// Bounds of what is read. They are part of the format.
+const (
+	MaxChunk   = 8 << 20                // bytes of one chunk
+	MaxChunks  = wire.MaxElements       // of one backup: 512 GiB
+	MaxRow     = wire.MaxSealed + 1<<16 // one row: an entry and what stands beside it
+	MaxHeader  = 4 << 10
+	MaxIndex   = 4 << 20
+	maxRelease = 64
+)
+
+// Errors that callers tell apart.
+var (
+	// ErrDamaged says that bytes are missing or not those that were written.
+	ErrDamaged = errors.New("backup: damaged")
+	// ErrForeign says that a backup is of another deployment.
+	ErrForeign = errors.New("backup: of another deployment")
+	// ErrLater says that a later release has written it.
+	ErrLater = errors.New("backup: written by a later release than this")
+)
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
+}
+
+// A Header says what a backup is.
+type Header struct {
+	Release    string    `cbor:"1,keyasint"` // that wrote it, for people
+	Schema     uint64    `cbor:"2,keyasint"` // store.Archive.Schema of that release
+	Deployment wire.Hash `cbor:"3,keyasint"` // SHA-256 of the genesis record
+	CreatedMs  uint64    `cbor:"4,keyasint"` // Unix milliseconds, the host's clock
+}
+
+// A Chunk is one of the index.
+type Chunk struct {
+	Size   uint32    `cbor:"1,keyasint"`
+	SHA256 wire.Hash `cbor:"2,keyasint"`
+}
+
+// An Index says what belongs to a backup.
+type Index struct {
+	Header Header    `cbor:"1,keyasint"`
+	Chunks []Chunk   `cbor:"2,keyasint"`
+	Rows   uint64    `cbor:"3,keyasint"`
+	Total  wire.Hash `cbor:"4,keyasint"` // SHA-256 over header and chunks, as objects, in order
+}
+
+// The text before the CBOR of header and index. A later format changes the
+// number and whatever it likes behind the line.
+const (
+	markHeader = "cloister backup "
+	markIndex  = "cloister backup index "
+)
+
+// EncodeHeader gives the bytes of the object "header".
+func EncodeHeader(h *Header) ([]byte, error) { return encode(markHeader, h) }
+
+// EncodeIndex gives the bytes of the object "index".
+func EncodeIndex(x *Index) ([]byte, error) { return encode(markIndex, x) }
+
+func encode(mark string, v any) ([]byte, error) {
+	b, err := wire.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, "%s%d\n", mark, Format), b...), nil
+}
+
+// ParseHeader reads the object "header". Errors are ErrDamaged or ErrLater.
+func ParseHeader(b []byte) (*Header, error) {
+	h := new(Header)
+	if err := decode(b, MaxHeader, markHeader, h); err != nil {
+		return nil, err
+	}
+	return h, h.check()
+}
+
+// ParseIndex reads the object "index". Errors are ErrDamaged or ErrLater.
+func ParseIndex(b []byte) (*Index, error) {
+	x := new(Index)
+	if err := decode(b, MaxIndex, markIndex, x); err != nil {
+		return nil, err
+	}
+	if len(x.Chunks) > MaxChunks {
+		return nil, damaged("%d chunks", len(x.Chunks))
+	}
+	for i := range x.Chunks {
+		if x.Chunks[i].Size == 0 || x.Chunks[i].Size > MaxChunk {
+			return nil, damaged("chunk %d of %d bytes", i, x.Chunks[i].Size)
+		}
+	}
+	return x, x.Header.check()
+}
+
+func (h *Header) check() error {
+	if h.Release == "" || len(h.Release) > maxRelease || h.Schema == 0 || h.CreatedMs > store.MaxTime {
+		return damaged("header makes no sense")
+	}
+	for i := range len(h.Release) {
+		if h.Release[i] < 0x20 || h.Release[i] > 0x7e {
+			return damaged("header makes no sense")
+		}
+	}
+	return nil
+}
+
+func decode(b []byte, most int, mark string, v any) error {
+	if len(b) > most {
+		return damaged("%d bytes where at most %d are", len(b), most)
+	}
+	rest, ok := bytes.CutPrefix(b, []byte(mark))
+	line, body, found := bytes.Cut(rest, []byte("\n"))
+	if !ok || !found || len(line) > 9 {
+		return damaged("no backup")
+	}
+	n, err := strconv.ParseUint(string(line), 10, 32)
+	if err != nil || n == 0 || strconv.FormatUint(n, 10) != string(line) {
+		return damaged("no backup")
+	}
+	if n > Format {
+		return fmt.Errorf("%w: format %d", ErrLater, n)
+	}
+	if err := wire.Unmarshal(body, v); err != nil {
+		return damaged("%v", err)
+	}
+	return nil
+}
+
+func chunkName(i int) string { return fmt.Sprintf("chunk-%08d", i) }
+
+// AppendRow appends a row as it stands in a chunk: the length of what follows
+// in four bytes, highest first, the kind in one, and the row in CBOR.
+func AppendRow(b []byte, r store.Row) ([]byte, error) {
+	body, err := wire.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	n := len(body) + 1
+	if n > MaxRow {
+		return nil, fmt.Errorf("row of %d bytes", n)
+	}
+	b = append(b, byte(n>>24), byte(n>>16), byte(n>>8), byte(n), byte(r.Kind()))
+	return append(b, body...), nil
+}
+
+// CutRow reads the first row of a chunk and gives what is left. The row is held
+// against store.CheckRow. Errors are ErrDamaged.
+func CutRow(b []byte) (store.Row, []byte, error) {
+	if len(b) < 5 {
+		return nil, nil, damaged("a row is cut")
+	}
+	n := int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3])
+	if n < 2 || n > MaxRow || n > len(b)-4 {
+		return nil, nil, damaged("a row of %d bytes, %d are left", n, len(b)-4)
+	}
+	r := store.NewRow(store.RowKind(b[4]))
+	if r == nil {
+		return nil, nil, damaged("a row of kind %d", b[4])
+	}
+	if err := wire.Unmarshal(b[5:4+n], r); err != nil {
+		return nil, nil, damaged("%v", err)
+	}
+	if err := store.CheckRow(r); err != nil {
+		return nil, nil, damaged("%v", err)
+	}
+	return r, b[4+n:], nil
+}

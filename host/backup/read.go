@@ -1,0 +1,157 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+
+	"cloister/host/store"
+	"cloister/shared/wire"
+)
+
+// Verify reads all of a backup and holds it against everything that can be
+// known without the enclave: every hash, the bounds and order of every row, that
+// each organization's entries are there from the first without a gap and lead to
+// the root of their tree, and that batches are numbered without a gap. Deployment
+// is the one expected; nil takes any. Errors are ErrDamaged, ErrForeign, ErrLater
+// or the folder's.
+func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*Summary, error) {
+	r, err := open(ctx, from, deployment, schema)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := r.next(); err == io.EOF {
+			return r.sum, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Restore fills an empty store from a backup, whole or not at all, verifying as
+// it reads. The store's ranges count as given back, under the epochs of the
+// backup. Errors are those of Verify, store.ErrRefused where the store holds
+// anything, and the store's.
+func Restore(ctx context.Context, from Folder, to store.Store, deployment *wire.Hash) (*Summary, error) {
+	r, err := open(ctx, from, deployment, to.Schema())
+	if err != nil {
+		return nil, err
+	}
+	// The reason that tells most: this store is another deployment's.
+	there, err := to.LoadObject(ctx, wire.LoadObject{Name: objectGenesis})
+	if err != nil {
+		return nil, err
+	}
+	if there.Found && sha256.Sum256(there.Bytes) != r.sum.Header.Deployment {
+		return nil, fmt.Errorf("%w than the store", ErrForeign)
+	}
+	if err := to.Import(ctx, r.next); err != nil {
+		return nil, err
+	}
+	return r.sum, nil
+}
+
+// reading is a backup being read, chunk by chunk.
+type reading struct {
+	ctx   context.Context
+	from  Folder
+	index *Index
+	hash  hash.Hash
+	at    int // the next chunk
+	rest  []byte
+	sum   *Summary
+	audit *audit
+}
+
+func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*reading, error) {
+	header, err := get(ctx, from, "header", MaxHeader)
+	if err != nil {
+		return nil, err
+	}
+	h, err := ParseHeader(header)
+	if err != nil {
+		return nil, err
+	}
+	if h.Schema > schema {
+		return nil, fmt.Errorf("%w: release %s", ErrLater, h.Release)
+	}
+	if deployment != nil && h.Deployment != *deployment {
+		return nil, fmt.Errorf("%w: %x", ErrForeign, h.Deployment)
+	}
+	b, err := get(ctx, from, "index", MaxIndex)
+	if err != nil {
+		return nil, err
+	}
+	r := &reading{ctx: ctx, from: from, hash: sha256.New(), sum: &Summary{Header: *h}}
+	if r.index, err = ParseIndex(b); err != nil {
+		return nil, err
+	}
+	if r.index.Header != *h {
+		return nil, damaged("header and index are of two backups")
+	}
+	r.hash.Write(header)
+	r.audit = newAudit(r.sum)
+	return r, nil
+}
+
+// get reads one object; that it is missing is damage.
+func get(ctx context.Context, from Folder, name string, most int) ([]byte, error) {
+	b, err := from.Get(ctx, name, most)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, damaged("%s is missing: this is no whole backup", name)
+	}
+	return b, err
+}
+
+// next gives the next row, and io.EOF when all of the backup has been read and
+// is whole.
+func (r *reading) next() (store.Row, error) {
+	for len(r.rest) == 0 {
+		if r.at == len(r.index.Chunks) {
+			return nil, r.end()
+		}
+		if err := r.chunk(); err != nil {
+			return nil, err
+		}
+	}
+	row, rest, err := CutRow(r.rest)
+	if err != nil {
+		return nil, err
+	}
+	r.rest = rest
+	if err := r.audit.follow(row); err != nil {
+		return nil, damaged("%v", err)
+	}
+	return row, nil
+}
+
+func (r *reading) chunk() error {
+	want := r.index.Chunks[r.at]
+	b, err := get(r.ctx, r.from, chunkName(r.at), int(want.Size))
+	if err != nil {
+		return err
+	}
+	if len(b) != int(want.Size) || sha256.Sum256(b) != want.SHA256 {
+		return damaged("%s is not what was written", chunkName(r.at))
+	}
+	r.hash.Write(b)
+	r.rest = b
+	r.at++
+	r.sum.Chunks, r.sum.Bytes = r.at, r.sum.Bytes+uint64(len(b))
+	return nil
+}
+
+func (r *reading) end() error {
+	if r.sum.Rows != r.index.Rows || wire.Hash(r.hash.Sum(nil)) != r.index.Total {
+		return damaged("the parts are not those of one backup")
+	}
+	if err := r.audit.done(); err != nil {
+		return damaged("%v", err)
+	}
+	return io.EOF
+}

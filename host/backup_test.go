@@ -1,0 +1,92 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cloister/host/store/sqlite"
+	"cloister/host/store/storetest"
+)
+
+// someStore is a store with something of everything in it.
+func someStore(t *testing.T, path string) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Full(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackupCommands(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "a.db"), filepath.Join(dir, "backups")
+	someStore(t, path)
+	sum := sha256.Sum256([]byte("genesis"))
+	deployment := hex.EncodeToString(sum[:])
+
+	r := runWith(t, "", map[string]string{"CLOISTER_STORE": path}, "backup", "-to", to)
+	if r.code != exitDone || !strings.Contains(r.stdout, deployment) || !strings.Contains(r.stdout, "307\n") {
+		t.Fatalf("%+v", r)
+	}
+	made, err := filepath.Glob(filepath.Join(to, "*"))
+	if err != nil || len(made) != 1 || !strings.Contains(r.stdout, made[0]) {
+		t.Fatal(made, err, r.stdout)
+	}
+	from := made[0]
+	if r := runWith(t, "", nil, "backup", "verify", "-from", from, "-deployment", deployment); r.code != exitDone || !strings.HasPrefix(r.stdout, "whole: ") {
+		t.Fatalf("%+v", r)
+	}
+	back := filepath.Join(dir, "b.db")
+	r = runWith(t, "", nil, "restore", "-from", from, "-store", back, "-deployment", deployment)
+	if r.code != exitDone || !strings.Contains(r.stdout, "5 sends had not ended") {
+		t.Fatalf("%+v", r)
+	}
+	if r := runWith(t, "", nil, "backup", "-to", to, "-store", back); r.code != exitDone {
+		t.Fatalf("a backup of what was restored: %+v", r)
+	}
+
+	other := strings.Repeat("00", 32)
+	missing := filepath.Join(dir, "c.db")
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"backup"}, exitUsage, "want -to"},
+		{[]string{"backup", "-to", "ftp://x", "-store", path}, exitUsage, "want a folder"},
+		{[]string{"backup", "-to", to, "-store", missing}, exitFailed, "no such file"},
+		{[]string{"backup", "-to", to, "more"}, exitUsage, "unexpected"},
+		{[]string{"backup", "verify"}, exitUsage, "want -from"},
+		{[]string{"backup", "verify", "-from", from, "-deployment", "12"}, exitUsage, "64 hexadecimal"},
+		{[]string{"backup", "verify", "-from", from, "-deployment", other}, exitFailed, "another deployment"},
+		{[]string{"backup", "verify", "-from", dir}, exitFailed, "no whole backup"},
+		{[]string{"backup", "verify", "-from", "s3://b/x", "-s3-roots", path}, exitFailed, "no certificate"},
+		{[]string{"restore", "-store", missing}, exitUsage, "want -from"},
+		{[]string{"restore", "-from", from, "-store", back}, exitFailed, "not empty"},
+		{[]string{"restore", "-from", from, "-store", missing, "-deployment", other}, exitFailed, "another deployment"},
+	} {
+		r := runWith(t, "", nil, c.args...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%v: %+v", c.args, r)
+		}
+	}
+	if _, err := os.Stat(missing); err == nil {
+		r := runWith(t, "", nil, "backup", "-to", to, "-store", missing)
+		if r.code == exitDone {
+			t.Error("a refused restore left something behind")
+		}
+	}
+	for _, args := range [][]string{{"backup", "-help"}, {"backup", "verify", "-help"}, {"restore", "-help"}} {
+		if r := runWith(t, "", nil, args...); r.code != exitDone || !strings.Contains(r.stderr, "usage: cloister-host") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
+	"cloister/shared/wire"
+)
+
+// Bounds of one conversation with a mail server.
+const (
+	submissionWait = 10 * time.Second // for each answer; the attempt's own end comes first
+	maxSaid        = 256 << 10        // bytes that a server may send, its certificates included
+)
+
+// A Mailer hands in the mails that the enclave's configuration leaves to the host.
+type Mailer interface {
+	// Submit hands one mail in. code is what the server answered last, 0 for nothing;
+	// final tells that trying again gives the same.
+	Submit(ctx context.Context, m *wire.Mail) (code int, final bool, err error)
+}
+
+// A MailServer is a server for submission of mail (RFC 6409) and how it is reached:
+// by TLS from the first byte (RFC 8314) or with STARTTLS (RFC 3207), never without
+// but on this machine's loopback. It is a Mailer, safe for concurrent use.
+type MailServer struct {
+	host, port     string
+	security       string // scheme of its address
+	user, password string
+	roots          *x509.CertPool
+}
+
+var errMailServer = errors.New("want smtps://USER:PASSWORD@HOST:PORT, smtp+starttls:// likewise, or smtp://HOST:PORT of this machine's loopback")
+
+// ParseMailServer reads an address: smtps is TLS, port 465 if none is named,
+// smtp+starttls is STARTTLS, port 587, smtp is without TLS and for loopback addresses
+// alone, port 25. User and password may be left out together. roots are whom the
+// server's certificate leads to; nil: the system's. Errors repeat nothing of the
+// address.
+func ParseMailServer(text string, roots *x509.CertPool) (*MailServer, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errMailServer
+	}
+	s := &MailServer{host: strings.ToLower(u.Hostname()), port: u.Port(), security: u.Scheme, user: u.User.Username(), roots: roots}
+	s.password, _ = u.User.Password()
+	usual := map[string]string{"smtps": "465", "smtp+starttls": "587", "smtp": "25"}[u.Scheme]
+	if s.port == "" {
+		s.port = usual
+	}
+	n, err := strconv.ParseUint(s.port, 10, 16)
+	switch {
+	case usual == "", err != nil, n == 0, s.host == "", strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "",
+		(s.user == "") != (s.password == ""):
+		return nil, errMailServer
+	case s.security == "smtp" && !ownMachine(s.host):
+		return nil, errMailServer
+	}
+	return s, nil
+}
+
+func ownMachine(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// Submit hands one mail in.
+func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final bool, err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(s.host, s.port))
+	if err != nil {
+		return 0, false, errors.New("no connection to the mail server")
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	err = s.talk(&frugal{Conn: conn, left: maxSaid}, m)
+	var said *smtp.SMTPError
+	switch {
+	case err == nil:
+		return 250, false, nil
+	case errors.As(err, &said):
+		// Its words may repeat the mail's.
+		return said.Code, said.Code >= 500 && said.Code < 600, errors.New("the mail server refused")
+	case ctx.Err() != nil:
+		return 0, false, errors.New("the mail server did not answer in time")
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return 0, false, errors.New("the mail server's certificate does not hold")
+	}
+	return 0, false, errors.New("the conversation with the mail server broke off")
+}
+
+// errNoWay is a mail server that offers no way to be handed this mail: another try
+// may meet one that was mended.
+var errNoWay = errors.New("the mail server offers no TLS or no AUTH PLAIN")
+
+// talk is a whole conversation.
+func (s *MailServer) talk(conn net.Conn, m *wire.Mail) error {
+	secure := &tls.Config{ServerName: s.host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}
+	var c *smtp.Client
+	switch s.security {
+	case "smtps":
+		c = smtp.NewClient(tls.Client(conn, secure))
+	case "smtp+starttls":
+		// Says EHLO, waits for the offer, and forgets what came before TLS.
+		var err error
+		if c, err = smtp.NewClientStartTLS(conn, secure); err != nil {
+			return err
+		}
+	default:
+		c = smtp.NewClient(conn)
+	}
+	defer c.Close()
+	c.CommandTimeout, c.SubmissionTimeout = submissionWait, submissionWait
+	if err := c.Hello(m.From[strings.LastIndexByte(m.From, '@')+1:]); err != nil {
+		return err
+	}
+	if s.user != "" {
+		if !c.SupportsAuth(sasl.Plain) {
+			return errNoWay
+		}
+		if err := c.Auth(sasl.NewPlainClient("", s.user, s.password)); err != nil {
+			return err
+		}
+	}
+	if err := c.SendMail(m.From, []string{m.To}, bytes.NewReader(m.Message)); err != nil {
+		return err
+	}
+	_ = c.Quit() // it is handed in
+	return nil
+}
+
+// A frugal connection ends when the other side has said too much.
+type frugal struct {
+	net.Conn
+	left int
+}
+
+func (f *frugal) Read(b []byte) (int, error) {
+	if f.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := f.Conn.Read(b[:min(len(b), f.left)])
+	f.left -= n
+	return n, err
+}
