@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the scripts beside it: naming, timing and counting of stages, and the list of what was left out.
+# Sourced by the scripts beside it: naming, timing and counting of stages, some of them beside others, and the list of what
+# was left out.
 #
 # A stage is a named command. It passes, fails, or leaves something out: then it calls left_out and goes on. The list is a
 # file that scripts started by a stage share (CLOISTER_LEFT_OUT); the script that made it prints it at the end. Under
@@ -23,6 +24,29 @@ if [ -z "${GOEXPERIMENT:-}" ] && GOEXPERIMENT=runtimesecret "$GO" version >/dev/
 	export GOEXPERIMENT=runtimesecret
 fi
 
+# used: sets spent to the hundredths of a second that this shell's processes which have ended have had on processors, as the
+# kernel counts them.
+used() {
+	local line
+	read -r line <"/proc/$BASHPID/stat"
+	# shellcheck disable=SC2086
+	set -- ${line##*) }
+	spent=$((${14} + ${15}))
+}
+
+# counted NAME STATUS SECONDS HUNDREDTHS-OF-PROCESSOR-TIME: takes a stage's end into the report.
+counted() {
+	local result=ok
+	if [ "$2" -eq 0 ]; then
+		passed=$((passed + 1))
+	else
+		failed+=("$1")
+		result=FAILED
+	fi
+	times+=("$(printf '%5d s  %5d s of processors  %-6s %s' "$3" $(($4 / 100)) "$result" "$1")")
+	printf '== %s: %s in %d s\n' "$1" "$result" "$3"
+}
+
 # left_out WHAT HOW-TO-GET-IT
 left_out() {
 	printf '%s (%s)\n' "$1" "$2" >>"$CLOISTER_LEFT_OUT"
@@ -31,7 +55,9 @@ left_out() {
 # stage NAME COMMAND...: a failure is remembered and the next stage runs. The command runs in a shell of its own that
 # stops at its first error; as the condition of an `if` it would not.
 stage() {
-	local name=$1 began=$SECONDS took result=ok status
+	local name=$1 began=$SECONDS before spent status
+	used
+	before=$spent
 	shift
 	printf '\n== %s\n' "$name"
 	set +e
@@ -41,15 +67,64 @@ stage() {
 	)
 	status=$?
 	set -e
-	if [ "$status" -eq 0 ]; then
-		passed=$((passed + 1))
-	else
-		failed+=("$name")
-		result=FAILED
-	fi
-	took=$((SECONDS - began))
-	times+=("$(printf '%5d s  %-6s %s' "$took" "$result" "$name")")
-	printf '== %s: %s in %d s\n' "$name" "$result" "$took"
+	used
+	counted "$name" "$status" $((SECONDS - began)) $((spent - before))
+}
+
+# aside NAME COMMAND...: the stage is run by beside, later than now.
+waiting=()
+aside() {
+	waiting+=("$(printf '%q ' "$@")")
+}
+
+# beside: begins to run what was put aside, one after the other, at the lowest priority: for work that only computes,
+# beside stages that mostly wait. joined waits for it, prints what each has printed, and counts it.
+beside() {
+	[ ${#waiting[@]} -gt 0 ] || return 0
+	lane=$(mktemp -d)
+	# shellcheck disable=SC2294
+	(
+		renice -n 19 -p "$BASHPID" >/dev/null
+		n=0
+		for each in "${waiting[@]}"; do
+			began=$SECONDS
+			used
+			before=$spent
+			# A shell of its own, whose failure at its first error is seen here.
+			set +e
+			(
+				set -e
+				eval "set -- $each"
+				shift
+				"$@"
+			) >"$lane/$n.log" 2>&1
+			status=$?
+			set -e
+			used
+			echo "$status $((SECONDS - began)) $((spent - before))" >"$lane/$n.end"
+			n=$((n + 1))
+		done
+	) &
+	lane_pid=$!
+}
+
+joined() {
+	local n=0 each name status took spent
+	[ -n "${lane_pid:-}" ] || return 0
+	wait "$lane_pid" || true
+	lane_pid=''
+	for each in "${waiting[@]}"; do
+		eval "set -- $each"
+		name=$1
+		printf '\n== %s (beside the stages above)\n' "$name"
+		cat "$lane/$n.log" || true
+		status=1 took=0 spent=0
+		read -r status took spent <"$lane/$n.end" || true
+		counted "$name" "$status" "$took" "$spent"
+		n=$((n + 1))
+	done
+	waiting=()
+	rm -rf "$lane"
 }
 
 # finish: the closing report. Its status is that of the whole run.

@@ -13,17 +13,31 @@ cd "$(dirname "$0")/.."
 
 only=${1:-.}
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# What was put aside and is still at it ends with this script, however this script ends.
+trap '[ -z "${lane_pid:-}" ] || kill_family "$lane_pid"; rm -rf "$scratch"' EXIT
+. scripts/engines.sh
 
 chosen() {
 	if [[ "$1" =~ $only ]]; then stage "$@"; fi
 }
 
+chosen_aside() {
+	if [[ "$1" =~ $only ]]; then aside "$@"; fi
+}
+
 "$GO" build -o "$scratch/testlog" scripts/testlog.go
 
-# The log is a pipe's first command; its failure is the second's to report, except when it prints no event at all.
+# The log is a pipe's first command; its failure is the second's to report, except when it prints no event at all. Vet is
+# check.sh's, for both builds.
 tested() {
-	"$GO" test -json "$@" 2>&1 | "$scratch/testlog"
+	"$GO" test -json -vet=off "$@" 2>&1 | "$scratch/testlog"
+}
+
+# Tests of one package at a time, while those of the next two are built at the lowest priority: processes that are started,
+# killed and waited for must not be short of processors because something else is tested or built. The time that a package is
+# said to have taken counts its waiting for its turn, and so does the limit.
+in_turn() {
+	tested -p 3 -exec "flock -o $scratch/turn" -toolexec "nice -n 19" -timeout 25m "$@"
 }
 
 # Packages where goroutines, connections or processes meet. -short leaves out what only takes longer there. sim/crash and
@@ -39,7 +53,7 @@ raced() {
 		[ -d "$path" ] && packages+=("./$path/...")
 	done
 	mapfile -t packages < <("$GO" list "${packages[@]}" | grep -vE '/sim/(crash|leak|policies|matrix)$')
-	CGO_ENABLED=1 tested -p 1 -race -short "${packages[@]}"
+	CGO_ENABLED=1 in_turn -race -short "${packages[@]}"
 }
 
 # The build for toolchains without runtime/secret: the packages that use it, compiled and tested once more.
@@ -69,20 +83,27 @@ everything() {
 	mapfile -t rooms < <("$GO" list ./... | grep -v '/sim/')
 	tested -timeout 25m "${rooms[@]}"
 	# The campaigns start many processes and kill them: one at a time, or they take the machine from each other.
-	tested -p 1 -timeout 25m ./sim/...
+	in_turn ./sim/...
 }
 
 chosen "build" make --no-print-directory build
-chosen "check" scripts/check.sh
 chosen "go test" everything
 chosen "attacks on a build without the check" weakened
-chosen "go test without runtime/secret" plain
 chosen "go test -race" raced
-chosen "reproducible enclave" scripts/reproduce.sh
+
+# What only computes goes beside what mostly waits.
+export FUZZ_BINARIES=$scratch/fuzz
+chosen_aside "check" scripts/check.sh
+chosen_aside "go test without runtime/secret" plain
+chosen_aside "reproducible enclave" scripts/reproduce.sh
+if [[ fuzz =~ $only ]]; then aside "fuzz targets built" scripts/fuzz.sh -build; fi
+beside
 chosen "official SDKs" scripts/interop/run.sh
 for extra in scripts/*/test.sh; do
 	[ -e "$extra" ] || continue
 	chosen "$(dirname "$extra")" "$extra"
 done
+joined
+# With the processors to itself: it is counted in seconds.
 chosen "fuzz" scripts/fuzz.sh
 finish
