@@ -10,7 +10,7 @@ export GOEXPERIMENT := $(shell GOEXPERIMENT=runtimesecret $(GO) version >/dev/nu
 # No paths and no version control stamp: the same source gives the same bytes in every directory.
 BUILD := $(GO) build -trimpath -buildvcs=false
 
-.PHONY: run build enclave eif test check fuzz interop clean
+.PHONY: run build enclave eif test test-nitro check fuzz interop clean
 
 # Settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
 run: build
@@ -30,7 +30,6 @@ enclave:
 
 # The enclave image and its measurements: make eif EIF_KERNEL=bzImage; eif/build.sh says what else can be set.
 eif:
-	@mkdir -p $(BIN)
 	@$(BUILD) -o $(BIN)/cloister-eif ./eif
 	@GO=$(GO) eif/build.sh $(BIN)/cloister.eif
 
@@ -41,6 +40,9 @@ test:
 # Host and enclave in two virtual machines, joined by AF_VSOCK: part of make test too.
 test-vsock:
 	GO=$(GO) scripts/vsock/test.sh
+
+test-nitro: # the image in QEMU's nitro-enclave machine; builds QEMU from source, once
+	GO=$(GO) scripts/nitro/run.sh
 
 check:
 	GO=$(GO) scripts/check.sh

@@ -107,6 +107,10 @@ var table = []row{
 	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
+	// The image in QEMU.
+	{"scripts/nitro", "attestation eif/cpio sim/vhostvsock", "cbor", ""},
+	{"scripts/nitro/parent", "shared/wire", "vsock x/sys", ""},
+
 	// Load tests are clients.
 	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
 	{"scripts/load/suborgs", "", "", ""},

@@ -350,3 +350,25 @@ func TestMeasuredByNitroCLI(t *testing.T) {
 		}
 	}
 }
+
+// What is released can be read, and is called what it is.
+func TestReleases(t *testing.T) {
+	files, err := filepath.Glob("releases/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		r, err := openRelease(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		want := r.Version
+		if r.Platform != attestation.PlatformNitro {
+			want += "-" + r.Platform
+		}
+		if got := strings.TrimSuffix(filepath.Base(name), ".json"); got != want || r.Source == "" {
+			t.Errorf("%s: want %s.json, with its source", name, want)
+		}
+	}
+}
