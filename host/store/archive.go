@@ -299,9 +299,8 @@ func checkSendRow(r *SendRow) error {
 		State: r.State, DueMs: r.DueMs, Text: r.Text, Revert: r.Revert, Memo: r.Memo})
 }
 
-// checkRange: a store has one range, 0.
 func checkRange(n uint32) error {
-	if n != 0 {
+	if n >= wire.MaxRanges {
 		return refuse("range %d", n)
 	}
 	return nil

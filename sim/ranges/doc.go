@@ -5,5 +5,12 @@
 //
 // It has no code of its own, only tests. Those of moves run in one process over an
 // embedded store that lies when told to; the campaign of kills runs the processes that
-// an operator runs, over PostgreSQL.
+// an operator runs, over PostgreSQL: each of two enclaves and two hosts is killed once
+// while 16 clients write, or as often as -rounds says:
+//
+//	go test ./sim/ranges -run TestKillAnyOne -v -timeout 0 -rounds 20
+//
+// and throughput with one enclave and with two, on whatever machine it is, by
+//
+//	go test ./sim/ranges -run TestThroughput -v -measure 10s
 package ranges

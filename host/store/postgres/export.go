@@ -65,14 +65,14 @@ func (x *exporting) rows(text string, values []any, row func() store.Row, args .
 // heads are the owner, objects, headers and keys.
 func (x *exporting) heads() error {
 	var id [16]byte
-	var a, b int64
+	var a, b, r int64
 	var yes bool
 	var text string
 	var data []byte
 	// take gives the bytes away: the next row's are others.
 	take := func() []byte { d := data; data = nil; return d }
-	err := x.rows("SELECT boot, epoch, released FROM owner ORDER BY id", []any{&id, &a, &yes}, func() store.Row {
-		return &store.OwnerRow{Boot: id, Epoch: uint64(a), Released: yes}
+	err := x.rows("SELECT boot, epoch, released, id::bigint - 1 FROM owner ORDER BY id", []any{&id, &a, &yes, &r}, func() store.Row {
+		return &store.OwnerRow{Range: uint32(r), Boot: id, Epoch: uint64(a), Released: yes}
 	})
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func (x *exporting) heads() error {
 	if err != nil {
 		return err
 	}
-	err = x.rows("SELECT epoch, number, header FROM batch ORDER BY epoch, number", []any{&a, &b, &data}, func() store.Row {
-		return &store.BatchRow{Epoch: uint64(a), Number: uint64(b), Header: take()}
+	err = x.rows("SELECT range::bigint, epoch, number, header FROM batch ORDER BY batch.range, epoch, number", []any{&r, &a, &b, &data}, func() store.Row {
+		return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: take()}
 	})
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ func newImporting(tx pgx.Tx) *importing {
 	for table, columns := range map[string][]string{
 		"owner":        {"id", "boot", "epoch", "released"},
 		"object":       {"name", "at", "bytes"},
-		"batch":        {"epoch", "number", "header"},
+		"batch":        {"range", "epoch", "number", "header"},
 		"wrapped":      {"organization", "key", "sealed"},
 		"organization": {"id", "uuid"},
 		"entry":        {"id", "next", "time", "activity", "kind", "leaf", "sealed"},
@@ -145,12 +145,12 @@ func (m *importing) row(ctx context.Context, r store.Row) error {
 	}
 	switch r := r.(type) {
 	case *store.OwnerRow:
-		return m.put(ctx, "owner", 64, int16(1), [16]byte(r.Boot), int64(r.Epoch), true)
+		return m.put(ctx, "owner", 64, rowOf(wire.Range(r.Range)), [16]byte(r.Boot), int64(r.Epoch), true)
 	case *store.ObjectRow:
 		m.at++
 		return m.put(ctx, "object", len(r.Bytes), r.Name, m.at, r.Bytes)
 	case *store.BatchRow:
-		return m.put(ctx, "batch", len(r.Header), int64(r.Epoch), int64(r.Number), r.Header)
+		return m.put(ctx, "batch", len(r.Header), int16(r.Range), int64(r.Epoch), int64(r.Number), r.Header)
 	case *store.KeyRow:
 		return m.put(ctx, "wrapped", len(r.Sealed), [16]byte(r.Organization), int64(r.KeyID), r.Sealed)
 	case *store.OrganizationRow:

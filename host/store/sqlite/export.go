@@ -70,8 +70,10 @@ func (x *exporting) rows(ctx context.Context, text string, row func(*columns) st
 
 // heads are the owner, objects, headers and keys.
 func (x *exporting) heads(ctx context.Context) error {
-	err := x.rows(ctx, "SELECT boot, epoch, released FROM owner ORDER BY id", func(c *columns) store.Row {
-		return &store.OwnerRow{Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
+	var ranges []uint64
+	err := x.rows(ctx, "SELECT boot, epoch, released, id FROM owner ORDER BY id", func(c *columns) store.Row {
+		ranges = append(ranges, c.number(3)-1)
+		return &store.OwnerRow{Range: uint32(c.number(3) - 1), Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
 	})
 	if err != nil {
 		return err
@@ -82,12 +84,16 @@ func (x *exporting) heads(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = x.rows(ctx, "SELECT id, header FROM batch ORDER BY id", func(c *columns) store.Row {
-		id := c.number(0)
-		return &store.BatchRow{Epoch: id >> 40, Number: id & store.MaxNumber, Header: c.bytes(1)}
-	})
-	if err != nil {
-		return err
+	// The id puts epochs before ranges, so there is a pass for each range that ever had
+	// an owner.
+	for _, r := range ranges {
+		err = x.rows(ctx, "SELECT id, header FROM batch WHERE id >> 32 & 255 = ? ORDER BY id", func(c *columns) store.Row {
+			id := c.number(0)
+			return &store.BatchRow{Range: uint32(r), Epoch: id >> 40, Number: id & maxNumber, Header: c.bytes(1)}
+		}, int64(r))
+		if err != nil {
+			return err
+		}
 	}
 	return x.rows(ctx, "SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", func(c *columns) store.Row {
 		return &store.KeyRow{Organization: c.id(0), KeyID: uint32(c.number(1)), Sealed: c.bytes(2)}

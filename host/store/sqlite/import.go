@@ -75,12 +75,15 @@ func (m *importing) row(ctx context.Context, r store.Row) error {
 	put := func(text string, args ...driver.Value) error { return m.w.exec(ctx, text, args...) }
 	switch r := r.(type) {
 	case *store.OwnerRow:
-		return put("INSERT INTO owner (id, boot, epoch, released) VALUES (1, ?, ?, 1)", r.Boot[:], int64(r.Epoch))
+		return put("INSERT INTO owner (id, boot, epoch, released) VALUES (?, ?, ?, 1)", int64(r.Range)+1, r.Boot[:], int64(r.Epoch))
 	case *store.ObjectRow:
 		m.at++
 		return put("INSERT INTO object (name, at, bytes) VALUES (?, ?, ?)", r.Name, m.at, r.Bytes)
 	case *store.BatchRow:
-		return put("INSERT INTO batch (id, header) VALUES (?, ?)", int64(r.Epoch<<40|r.Number), r.Header)
+		if r.Number > maxNumber {
+			return fmt.Errorf("%w: number %d", store.ErrRefused, r.Number)
+		}
+		return put("INSERT INTO batch (id, header) VALUES (?, ?)", int64(r.Epoch<<40|uint64(r.Range)<<32|r.Number), r.Header)
 	case *store.KeyRow:
 		return put("INSERT INTO wrapped (organization, key, sealed) VALUES (?, ?, ?)", r.Organization[:], int64(r.KeyID), r.Sealed)
 	case *store.OrganizationRow:

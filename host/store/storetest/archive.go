@@ -264,7 +264,7 @@ func testArchiveRefused(t *testing.T, open Opener) {
 		"index twice":           twice(at(store.KindIndex)),
 		"send twice":            twice(at(store.KindSend)),
 		"owner last":            append(without(at(store.KindOwner)), rows[at(store.KindOwner)]),
-		"other range":           with(0, &store.OwnerRow{Range: 1, Boot: id(1), Epoch: 1}),
+		"other range":           with(0, &store.OwnerRow{Range: wire.MaxRanges, Boot: id(1), Epoch: 1}),
 		"epoch without end":     with(0, &store.OwnerRow{Boot: id(1), Epoch: store.MaxEpoch}),
 		"end of another count":  with(at(store.KindEnd), &store.EndRow{Count: 5}),
 		"next beyond the end":   with(at(store.KindEnd)-1, &store.EntryRow{Seq: 302, Activity: id(1), Next: 400, Sealed: []byte{1}}),
@@ -365,4 +365,44 @@ func BenchArchive(b *testing.B, open func(b *testing.B) store.Store, n int) {
 			}
 		}
 	})
+}
+
+// testArchiveRanges holds that owners and batches of several ranges, which took turns
+// in time, come back as they were.
+func testArchiveRanges(t *testing.T, open Opener) {
+	s, _ := open(t)
+	for boot := range uint64(3) {
+		for _, r := range []wire.Range{0, 2, wire.MaxRanges - 1} {
+			w := &writer{t: t, s: s, boot: id(1000 + boot), in: r, ledgers: map[wire.ID][]wire.Entry{}}
+			w.take()
+			for range 2 {
+				w.fill(id(10*boot+uint64(r)), 1, 20)
+			}
+		}
+	}
+	rows := Rows(t, s)
+	owners, batches := 0, 0
+	for _, r := range rows {
+		switch r.(type) {
+		case *store.OwnerRow:
+			owners++
+		case *store.BatchRow:
+			batches++
+		}
+	}
+	if owners != 3 || batches != 18 {
+		t.Fatalf("%d owners, %d batches", owners, batches)
+	}
+	to, _ := open(t)
+	if err := to.Import(t.Context(), From(rows)); err != nil {
+		t.Fatal(err)
+	}
+	Same(t, rows, Rows(t, to))
+	for _, r := range []wire.Range{0, 2, wire.MaxRanges - 1} {
+		w := &writer{t: t, s: to, boot: id(5), in: r, ledgers: map[wire.ID][]wire.Entry{}}
+		if w.take(); w.epoch != 4 {
+			t.Fatalf("range %d: epoch %d after 3", r, w.epoch)
+		}
+		w.fill(id(5000+uint64(r)), 1, 20)
+	}
 }

@@ -63,6 +63,7 @@ func Run(t *testing.T, open Opener) {
 		{"SnapshotTakeRace", testSnapshotTakeRace},
 		{"Objects", testObjects},
 		{"Archive", testArchive},
+		{"ArchiveRanges", testArchiveRanges},
 		{"ArchiveMoment", testArchiveMoment},
 		{"ArchiveRefused", testArchiveRefused},
 		{"ArchiveEmpty", testArchiveEmpty},

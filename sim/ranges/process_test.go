@@ -1,0 +1,231 @@
+package ranges_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloister/host/store/storetest"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+)
+
+// starts carries every start of a process to one thread that does not end, since a
+// child's death signal comes when the thread that started it does.
+var starts = make(chan func())
+
+func TestMain(m *testing.M) {
+	go func() {
+		runtime.LockOSThread()
+		for start := range starts {
+			start()
+		}
+	}()
+	os.Exit(m.Run())
+}
+
+// A process is a program of ours that runs.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	said string        // its first line
+}
+
+// launch starts a program. With listens it returns once it has said where it listens.
+func launch(t *testing.T, dir, name string, listens bool, program string, args ...string) *process {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p := &process{name: name, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stderr = log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error)
+	starts <- func() { started <- p.cmd.Start() }
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	lines := bufio.NewReader(out)
+	if listens {
+		text, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%s did not start; its log is in %s", name, dir)
+		}
+		p.said = strings.TrimSpace(text)
+	}
+	go func() {
+		_, _ = lines.WriteTo(nowhere{})
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p
+}
+
+type nowhere struct{}
+
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
+// kill sends SIGKILL and waits for the end.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// A deployment is two enclaves and two hosts over one PostgreSQL, as processes.
+type deployment struct {
+	t         *testing.T
+	dir       string // logs and programs
+	data      *laptop.Dir
+	store     string
+	enclaves  [2]*process
+	addresses [2]string // of the enclaves
+	hosts     [2]*process
+	apis      [2]string // HOST:PORT
+	orgs      []laptop.Organization
+}
+
+func build(t *testing.T, to, from string) string {
+	t.Helper()
+	tool := os.Getenv("GO")
+	if tool == "" {
+		tool = "go"
+	}
+	if out, err := exec.Command(tool, "build", "-trimpath", "-buildvcs=false", "-o", to, from).CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", from, err, out)
+	}
+	return to
+}
+
+func (d *deployment) sim() string  { return filepath.Join(d.dir, "cloister-sim") }
+func (d *deployment) host() string { return filepath.Join(d.dir, "cloister-host") }
+
+// deploy starts enclaves, of which only the first of n is booted and serves what is
+// asked of both hosts.
+func deploy(t *testing.T, n, ranges, organizations int) *deployment {
+	t.Helper()
+	d := &deployment{t: t, dir: t.TempDir()}
+	d.data = &laptop.Dir{Path: filepath.Join(d.dir, "data"), Ranges: ranges}
+	d.store = storetest.StartPostgres(t).Database()
+	build(t, d.sim(), "../../sim")
+	build(t, d.host(), "../../host")
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, name := range []string{"enclave0", "enclave1", "host0", "host1"} {
+				b, _ := os.ReadFile(filepath.Join(d.dir, name+".log"))
+				t.Logf("%s:\n%s", name, b[max(0, len(b)-3000):])
+			}
+		}
+	})
+	for i := range n {
+		d.addresses[i] = "tcp://127.0.0.1:0"
+		d.startEnclave(i)
+		d.apis[i] = free(t)
+	}
+	for i := range n {
+		d.startHost(i)
+	}
+	d.run("boot", "-ranges", fmt.Sprint(ranges), "-organizations", fmt.Sprint(organizations), "-enclave-addr", d.addresses[0], "-auth-proxy=false")
+	for i := 1; i < n; i++ {
+		d.join(i)
+	}
+	var err error
+	if d.orgs, err = d.data.Organizations(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// free is an address that nobody listens at.
+func free(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (d *deployment) startEnclave(i int) {
+	d.enclaves[i] = launch(d.t, d.dir, fmt.Sprintf("enclave%d", i), true, d.sim(), "enclave", "-data-dir", d.data.Path, "-enclave-addr", strings.TrimPrefix(d.addresses[i], "tcp://"),
+		"-quotas", "tags=1000")
+	d.addresses[i] = d.enclaves[i].said
+}
+
+func (d *deployment) startHost(i int) {
+	all := d.addresses[0]
+	if d.addresses[1] != "" {
+		all += "," + d.addresses[1]
+	}
+	d.hosts[i] = launch(d.t, d.dir, fmt.Sprintf("host%d", i), false, d.host(), "serve", "-enclave", all, "-store", d.store, "-api-addr", d.apis[i], "-auth-proxy-addr", "off")
+}
+
+// run runs a command of the simulator to its end.
+func (d *deployment) run(args ...string) {
+	d.t.Helper()
+	args = append(args, "-data-dir", d.data.Path)
+	if out, err := exec.Command(d.sim(), args...).CombinedOutput(); err != nil {
+		d.t.Fatalf("cloister-sim %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// join boots one more enclave.
+func (d *deployment) join(i int) {
+	d.t.Helper()
+	d.run("boot", "-join", "-enclave-addr", d.addresses[i], "-auth-proxy=false")
+}
+
+// table is what an enclave owns, nil if it does not say.
+func (d *deployment) table(i int) *wire.Table {
+	ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Second)
+	defer cancel()
+	door, err := laptop.DialDoor(ctx, d.addresses[i])
+	if err != nil {
+		return nil
+	}
+	defer door.Close()
+	var signed jsonText
+	if door.Call(ctx, "ranges", nil, nil, &signed) != nil {
+		return nil
+	}
+	t, _, err := wire.ParseTable(signed)
+	if err != nil {
+		d.t.Error(err)
+	}
+	return t
+}
+
+type jsonText []byte
+
+func (j *jsonText) UnmarshalJSON(b []byte) error { *j = append([]byte{}, b...); return nil }
+
+// level waits until both enclaves own half of the ranges each.
+func (d *deployment) level(ranges int) time.Duration {
+	d.t.Helper()
+	began := time.Now()
+	for time.Since(began) < time.Minute {
+		a, b := d.table(0), d.table(1)
+		if a != nil && b != nil && len(a.Owned) == ranges/2 && len(b.Owned) == ranges/2 {
+			return time.Since(began)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	d.t.Fatal("the ranges are not shared out")
+	return 0
+}
