@@ -39,6 +39,9 @@ var table = []row{
 	// What both processes run under.
 	{"shared/collector", "", "", ""},
 
+	// Which addresses both take for public.
+	{"shared/internet", "", "", ""},
+
 	// What both count requests with.
 	{"shared/pace", "", "", ""},
 
@@ -78,7 +81,7 @@ var table = []row{
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
 	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/bundle enclave/internal/chain/... " +
-		"enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
+		"enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface, for tests
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
@@ -100,7 +103,7 @@ var table = []row{
 	{"host/store/storetest", "host/store shared/wire", "pgx merkle", ""},
 	{"host/store/open", "host/store host/store/sqlite host/store/postgres", "", "host/store/..."},
 	{"host/link", "host/store shared/wire", "vsock", "host/store/..."},
-	{"host/egress", "host/store shared/wire", "base58 smtp sasl", "host/store/..."},
+	{"host/egress", "host/store shared/internet shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
 	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
 	{"host/cert", "", "x/crypto", ""},

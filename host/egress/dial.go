@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/shared/internet"
 	"cloister/shared/wire"
 )
 
@@ -142,7 +143,7 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 func (d *Dialer) allowed(addresses []netip.Addr, reached bool) []netip.Addr {
 	var keep []netip.Addr
 	for _, a := range addresses {
-		if a = a.Unmap(); reached || Public(a) || (d.Loopback || d.Reach[AllLoopback]) && a.IsLoopback() && a.Zone() == "" {
+		if a = a.Unmap(); reached || internet.Public(a) || (d.Loopback || d.Reach[AllLoopback]) && a.IsLoopback() && a.Zone() == "" {
 			keep = append(keep, a)
 		}
 	}

@@ -5,63 +5,30 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"cloister/host/egress"
 )
 
-// hostile are addresses that nothing may be connected to, whoever asks.
-var hostile = []string{
-	// This host and loopback.
-	"0.0.0.0", "0.0.0.1", "0.255.255.255", "127.0.0.1", "127.0.0.2", "127.1.2.3", "127.255.255.255", "::", "::1",
-	// Private.
-	"10.0.0.0", "10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.255.255",
-	"fc00::1", "fd00::1", "fd12:3456:789a::1", "fdff:ffff:ffff::1",
-	// Carriers' and clouds'.
-	"100.64.0.1", "100.127.255.255", "100.100.100.200", "168.63.129.16", "169.254.169.254", "169.254.170.2", "192.0.0.192",
-	"fd00:ec2::254", "fd20:ce::254",
-	// Link-local, site-local, with a zone.
-	"169.254.0.1", "169.254.255.255", "fe80::1", "febf::1", "fec0::1", "fe80::1%lo", "2a00:1450::1%eth0",
-	// Documentation, benchmarks, protocol assignments.
-	"192.0.0.1", "192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "198.19.255.255", "192.88.99.1",
-	"2001:db8::1", "2001:db8:ffff::1", "3fff::1", "2001:2::1", "2001:10::1", "2001:20::1", "2001::1", "2001:0:7f00:1::", "100::1", "5f00::1",
-	// Multicast, reserved, broadcast.
-	"224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.254", "255.255.255.255", "ff00::1", "ff02::1", "ff0e::1",
-	// IPv4 inside IPv6.
-	"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:192.168.1.1", "::ffff:0.0.0.0", "::ffff:100.64.0.1",
-	"::127.0.0.1", "::10.0.0.1", "::8.8.8.8", "::ffff:0:127.0.0.1", "::ffff:0:8.8.8.8",
-	"64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::169.254.169.254", "64:ff9b::192.168.0.1", "64:ff9b::0.0.0.0",
-	"64:ff9b:1::1", "64:ff9b:1::8.8.8.8",
-	"2002:7f00:1::", "2002:a00:1::1", "2002:a9fe:a9fe::1", "2002:c0a8:1::1", "2002:6440:1::1", "2002:e000:1::1",
-	"2a00:1450::5efe:7f00:1", "2a00:1450::200:5efe:a00:1", "2a00:1450::5efe:169.254.169.254",
-	// Not given out.
-	"4000::1", "8000::1", "e000::1", "1::1", "200::1",
-}
-
-var public = []string{
-	"1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
-	"168.63.129.15", "168.63.129.17", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0",
-	"192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255",
-	"2606:4700:4700::1111", "2a00:1450:4001::8a", "2001:4860:4860::8888", "2001:200::1", "3ffe:ffff::1", "2400:cb00::1",
-	"::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2a00:1450::5efe:808:808", "2a00:1450:0:1::5eff:7f00:1",
-}
-
-func TestPublicAddresses(t *testing.T) {
-	if len(hostile) < 60 {
-		t.Fatalf("%d hostile addresses", len(hostile))
+// hostile are addresses that nothing may be connected to: those that package internet
+// is tested with.
+var hostile = func() (all []string) {
+	b, err := os.ReadFile("../../shared/internet/testdata/addresses.txt")
+	if err != nil {
+		panic(err)
 	}
-	for want, all := range map[bool][]string{false: hostile, true: public} {
-		for _, text := range all {
-			if got := egress.Public(netip.MustParseAddr(text)); got != want {
-				t.Errorf("%s: public %t", text, got)
-			}
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line == "public" {
+			return all
+		} else if !strings.HasPrefix(line, "#") {
+			all = append(all, line)
 		}
 	}
-	if egress.Public(netip.Addr{}) {
-		t.Error("no address is public")
-	}
-}
+	return all
+}()
 
 // names is a resolver whose answers are handed in. Where a name has several, each
 // question gets the next one, as from a server that means ill.

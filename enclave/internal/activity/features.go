@@ -12,6 +12,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/webauthn"
+	"cloister/shared/internet"
 )
 
 var features = []*Kind{
@@ -136,7 +137,7 @@ func checkWebhook(field, text string) error {
 	}
 	host := strings.ToLower(u.Hostname())
 	if ip, err := netip.ParseAddr(host); err == nil {
-		if !public(ip.Unmap()) {
+		if !internet.Public(ip) {
 			return fault.Field(field, "invalid webhook URL: destination is not public")
 		}
 		return nil
@@ -163,23 +164,6 @@ func (t *Tx) checkReceiver(field, text string) error {
 		return errNotHTTPS(field)
 	}
 	return nil
-}
-
-// notPublic are ranges that netip does not know as such.
-var notPublic = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"),
-	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("3fff::/20"),
-}
-
-// public tells whether an address is one of the internet at large. Of IPv6 that is
-// what has been given out at all.
-func public(ip netip.Addr) bool {
-	if ip.Is6() && !netip.MustParsePrefix("2000::/3").Contains(ip) {
-		return false
-	}
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // Feature is a feature that is on.

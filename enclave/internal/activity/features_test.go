@@ -132,6 +132,8 @@ func TestFeaturesRefuse(t *testing.T) {
 		{"WEBHOOK", "https://[::ffff:10.0.0.1]/", 3, "not public"},
 		{"WEBHOOK", "https://[64:ff9b::a00:1]/", 3, "not public"},
 		{"WEBHOOK", "https://[2002:a00:1::]/", 3, "not public"},
+		{"WEBHOOK", "https://168.63.129.16/", 3, "not public"},
+		{"WEBHOOK", "https://[::ffff:10.0.0.1]/", 3, "not public"},
 	} {
 		w.refused("SET_ORGANIZATION_FEATURE", feature(c.name, c.value), c.code, c.says)
 	}

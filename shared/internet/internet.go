@@ -1,8 +1,9 @@
-package egress
+// Package internet says which addresses are of the public Internet. Both processes go
+// by it: the enclave when a destination is set, the host again when it connects,
+// since a name can lead anywhere by then.
+package internet
 
-import (
-	"net/netip"
-)
+import "net/netip"
 
 // notPublic are the prefixes that lead to no host of the public Internet: the
 // registries of special-purpose addresses (RFC 6890 and what joined them later),
