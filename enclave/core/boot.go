@@ -53,6 +53,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.genesis(ctx, call.Body)
 	case "manifest":
 		return c.manifest(ctx, call.Body)
+	case "share":
+		return c.share(ctx, call.Body)
 	case "setup_document":
 		return c.setupDocument(call.Body)
 	case "create_organization":
@@ -70,6 +72,10 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 func (c *Core) status() ([]byte, error) {
 	s := state(c.state.Load())
 	out := map[string]any{"state": stateTexts[s], "applicationDigest": c.cfg.ApplicationDigest, "counters": c.counters()}
+	if s == stateSeed && c.bootMu.TryLock() { // a boot step may take a while
+		out["shares"], out["manifestSha256"] = c.wait.holders.status(), hex.EncodeToString(c.wait.id[:])
+		c.bootMu.Unlock()
+	}
 	if s == stateServing {
 		out["attestationAgeMs"] = c.cfg.Clock.Now().Sub(c.serve.attestedAt).Milliseconds()
 		out["bootNumber"] = c.serve.ranges.bootNumber()
@@ -104,15 +110,25 @@ func (c *Core) publicKeys() ([]byte, error) {
 
 var errNotServing = fault.New(fault.Unavailable, "the enclave is not serving yet")
 
+// genesisBody says what a deployment is made of.
+type genesisBody struct {
+	Ranges    uint32   `json:"ranges"` // 1 to wire.MaxRanges; 0 or absent: 1
+	Operators struct { // as the first manifest will name them; only where the secret is made in shares
+		Threshold  int32    `json:"threshold"`
+		PublicKeys []string `json:"publicKeys" rule:"max=64"`
+		ShareKeys  []string `json:"shareKeys" rule:"max=64"`
+	} `json:"operators"`
+}
+
+func (b *genesisBody) ranges() int { return max(int(b.Ranges), 1) }
+
 // genesis makes a deployment: its root secret, its keyring, its record. The body says
-// of how many ranges, {"ranges": 16}; one if it is empty. A deployment that is there
-// already stays as it is.
+// of how many ranges, {"ranges": 16}; one if it is empty. Where no root secret lies at
+// hand it is made in shares. A deployment that is there already stays as it is.
 func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
-	in := struct {
-		Ranges uint32 `json:"ranges"` // 1 to wire.MaxRanges; 0 or absent: 1
-	}{}
+	in := new(genesisBody)
 	if len(body) > 0 {
-		if err := strictjson.Decode(body, &in); err != nil {
+		if err := strictjson.Decode(body, in); err != nil {
 			return nil, err
 		}
 		if in.Ranges > wire.MaxRanges {
@@ -125,7 +141,7 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, fault.New(fault.FailedPrecondition, "genesis comes before the manifest")
 	}
 	if c.cfg.Root == nil {
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: genesis in shares")
+		return c.genesisInShares(ctx, in)
 	}
 	rand := mixed{c}
 	q, err := c.cfg.Root.Recover()
@@ -145,7 +161,7 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if record == nil {
-		if record, err = boot.NewGenesis(rand, q, c.now(), max(int(in.Ranges), 1)); err != nil {
+		if record, err = boot.NewGenesis(rand, q, c.now(), in.ranges()); err != nil {
 			return nil, err
 		}
 		if err := c.host.PutObject(ctx, wire.PutObject{Name: objectGenesis, Bytes: record, Once: true}); err != nil {
@@ -157,14 +173,14 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !got.Found {
-		if err := c.newKeyring(ctx, rand, q, record); err != nil {
+		if err := c.newKeyring(ctx, rand, q, record, attestation.Operators{}); err != nil {
 			return nil, err
 		}
 	}
 	return genesisReply(q)
 }
 
-func (c *Core) newKeyring(ctx context.Context, rand mixed, q, record []byte) error {
+func (c *Core) newKeyring(ctx context.Context, rand mixed, q, record []byte, operators attestation.Operators) error {
 	ring, err := boot.NewKeyring(rand)
 	if err != nil {
 		return err
@@ -174,7 +190,10 @@ func (c *Core) newKeyring(ctx context.Context, rand mixed, q, record []byte) err
 	if err != nil {
 		return err
 	}
-	return c.host.PutObject(ctx, wire.PutObject{Name: keyringName(ring.Epoch), Bytes: sealed, Once: true})
+	if err := c.putOnce(ctx, keyringName(ring.Epoch), sealed); err != nil || !operators.Named() {
+		return err
+	}
+	return c.putLaw(ctx, ring, boot.Deployment(record), &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
 }
 
 func keyringName(epoch uint32) string { return objectKeyring + fmt.Sprintf("%010d", epoch) }
@@ -208,7 +227,7 @@ func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, errManifestGiven
 	}
 	if c.cfg.Root == nil {
-		return c.await(g)
+		return c.await(ctx, g)
 	}
 	q, err := c.cfg.Root.Recover()
 	defer clear(q)
@@ -284,6 +303,12 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 		return nil, err
 	}
 	defer ring.Wipe()
+	var law *boot.Law
+	if c.wait != nil {
+		if law, err = c.law(ctx, ring, s, g); err != nil {
+			return nil, err
+		}
+	}
 	insecure.Record("blind-key", ring.Blind[:])
 	insecure.Record("bundle-signer", ring.Signer[:])
 	insecure.Record("session-signer", ring.Session[:])
@@ -341,6 +366,11 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 	}, hands)
 	if err := s.ranges.start(ctx, s.boot); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)
+	}
+	if law != nil && law.Manifest != g.id {
+		if err := c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id)); err != nil {
+			return nil, err
+		}
 	}
 	if s.live, err = newBootKey(mixed{c}, "live-key"); err != nil {
 		return nil, err

@@ -64,8 +64,3 @@ func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.H
 	}
 	return a.status, a.body
 }
-
-// Boot asks the door boot.
-func (c *Core) Boot(ctx context.Context, op string, body []byte) ([]byte, error) {
-	return c.bootDoor(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body})
-}

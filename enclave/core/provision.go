@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -27,6 +28,7 @@ type given struct {
 	id          [32]byte // SHA-256 of raw
 	approvals   []attestation.ManifestApproval
 	predecessor []byte // the manifest before it, nil for a first one
+	before      *attestation.Manifest
 	set         *settings.Settings
 }
 
@@ -36,8 +38,9 @@ func (g *given) envelope() []byte { return attestation.EncodeEnvelope(g.raw, g.a
 // which whoever holds part of the root secret encrypts it.
 type waiting struct {
 	*given
-	key    *bootKey
-	nonces map[[attestation.SetupNonceSize]byte]time.Time // of setup documents not used yet, and until when
+	key     *bootKey
+	holders *holders
+	nonces  map[[attestation.SetupNonceSize]byte]time.Time // of setup documents not used yet, and until when
 }
 
 var (
@@ -79,7 +82,7 @@ func (c *Core) readManifest(body []byte) (*given, error) {
 	if err := m.CheckSuccession(attestation.Hash(before), g.manifest, g.id, g.approvals); err != nil {
 		return nil, fault.Named(fault.PermissionDenied, "MANIFEST_NOT_APPROVED", "manifest refused: %v", err)
 	}
-	g.predecessor = before
+	g.predecessor, g.before = before, m
 	return g, nil
 }
 
@@ -118,17 +121,22 @@ func (c *Core) refuseDebug() error {
 
 // await goes from hello to seed: it makes the setup key and commits to it and to
 // the manifest in PCR16, for good.
-func (c *Core) await(g *given) ([]byte, error) {
+func (c *Core) await(ctx context.Context, g *given) ([]byte, error) {
 	if err := c.refuseDebug(); err != nil {
 		return nil, err
 	}
 	if err := c.fits(g.manifest); err != nil {
 		return nil, fault.Named(fault.FailedPrecondition, "MANIFEST_OF_ANOTHER", "manifest refused: %v", err)
 	}
+	h, err := c.holdersOf(ctx, g)
+	if err != nil {
+		return nil, err
+	}
 	key, err := newBootKey(mixed{c}, "setup-key")
 	if err != nil {
 		return nil, err
 	}
+	c.wait = &waiting{given: g, key: key, holders: h, nonces: map[[attestation.SetupNonceSize]byte]time.Time{}}
 	if !c.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
 		return nil, errManifestGiven
 	}
@@ -136,8 +144,7 @@ func (c *Core) await(g *given) ([]byte, error) {
 		c.fence(fmt.Errorf("boot: %w", err)) // a register may be extended: no way back
 		return nil, err
 	}
-	c.wait = &waiting{given: g, key: key, nonces: map[[attestation.SetupNonceSize]byte]time.Time{}}
-	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateTexts[stateSeed], "setupKey": key.publicHex})
+	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateTexts[stateSeed], "setupKey": key.publicHex, "shares": h.status()})
 }
 
 // commitSetup locks PCR16 behind the commitment: only locked registers stand in

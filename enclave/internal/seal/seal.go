@@ -49,6 +49,7 @@ const (
 	KindSecret   Kind = 6 // a wallet's or key's secret; owner: its id
 	KindKeyring  Kind = 7 // the deployment's keyring, under the root secret
 	KindRoot     Kind = 8 // the root secret, under a development passphrase
+	KindLaw      Kind = 9 // which manifest the deployment runs under, under a key of the keyring
 
 	// KindTips are the tips of a range on their way from owner to owner. Place: the
 	// giver's epoch; organization: the taker's boot; owner: range, number of parts;

@@ -1,0 +1,7 @@
+package boot
+
+// Times and Inverse are the field's.
+var (
+	Times   = times
+	Inverse = inverse
+)

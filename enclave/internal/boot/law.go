@@ -1,0 +1,84 @@
+package boot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/seal"
+)
+
+// Law is what a deployment that has operators runs under: the manifest that it
+// took last. It lies in the store, sealed under a key of the keyring, so that who
+// recovers the keyring knows whose approval the next manifest needs.
+type Law struct {
+	Format    uint8    `cbor:"1,keyasint"`
+	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
+	Manifest  [32]byte `cbor:"3,keyasint"` // SHA-256 of the manifest; zero until the first
+	Operators [32]byte `cbor:"4,keyasint"` // attestation.Operators.Digest of those named at genesis or last
+}
+
+// ErrLaw is why a manifest is refused that the deployment does not know.
+var ErrLaw = errors.New("not the manifest that the deployment runs under, nor one that may come after it")
+
+// Allows refuses a manifest, whose hash is given, unless it is the one that the
+// deployment runs under, the first, or the next. Whether a next one is approved
+// by the operators of its predecessor the caller has looked at.
+func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
+	switch {
+	case l.Manifest == hash:
+		return nil
+	case l.Manifest == [32]byte{} && m.Predecessor == "" && m.Operators.Digest() == l.Operators:
+		return nil
+	case l.Manifest != [32]byte{} && m.Predecessor == hex.EncodeToString(l.Manifest[:]):
+		return nil
+	}
+	return ErrLaw
+}
+
+// Next is the law once a manifest is taken.
+func (l *Law) Next(m *attestation.Manifest, hash [32]byte) *Law {
+	return &Law{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest()}
+}
+
+// lawKey is of the blind-index key, which never rotates: the law must open
+// whatever else is new.
+func (k *Keyring) lawKey() (*seal.Key, error) { return seal.Derive(k.Blind[:], "law") }
+
+// SealLaw seals the law of a deployment.
+func (k *Keyring) SealLaw(rand io.Reader, deployment [32]byte, l *Law) ([]byte, error) {
+	key, err := k.lawKey()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := cbor.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the law: %w", err)
+	}
+	return key.Seal(rand, wrapName(seal.KindLaw, deployment), plain)
+}
+
+// OpenLaw opens what SealLaw made.
+func (k *Keyring) OpenLaw(deployment [32]byte, sealed []byte) (*Law, error) {
+	key, err := k.lawKey()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := key.Open(wrapName(seal.KindLaw, deployment), sealed)
+	if err != nil {
+		return nil, fmt.Errorf("law: %w", err)
+	}
+	l := new(Law)
+	if err := decoding.Unmarshal(plain, l); err != nil || l.Format != 1 || l.Number == 0 {
+		return nil, errors.New("law does not decode")
+	}
+	if again, err := cbor.Marshal(l); err != nil || !bytes.Equal(again, plain) {
+		return nil, errors.New("law does not decode")
+	}
+	return l, nil
+}

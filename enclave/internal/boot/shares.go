@@ -1,0 +1,131 @@
+package boot
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/erase"
+)
+
+// Shamir's scheme over GF(2^8) with the polynomial of AES, byte by byte: the
+// secret is the value at 0 of a random polynomial of degree threshold-1, share x
+// its value at x, 1 to 255. The field is written here because the well-kept
+// libraries are either part of a large program or work on scalars with big.Int,
+// whose time depends on them. No table is indexed by a secret and no branch
+// depends on one.
+
+// times multiplies in the field.
+func times(a, b byte) (p byte) {
+	for range 8 {
+		p ^= a & -(b & 1)
+		a = a<<1 ^ 0x1b&-(a>>7)
+		b >>= 1
+	}
+	return p
+}
+
+// inverse is a^254; of 0 it is 0.
+func inverse(a byte) byte {
+	r := byte(1)
+	for range 7 { // 254 = 0b11111110
+		a = times(a, a)
+		r = times(r, a)
+	}
+	return r
+}
+
+// A Part is one share of a secret: the polynomials' values at X, which is not 0.
+type Part struct {
+	X byte
+	Y [SecretSize]byte
+}
+
+// Split makes n shares of which any threshold bring the secret back and fewer
+// tell nothing. Share i stands at X = i+1. The caller wipes them.
+func Split(rand io.Reader, secret []byte, threshold, n int) ([]Part, error) {
+	if len(secret) != SecretSize || threshold < 2 || threshold > n || n > 255 {
+		return nil, errors.New("no such split")
+	}
+	coefficients := make([]byte, (threshold-1)*SecretSize)
+	defer clear(coefficients)
+	if _, err := io.ReadFull(rand, coefficients); err != nil {
+		return nil, fmt.Errorf("drawing shares: %w", err)
+	}
+	parts := make([]Part, n)
+	erase.Do(func() {
+		for i := range parts {
+			p := &parts[i]
+			p.X = byte(i + 1)
+			for at := range SecretSize {
+				var y byte // Horner, from the highest coefficient down
+				for c := threshold - 2; c >= 0; c-- {
+					y = times(y, p.X) ^ coefficients[c*SecretSize+at]
+				}
+				p.Y[at] = times(y, p.X) ^ secret[at]
+			}
+		}
+	})
+	return parts, nil
+}
+
+// Combine brings back the secret of which these are shares, each at another X. It
+// takes as many as the threshold was; with others something else comes out. The
+// caller wipes it.
+func Combine(parts []Part) ([]byte, error) {
+	secret := make([]byte, SecretSize)
+	var err error
+	erase.Do(func() {
+		for i := range parts {
+			basis := byte(1) // Lagrange's at 0; public, as the places are
+			for j := range parts {
+				if i == j {
+					continue
+				}
+				if parts[i].X == 0 || parts[i].X == parts[j].X {
+					err = errors.New("two shares of one place, or one of none")
+					return
+				}
+				basis = times(basis, times(parts[j].X, inverse(parts[i].X^parts[j].X)))
+			}
+			for at := range secret {
+				secret[at] ^= times(basis, parts[i].Y[at])
+			}
+		}
+	})
+	if err != nil || len(parts) < 2 {
+		clear(secret)
+		return nil, errors.Join(errors.New("shares make no secret"), err)
+	}
+	return secret, nil
+}
+
+// NewShareSet splits q for operators and encrypts each share to its own.
+func NewShareSet(rand io.Reader, q []byte, deployment [32]byte, generation uint64, operators attestation.Operators) (*attestation.ShareSet, error) {
+	if err := operators.CheckHolders(); err != nil {
+		return nil, err
+	}
+	public, err := QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
+	}
+	var random [32]byte
+	if _, err := io.ReadFull(rand, random[:]); err != nil {
+		return nil, fmt.Errorf("drawing shares: %w", err)
+	}
+	s := &attestation.ShareSet{Format: 1, Deployment: hex.EncodeToString(deployment[:]), QuorumPublicKey: hex.EncodeToString(public),
+		Generation: generation, Random: hex.EncodeToString(random[:]), Operators: operators}
+	parts, err := Split(rand, q, operators.Threshold, len(operators.PublicKeys))
+	if err != nil {
+		return nil, err
+	}
+	defer clear(parts)
+	for i := range parts {
+		if err := s.Add(parts[i].Y[:]); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
