@@ -112,6 +112,7 @@ func (a *API) Public(ops bool) http.Handler {
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/boot_proof/{key:[0-9a-f]{260}}", a.bootProof).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/openid-configuration", a.discovery(opIssuer, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/jwks.json", a.discovery(opIssuerKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	if a.o.Dashboard != nil {
