@@ -14,7 +14,7 @@
 # EIF_PLATFORM       qemu for an image that is not for AWS
 # EIF_SOURCE         git commit, for the record
 set -euo pipefail
-out=$(realpath -m "${1:?usage: eif/build.sh IMAGE}")
+out=${1:?usage: eif/build.sh IMAGE}
 # Files are named from where the caller stands.
 flags=()
 for setting in kernel kernel-sha256 kernel-name modules cmdline key cert version platform source; do
@@ -30,5 +30,6 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$top/scripts/enclave.sh" "$work/enclave"
-(cd "$top" && CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildvcs=false -o "$work/cloister-eif" ./eif)
+# Settings as for the enclave, so that what both are made of is compiled once.
+(cd "$top" && CGO_ENABLED=0 GOAMD64=v1 GOFLAGS=-mod=readonly GOWORK=off GOEXPERIMENT=runtimesecret GOFIPS140=off "${GO:-go}" build -trimpath -buildvcs=false -o "$work/cloister-eif" ./eif)
 "$work/cloister-eif" build -init "$work/enclave" -o "$out" "${flags[@]}"

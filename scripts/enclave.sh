@@ -4,14 +4,16 @@
 #
 #   scripts/enclave.sh OUTPUT
 set -euo pipefail
-out=$(realpath -m "${1:?usage: scripts/enclave.sh OUTPUT}")
+out=${1:?usage: scripts/enclave.sh OUTPUT}
+case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")/.."
 
 if [ ! -f enclave/main.go ]; then
 	echo "scripts/enclave.sh: enclave/main.go is not in this tree" >&2
 	exit 1
 fi
-export CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS='' GOWORK=off GOEXPERIMENT=runtimesecret
+# Every setting that changes what is built. None is empty: for an empty one Go would look into the user's own file of settings.
+export CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS=-mod=readonly GOWORK=off GOEXPERIMENT=runtimesecret GOFIPS140=off
 # Exactly the toolchain of go.mod, also where a newer one is installed; Go fetches it then.
 GOTOOLCHAIN=$(sed -n 's/^toolchain //p' go.mod)
 export GOTOOLCHAIN

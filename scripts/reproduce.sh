@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the enclave and its image twice and compares them byte for byte. The second time everything is different that may
 # be: the directory and its length, the times of all files (2001) and the time of day, the time zone, the language, the umask, the
-# folder for temporary files, the build cache (empty), the unpacked modules, and the user where this runs as root.
+# folder for temporary files, the build cache (empty), the unpacked modules, settings that a user has for Go, and the user where
+# this runs as root.
 #
 #   scripts/reproduce.sh
 #
@@ -50,6 +51,7 @@ build "$first" "$work/one"
 	cd "$second"
 	CGO_ENABLED=0 "$GO" list -deps ./enclave ./eif >/dev/null
 )
+printf '%s\n' GOFLAGS=-tags=of_the_second GOFIPS140=latest GOAMD64=v3 >"$own/settings"
 find "$second" -exec touch -h -d '2001-02-03 04:05:06' {} +
 as=()
 nobody=(setpriv --reuid nobody --regid nogroup --clear-groups)
@@ -65,7 +67,7 @@ fi
 	umask 077
 	export GO work
 	export -f build
-	"${as[@]}" env HOME="$own" TMPDIR="$own/tmp" GOCACHE="$own/cache" GOMODCACHE="$own/modules" GOPROXY=off GOENV=off \
+	"${as[@]}" env HOME="$own" TMPDIR="$own/tmp" GOCACHE="$own/cache" GOMODCACHE="$own/modules" GOPROXY=off GOENV="$own/settings" \
 		TZ=Pacific/Auckland LC_ALL=C.UTF-8 bash -euo pipefail -c 'mkdir "$2" && build "$1" "$2"' build "$second" "$own/two"
 )
 
