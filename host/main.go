@@ -38,6 +38,7 @@ const usage = `usage: cloister-host [command] [flags]
   request              stamp a request with an API key and send it
   create-organization  make a first organization, with the admission key
   webhooks             list webhooks that could not be delivered, send them again
+  ranges               tell which enclave owns what; retire one
   backup               write what the store holds to a folder or an S3-compatible store; verify it
   restore              fill an empty store from a backup
 
@@ -92,6 +93,8 @@ func run(ctx context.Context, w *world) int {
 		err = request(ctx, w, args)
 	case "create-organization":
 		err = createOrganization(ctx, w, args)
+	case "ranges":
+		err = ranges(ctx, w, args)
 	case "webhooks":
 		err = webhooks(ctx, w, args)
 	case "backup":

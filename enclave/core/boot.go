@@ -67,6 +67,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.takeRanges(ctx, call.Body)
 	case "give":
 		return c.giveRanges(ctx, call.Body)
+	case "retire":
+		return c.retire()
 	}
 	return nil, fault.New(fault.NotFound, "no such boot operation")
 }

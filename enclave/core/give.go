@@ -291,6 +291,19 @@ func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
 	return c.rangesOwned()
 }
 
+// retire is the boot operation retire: hosts shall move all ranges elsewhere. Nothing
+// happens here but that the table says so.
+func (c *Core) retire() ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	s := c.serve.ranges
+	s.mu.Lock()
+	s.retiring = true
+	s.mu.Unlock()
+	return c.rangesOwned()
+}
+
 // rangesOwned is the boot operation ranges: what this enclave owns now, signed by its
 // live key.
 func (c *Core) rangesOwned() ([]byte, error) {
@@ -300,6 +313,9 @@ func (c *Core) rangesOwned() ([]byte, error) {
 	s := c.serve.ranges
 	t := wire.Table{Format: 1, Deployment: hex.EncodeToString(c.serve.deployment[:]), Boot: hex.EncodeToString(c.serve.boot[:]), TimeMs: c.now(), Ranges: s.count,
 		Owned: []wire.TableRange{}}
+	s.mu.Lock()
+	t.Retiring = s.retiring
+	s.mu.Unlock()
 	for _, o := range s.all() {
 		t.Owned = append(t.Owned, wire.TableRange{Range: o.r, Epoch: o.ledger.BootNumber(), SinceMs: o.sinceMs, Handed: o.handed})
 	}

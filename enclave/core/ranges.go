@@ -33,6 +33,8 @@ type ranges struct {
 	used  map[wire.Range]uint64 // highest epoch under which this boot has owned it
 	busy  map[wire.Range]bool   // being taken or given
 	ended bool
+
+	retiring bool // wants to own nothing; it goes on until that is so
 }
 
 // owned is a range for as long as this enclave owns it.

@@ -125,6 +125,9 @@ func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
+	for _, op := range []string{"take", "give", "retire"} { // by hosts and operators, on their own connections
+		r.Handle("/boot/v1/"+op, r.NotFoundHandler)
+	}
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/public/v1/discovery/boot_proof/{key:[0-9a-f]{260}}", a.bootProof).Methods(http.MethodGet, http.MethodHead)

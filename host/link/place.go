@@ -42,10 +42,10 @@ func (l *Links) place(ctx context.Context) {
 		total := l.look(ctx)
 		wait := placeEvery + l.random(placeEvery)
 		switch {
-		case total > 1:
+		case total > 1 || total == 1 && len(l.all) > 1:
 			l.adopt(ctx)
 			l.level(ctx)
-		case total == 1 && len(l.all) == 1:
+		case total == 1: // a boot takes it by itself
 			wait = restEvery
 		}
 		l.o.Pause(ctx, wait)
@@ -176,7 +176,7 @@ type member struct {
 	table *wire.Table
 }
 
-// members are those that serve, who owns least first.
+// members are those that serve, who owns least first and who retires last.
 func (l *Links) members() (ms []member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +185,16 @@ func (l *Links) members() (ms []member) {
 			ms = append(ms, member{i, t})
 		}
 	}
-	slices.SortStableFunc(ms, func(a, b member) int { return len(a.table.Owned) - len(b.table.Owned) })
+	// Who retires comes last, since it is to get nothing.
+	slices.SortStableFunc(ms, func(a, b member) int {
+		if a.table.Retiring != b.table.Retiring {
+			if a.table.Retiring {
+				return 1
+			}
+			return -1
+		}
+		return len(a.table.Owned) - len(b.table.Owned)
+	})
 	return ms
 }
 
@@ -275,16 +284,28 @@ func (l *Links) adopt(ctx context.Context) {
 	}
 }
 
-// level moves ranges from who owns most to who owns least, with their tips, once all
-// have owners.
+// level moves ranges from who owns most, and all from who retires, to who owns least,
+// with their tips, once all have owners.
 func (l *Links) level(ctx context.Context) {
 	ms := l.members()
 	if len(ms) < 2 || len(l.unowned()) > 0 {
 		return
 	}
-	poor, rich := ms[0], ms[len(ms)-1]
-	n := min((len(rich.table.Owned)-len(poor.table.Owned))/2, movesOnce)
-	if n <= 0 {
+	staying := ms
+	for len(staying) > 0 && staying[len(staying)-1].table.Retiring {
+		staying = staying[:len(staying)-1]
+	}
+	if len(staying) == 0 {
+		return
+	}
+	poor, rich := staying[0], staying[len(staying)-1]
+	n := (len(rich.table.Owned) - len(poor.table.Owned)) / 2
+	for _, m := range ms[len(staying):] {
+		if len(m.table.Owned) > 0 {
+			rich, n = m, len(m.table.Owned)
+		}
+	}
+	if n = min(n, movesOnce); n <= 0 {
 		return
 	}
 	var rs []wire.Range

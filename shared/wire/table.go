@@ -11,7 +11,7 @@ import (
 )
 
 // A Table tells which ranges one enclave owned at one time: what the boot operations
-// ranges, take and give answer with. It is the enclave's word alone: that a range is
+// ranges, take, give and retire answer with. It is the enclave's word alone: that a range is
 // owned is decided by the row in the store and the lease.
 type Table struct {
 	Format     int          `json:"format"`     // 1
@@ -20,6 +20,9 @@ type Table struct {
 	TimeMs     uint64       `json:"timeMs"`     // by the enclave's clock
 	Ranges     int          `json:"ranges"`     // of the deployment
 	Owned      []TableRange `json:"owned"`      // in order
+	// Retiring says that the enclave wants to be rid of what it owns and to get nothing
+	// more, until it ends.
+	Retiring bool `json:"retiring,omitempty"`
 }
 
 // A TableRange is one range that the enclave owns.

@@ -229,3 +229,33 @@ func (d *deployment) level(ranges int) time.Duration {
 	d.t.Fatal("the ranges are not shared out")
 	return 0
 }
+
+// retire has an enclave's ranges moved to the other, by the operator's command.
+func (d *deployment) retire(i, ranges int) {
+	d.t.Helper()
+	began := time.Now()
+	out, err := exec.Command(d.host(), "ranges", "-enclave", d.addresses[0]+","+d.addresses[1], "-retire", d.addresses[i]).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "retiring") {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+	for {
+		from, to := d.table(i), d.table(1-i)
+		if from == nil || to == nil || time.Since(began) > 30*time.Second {
+			d.t.Fatalf("not retired: %+v, %+v", from, to)
+		}
+		if len(from.Owned) == 0 && len(to.Owned) == ranges {
+			handed := 0
+			for _, r := range to.Owned {
+				if r.Handed {
+					handed++
+				}
+			}
+			d.t.Logf("enclave %d retired: all its ranges moved after %v, %d of %d owned with tips", i, time.Since(began).Round(10*time.Millisecond), handed, ranges)
+			if handed < ranges/2 {
+				d.t.Error("moved without tips")
+			}
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,41 @@
+package link
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+// Once asks an enclave one operation of its door boot, over a connection that it makes
+// for that, and returns the reply's body. For commands: a host keeps its connections.
+func Once(ctx context.Context, address, op string, body []byte, now func() time.Time) ([]byte, error) {
+	nc, err := Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, now().Add(dialTimeout)); err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	conn := wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost, Now: now, FrameTimeout: frameTimeout, WriteTimeout: writeTimeout})
+	defer conn.Close()
+	question, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	kind, answer, err := conn.Ask(ctx, wire.KindCall, question)
+	if err != nil {
+		return nil, err
+	}
+	var reply wire.Reply
+	if kind != wire.KindReply || wire.Unmarshal(answer, &reply) != nil || reply.Request != sha256.Sum256(body) {
+		return nil, ErrWrongReply
+	}
+	if reply.Status != 200 {
+		return nil, fmt.Errorf("status %d: %s", reply.Status, reply.Body)
+	}
+	return reply.Body, nil
+}
