@@ -106,6 +106,7 @@ var table = []row{
 	{"host/egress", "host/store shared/internet shared/wire", "base58 smtp sasl", "host/store/..."},
 	{"host/api", "host/link shared/wire shared/pace", "mux prometheus", "host/store/..."},
 	{"host/backup", "host/store host/store/tree shared/wire", "minio", "host/store/..."},
+	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
 	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},

@@ -41,6 +41,7 @@ const usage = `usage: cloister-host [command] [flags]
   ranges               tell which enclave owns what; retire one
   backup               write what the store holds to a folder or an S3-compatible store; verify it
   restore              fill an empty store from a backup
+  drill                restore a backup beside a second enclave, sign, compare addresses
 
 cloister-host COMMAND -help tells the flags of each.
 `
@@ -101,6 +102,8 @@ func run(ctx context.Context, w *world) int {
 		err = backups(ctx, w, args)
 	case "restore":
 		err = restore(ctx, w, args)
+	case "drill":
+		err = runDrill(ctx, w, args)
 	case "help":
 		fmt.Fprint(w.stdout, usage)
 	default:

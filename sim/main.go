@@ -9,6 +9,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +22,7 @@ const usage = `usage:
   cloister-sim [flags]          start host and simulated enclave
   cloister-sim enclave [flags]  the enclave alone
   cloister-sim boot [flags]     give a waiting enclave its manifest, alone
+  cloister-sim drill [flags]    restore a backup beside a second enclave, sign, compare
 
 cloister-sim -h lists the flags.
 `
@@ -36,6 +39,14 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 		switch args[0] {
 		case "enclave":
 			run, args = runEnclave, args[1:]
+		case "drill":
+			switch err := runDrill(ctx, args[1:], stdout, stderr); {
+			case err == nil, errors.Is(err, flag.ErrHelp):
+				return 0
+			default:
+				fmt.Fprintln(stderr, "cloister-sim drill:", err)
+				return 1
+			}
 		case "boot":
 			run, args = runBoot, args[1:]
 		}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"cloister/sim/laptop"
+)
+
+const drillUsage = `usage: cloister-sim drill -from BACKUP -data-dir DIR [flags]
+
+Restores a backup of this simulator beside a second simulated enclave that has a
+copy of the data directory's secrets, signs, compares, and tells how long each step
+took: what cloister-host drill does with an enclave that operators bring up.
+The data directory and a simulator that runs on it are left alone.
+
+`
+
+// kept is what a machine needs besides a store: what operators hold, and what a
+// real enclave would be given by them.
+var kept = []string{"manifest.json", "admission-key", "first-organization.json", "configuration.json", "enclave/module-root", "enclave/seed", "enclave/passphrase"}
+
+// runDrill is the command. Its flags but its own go to cloister-host drill.
+func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f := flag.NewFlagSet("cloister-sim drill", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { fmt.Fprint(stderr, drillUsage); f.PrintDefaults() }
+	dataDir := f.String("data-dir", "cloister-data", "the simulator's data `DIR`")
+	from := f.String("from", "", "the `BACKUP`, as cloister-host backup printed it")
+	credentials := f.String("credentials", "", "`FILE` with organization and API key (default: credentials.json of the data directory)")
+	compare := f.String("compare", "", "`URL` of the running simulator's interface, to compare addresses with")
+	hostBinary := f.String("host-binary", "", "cloister-host to run (default: the one beside this program)")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *from == "" || f.NArg() > 0 {
+		return errors.New("want -from (see -help)")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if *hostBinary == "" {
+		*hostBinary = filepath.Join(filepath.Dir(self), "cloister-host")
+	}
+	if *credentials == "" {
+		*credentials = filepath.Join(*dataDir, "credentials.json")
+	}
+	scratch, err := os.MkdirTemp("", "cloister-drill-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	machine := filepath.Join(scratch, "machine")
+	if err := copyKept(*dataDir, machine); err != nil {
+		return err
+	}
+	// A child's death signal comes when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	enc := exec.Command(self, "enclave", "-data-dir", machine)
+	enc.Stderr = stderr
+	out, err := enc.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	enclave, err := start("enclave", enc)
+	if err != nil {
+		return err
+	}
+	defer func() { // nothing of it is kept
+		_ = enclave.cmd.Process.Kill()
+		<-enclave.done
+	}()
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return errors.New("the enclave did not start")
+	}
+	address = strings.TrimSpace(address)
+	more := []string{"drill", "-from", *from, "-enclave", address, "-scratch", filepath.Join(scratch, "store"), "-api-addr", "127.0.0.1:0", "-credentials", *credentials}
+	if *compare != "" {
+		more = append(more, "-compare", *compare)
+	}
+	h := exec.Command(*hostBinary, more...)
+	h.Stderr = stderr
+	said, err := h.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	host, err := start("host", h)
+	if err != nil {
+		return err
+	}
+	defer host.stop()
+	failed := make(chan error, 1)
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		fmt.Fprintln(stdout, lines.Text())
+		if strings.HasPrefix(lines.Text(), "waiting for the enclave") {
+			go func() {
+				err := bringUp(ctx, machine, address)
+				if failed <- err; err != nil {
+					host.stop() // nobody else comes
+				}
+			}()
+		}
+	}
+	<-host.done
+	select {
+	case err := <-failed:
+		if err != nil {
+			return fmt.Errorf("bringing the enclave up: %w", err)
+		}
+	default:
+	}
+	return host.err
+}
+
+// bringUp does what operators do.
+func bringUp(ctx context.Context, machine, address string) error {
+	d := &laptop.Dir{Path: machine}
+	b, err := os.ReadFile(filepath.Join(machine, "configuration.json"))
+	if err == nil {
+		d.Configuration = b
+		_, err = d.Boot(ctx, address, 0)
+	}
+	return err
+}
+
+func copyKept(from, to string) error {
+	for _, name := range kept {
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) && name == "configuration.json" {
+			err = nil
+		}
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), b, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
