@@ -31,14 +31,14 @@ func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
 type collector struct{ a *API }
 
 var (
-	alarmsDesc      = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"enclave", "alarm"}, nil)
-	counterDesc     = prometheus.NewDesc("cloister_enclave_counter", "Other counters and levels of the enclave, by its names.", []string{"enclave", "counter"}, nil)
-	upDesc          = prometheus.NewDesc("cloister_enclave_up", "1 when the enclave answers.", []string{"enclave"}, nil)
-	stateDesc       = prometheus.NewDesc("cloister_enclave_state", "1 for the state that the enclave is in, by its own word; \"away\" when it does not answer.", []string{"enclave", "state"}, nil)
-	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"enclave", "application", "deployment"}, nil)
-	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", []string{"enclave"}, nil)
-	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", []string{"enclave"}, nil)
-	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", []string{"enclave"}, nil)
+	alarmsDesc      = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"alarm"}, nil)
+	counterDesc     = prometheus.NewDesc("cloister_enclave_counter", "Other counters and levels of the enclave, by its names.", []string{"counter"}, nil)
+	upDesc          = prometheus.NewDesc("cloister_enclave_up", "1 when the enclave answers.", nil, nil)
+	stateDesc       = prometheus.NewDesc("cloister_enclave_state", "1 for the state that the enclave is in, by its own word; \"away\" when it does not answer.", []string{"state"}, nil)
+	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"application", "deployment"}, nil)
+	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", nil, nil)
+	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", nil, nil)
+	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", nil, nil)
 	ageLimitDesc    = prometheus.NewDesc("cloister_enclave_attestation_age_limit_seconds", "Age from which the host is not ready, if there is one.", nil, nil)
 	connectedDesc   = prometheus.NewDesc("cloister_link_connections", "Connections to the enclave that stand.", nil, nil)
 	wantedDesc      = prometheus.NewDesc("cloister_link_connections_wanted", "Connections to the enclave that there should be.", nil, nil)
@@ -79,7 +79,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Collect asks store and enclaves beside each other, so that the one that hangs
+// Collect asks store and enclave beside each other, so that the one that hangs
 // does not hide how the other is.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.a.o.Enclave.Stats()
@@ -95,15 +95,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, certificateDesc, float64(until.Unix()), name)
 		}
 	}
-	if limit := c.a.o.AttestationAge; limit > 0 {
-		gauge(ch, ageLimitDesc, limit.Seconds())
-	}
-	var all sync.WaitGroup
-	for _, k := range c.a.askers {
-		all.Go(func() { k.tell(ch) })
-	}
-	all.Go(func() { c.store(ch) })
-	all.Wait()
+	var both sync.WaitGroup
+	both.Go(func() { c.enclave(ch) })
+	both.Go(func() { c.store(ch) })
+	both.Wait()
 }
 
 // store tells of the store and the outbox in it. A store that does not answer has
@@ -133,27 +128,30 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	gauge(ch, deadDesc, float64(outbox.Dead))
 }
 
-// tell tells what one enclave says of itself. One that does not answer has no
+// enclave tells what the enclave says of itself. One that does not answer has no
 // counters, and serves not.
-func (k *asker) tell(ch chan<- prometheus.Metric) {
-	e, err := k.ask(context.Background())
-	gauge(ch, upDesc, truth(err == nil), k.name)
-	gauge(ch, servingDesc, truth(err == nil && e.State == "serving"), k.name)
+func (c *collector) enclave(ch chan<- prometheus.Metric) {
+	if limit := c.a.o.AttestationAge; limit > 0 {
+		gauge(ch, ageLimitDesc, limit.Seconds())
+	}
+	e, err := c.a.enclaveStatus(context.Background())
+	gauge(ch, upDesc, truth(err == nil))
+	gauge(ch, servingDesc, truth(err == nil && e.State == "serving"))
 	if err != nil {
-		gauge(ch, stateDesc, 1, k.name, stateAway)
+		gauge(ch, stateDesc, 1, stateAway)
 		return
 	}
 	if isID(e.State) {
-		gauge(ch, stateDesc, 1, k.name, e.State)
+		gauge(ch, stateDesc, 1, e.State)
 	}
 	if isID(e.Application) && (e.Deployment == "" || isID(e.Deployment)) {
-		gauge(ch, infoDesc, 1, k.name, e.Application, e.Deployment)
+		gauge(ch, infoDesc, 1, e.Application, e.Deployment)
 	}
 	if e.BootNumber != nil {
-		gauge(ch, bootDesc, float64(*e.BootNumber), k.name)
+		gauge(ch, bootDesc, float64(*e.BootNumber))
 	}
 	if e.AttestationAgeMs != nil {
-		gauge(ch, ageDesc, float64(*e.AttestationAgeMs)/1e3, k.name)
+		gauge(ch, ageDesc, float64(*e.AttestationAgeMs)/1e3)
 	}
 	n := 0
 	for name, v := range e.Counters {
@@ -161,9 +159,9 @@ func (k *asker) tell(ch chan<- prometheus.Metric) {
 			continue
 		}
 		if alarm, ok := strings.CutPrefix(name, "alarm_"); ok {
-			counter(ch, alarmsDesc, v, k.name, alarm)
+			counter(ch, alarmsDesc, v, alarm)
 		} else {
-			gauge(ch, counterDesc, v, k.name, name)
+			gauge(ch, counterDesc, v, name)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"cloister/eif/cpio"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
+	"cloister/sim/script"
 	"cloister/sim/vhostvsock"
 )
 
@@ -37,7 +38,7 @@ const (
 type options struct {
 	kernel                     kernel
 	qemu, enclave, host, guest string
-	dir                        string
+	dir, scripts               string
 	limit                      time.Duration
 }
 
@@ -48,6 +49,7 @@ func main() {
 	flag.StringVar(&o.enclave, "enclave", "", "`file`: the production enclave")
 	flag.StringVar(&o.host, "host", "bin/cloister-host", "`file`")
 	flag.StringVar(&o.guest, "guest", "", "`file`: the program sim/guest")
+	flag.StringVar(&o.scripts, "scripts", "sim/testdata", "`folder` with end-to-end scripts")
 	flag.StringVar(&o.dir, "dir", "", "`folder` for what is made on the way")
 	flag.DurationVar(&o.limit, "limit", 3*time.Minute, "how long all may take")
 	flag.Parse()
@@ -89,6 +91,9 @@ type world struct {
 	image      string
 	sockets    map[uint64]string
 	machines   []*machine
+	operators  *operators
+	// organizations are those that scripts were played in, by the script's name.
+	organizations map[string]script.Organization
 }
 
 func (o *options) prepare(ctx context.Context) (*world, error) {
@@ -227,8 +232,71 @@ func (w *world) play(ctx context.Context) error {
 		return err
 	}
 	say("the host answers at %s", w.api)
+	if err := w.provision(ctx); err != nil {
+		return err
+	}
+	n, err := w.playAll(ctx)
+	if err != nil {
+		return err
+	}
+	say("%d end-to-end scripts passed", n)
+	return w.restart(ctx, enclave)
+}
+
+// provision makes the deployment and brings its first enclave up.
+func (w *world) provision(ctx context.Context) error {
+	if err := w.genesis(ctx); err != nil {
+		return fmt.Errorf("genesis: %w", err)
+	}
+	if err := w.boot(ctx, 0, 2); err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	say("the enclave serves: %d of %d operators gave their shares", threshold, operatorCount)
+	return w.answers(ctx, w.api+"/readyz")
+}
+
+// restart kills the enclave's machine and brings up another: what was stored is
+// there, opened with shares of other operators.
+func (w *world) restart(ctx context.Context, enclave *machine) error {
+	enclave.kill()
+	again, err := w.startEnclave("")
+	if err != nil {
+		return err
+	}
+	defer again.kill()
+	if _, err := again.says(ctx, "cloister-enclave: listening"); err != nil {
+		return err
+	}
+	if err := w.boot(ctx, 1, 0); err != nil {
+		return fmt.Errorf("boot after a loss of power: %w", err)
+	}
+	if err := w.answers(ctx, w.api+"/readyz"); err != nil {
+		return err
+	}
+	s, err := script.Parse("afterwards", afterwards)
+	if err != nil {
+		return err
+	}
+	if err := s.Run(ctx, script.Target{URL: w.api, Client: http.DefaultClient, Now: time.Now}, w.organizations["import.txt"]); err != nil {
+		return err
+	}
+	say("after a loss of power another enclave, with the shares of other operators, signs with what was stored")
 	return nil
 }
+
+// afterwards is played where import.txt was: the same transaction has the same
+// signature.
+const afterwards = `
+query list_wallets
+-> 200
+  {"wallets": [{"walletName": "Brought in", "imported": true}]}
+submit ACTIVITY_TYPE_SIGN_TRANSACTION_V2
+  {"signWith": "0x9858EfFD232B4033E47d90003D41EC34EcaEda94", "type": "TRANSACTION_TYPE_ETHEREUM",
+   "unsignedTransaction": "02e70180843b9aca0084773594008252089400000000000000000000000000000000000000010180c0"}
+-> 200
+  {"activity": {"result": {"signTransactionResult": {"signedTransaction":
+    "02f86a0180843b9aca0084773594008252089400000000000000000000000000000000000000010180c001a06f1c8e437d5be9f33eee83b0578f9b25e7c2ed087bef802e87830776908af447a07d926a4b7030bd472352b88e186869eddf9d3a1dd985ab122b7f57fe2d1c6298"}}}}
+`
 
 // refuses waits for an enclave that will not start to end its machine by itself:
 // QEMU ends, without a panic of the kernel.

@@ -19,8 +19,9 @@ const (
 )
 
 const (
-	stream  = 1 // the type of connections
-	opReset = 3
+	stream    = 1 // the type of connections
+	opRequest = 1
+	opReset   = 3
 )
 
 var le = binary.LittleEndian
@@ -58,13 +59,18 @@ func parse(bufs [][]byte) (*packet, error) {
 	return p, nil
 }
 
-// reset is the answer to a packet of a connection that there is not.
-func (p *packet) reset() *packet {
+// conn is the connection that a packet is of, by who sent this.
+func (p *packet) conn() conn {
+	return conn{p.from(), p.to(), le.Uint32(p.head[16:]), le.Uint32(p.head[20:])}
+}
+
+// reset is what tells the first end of a connection that the other is gone.
+func (c conn) reset() *packet {
 	r := new(packet)
-	le.PutUint64(r.head[0:], p.to())
-	le.PutUint64(r.head[8:], p.from())
-	copy(r.head[16:], p.head[20:24]) // ports the other way round
-	copy(r.head[20:], p.head[16:20])
+	le.PutUint64(r.head[0:], c.to)
+	le.PutUint64(r.head[8:], c.from)
+	le.PutUint32(r.head[16:], c.toPort)
+	le.PutUint32(r.head[20:], c.fromPort)
 	le.PutUint16(r.head[28:], stream)
 	le.PutUint16(r.head[30:], opReset)
 	return r

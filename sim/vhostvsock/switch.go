@@ -23,10 +23,17 @@ const waiting = 4096
 type Switch struct {
 	mu     sync.Mutex
 	guests map[uint64]chan *packet
+	conns  map[conn]bool
+}
+
+// A conn is a connection, by who asked for it.
+type conn struct {
+	from, to         uint64
+	fromPort, toPort uint32
 }
 
 // NewSwitch is one without guests.
-func NewSwitch() *Switch { return &Switch{guests: map[uint64]chan *packet{}} }
+func NewSwitch() *Switch { return &Switch{guests: map[uint64]chan *packet{}, conns: map[conn]bool{}} }
 
 // Serve takes one guest after the other at l, all with the context id cid, until
 // ctx ends. QEMU is the client: -chardev socket,path=….
@@ -68,10 +75,37 @@ func (s *Switch) join(cid uint64) (chan *packet, error) {
 	return in, nil
 }
 
+// leave resets the connections of a guest that is gone, as the kernel under real
+// guests does: those at the other end would not hear of it otherwise.
 func (s *Switch) leave(cid uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.guests, cid)
+	for c := range s.conns {
+		if c.from != cid && c.to != cid {
+			continue
+		}
+		delete(s.conns, c)
+		if c.from == cid {
+			c = conn{c.to, c.from, c.toPort, c.fromPort}
+		}
+		select {
+		case s.guests[c.from] <- c.reset(): // nil where that one is gone too
+		default:
+		}
+	}
+}
+
+// follow remembers connections from when they are asked for until they are reset.
+func (s *Switch) follow(p *packet) {
+	c := p.conn()
+	switch p.op() {
+	case opRequest:
+		s.conns[c] = true
+	case opReset:
+		delete(s.conns, c)
+		delete(s.conns, conn{c.to, c.from, c.toPort, c.fromPort})
+	}
 }
 
 // carry takes a packet from the guest with the id cid to where it is addressed. A
@@ -84,8 +118,9 @@ func (s *Switch) carry(cid uint64, p *packet, stopped <-chan struct{}) {
 	s.mu.Lock()
 	to := s.guests[p.to()]
 	if to == nil && p.op() != opReset {
-		to, p = s.guests[cid], p.reset()
+		to, p = s.guests[cid], p.conn().reset()
 	}
+	s.follow(p)
 	s.mu.Unlock()
 	if to == nil {
 		return

@@ -92,7 +92,25 @@ func TestSwitch(t *testing.T) {
 	}
 	fromEnclave(head(16, 99, 7, 8, 3, 0), nil)
 	quiet("a reset to nobody")
+	// A guest that goes takes its connections with it, whoever asked for them; one that
+	// was reset before is not told of again.
+	fromParent(head(3, 16, 5, 6, 1, 0), nil)
+	fromEnclave(head(16, 3, 5000, 2, 1, 0), nil)
+	fromEnclave(head(16, 3, 5000, 9, 1, 0), nil)
+	fromParent(head(3, 16, 9, 5000, 3, 0), nil)
+	for range 2 { // the request of 5 and the reset of 9, the first of 1
+		<-enclave
+	}
+	<-parent
+	<-parent
 	s.Leave(3)
+	got := map[[44]byte]bool{(<-enclave).Head(): true, (<-enclave).Head(): true, (<-enclave).Head(): true}
+	for _, want := range [][44]byte{head(3, 16, 1, 2, 3, 0), head(3, 16, 5, 6, 3, 0), head(3, 16, 2, 5000, 3, 0)} {
+		if !got[want] {
+			t.Errorf("the enclave was not told of the end of %x", want[16:24])
+		}
+	}
+	quiet("all were told")
 	fromEnclave(head(16, 3, 7, 8, 5, 4), []byte("data"))
 	if p := <-enclave; p.Head() != head(3, 16, 8, 7, 3, 0) {
 		t.Errorf("after the parent's end: %x", p.Head())

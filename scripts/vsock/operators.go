@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"cloister/attestation"
+	"cloister/sim/laptop"
+	"cloister/sim/script"
+)
+
+// Three operators, of whom any two bring the enclave up.
+const (
+	operatorCount = 3
+	threshold     = 2
+)
+
+// An operator has a key to sign with and one that shares are encrypted to.
+type operator struct {
+	sign  *ecdsa.PrivateKey
+	share *ecdh.PrivateKey
+}
+
+// operators are those of the deployment, with what they keep.
+type operators struct {
+	all       []*operator
+	named     attestation.Operators
+	admission laptop.KeyPair
+	shares    []byte // the attested share set
+	manifest  *attestation.Manifest
+}
+
+func compressed(point []byte) string {
+	return hex.EncodeToString(append([]byte{2 | point[64]&1}, point[1:33]...))
+}
+
+func newOperators() (*operators, error) {
+	o := &operators{named: attestation.Operators{Threshold: threshold}}
+	for range operatorCount {
+		sign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		share, err := ecdh.P256().GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		point, err := sign.PublicKey.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		o.all = append(o.all, &operator{sign, share})
+		o.named.PublicKeys = append(o.named.PublicKeys, compressed(point))
+		o.named.ShareKeys = append(o.named.ShareKeys, compressed(share.PublicKey().Bytes()))
+	}
+	var err error
+	o.admission, err = laptop.NewKey()
+	return o, err
+}
+
+// ask asks one operation at the door boot, through the relay on the parent.
+func (w *world) ask(ctx context.Context, op string, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	d, err := laptop.DialDoor(ctx, w.relay)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Call(ctx, op, b, nil, into)
+}
+
+// policy is what operators believe in: the emulated module's root, and the image.
+func (w *world) policy() attestation.Policy {
+	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.operators.named, ExpectedPCRs: map[int]string{}}
+	for i, v := range w.pcrs {
+		p.ExpectedPCRs[i] = v
+	}
+	return p
+}
+
+// genesis makes the deployment: its root secret is split among the operators, and
+// their first manifest is written.
+func (w *world) genesis(ctx context.Context) error {
+	o, err := newOperators()
+	if err != nil {
+		return err
+	}
+	w.operators = o
+	var g struct {
+		QuorumPublicKey string          `json:"quorumPublicKey"`
+		Shares          json.RawMessage `json:"shares"`
+	}
+	if err := w.ask(ctx, "genesis", map[string]any{"operators": o.named}, &g); err != nil {
+		return err
+	}
+	o.shares = g.Shares
+	program, err := os.ReadFile(w.enclave)
+	if err != nil {
+		return err
+	}
+	o.manifest = &attestation.Manifest{
+		Format: 1, Kind: attestation.KindNitro, Application: attestation.Application, Version: "test", ApplicationDigest: fmt.Sprintf("%x", sha256.Sum256(program)),
+		DeploymentLabel: "vsock", Owner: "test", Nonce: 1, PCRs: attestation.Measurements{PCR0: w.pcrs[0], PCR1: w.pcrs[1], PCR2: w.pcrs[2]},
+		QuorumPublicKey: g.QuorumPublicKey, Operators: o.named, AdmissionKey: o.admission.PublicKey, SeedSource: attestation.SeedOperatorShares,
+		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1,
+	}
+	return nil
+}
+
+// boot leads a waiting enclave to serving: manifest, approvals, and the shares of
+// the operators with these places, from 0.
+func (w *world) boot(ctx context.Context, places ...int) error {
+	o := w.operators
+	raw, err := o.manifest.Encode()
+	if err != nil {
+		return err
+	}
+	var approvals []attestation.ManifestApproval
+	for _, op := range o.all[:threshold] {
+		a, err := attestation.ApproveManifest(op.sign, attestation.Hash(raw))
+		if err != nil {
+			return err
+		}
+		approvals = append(approvals, a)
+	}
+	if err := w.ask(ctx, "manifest", map[string]any{"manifest": base64.StdEncoding.EncodeToString(raw), "approvals": approvals}, nil); err != nil {
+		return err
+	}
+	for i, place := range places {
+		s, err := w.status(ctx)
+		if err != nil {
+			return err
+		}
+		if s != "seed" {
+			return fmt.Errorf("with %d shares the enclave's state is %q", i, s)
+		}
+		if err := w.give(ctx, place); err != nil {
+			return fmt.Errorf("operator %d: %w", place+1, err)
+		}
+	}
+	s, err := w.status(ctx)
+	if err == nil && s != "serving" {
+		err = fmt.Errorf("the enclave's state is %q, want serving", s)
+	}
+	return err
+}
+
+// give is what one operator does: look at the enclave, then hand over the share.
+func (w *world) give(ctx context.Context, place int) error {
+	op := w.operators.all[place]
+	var nonce [attestation.SetupNonceSize]byte
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return err
+	}
+	var answer attestation.SetupAnswer
+	if err := w.ask(ctx, "setup_document", map[string]string{"nonce": hex.EncodeToString(nonce[:])}, &answer); err != nil {
+		return err
+	}
+	setup, err := w.verify(answer, nonce)
+	if err != nil {
+		return fmt.Errorf("looking at the enclave: %w", err)
+	}
+	set, err := attestation.VerifyShares(w.operators.shares, w.policy())
+	if err != nil {
+		return err
+	}
+	raw, err := set.Encode()
+	if err != nil {
+		return err
+	}
+	share, err := set.Open(place+1, op.share)
+	if err != nil {
+		return err
+	}
+	submission, err := setup.Submit(raw, place+1, share, op.sign)
+	if err != nil {
+		return err
+	}
+	return w.ask(ctx, "share", submission, nil)
+}
+
+// verify is what attestation.VerifySetup does, but for one thing: that refuses,
+// and rightly, a manifest of a real enclave under any root but AWS's, which is
+// what there is here.
+func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
+	if _, err := attestation.VerifySetup(a, nonce, w.policy()); err == nil {
+		return nil, errors.New("a real enclave's manifest was accepted under an emulated root")
+	}
+	document, err := base64.StdEncoding.DecodeString(a.Document)
+	if err != nil {
+		return nil, err
+	}
+	d, err := attestation.VerifyDocument(document, w.policy())
+	if err != nil {
+		return nil, err
+	}
+	raw, err := w.operators.manifest.Encode()
+	if err != nil {
+		return nil, err
+	}
+	hash, key := attestation.Hash(raw), hex.EncodeToString(d.PublicKey)
+	switch {
+	case string(d.Nonce) != string(nonce[:]):
+		return nil, errors.New("the document is for another nonce")
+	case string(d.UserData) != string(hash[:]):
+		return nil, errors.New("the document is for another manifest")
+	case d.PCRs[attestation.SetupPCR] != attestation.SetupCommitment(key, hash):
+		return nil, errors.New("PCR16 does not commit to setup key and manifest")
+	}
+	return &attestation.Setup{Document: d, Manifest: w.operators.manifest, ManifestHash: hash, PublicKeyHex: key, Nonce: nonce}, nil
+}
+
+// organization makes a first organization with the admission key.
+func (w *world) organization(ctx context.Context, name string) (script.Organization, error) {
+	k, err := laptop.NewKey()
+	if err != nil {
+		return script.Organization{}, err
+	}
+	body, err := json.Marshal(map[string]any{
+		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(time.Now().UnixMilli(), 10),
+		"rootApiKey": map[string]string{"apiKeyName": "Root API key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"},
+	})
+	if err != nil {
+		return script.Organization{}, err
+	}
+	head, err := laptop.Stamp(w.operators.admission, body)
+	if err != nil {
+		return script.Organization{}, err
+	}
+	d, err := laptop.DialDoor(ctx, w.relay)
+	if err != nil {
+		return script.Organization{}, err
+	}
+	defer d.Close()
+	var made struct {
+		OrganizationID string `json:"organizationId"`
+		RootUserID     string `json:"rootUserId"`
+	}
+	err = d.Call(ctx, "create_organization", body, head, &made)
+	return script.Organization{ID: made.OrganizationID, UserID: made.RootUserID, Key: k}, err
+}
