@@ -255,7 +255,7 @@ func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, er
 	if r.Token == "" && r.Identity == "" {
 		return v.config.Organization, nil
 	}
-	var by []authproxy.Holder
+	var by [][]authproxy.Holder
 	if r.Organization == nil {
 		if by, err = v.holders(ctx, r); err != nil {
 			return of, err
@@ -268,8 +268,9 @@ func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, er
 		var err error
 		if r.Organization != nil {
 			child, err = tx.Child(*r.Organization)
-		} else {
-			child, err = oldest(tx, by)
+		}
+		for i := 0; err == nil && child == nil && i < len(by); i++ {
+			child, err = oldest(tx, by[i])
 		}
 		if err == nil && child == nil {
 			err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
@@ -282,15 +283,20 @@ func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, er
 	return of, err
 }
 
-// holders are by what the sub-organization of a log-in is found. It is verified
-// first: what is only claimed must not tell whether anybody has it.
-func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([]authproxy.Holder, error) {
+// holders are by what the sub-organization of a log-in is found: the first that
+// leads anywhere. It is verified first: what is only claimed must not tell whether
+// anybody has it.
+func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy.Holder, error) {
 	if r.Identity != "" {
 		i, err := v.c.identity(ctx, v.config.Organization, "oidcToken", r.Identity)
 		if err != nil {
 			return nil, err
 		}
-		return authproxy.HoldersOf(i), nil
+		by := [][]authproxy.Holder{authproxy.HoldersOf(i)}
+		if h, ok := authproxy.LinkedHolder(v.config, i); ok {
+			by = append(by, []authproxy.Holder{h})
+		}
+		return by, nil
 	}
 	const field = "verificationToken"
 	t, err := login.VerifyVerificationToken(field, r.Token, v.c.serve.tokenKeys(), v.c.now())
@@ -300,7 +306,7 @@ func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([]authproxy.
 	if t.OrganizationID != v.config.Organization.String() {
 		return nil, login.InvalidVerificationToken(field)
 	}
-	return []authproxy.Holder{authproxy.HolderOf(t)}, nil
+	return [][]authproxy.Holder{{authproxy.HolderOf(t)}}, nil
 }
 
 // oldest is the sub-organization that was made first of those that have one of

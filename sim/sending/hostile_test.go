@@ -73,6 +73,15 @@ func TestHostileHost(t *testing.T) {
 		before := w.Counters()
 		p.Arm(c.lie)
 		status, m := w.Submit("eth_send_transaction", sendType, w.params())
+		// Behind a frame that broke a connection the first question may still meet its end:
+		// it is answered with a 503, and nobody was asked.
+		for range 50 {
+			if status != 503 || p.Told() > 0 {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+			status, m = w.Submit("eth_send_transaction", sendType, w.params())
+		}
 		if status != c.status || !strings.Contains(rig.Text(m, "message"), c.says) || len(rig.Text(m, "message")) > 400 {
 			t.Errorf("%s: %d %v", c.what, status, m)
 		}

@@ -108,9 +108,13 @@ func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 	return org.VoteCredential{ID: p.ID, Type: typeIdentity}
 }
 
-// whose finds the user whom a verified token is about.
+// whose finds the user whom a verified token is about, by the identity or, where
+// accounts are linked, by the address that it stands for.
 func whose(tx *Tx, i *login.Identity) (*org.User, error) {
 	u, _, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences)
+	if err == nil && u == nil {
+		u, err = linked(tx, i)
+	}
 	if err == nil && u == nil {
 		err = fault.New(fault.NotFound, "no user of the organization has the identity of the OIDC token")
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 )
 
@@ -106,13 +107,19 @@ func addProviders(tx *Tx, u *org.User, path string, ps []OauthProviderParams) ([
 	if err != nil {
 		return nil, err
 	}
+	for _, i := range proven {
+		if err := verifyAddress(tx, u, i); err != nil {
+			return nil, err
+		}
+	}
 	ids := make([]string, len(ps))
 	for i := range ps {
 		at, c := fmt.Sprintf("%soauthProviders.%d", path, i), cs[i]
 		// Claims alone prove nothing: they only widen an identity that was proven,
 		// to another client of the same issuer.
-		same := func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }
-		if !slices.ContainsFunc(proven, same) && !slices.ContainsFunc(u.OauthProviders, same) {
+		shown := func(i *login.Identity) bool { return i.Issuer == c.Iss && i.Subject == c.Sub }
+		has := func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }
+		if !slices.ContainsFunc(proven, shown) && !slices.ContainsFunc(u.OauthProviders, has) {
 			return nil, fault.Field(at+".oidcClaims", "oidcClaims must share iss and sub with a verified token in the request or with an identity of the user")
 		}
 		held, err := identityHeld(tx, u, c)
@@ -137,9 +144,9 @@ func addProviders(tx *Tx, u *org.User, path string, ps []OauthProviderParams) ([
 }
 
 // provenClaims are the claims of identities in their order, those of tokens
-// verified, and apart whom the tokens have proven. A token that the user shows for
+// verified, and apart what the tokens have proven. A token that the user shows for
 // the first time need not be bound to a key of his: it starts no session.
-func provenClaims(tx *Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []org.OauthProvider, err error) {
+func provenClaims(tx *Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []*login.Identity, err error) {
 	cs = make([]*OidcClaims, len(ps))
 	for i := range ps {
 		if cs[i] = ps[i].OidcClaims; cs[i] != nil {
@@ -156,7 +163,7 @@ func provenClaims(tx *Tx, path string, ps []OauthProviderParams) (cs []*OidcClai
 			return nil, nil, e
 		}
 		cs[i] = &OidcClaims{Iss: t.Issuer, Sub: t.Subject, Aud: t.Audiences[0]}
-		proven = append(proven, org.OauthProvider{Issuer: t.Issuer, Subject: t.Subject})
+		proven = append(proven, t)
 	}
 	return cs, proven, nil
 }
@@ -174,11 +181,8 @@ func identityHeld(tx *Tx, u *org.User, c *OidcClaims) (bool, error) {
 	if err := tx.EachUser(visit); err != nil || held {
 		return held, err
 	}
-	o, err := tx.Organization()
-	top, parent := tx.Tx, tx.Parent
-	if err == nil && o != nil {
-		parent, err = tx.Above()
-	}
+	top := tx.Tx
+	parent, err := tx.aboveUsers()
 	if err != nil {
 		return false, err
 	}

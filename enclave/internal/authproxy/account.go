@@ -1,8 +1,7 @@
 package authproxy
 
 import (
-	"slices"
-
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -49,15 +48,11 @@ func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked b
 	return false, nil
 }
 
-// linking is the one issuer whose word for an address counts.
-const linking = "https://accounts.google.com"
-
-// AdmitLinked tells whether an identity stands in for a verification token: it is of
-// the issuer and for one of the clients for which the configuration links accounts,
-// and has the address that is looked for, verified.
+// AdmitLinked tells whether an identity stands in for a verification token: it stands
+// for its address, as activity.Links tells, and that is the one looked for.
 func (a *Account) AdmitLinked(c *Config, i *login.Identity) error {
 	t, _ := a.contactOf()
-	if t == login.Email && i.Issuer == linking && slices.ContainsFunc(c.LinkingClients, i.For) && i.EmailVerified &&
+	if t == login.Email && activity.Links(c.LinkingClients, i) &&
 		login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
 		return nil
 	}
@@ -124,4 +119,13 @@ func HoldersOf(i *login.Identity) []Holder {
 		hs[n] = Holder{org.ChildIdentity, org.IdentityText(i.Issuer, i.Subject, audience)}
 	}
 	return hs
+}
+
+// LinkedHolder is by what it is found where nobody has the identity yet: the address
+// that it stands for. ok is false if it stands for none.
+func LinkedHolder(c *Config, i *login.Identity) (h Holder, ok bool) {
+	if !activity.Links(c.LinkingClients, i) {
+		return h, false
+	}
+	return Holder{org.ChildVerifiedEmail, login.ContactKey(login.Email, i.Email)}, true
 }
