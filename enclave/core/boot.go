@@ -79,7 +79,8 @@ func (c *Core) status() ([]byte, error) {
 		c.bootMu.Unlock()
 	}
 	if s == stateServing {
-		out["attestationAgeMs"] = c.cfg.Clock.Now().Sub(c.serve.attestedAt).Milliseconds()
+		now := c.cfg.Clock.Now()
+		out["attestationAgeMs"] = now.Sub(c.serve.proof.current(now).at).Milliseconds()
 		out["bootNumber"] = c.serve.ranges.bootNumber()
 		out["deployment"] = hex.EncodeToString(c.serve.deployment[:])
 	}
@@ -381,7 +382,7 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 		return nil, err
 	}
 	name := objectProof + hashHex([]byte(s.live.publicHex))
-	if err := c.host.PutObject(ctx, wire.PutObject{Name: name, Bytes: s.proof, Once: true}); err != nil {
+	if err := c.host.PutObject(ctx, wire.PutObject{Name: name, Bytes: s.proof.kept.Load().json, Once: true}); err != nil {
 		return nil, fmt.Errorf("storing the boot proof: %w", err)
 	}
 	return s, nil
@@ -439,23 +440,25 @@ func (c *Core) attest(s *serving, g *given) error {
 	if err := c.cfg.Device.LockPCRs(32); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
 	}
-	doc, err := c.cfg.Device.Attest(s.live.public, s.manifestID[:], nil)
-	if err != nil {
-		return fmt.Errorf("attesting: %w", err)
+	raw, envelope := base64.StdEncoding.EncodeToString(g.raw), base64.StdEncoding.EncodeToString(g.envelope())
+	s.proof.make = func(now time.Time) ([]byte, error) {
+		doc, err := c.cfg.Device.Attest(s.live.public, s.manifestID[:], nil)
+		if err != nil {
+			return nil, fmt.Errorf("attesting: %w", err)
+		}
+		if s.rootPEM == "" { // of the first; the root is the module's for good
+			if s.rootPEM, s.rootSHA256, err = attestation.DocumentRoot(doc); err != nil {
+				return nil, err
+			}
+		}
+		return json.Marshal(attestation.BootProof{
+			EphemeralPublicKeyHex: s.live.publicHex, AWSAttestationDocB64: base64.StdEncoding.EncodeToString(doc),
+			QOSManifestB64: raw, QOSManifestEnvelopeB64: envelope,
+			DeploymentLabel: s.manifest.DeploymentLabel, EnclaveApp: s.manifest.Application, Owner: s.manifest.Owner,
+			CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(now.Unix(), 10), Nanos: strconv.Itoa(now.Nanosecond())},
+		})
 	}
-	if s.rootPEM, s.rootSHA256, err = attestation.DocumentRoot(doc); err != nil {
-		return err
-	}
-	now := c.cfg.Clock.Now()
-	s.attestedAt = now
-	s.proof, err = json.Marshal(attestation.BootProof{
-		EphemeralPublicKeyHex: s.live.publicHex, AWSAttestationDocB64: base64.StdEncoding.EncodeToString(doc),
-		QOSManifestB64:         base64.StdEncoding.EncodeToString(g.raw),
-		QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(g.envelope()),
-		DeploymentLabel:        s.manifest.DeploymentLabel, EnclaveApp: s.manifest.Application, Owner: s.manifest.Owner,
-		CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(now.Unix(), 10), Nanos: strconv.Itoa(now.Nanosecond())},
-	})
-	return err
+	return s.proof.first(c.cfg.Clock.Now())
 }
 
 // freshness is what a claim says of the state behind it: how often the range was

@@ -136,8 +136,7 @@ type serving struct {
 	live       *bootKey
 	manifest   *attestation.Manifest
 	manifestID [32]byte
-	proof      []byte // the boot proof, JSON
-	attestedAt time.Time
+	proof      bootProofOf
 	rootPEM    string // of the module, as it says itself
 	rootSHA256 string
 	public     boot.PublicKeys

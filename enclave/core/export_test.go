@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/base64"
+	"time"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/authproxy"
@@ -63,4 +64,23 @@ func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.H
 		return int(code), text
 	}
 	return a.status, a.body
+}
+
+// A Renewal is a boot proof that is made anew by a function of the test's.
+type Renewal struct{ bootProofOf }
+
+// NewRenewal makes one.
+func NewRenewal(f func(now time.Time) ([]byte, error)) *Renewal {
+	r := new(Renewal)
+	r.make = f
+	return r
+}
+
+// First makes the proof that a boot begins with.
+func (r *Renewal) First(now time.Time) error { return r.first(now) }
+
+// Current is the proof as it stands, and of when it is.
+func (r *Renewal) Current(now time.Time) (string, time.Time) {
+	p := r.current(now)
+	return string(p.json), p.at
 }

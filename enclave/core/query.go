@@ -196,11 +196,13 @@ type bootProofs struct {
 	c   *Core
 }
 
-func (b bootProofs) Latest() ([]byte, error) { return b.c.serve.proof, nil }
+func (b bootProofs) Latest() ([]byte, error) {
+	return b.c.serve.proof.current(b.c.cfg.Clock.Now()).json, nil
+}
 
 func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
 	if publicKeyHex == b.c.serve.live.publicHex {
-		return b.c.serve.proof, nil
+		return b.Latest()
 	}
 	raw, err := b.c.object(b.ctx, objectProof+hashHex([]byte(publicKeyHex)))
 	if err != nil {
