@@ -29,7 +29,7 @@ import (
 // a hand on.
 type world struct {
 	*rig.Rig
-	t          *testing.T
+	t          testing.TB
 	api, proxy string
 	way        *way
 	asked      atomic.Int64 // for boot proofs
@@ -61,7 +61,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func serve(t *testing.T, r *rig.Rig) (public, proxy string) {
+func serve(t testing.TB, r *rig.Rig) (public, proxy string) {
 	a := api.New(api.Options{Enclave: r.Link, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second})
 	one, two := httptest.NewServer(a.Public(true)), httptest.NewServer(a.Proxy())
@@ -70,7 +70,7 @@ func serve(t *testing.T, r *rig.Rig) (public, proxy string) {
 	return one.URL, two.URL
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, Rig: rig.Start(t, rig.Options{AuthProxy: true}), way: &way{}}
 	w.api, w.proxy = serve(t, w.Rig)
 	return w
@@ -99,7 +99,7 @@ type answer struct {
 }
 
 // send posts a stamped body.
-func (w *world) send(t *client.Transport, url string, body []byte) (answer, error) {
+func (w *world) send(t http.RoundTripper, url string, body []byte) (answer, error) {
 	w.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *world) send(t *client.Transport, url string, body []byte) (answer, erro
 	return w.do(t, r)
 }
 
-func (w *world) do(t *client.Transport, r *http.Request) (answer, error) {
+func (w *world) do(t http.RoundTripper, r *http.Request) (answer, error) {
 	w.t.Helper()
 	resp, err := (&http.Client{Transport: t, Timeout: time.Minute}).Do(r)
 	if err != nil {
@@ -135,7 +135,7 @@ func stampWith(k laptop.KeyPair) func(http.Header, []byte) error {
 	}
 }
 
-func (w *world) whoami(t *client.Transport) (answer, error) {
+func (w *world) whoami(t http.RoundTripper) (answer, error) {
 	w.t.Helper()
 	return w.send(t, w.api+"/public/v1/query/whoami", []byte(`{"organizationId":"`+w.Credentials.OrganizationID+`"}`))
 }
@@ -426,7 +426,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func (w *world) document(t *testing.T) (d struct{ BootProof attestation.BootProof }) {
+func (w *world) document(t testing.TB) (d struct{ BootProof attestation.BootProof }) {
 	resp, err := http.Get(w.api + "/public/v1/discovery/keys")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,110 @@
+package ranges_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/attestation"
+	replies "cloister/attestation/client"
+	"cloister/host/api"
+	"cloister/host/link"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+)
+
+// A client that insists on signed replies is served through a host by two enclaves,
+// each with a live key of its own, before and after a range moves, and sees none of
+// the replies that only send the host elsewhere.
+func TestSignedRepliesOfTwoEnclaves(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(), w.start()
+	move(t, 2, a, b)
+	at := serveBoth(t, w, a, b)
+
+	raw, err := os.ReadFile(w.dir.CredentialsFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c laptop.Credentials
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatal(err)
+	}
+	policy := attestation.Policy{SimulatorRootPEM: c.AttestationRootPEM, ExpectedPCRs: map[int]string{}}
+	for i := range 3 {
+		policy.ExpectedPCRs[i] = c.PCRs[strconv.Itoa(i)]
+	}
+	keys := map[string]bool{}
+	find := replies.Discovery(at, nil)
+	insists := &http.Client{Timeout: time.Minute, Transport: &replies.Transport{Policy: policy, Proofs: func(ctx context.Context, key string) (attestation.BootProof, error) {
+		keys[key] = true
+		return find(ctx, key)
+	}}}
+	ask := func(r wire.Range) {
+		t.Helper()
+		for door, call := range map[string]*wire.Call{"query": w.whoami(w.in(r)), "submit": w.tag(w.in(r), strconv.FormatInt(w.now(), 10))} {
+			req, err := http.NewRequest(http.MethodPost, at+"/public/v1/"+door+"/"+call.Op, bytes.NewReader(call.Body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range call.Head {
+				req.Header.Set(h.Name, h.Value)
+			}
+			resp, err := insists.Do(req)
+			if err != nil {
+				t.Fatalf("range %d: %v", r, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if _ = resp.Body.Close(); err != nil || resp.StatusCode != 200 {
+				t.Errorf("range %d: %d %s, %v", r, resp.StatusCode, body, err)
+			}
+		}
+	}
+	for r := range wire.Range(count) {
+		ask(r)
+	}
+	if len(keys) != 2 {
+		t.Errorf("%d live keys have signed", len(keys))
+	}
+	move(t, 0, a, b)
+	for r := range wire.Range(count) {
+		ask(r)
+	}
+	if len(keys) != 2 {
+		t.Errorf("%d live keys have signed", len(keys))
+	}
+}
+
+// serveBoth is a host over HTTP that serves through all of these enclaves.
+func serveBoth(t *testing.T, w *world, all ...*enclave) string {
+	var links []*link.Link
+	for _, e := range all {
+		l, err := link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+		if err != nil {
+			t.Fatal(err)
+		}
+		links = append(links, l)
+	}
+	both, err := link.NewLinks(link.LinksOptions{Links: links, Own: w.store.Own, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Rand: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var ran sync.WaitGroup
+	ran.Go(func() { both.Run(ctx) })
+	t.Cleanup(func() { cancel(); ran.Wait() })
+	s := httptest.NewServer(api.New(api.Options{Enclave: both, Ping: func(context.Context) error { return nil }, Metrics: api.NewMetrics(),
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, Boot: "test", Wait: 30 * time.Second}).Public(true))
+	t.Cleanup(s.Close)
+	return s.URL
+}
