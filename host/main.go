@@ -158,6 +158,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	chains := egress.NewChains(nodes, c.ChainTimeout)
 	var sender *egress.Sender
 	var hooks *egress.Webhooks
+	var enclaves []api.Watched
 	links := link.LinksOptions{Own: st.Own, Log: log, Now: w.now, Pause: pause, Rand: w.rand}
 	for _, address := range listed(c.Enclave) {
 		one, err := link.New(link.Options{Address: address, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
@@ -167,6 +168,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 			return err
 		}
 		links.Links = append(links.Links, one)
+		enclaves = append(enclaves, api.Watched{Name: address, Enclave: one})
 	}
 	l, err := link.NewLinks(links)
 	if err != nil {
@@ -195,7 +197,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	a := api.New(api.Options{Outbox: outbox(st), Certificates: certificates, Enclave: l, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
+	a := api.New(api.Options{Outbox: outbox(st), Certificates: certificates, Enclave: l, Enclaves: enclaves, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
 		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
 	servers, err := listen(c, a, secure, log)
 	if err != nil {

@@ -379,6 +379,43 @@ func TestBootsLast(t *testing.T) {
 	}
 }
 
+// TestEarlierBoots: a boot's proof is found when another one serves.
+func TestEarlierBoots(t *testing.T) {
+	dir := t.TempDir()
+	first := &world{t: t, Rig: rig.Start(t, rig.Options{Dir: dir}), way: &way{}}
+	first.api, _ = serve(t, first.Rig)
+	key, policy := first.liveKey(t), policyOf(first.Credentials)
+	first.Stop()
+	second := &world{t: t, Rig: rig.Start(t, rig.Options{Dir: dir}), way: &way{}}
+	second.api, _ = serve(t, second.Rig)
+	if second.liveKey(t) == key {
+		t.Fatal("two boots have one live key")
+	}
+	for _, k := range []string{key, second.liveKey(t)} {
+		proof, err := client.Discovery(second.api, nil)(context.Background(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := attestation.VerifyBootProof(proof, policy); err != nil || b.PublicKeyHex != k {
+			t.Errorf("%+v, %v", b, err)
+		}
+	}
+	for name, k := range map[string]string{"unknown": strings.Repeat("04", 130), "short": key[2:], "upper case": strings.ToUpper(key), "a path": "../keys", "empty": ""} {
+		if p, err := client.Discovery(second.api, nil)(context.Background(), k); err == nil {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	for _, body := range []string{"", key[2:], strings.ToUpper(key), key + "\n", strings.Repeat("zz", 130)} {
+		resp, err := http.Post(second.api+"/boot/v1/discovery_boot_proof", "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != 400 {
+			t.Errorf("%q: %d", body, resp.StatusCode)
+		}
+	}
+}
+
 // The host's own answers are told from the enclave's.
 func TestUnsigned(t *testing.T) {
 	w := newWorld(t)

@@ -45,6 +45,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.publicKeys()
 	case "discovery_keys":
 		return c.discoverKeys(ctx)
+	case "discovery_boot_proof":
+		return c.discoverBootProof(ctx, call.Body)
 	case "discovery_openid", "discovery_openid_keys":
 		return c.discoverIssuer(call.Op == "discovery_openid_keys")
 	case "webhook_jwks":

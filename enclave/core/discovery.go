@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/internal/fault"
 )
 
 // keysFor is how long a document of public keys is given out before it is stated
@@ -57,4 +59,31 @@ func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
 	}
 	d.body, d.at = body, now
 	return body, nil
+}
+
+// liveKeySize is a live key's length in bytes.
+const liveKeySize = 130
+
+// discoverBootProof answers with the boot proof of a live key, of this boot or an
+// earlier one, in this enclave or another of the deployment: body is the key in
+// lower-case hex. Whoever got a signed reply asks for it; it proves itself, so it
+// needs no stamp.
+func (c *Core) discoverBootProof(ctx context.Context, body []byte) ([]byte, error) {
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	if len(body) != 2*liveKeySize || bytes.ContainsFunc(body, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) {
+		return nil, fault.New(fault.InvalidArgument, "the body is to be a live key: %d digits of lower-case hex", 2*liveKeySize)
+	}
+	if err := c.serve.ranges.Serving(ctx); err != nil {
+		return nil, err
+	}
+	proof, err := bootProofs{ctx, c}.ByKey(string(body))
+	if err != nil {
+		return nil, err
+	}
+	if proof == nil {
+		return nil, fault.New(fault.NotFound, "boot proof not found")
+	}
+	return append(append([]byte(`{"bootProof":`), proof...), '}'), nil
 }

@@ -56,8 +56,9 @@ func (c *Core) wish(call *wire.Call) (*wire.Call, *signing, error) {
 // sign puts the live key's signature on a reply that is ready to leave. Before the
 // enclave serves, once it is fenced, and where the operation is none that anybody
 // could have asked for, the reply leaves unsigned: who insists takes that for a failure.
+// So does one that only tells the host to ask another enclave.
 func (c *Core) sign(s *signing, reply *wire.Reply) {
-	if s == nil || state(c.state.Load()) != stateServing {
+	if s == nil || reply.Moved != 0 || state(c.state.Load()) != stateServing {
 		return
 	}
 	live := c.serve.live

@@ -49,10 +49,19 @@ type Enclave interface {
 	Stats() link.Stats
 }
 
-// Options of an API. Origins, TrustForwarded, AddressRate, AttestationAge,
+// A Watched is one enclave by the name that metrics have for it: its address.
+type Watched struct {
+	Name    string
+	Enclave Enclave
+}
+
+// Options of an API. Enclaves, Origins, TrustForwarded, AddressRate, AttestationAge,
 // Outbox, Certificates and Dashboard may be zero.
 type Options struct {
 	Enclave Enclave
+	// Enclaves are the same one by one, for whoever watches. None: Enclave is the only
+	// one, and has no name.
+	Enclaves []Watched
 	// Ping asks whether the store answers.
 	Ping    func(context.Context) error
 	Metrics *Metrics
@@ -87,7 +96,7 @@ type API struct {
 	o       Options
 	origins map[string]bool
 	count   atomic.Uint64
-	status  statusCache
+	askers  []*asker // one for each enclave
 
 	addresses *pace.Buckets[netip.Addr]
 }
@@ -100,6 +109,12 @@ func New(o Options) *API {
 		for _, origin := range o.Origins {
 			a.origins[strings.TrimSuffix(origin, "/")] = true
 		}
+	}
+	if len(o.Enclaves) == 0 {
+		o.Enclaves = []Watched{{Enclave: o.Enclave}}
+	}
+	for _, e := range o.Enclaves {
+		a.askers = append(a.askers, &asker{name: e.Name, to: e.Enclave, now: o.Now})
 	}
 	o.Metrics.watch(a)
 	return a
@@ -115,6 +130,7 @@ func (a *API) Public(ops bool) http.Handler {
 	}
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	r.HandleFunc("/public/v1/discovery/boot_proof/{key:[0-9a-f]{260}}", a.bootProof).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/openid-configuration", a.discovery(opIssuer, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/jwks.json", a.discovery(opIssuerKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	if a.o.Dashboard != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cloister/host/api"
+	"cloister/host/link"
 	"cloister/shared/wire"
 )
 
@@ -380,6 +381,54 @@ func TestPanics(t *testing.T) {
 	}
 }
 
+// A standing is an enclave that only says how it is.
+type standing struct{ says string }
+
+func (s standing) Ready() error      { return nil }
+func (s standing) Stats() link.Stats { return link.Stats{} }
+func (s standing) Call(_ context.Context, c *wire.Call) (*wire.Reply, error) {
+	if s.says == "" {
+		return nil, link.ErrUnavailable
+	}
+	return &wire.Reply{Status: 200, Body: []byte(s.says)}, nil
+}
+
+// TestReadinessOfSeveral: a host is ready as long as one of its enclaves serves, and
+// tells of each.
+func TestReadinessOfSeveral(t *testing.T) {
+	const serving, waiting, old = `{"state":"serving","attestationAgeMs":1}`, `{"state":"seed"}`, `{"state":"serving","attestationAgeMs":3600001}`
+	for _, c := range []struct {
+		name string
+		says []string
+		want int
+	}{
+		{"both serve", []string{serving, serving}, 200},
+		{"one is away", []string{"", serving}, 200},
+		{"one waits", []string{serving, waiting}, 200},
+		{"the document of one is old", []string{old, serving}, 200},
+		{"nobody serves", []string{waiting, ""}, 503},
+		{"both are old", []string{old, old}, 503},
+		{"both are away", []string{"", ""}, 503},
+	} {
+		r := start(t, func(o *api.Options) {
+			o.Enclaves = []api.Watched{{Name: "vsock://16:5000", Enclave: standing{c.says[0]}}, {Name: "vsock://17:5000", Enclave: standing{c.says[1]}}}
+		})
+		if got := send(t, http.MethodGet, r.at+"/readyz", nil); got.status != c.want {
+			t.Errorf("%s: %d %s", c.name, got.status, got.body)
+		}
+		text := send(t, http.MethodGet, r.at+"/metrics", nil).body
+		for i, name := range []string{"vsock://16:5000", "vsock://17:5000"} {
+			up := 1
+			if c.says[i] == "" {
+				up = 0
+			}
+			if line := fmt.Sprintf("cloister_enclave_up{enclave=%q} %d\n", name, up); !strings.Contains(text, line) {
+				t.Errorf("%s: no line %s", c.name, line)
+			}
+		}
+	}
+}
+
 func TestReadiness(t *testing.T) {
 	r := start(t, nil)
 	fresh := func() response {
@@ -453,13 +502,13 @@ func TestMetrics(t *testing.T) {
 		`cloister_request_seconds_count{door="query",op="whoami"} 3`,
 		`cloister_phase_seconds_count{phase="execute"} 2`,
 		`cloister_phase_seconds_sum{phase="store"} 8e-05`,
-		`cloister_enclave_alarms_total{alarm="tip"} 2`,
-		`cloister_enclave_counter{counter="entries"} 7`,
-		`cloister_enclave_serving 1`,
-		`cloister_enclave_up 1`,
-		`cloister_enclave_state{state="serving"} 1`,
-		`cloister_enclave_info{application="a1",deployment="d1"} 1`,
-		`cloister_enclave_boot_number 4`,
+		`cloister_enclave_alarms_total{alarm="tip",enclave=""} 2`,
+		`cloister_enclave_counter{counter="entries",enclave=""} 7`,
+		`cloister_enclave_serving{enclave=""} 1`,
+		`cloister_enclave_up{enclave=""} 1`,
+		`cloister_enclave_state{enclave="",state="serving"} 1`,
+		`cloister_enclave_info{application="a1",deployment="d1",enclave=""} 1`,
+		`cloister_enclave_boot_number{enclave=""} 4`,
 		`cloister_enclave_attestation_age_limit_seconds 3600`,
 		`cloister_link_connections_wanted 7`,
 		`cloister_store_up 1`,
@@ -469,7 +518,7 @@ func TestMetrics(t *testing.T) {
 		`cloister_outbox_waiting{lane="webhooks"} 1`,
 		`cloister_outbox_dead_letters 2`,
 		`cloister_certificate_expiry_timestamp_seconds{name="api.example.com"} 1.8e+09`,
-		`cloister_enclave_attestation_age_seconds 1`,
+		`cloister_enclave_attestation_age_seconds{enclave=""} 1`,
 		`cloister_link_connections 7`,
 		`cloister_link_breaches_total 0`,
 	} {
@@ -522,20 +571,20 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	// A state that is no name is told of as none; one that nobody knows yet is told.
-	for state, want := range map[string]string{"later": `cloister_enclave_state{state="later"} 1`, "no name": "cloister_enclave_up 1"} {
+	for state, want := range map[string]string{"later": `cloister_enclave_state{enclave="",state="later"} 1`, "no name": `cloister_enclave_up{enclave=""} 1`} {
 		r.peer.mu.Lock()
 		r.status = `{"state":"` + state + `"}`
 		r.peer.mu.Unlock()
 		time.Sleep(550 * time.Millisecond)
-		if text = scrape(); !strings.Contains(text, want+"\n") || !strings.Contains(text, "cloister_enclave_serving 0\n") || strings.Contains(text, "no name") {
+		if text = scrape(); !strings.Contains(text, want+"\n") || !strings.Contains(text, "cloister_enclave_serving{enclave=\"\"} 0\n") || strings.Contains(text, "no name") {
 			t.Errorf("state %q", state)
 		}
 	}
 	r.leave(r.listen)
 	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
 	time.Sleep(550 * time.Millisecond)
-	if text = scrape(); !strings.Contains(text, "cloister_enclave_serving 0\n") || strings.Contains(text, "alarms_total{") ||
-		!strings.Contains(text, "cloister_enclave_up 0\n") || !strings.Contains(text, `cloister_enclave_state{state="away"} 1`) || strings.Contains(text, "boot_number ") {
+	if text = scrape(); !strings.Contains(text, "cloister_enclave_serving{enclave=\"\"} 0\n") || strings.Contains(text, "alarms_total{") ||
+		!strings.Contains(text, "cloister_enclave_up{enclave=\"\"} 0\n") || !strings.Contains(text, `cloister_enclave_state{enclave="",state="away"} 1`) || strings.Contains(text, "boot_number{") {
 		t.Error("an enclave that is away still has counters, or a state of its own")
 	}
 	if err := r.store.Close(); err != nil {

@@ -92,11 +92,21 @@ func (a *API) discovery(op string, cache []string) http.HandlerFunc {
 	}
 }
 
+// bootProof answers with the boot proof of a live key. It never changes and proves
+// itself, so it is not signed.
+func (a *API) bootProof(w http.ResponseWriter, r *http.Request) {
+	begin := a.o.Now()
+	if rate, ok := a.admit(w, r); ok {
+		a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: opBootProof, Body: []byte(mux.Vars(r)["key"])}, cacheKeys)
+	}
+}
+
 // What the enclave calls its documents, and how long caches may keep them: what
 // clients pin as long as the enclave does, what receivers of webhooks verify with for
 // a day.
 const (
 	opKeys        = "discovery_keys"
+	opBootProof   = "discovery_boot_proof"
 	opIssuer      = "discovery_openid"
 	opIssuerKeys  = "discovery_openid_keys"
 	opWebhookKeys = "webhook_jwks"

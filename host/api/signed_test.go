@@ -99,3 +99,20 @@ func TestSignedDocumentsAreNotKept(t *testing.T) {
 		t.Errorf("%+v", call)
 	}
 }
+
+// The boot proof of a live key is for everybody, and may be kept: it proves itself.
+func TestBootProofOfALiveKey(t *testing.T) {
+	r := start(t, nil)
+	key := strings.Repeat("0a", 130)
+	got := send(t, http.MethodGet, r.at+"/public/v1/discovery/boot_proof/"+key, nil, "X-Cloister-Sign-Reply", "n", "X-Stamp", "s", "Origin", "https://app.example")
+	if got.status != 200 || got.header.Get("Cache-Control") != "public, max-age=60" || got.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%+v", got)
+	}
+	if c := r.last(t); c.Door != wire.DoorBoot || c.Op != "discovery_boot_proof" || string(c.Body) != key || len(c.Head) != 0 {
+		t.Errorf("%+v", c)
+	}
+	for _, bad := range []string{"", key[1:], key + "0", strings.ToUpper(key), key[2:] + "%2f", strings.Repeat("g", 260)} {
+		isError(t, send(t, http.MethodGet, r.at+"/public/v1/discovery/boot_proof/"+bad, nil), http.StatusNotFound, 5)
+	}
+	isError(t, post(t, r.at+"/public/v1/discovery/boot_proof/"+key, "{}"), http.StatusMethodNotAllowed, 12)
+}

@@ -29,32 +29,35 @@ type status struct {
 	Counters         map[string]float64 `json:"counters"`
 }
 
-// statusCache keeps the last answer for a moment, so that watching cannot
-// become load. One question is under way at a time.
-type statusCache struct {
+// An asker asks one enclave how it is, and keeps the answer for a moment, so that
+// watching cannot become load. One question is under way at a time.
+type asker struct {
+	name string
+	to   Enclave
+	now  func() time.Time
+
 	mu   sync.Mutex
 	at   time.Time
 	last *status
 	err  error
 }
 
-func (a *API) enclaveStatus(ctx context.Context) (*status, error) {
-	c := &a.status
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := a.o.Now(); !c.at.IsZero() && now.Sub(c.at) < statusFresh {
-		return c.last, c.err
+func (k *asker) ask(ctx context.Context) (*status, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := k.now(); !k.at.IsZero() && now.Sub(k.at) < statusFresh {
+		return k.last, k.err
 	}
 	// Detached: one watcher's leaving must not fail the next.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusWait)
 	defer cancel()
-	c.last, c.err = a.askStatus(ctx)
-	c.at = a.o.Now()
-	return c.last, c.err
+	k.last, k.err = statusOf(ctx, k.to)
+	k.at = k.now()
+	return k.last, k.err
 }
 
-func (a *API) askStatus(ctx context.Context) (*status, error) {
-	reply, err := a.o.Enclave.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: "status", Body: []byte("{}"), WithinMs: uint32(statusWait / time.Millisecond)})
+func statusOf(ctx context.Context, enclave Enclave) (*status, error) {
+	reply, err := enclave.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: "status", Body: []byte("{}"), WithinMs: uint32(statusWait / time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +69,33 @@ func (a *API) askStatus(ctx context.Context) (*status, error) {
 		return nil, errors.New("enclave status: not readable")
 	}
 	return s, nil
+}
+
+// best asks all enclaves at once and answers the status of the one that is nearest
+// to serving a request: a host serves what its other enclaves own while one is away.
+func (a *API) best(ctx context.Context) (best *status, err error) {
+	all, errs := make([]*status, len(a.askers)), make([]error, len(a.askers))
+	var wait sync.WaitGroup
+	for i, k := range a.askers {
+		wait.Go(func() { all[i], errs[i] = k.ask(ctx) })
+	}
+	wait.Wait()
+	for _, s := range all {
+		switch {
+		case s == nil:
+		case best == nil, s.State == "serving" && best.State != "serving", s.State == best.State && a.old(best):
+			best = s
+		}
+	}
+	if best == nil {
+		return nil, errs[0]
+	}
+	return best, nil
+}
+
+// old tells that the attestation document is too old.
+func (a *API) old(s *status) bool {
+	return s.AttestationAgeMs != nil && a.o.AttestationAge > 0 && *s.AttestationAgeMs > a.o.AttestationAge.Milliseconds()
 }
 
 func (a *API) health(w http.ResponseWriter, _ *http.Request) {
@@ -87,7 +117,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 		missing("store", "not reached")
 		a.o.Log.Warn("store not reached", "error", err)
 	}
-	s, err := a.enclaveStatus(r.Context())
+	s, err := a.best(r.Context())
 	switch {
 	case err != nil:
 		missing("enclave", "no status")
@@ -95,7 +125,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	case s.State != "serving":
 		missing("enclave", "state is "+clip(s.State))
 	}
-	if err == nil && s.AttestationAgeMs != nil && a.o.AttestationAge > 0 && *s.AttestationAgeMs > a.o.AttestationAge.Milliseconds() {
+	if err == nil && a.old(s) {
 		missing("attestation", "document is too old")
 	}
 	body, err := json.Marshal(struct {

@@ -31,14 +31,14 @@ func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
 type collector struct{ a *API }
 
 var (
-	alarmsDesc      = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"alarm"}, nil)
-	counterDesc     = prometheus.NewDesc("cloister_enclave_counter", "Other counters and levels of the enclave, by its names.", []string{"counter"}, nil)
-	upDesc          = prometheus.NewDesc("cloister_enclave_up", "1 when the enclave answers.", nil, nil)
-	stateDesc       = prometheus.NewDesc("cloister_enclave_state", "1 for the state that the enclave is in, by its own word; \"away\" when it does not answer.", []string{"state"}, nil)
-	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"application", "deployment"}, nil)
-	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", nil, nil)
-	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", nil, nil)
-	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", nil, nil)
+	alarmsDesc      = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"enclave", "alarm"}, nil)
+	counterDesc     = prometheus.NewDesc("cloister_enclave_counter", "Other counters and levels of the enclave, by its names.", []string{"enclave", "counter"}, nil)
+	upDesc          = prometheus.NewDesc("cloister_enclave_up", "1 when the enclave answers.", []string{"enclave"}, nil)
+	stateDesc       = prometheus.NewDesc("cloister_enclave_state", "1 for the state that the enclave is in, by its own word; \"away\" when it does not answer.", []string{"enclave", "state"}, nil)
+	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"enclave", "application", "deployment"}, nil)
+	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", []string{"enclave"}, nil)
+	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", []string{"enclave"}, nil)
+	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", []string{"enclave"}, nil)
 	ageLimitDesc    = prometheus.NewDesc("cloister_enclave_attestation_age_limit_seconds", "Age from which the host is not ready, if there is one.", nil, nil)
 	connectedDesc   = prometheus.NewDesc("cloister_link_connections", "Connections to the enclave that stand.", nil, nil)
 	wantedDesc      = prometheus.NewDesc("cloister_link_connections_wanted", "Connections to the enclave that there should be.", nil, nil)
@@ -79,7 +79,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Collect asks store and enclave beside each other, so that the one that hangs
+// Collect asks store and enclaves beside each other, so that the one that hangs
 // does not hide how the other is.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.a.o.Enclave.Stats()
@@ -95,10 +95,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, certificateDesc, float64(until.Unix()), name)
 		}
 	}
-	var both sync.WaitGroup
-	both.Go(func() { c.enclave(ch) })
-	both.Go(func() { c.store(ch) })
-	both.Wait()
+	if limit := c.a.o.AttestationAge; limit > 0 {
+		gauge(ch, ageLimitDesc, limit.Seconds())
+	}
+	var all sync.WaitGroup
+	for _, k := range c.a.askers {
+		all.Go(func() { k.tell(ch) })
+	}
+	all.Go(func() { c.store(ch) })
+	all.Wait()
 }
 
 // store tells of the store and the outbox in it. A store that does not answer has
@@ -128,30 +133,27 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	gauge(ch, deadDesc, float64(outbox.Dead))
 }
 
-// enclave tells what the enclave says of itself. One that does not answer has no
+// tell tells what one enclave says of itself. One that does not answer has no
 // counters, and serves not.
-func (c *collector) enclave(ch chan<- prometheus.Metric) {
-	if limit := c.a.o.AttestationAge; limit > 0 {
-		gauge(ch, ageLimitDesc, limit.Seconds())
-	}
-	e, err := c.a.enclaveStatus(context.Background())
-	gauge(ch, upDesc, truth(err == nil))
-	gauge(ch, servingDesc, truth(err == nil && e.State == "serving"))
+func (k *asker) tell(ch chan<- prometheus.Metric) {
+	e, err := k.ask(context.Background())
+	gauge(ch, upDesc, truth(err == nil), k.name)
+	gauge(ch, servingDesc, truth(err == nil && e.State == "serving"), k.name)
 	if err != nil {
-		gauge(ch, stateDesc, 1, stateAway)
+		gauge(ch, stateDesc, 1, k.name, stateAway)
 		return
 	}
 	if isID(e.State) {
-		gauge(ch, stateDesc, 1, e.State)
+		gauge(ch, stateDesc, 1, k.name, e.State)
 	}
 	if isID(e.Application) && (e.Deployment == "" || isID(e.Deployment)) {
-		gauge(ch, infoDesc, 1, e.Application, e.Deployment)
+		gauge(ch, infoDesc, 1, k.name, e.Application, e.Deployment)
 	}
 	if e.BootNumber != nil {
-		gauge(ch, bootDesc, float64(*e.BootNumber))
+		gauge(ch, bootDesc, float64(*e.BootNumber), k.name)
 	}
 	if e.AttestationAgeMs != nil {
-		gauge(ch, ageDesc, float64(*e.AttestationAgeMs)/1e3)
+		gauge(ch, ageDesc, float64(*e.AttestationAgeMs)/1e3, k.name)
 	}
 	n := 0
 	for name, v := range e.Counters {
@@ -159,9 +161,9 @@ func (c *collector) enclave(ch chan<- prometheus.Metric) {
 			continue
 		}
 		if alarm, ok := strings.CutPrefix(name, "alarm_"); ok {
-			counter(ch, alarmsDesc, v, alarm)
+			counter(ch, alarmsDesc, v, k.name, alarm)
 		} else {
-			gauge(ch, counterDesc, v, name)
+			gauge(ch, counterDesc, v, k.name, name)
 		}
 	}
 }

@@ -14,9 +14,10 @@ const asked = [];
 // trust believes a live key whose boot proof cloister-verify believes, under the measurements of the credentials file.
 async function trust(liveKey) {
   asked.push(liveKey);
-  const document = await (await plain(`${credentials.apiUrl}/public/v1/discovery/keys`)).text();
-  execFileSync(process.env.CLOISTER_VERIFY, ["keys", "-credentials", process.env.CLOISTER_CREDENTIALS, "-document", "-"], { input: document });
-  return JSON.parse(document).bootProof.ephemeralPublicKeyHex === liveKey;
+  const proof = await (await plain(`${credentials.apiUrl}/public/v1/discovery/boot_proof/${liveKey}`)).text();
+  const words = execFileSync(process.env.CLOISTER_VERIFY, ["-credentials", process.env.CLOISTER_CREDENTIALS, "-boot-proof", "-"], { input: proof, encoding: "utf8" });
+  assert.match(words, /^VERIFIED: 1 boot proof/m);
+  return JSON.parse(proof).bootProof.ephemeralPublicKeyHex === liveKey;
 }
 
 const origins = [credentials.apiUrl, credentials.authProxyUrl];
