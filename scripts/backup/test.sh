@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# The backup commands from a shell: beside a simulator that works, to a folder and to an S3 server that checks signatures,
+# verified, restored and drilled; and what must be refused. Needs bin/ as `make build` leaves it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/stage.sh
+. scripts/engines.sh
+work=$(mktemp -d)
+trap 'stop_engines; rm -rf "$work"' EXIT
+
+VERSITYGW_VERSION=v1.8.0
+
+refused() {
+	local says=$1
+	shift
+	if "$@" >"$work/refused" 2>&1; then
+		echo "not refused: $*"
+		return 1
+	fi
+	grep -q "$says" "$work/refused" || { echo "refused in other words: $*"; cat "$work/refused"; return 1; }
+}
+
+# simulator DIR: one with a wallet, whose interface is $api.
+simulator() {
+	local port
+	port=$(free_port)
+	api=http://127.0.0.1:$port
+	: >"$1.log"
+	bin/cloister-sim -data-dir "$1" -api-addr "127.0.0.1:$port" -auth-proxy-addr "127.0.0.1:$(free_port)" -no-inbox >"$1.log" 2>&1 &
+	started+=($!)
+	await $! "$1.log" grep -q "Stop with Ctrl-C" "$1.log"
+	bin/cloister-host request -credentials "$1/credentials.json" -submit ACTIVITY_TYPE_CREATE_WALLET /public/v1/submit/create_wallet '{"walletName":"First","accounts":[
+		{"curve":"CURVE_SECP256K1","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'/60'/0'/0"'/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM"},
+		{"curve":"CURVE_ED25519","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'/501'/0'/0'"'","addressFormat":"ADDRESS_FORMAT_SOLANA"}]}' >/dev/null
+}
+
+# written: the folder that the last backup's output, in $work/out, names.
+written() {
+	sed -n 's/^written \(.*\) in [0-9.]* s$/\1/p' "$work/out"
+}
+
+folder() {
+	trap stop_engines EXIT
+	simulator "$work/a"
+	bin/cloister-host backup -store "$work/a/cloister.db" -to "$work/backups" | tee "$work/out"
+	local backup deployment
+	backup=$(written)
+	deployment=$(sed -n 's/^  deployment *//p' "$work/out")
+	curl -fsS -d '{}' "$api/boot/v1/status" | grep -q "\"deployment\":\"$deployment\""
+	bin/cloister-host backup verify -from "$backup" -deployment "$deployment"
+	bin/cloister-sim drill -data-dir "$work/a" -from "$backup" -compare "$api" | tee "$work/drill"
+	grep -q "^2 addresses in 1 organizations, 100 signatures with 2 of them; 2 addresses computed anew" "$work/drill"
+	grep -q "^2 addresses and keys are the same" "$work/drill"
+	refused "not empty" bin/cloister-host restore -from "$backup" -store "$work/a/cloister.db"
+	refused "another deployment" bin/cloister-host restore -from "$backup" -store "$work/b.db" -deployment "${deployment//[0-9]/0}"
+	sed -i 's/^cloister backup 1$/cloister backup 2/' "$backup/header"
+	refused "later release" bin/cloister-host restore -from "$backup" -store "$work/b.db"
+	sed -i 's/^cloister backup 2$/cloister backup 1/' "$backup/header"
+	truncate -s -1 "$backup/chunk-00000000"
+	refused "damaged" bin/cloister-host restore -from "$backup" -store "$work/b.db"
+	simulator "$work/other"
+	bin/cloister-host backup -store "$work/other/cloister.db" -to "$work/backups" >"$work/out"
+	refused "another deployment" bin/cloister-sim drill -data-dir "$work/a" -from "$(written)"
+}
+
+s3() {
+	trap stop_engines EXIT
+	local port backup
+	port=$(free_port)
+	mkdir -p "$work/s3/bucket" "$work/iam"
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=s3 -addext subjectAltName=IP:127.0.0.1 \
+		-keyout "$work/s3.key" -out "$work/s3.pem" 2>/dev/null
+	ROOT_ACCESS_KEY=operator ROOT_SECRET_KEY=throw-away-secret "$versitygw" --cert "$work/s3.pem" --key "$work/s3.key" --port "127.0.0.1:$port" --quiet posix "$work/s3" >"$work/s3.log" 2>&1 &
+	started+=($!)
+	await $! "$work/s3.log" listening "$port"
+	export AWS_ACCESS_KEY_ID=operator AWS_SECRET_ACCESS_KEY=throw-away-secret
+	export CLOISTER_S3_ENDPOINT=127.0.0.1:$port CLOISTER_S3_ROOTS=$work/s3.pem CLOISTER_S3_PATH_STYLE=true CLOISTER_S3_REGION=us-east-1
+	simulator "$work/c"
+	bin/cloister-host backup -store "$work/c/cloister.db" -to s3://bucket/cloister/daily | tee "$work/out"
+	backup=$(written)
+	bin/cloister-host backup verify -from "$backup"
+	bin/cloister-host restore -from "$backup" -store "$work/restored.db"
+	bin/cloister-sim drill -data-dir "$work/c" -from "$backup" -compare "$api"
+	AWS_SECRET_ACCESS_KEY=wrong refused "signature" bin/cloister-host backup verify -from "$backup"
+	CLOISTER_S3_ROOTS='' refused "certificate" bin/cloister-host backup verify -from "$backup"
+	CLOISTER_S3_PLAIN=true refused "fetching header" bin/cloister-host backup verify -from "$backup"
+	refused "bucket" bin/cloister-host backup -store "$work/c/cloister.db" -to s3://nowhere/x
+	refused "no whole backup" bin/cloister-host backup verify -from s3://bucket/cloister/daily/none
+	local chunk
+	chunk=$(find "$work/s3/bucket" -name chunk-00000000)
+	truncate -s -1 "$chunk"
+	refused "chunk-00000000" bin/cloister-host backup verify -from "$backup"
+}
+
+stage "backups in a folder" folder
+if built versitygw github.com/versity/versitygw/cmd/versitygw "$VERSITYGW_VERSION"; then
+	versitygw=$engine
+	stage "backups in an S3 server" s3
+else
+	left_out "backups in an S3 server" "the Go module proxy did not give github.com/versity/versitygw@$VERSITYGW_VERSION"
+fi
+finish
