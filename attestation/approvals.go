@@ -201,14 +201,17 @@ func verifyText(public string, text []byte, signature string) error {
 	if err != nil {
 		return err
 	}
-	compressed, err := hex.DecodeString(public)
+	point, err := decompress(public)
 	if err != nil {
 		return err
 	}
-	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), compressed)
+	key, err := parsePoint(point)
+	if err != nil {
+		return err
+	}
 	digest := sha256.Sum256(text)
 	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
-	if s.Cmp(halfOrder) > 0 || !ecdsa.Verify(&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}, digest[:], r, s) {
+	if s.Cmp(halfOrder) > 0 || !ecdsa.Verify(key, digest[:], r, s) {
 		return errors.New("a signature does not verify")
 	}
 	return nil

@@ -22,6 +22,15 @@ type SetupAnswer struct {
 	Predecessor string `json:"predecessor,omitempty"`
 }
 
+// ParseSetupAnswer reads the JSON of a SetupAnswer, strictly. It verifies nothing.
+func ParseSetupAnswer(raw []byte) (*SetupAnswer, error) {
+	a := new(SetupAnswer)
+	if err := decodeStrict(raw, 2*(MaxEnvelope+MaxManifest+MaxDocument), a); err != nil {
+		return nil, fmt.Errorf("setup document: %w", err)
+	}
+	return a, nil
+}
+
 // A Setup is an enclave that waits for its root secret, verified.
 type Setup struct {
 	Document *Document

@@ -192,3 +192,10 @@ func FuzzShareSubmission(f *testing.F) {
 		}
 	})
 }
+
+func TestSetupAnswersRefused(t *testing.T) {
+	for name, raw := range map[string][]byte{"empty": nil, "unknown member": []byte(`{"x":1}`), "twice": []byte(`{"document":"","document":""}`), "trailing": []byte(`{} x`)} {
+		_, err := attestation.ParseSetupAnswer(raw)
+		refused(t, err, name)
+	}
+}

@@ -37,6 +37,7 @@ const usage = `usage: cloister-host [command] [flags]
   serve                run the host (also without a command)
   request              stamp a request with an API key and send it
   create-organization  make a first organization, with the admission key
+  boot                 carry what operators and a starting enclave say to each other
   webhooks             list webhooks that could not be delivered, send them again
   ranges               tell which enclave owns what; retire one
   backup               write what the store holds to a folder or an S3-compatible store; verify it
@@ -96,6 +97,8 @@ func run(ctx context.Context, w *world) int {
 		err = createOrganization(ctx, w, args)
 	case "ranges":
 		err = ranges(ctx, w, args)
+	case "boot":
+		err = boot(ctx, w, args)
 	case "webhooks":
 		err = webhooks(ctx, w, args)
 	case "backup":

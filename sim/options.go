@@ -27,6 +27,7 @@ type options struct {
 	ranges        int  // of a deployment that is made
 	join          bool // boot: one more enclave of a deployment that there is
 	organizations int  // how many besides the root organization to make, for tests
+	shares        bool // enclave: no seed file, operators bring the root secret in
 	logLevel      string
 	stateBytes    int64
 	snapshotEvery int
@@ -56,6 +57,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.dataDir, "data-dir", "cloister-data", "directory for the store, credentials.json and the simulated enclave's secrets")
+	f.BoolVar(&o.shares, "shares", false, "of the enclave alone: no seed file; operators bring the root secret in, by cloister-host boot and cloister-verify share")
 	f.StringVar(&o.store, "store", "", "sqlite:PATH or postgres://… (default: an SQLite file in the data directory)")
 	f.StringVar(&o.apiAddr, "api-addr", "127.0.0.1:8080", "address of the public API")
 	f.StringVar(&o.authProxyAddr, "auth-proxy-addr", "127.0.0.1:8081", "address of the auth proxy")
@@ -126,5 +128,5 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 // dir is the data directory as the laptop's enclave sees it.
 func (o *options) dir() *laptop.Dir {
 	return &laptop.Dir{Path: o.dataDir, APIURL: "http://" + o.apiAddr, AuthProxyURL: "http://" + o.authProxyAddr,
-		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy, Ranges: o.ranges}
+		InboxURL: o.outside.inbox, IdentityProviderURL: o.outside.issuer, AuthProxy: o.authProxy, Ranges: o.ranges, Shares: o.shares}
 }

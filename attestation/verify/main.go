@@ -5,6 +5,7 @@
 // proven, and exits with 0; with 1 and the reason when anything is refused; with
 // 2 when it was called wrongly. `cloister-verify keys` checks the document of
 // public keys, of a running deployment too, and writes them for tools. See the README of the folder above.
+// What operators do to start an enclave (operator-key, manifest, approve, nonce, shares, share) stands in operator.go.
 package main
 
 import (

@@ -16,11 +16,15 @@ const (
 )
 
 // run is the whole command. Only now is asked for the time, and only when an age
-// is bounded; only readFile touches the disk.
+// is bounded; only readFile touches the disk, but for operator-key, which makes a
+// file.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
 	in := &input{stdin: stdin, readFile: readFile}
 	if len(args) > 0 && args[0] == "keys" {
 		return runKeys(args[1:], in, stdout, stderr, now)
+	}
+	if len(args) > 0 && operatorCommands[args[0]] != nil {
+		return runOperator(args[0], args[1:], in, stdout, stderr, now)
 	}
 	o, err := parseFlags(args, stderr)
 	if err != nil {

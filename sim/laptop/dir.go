@@ -27,6 +27,9 @@ type Dir struct {
 	AuthProxy bool
 	// Ranges is how many the deployment gets at the first boot; 0 means 1.
 	Ranges int
+	// Shares leaves the enclave without a seed file: its root secret is made in shares
+	// and brought in by operators, as in production.
+	Shares bool
 	// Now is the time that requests are stamped with; nil: the machine's.
 	Now func() time.Time
 }

@@ -90,7 +90,7 @@ func (d *Dir) Enclave(cfg core.Config) (*core.Core, error) {
 		return nil, fmt.Errorf("security module: %w", err)
 	}
 	cfg.Rand = rand.Reader
-	if cfg.Root == nil {
+	if cfg.Root == nil && !d.Shares {
 		cfg.Root = &SeedFile{d.file(fileSeed), d.file(filePassphrase)}
 	}
 	cfg.Simulator, cfg.ApplicationDigest = true, sum

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"cloister/attestation"
+)
+
+// An operatorKey is an operator's two keys on P-256, as their file holds them:
+// one signs approvals and shares, to the other the operator's share is encrypted.
+// Two keys, because one may not serve two purposes.
+type operatorKey struct {
+	Format    int    `json:"format"`    // 1
+	PublicKey string `json:"publicKey"` // compressed, hex; of Sign
+	ShareKey  string `json:"shareKey"`  // compressed, hex; of Share
+	Sign      string `json:"sign"`      // 32 bytes, hex
+	Share     string `json:"share"`     // 32 bytes, hex
+
+	sign  *ecdsa.PrivateKey
+	share *ecdh.PrivateKey
+}
+
+// operatorCommands are the subcommands of an operator.
+var operatorCommands = map[string]func(*operatorFlags, *input, io.Writer, io.Writer, func() time.Time) error{
+	"operator-key": newOperatorKey, "manifest": canonicalManifest, "approve": approve, "nonce": newNonce, "shares": checkShares, "share": giveShare,
+}
+
+const operatorUsage = `usage of the operators' commands:
+
+  cloister-verify operator-key -out KEY         make a key file (mode 0600); prints its public half for genesis
+  cloister-verify manifest -manifest DRAFT      write a manifest in its one encoding
+  cloister-verify approve -key KEY -manifest M  show a manifest and sign it once "yes" is typed (or -yes); prints the approval
+  cloister-verify nonce                         draw a nonce for a setup document
+  cloister-verify shares -key KEY -shares S …   check that a share set was made in the expected image and holds a share for KEY
+  cloister-verify share -key KEY -shares S -nonce N -setup D -operators M …
+                                                check a waiting enclave in every respect and encrypt the share to it; prints the submission
+
+What is expected of an image: -release FILE, -measurements FILE or -pcr0, -pcr1 and -pcr2.
+
+`
+
+// operatorFlags is the command line of an operator's command.
+type operatorFlags struct {
+	options
+	out, key, manifest, shares, setup, nonce, operators string
+	yes                                                 bool
+}
+
+func runOperator(name string, args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
+	o := &operatorFlags{options: options{pcrs: make(map[int]string)}}
+	f := flag.NewFlagSet("cloister-verify "+name, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { fmt.Fprint(stderr, operatorUsage); f.PrintDefaults() }
+	f.StringVar(&o.out, "out", "", "`file` for the new key; must not exist")
+	f.StringVar(&o.key, "key", "", "`file` of operator-key")
+	f.StringVar(&o.manifest, "manifest", "", "manifest `file`")
+	f.StringVar(&o.shares, "shares", "", "`file` with the attested share set, or with genesis' reply that holds it")
+	f.StringVar(&o.setup, "setup", "", "`file` with the enclave's answer to setup-document")
+	f.StringVar(&o.nonce, "nonce", "", "`hex` that the setup document was asked for with")
+	f.StringVar(&o.operators, "operators", "", "manifest `file` whose operators must have approved the enclave's: the first, or the one before")
+	f.BoolVar(&o.yes, "yes", false, "sign without asking")
+	o.beliefs(f)
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitUsage
+	}
+	if err == nil && f.NArg() > 0 {
+		err = errors.New("arguments that belong to no flag")
+		fmt.Fprintln(stderr, "cloister-verify:", err)
+	}
+	if err != nil {
+		return exitUsage
+	}
+	return verdict(operatorCommands[name](o, in, stdout, stderr, now), stderr)
+}
+
+func newOperatorKey(o *operatorFlags, _ *input, stdout, _ io.Writer, _ func() time.Time) error {
+	if o.out == "" {
+		return fmt.Errorf("%w: want -out", errUnreadable)
+	}
+	k := operatorKey{Format: 1}
+	var err error
+	if k.sign, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return err
+	}
+	if k.share, err = ecdh.P256().GenerateKey(rand.Reader); err != nil {
+		return err
+	}
+	s, err := k.sign.Bytes()
+	if err != nil {
+		return err
+	}
+	k.Sign, k.Share = hex.EncodeToString(s), hex.EncodeToString(k.share.Bytes())
+	if k.PublicKey, k.ShareKey, err = k.public(); err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(o.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return printJSON(stdout, map[string]string{"publicKey": k.PublicKey, "shareKey": k.ShareKey})
+}
+
+func (k *operatorKey) public() (sign, share string, err error) {
+	b, err := k.sign.PublicKey.Bytes()
+	if err != nil {
+		return "", "", err
+	}
+	short := func(p []byte) string { return hex.EncodeToString(append([]byte{2 | p[64]&1}, p[1:33]...)) }
+	return short(b), short(k.share.PublicKey().Bytes()), nil
+}
+
+func (o *operatorFlags) readKey(in *input) (*operatorKey, error) {
+	raw, err := in.read(o.key, maxSettings)
+	if err != nil {
+		return nil, err
+	}
+	k := new(operatorKey)
+	if err := json.Unmarshal(raw, k); err != nil || k.Format != 1 {
+		return nil, fmt.Errorf("%s: no operator's key", o.key)
+	}
+	s, serr := hex.DecodeString(k.Sign)
+	e, eerr := hex.DecodeString(k.Share)
+	if serr == nil {
+		k.sign, serr = ecdsa.ParseRawPrivateKey(elliptic.P256(), s)
+	}
+	if eerr == nil {
+		k.share, eerr = ecdh.P256().NewPrivateKey(e)
+	}
+	if serr != nil || eerr != nil {
+		return nil, fmt.Errorf("%s: no operator's key", o.key)
+	}
+	sign, share, err := k.public()
+	if err != nil || sign != k.PublicKey || share != k.ShareKey {
+		return nil, fmt.Errorf("%s: public and private keys do not fit", o.key)
+	}
+	return k, nil
+}
+
+// canonicalManifest takes any order and blanks, and no member that it does not
+// know.
+func canonicalManifest(o *operatorFlags, in *input, stdout, _ io.Writer, _ func() time.Time) error {
+	raw, err := in.read(o.manifest, attestation.MaxManifest)
+	if err != nil {
+		return err
+	}
+	var m attestation.Manifest
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return fmt.Errorf("%s: %w", o.manifest, err)
+	}
+	out, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(out)
+	return err
+}
+
+func (o *operatorFlags) readManifest(in *input, name string) (*attestation.Manifest, []byte, error) {
+	raw, err := in.read(name, attestation.MaxManifest)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := attestation.ParseManifest(raw)
+	return m, raw, err
+}
+
+// approve shows what is signed before it is signed.
+func approve(o *operatorFlags, in *input, stdout, stderr io.Writer, _ func() time.Time) error {
+	k, err := o.readKey(in)
+	if err != nil {
+		return err
+	}
+	m, raw, err := o.readManifest(in, o.manifest)
+	if err != nil {
+		return err
+	}
+	hash := attestation.Hash(raw)
+	if err := printJSON(stderr, m); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "SHA-256 %x\n", hash)
+	if !o.yes {
+		fmt.Fprint(stderr, "Type yes to approve it: ")
+		line, err := io.ReadAll(io.LimitReader(in.stdin, 16))
+		if err != nil || strings.TrimSpace(string(line)) != "yes" {
+			return errors.New("not approved")
+		}
+	}
+	a, err := attestation.ApproveManifest(k.sign, hash)
+	if err != nil {
+		return err
+	}
+	return printJSON(stdout, a)
+}
+
+func newNonce(_ *operatorFlags, _ *input, stdout, _ io.Writer, _ func() time.Time) error {
+	var n [attestation.SetupNonceSize]byte
+	if _, err := rand.Read(n[:]); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(stdout, "%x\n", n)
+	return err
+}
+
+// readShares gives the set once it is verified, its bytes, and the place of the
+// operator in it.
+func (o *operatorFlags) readShares(in *input, k *operatorKey, p attestation.Policy) (*attestation.ShareSet, []byte, int, error) {
+	raw, err := in.read(o.shares, maxSettings)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	var reply struct {
+		Shares json.RawMessage `json:"shares"`
+	}
+	if err := json.Unmarshal(raw, &reply); err == nil && len(reply.Shares) > 0 {
+		raw = reply.Shares
+	}
+	s, err := attestation.VerifyShares(raw, p)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	set, err := s.Encode()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	place := s.Operator(k.PublicKey)
+	if place == 0 || s.Operators.ShareKeys[place-1] != k.ShareKey {
+		return nil, nil, 0, errors.New("share set: it holds no share for this key")
+	}
+	return s, set, place, nil
+}
+
+func checkShares(o *operatorFlags, in *input, stdout, _ io.Writer, now func() time.Time) error {
+	p, err := o.policy(in, now)
+	if err != nil {
+		return err
+	}
+	k, err := o.readKey(in)
+	if err != nil {
+		return err
+	}
+	s, set, place, err := o.readShares(in, k, p)
+	if err != nil {
+		return err
+	}
+	share, err := s.Open(place, k.share)
+	clear(share)
+	if err != nil {
+		return err
+	}
+	line(stdout, "deployment", s.Deployment)
+	line(stdout, "quorum key", s.QuorumPublicKey)
+	line(stdout, "share set", fmt.Sprintf("%x", attestation.ShareSetDigest(set)))
+	line(stdout, "operators", fmt.Sprintf("%d of %d; this key is operator %d", s.Operators.Threshold, len(s.Shares), place))
+	_, err = fmt.Fprintln(stdout, "VERIFIED: share set")
+	return err
+}
+
+// giveShare decrypts the share only once the enclave that asks for it is verified.
+func giveShare(o *operatorFlags, in *input, stdout, stderr io.Writer, now func() time.Time) error {
+	p, err := o.policy(in, now)
+	if err != nil {
+		return err
+	}
+	k, err := o.readKey(in)
+	if err != nil {
+		return err
+	}
+	known, _, err := o.readManifest(in, o.operators)
+	if err != nil {
+		return err
+	}
+	p.Operators = known.Operators
+	nonce, err := hex.DecodeString(o.nonce)
+	if err != nil || len(nonce) != attestation.SetupNonceSize {
+		return errors.New("-nonce is not 32 bytes of hex")
+	}
+	raw, err := in.read(o.setup, attestation.MaxReply)
+	if err != nil {
+		return err
+	}
+	answer, err := attestation.ParseSetupAnswer(raw)
+	if err != nil {
+		return err
+	}
+	s, err := attestation.VerifySetup(*answer, [attestation.SetupNonceSize]byte(nonce), p)
+	if err != nil {
+		return err
+	}
+	set, raw, place, err := o.readShares(in, k, p)
+	if err != nil {
+		return err
+	}
+	if set.QuorumPublicKey != s.Manifest.QuorumPublicKey {
+		return errors.New("the share set is of another secret than the enclave's manifest")
+	}
+	share, err := set.Open(place, k.share)
+	defer clear(share)
+	if err != nil {
+		return err
+	}
+	out, err := s.Submit(raw, place, share, k.sign)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "enclave verified: manifest %x, version %s, nonce %d; share of operator %d\n", s.ManifestHash, s.Manifest.Version, s.Manifest.Nonce, place)
+	return printJSON(stdout, out)
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

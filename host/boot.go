@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"cloister/host/link"
+	"cloister/shared/wire"
+)
+
+const bootUsage = `usage: cloister-host boot [flags] OPERATION
+
+Carries what operators and enclave say to each other while an enclave starts. It
+knows no secret and decides nothing: everything is signed, attested or encrypted
+for the enclave. A host must be running beside (cloister-host serve), because the
+enclave asks it for what is stored.
+
+  status          how far the enclave has come
+  genesis         make a deployment: -threshold, and -operator for each
+  manifest        give the manifest: -manifest, -approval for each, -predecessor, -configuration
+  setup-document  ask who the enclave is: -nonce
+  share           give an operator's share: -in
+
+The reply goes to standard output.
+
+`
+
+// maxBootFile bounds a file that goes to the enclave, in bytes.
+const maxBootFile = wire.MaxBody / 2
+
+type bootFlags struct {
+	op, enclave, manifest, predecessor, configuration, nonce, in string
+	operators, approvals                                         []string
+	threshold                                                    int
+	ranges                                                       uint
+	timeout                                                      time.Duration
+}
+
+func parseBoot(w *world, args []string) (*bootFlags, error) {
+	f := new(bootFlags)
+	set := flag.NewFlagSet("cloister-host boot", flag.ContinueOnError)
+	set.SetOutput(w.stderr)
+	set.Usage = func() { fmt.Fprint(w.stderr, bootUsage); set.PrintDefaults() }
+	each := func(to *[]string) func(string) error {
+		return func(s string) error { *to = append(*to, s); return nil }
+	}
+	set.StringVar(&f.enclave, "enclave", "tcp://127.0.0.1:7000", "`address` of the enclave: vsock://CID:PORT or tcp://HOST:PORT")
+	set.IntVar(&f.threshold, "threshold", 0, "how many operators act together, 2 or more")
+	set.UintVar(&f.ranges, "ranges", 0, "of how many ranges the deployment is; 0: one")
+	set.Func("operator", "`FILE` with an operator's public keys, as cloister-verify operator-key printed them (repeatable)", each(&f.operators))
+	set.StringVar(&f.manifest, "manifest", "", "`FILE` with the manifest")
+	set.Func("approval", "`FILE` with an approval, as cloister-verify approve printed it (repeatable)", each(&f.approvals))
+	set.StringVar(&f.predecessor, "predecessor", "", "`FILE` with the manifest before it")
+	set.StringVar(&f.configuration, "configuration", "", "`FILE` with the configuration that the manifest names")
+	set.StringVar(&f.nonce, "nonce", "", "`hex` of 32 bytes, by cloister-verify nonce")
+	set.StringVar(&f.in, "in", "-", "`FILE` to give; - for standard input")
+	set.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if set.NArg() != 1 {
+		return nil, fmt.Errorf("%w: want one operation (see -help)", errUsage)
+	}
+	f.op = set.Arg(0)
+	return f, nil
+}
+
+// boot is the command.
+func boot(ctx context.Context, w *world, args []string) error {
+	f, err := parseBoot(w, args)
+	if err != nil {
+		return err
+	}
+	body, err := f.body(w)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	reply, err := f.ask(ctx, w, body)
+	if err != nil {
+		return err
+	}
+	if reply.Status != 200 {
+		return fmt.Errorf("the enclave refuses: %s", reply.Body)
+	}
+	_, err = fmt.Fprintf(w.stdout, "%s\n", reply.Body)
+	return err
+}
+
+func (f *bootFlags) body(w *world) ([]byte, error) {
+	switch f.op {
+	case "status":
+		return nil, nil
+	case "genesis":
+		return f.genesis()
+	case "manifest":
+		return f.give()
+	case "setup-document":
+		return json.Marshal(map[string]string{"nonce": f.nonce})
+	case "share":
+		if f.in == "-" {
+			return io.ReadAll(io.LimitReader(w.stdin, maxBootFile))
+		}
+		return bootFile(f.in)
+	}
+	return nil, fmt.Errorf("%w: no such operation (see -help)", errUsage)
+}
+
+func bootFile(name string) ([]byte, error) {
+	b, err := os.ReadFile(name)
+	if err == nil && len(b) > maxBootFile {
+		err = fmt.Errorf("%s is longer than %d bytes", name, maxBootFile)
+	}
+	return b, err
+}
+
+func (f *bootFlags) genesis() ([]byte, error) {
+	type operators struct {
+		Threshold  int      `json:"threshold"`
+		PublicKeys []string `json:"publicKeys"`
+		ShareKeys  []string `json:"shareKeys"`
+	}
+	o := operators{Threshold: f.threshold}
+	for _, name := range f.operators {
+		b, err := bootFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var k struct{ PublicKey, ShareKey string }
+		if err := json.Unmarshal(b, &k); err != nil || k.PublicKey == "" || k.ShareKey == "" {
+			return nil, fmt.Errorf("%s: no operator's public keys", name)
+		}
+		o.PublicKeys, o.ShareKeys = append(o.PublicKeys, k.PublicKey), append(o.ShareKeys, k.ShareKey)
+	}
+	return json.Marshal(map[string]any{"operators": o, "ranges": f.ranges})
+}
+
+func (f *bootFlags) give() ([]byte, error) {
+	body := map[string]any{}
+	for field, name := range map[string]string{"manifest": f.manifest, "predecessor": f.predecessor, "configuration": f.configuration} {
+		if name == "" {
+			continue
+		}
+		b, err := bootFile(name)
+		if err != nil {
+			return nil, err
+		}
+		body[field] = base64.StdEncoding.EncodeToString(b)
+	}
+	list := []json.RawMessage{}
+	for _, name := range f.approvals {
+		b, err := bootFile(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, json.RawMessage(b))
+	}
+	body["approvals"] = list
+	return json.Marshal(body)
+}
+
+// ask dials the enclave for one call.
+func (f *bootFlags) ask(ctx context.Context, w *world, body []byte) (*wire.Reply, error) {
+	nc, err := link.Dial(ctx, f.enclave)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := f.open(nc, w)
+	if err != nil {
+		return nil, errors.Join(err, nc.Close())
+	}
+	defer func() { _ = conn.Close() }()
+	call, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: strings.ReplaceAll(f.op, "-", "_"), Body: body, WithinMs: uint32(min(f.timeout, wire.MaxWait).Milliseconds())})
+	if err != nil {
+		return nil, err
+	}
+	kind, answer, err := conn.Ask(ctx, wire.KindCall, call)
+	if err != nil {
+		return nil, fmt.Errorf("asking the enclave: %w", err)
+	}
+	if kind != wire.KindReply {
+		return nil, errors.New("the enclave did not answer")
+	}
+	r := new(wire.Reply)
+	return r, wire.Unmarshal(answer, r)
+}
+
+func (f *bootFlags) open(nc net.Conn, w *world) (*wire.Conn, error) {
+	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, w.now().Add(5*time.Second)); err != nil {
+		return nil, fmt.Errorf("greeting the enclave: %w", err)
+	}
+	return wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost}), nil
+}

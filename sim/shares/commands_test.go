@@ -1,0 +1,240 @@
+package shares_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/attestation"
+	"cloister/sim/laptop"
+)
+
+// A desk is where the commands are run: the real binaries, files between them.
+type desk struct {
+	t            *testing.T
+	dir          string
+	enclave, api string
+}
+
+func (d *desk) file(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *desk) write(name string, b []byte) string {
+	d.t.Helper()
+	must(d.t, os.WriteFile(d.file(name), b, 0o600))
+	return d.file(name)
+}
+
+// try runs a command and gives what it wrote, and its errors' text if it failed.
+func (d *desk) try(args ...string) (out []byte, refusal string) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, d.file(args[0]), args[1:]...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return out, err.Error() + ": " + errs.String()
+	}
+	return out, ""
+}
+
+func (d *desk) run(args ...string) []byte {
+	d.t.Helper()
+	out, refusal := d.try(args...)
+	if refusal != "" {
+		d.t.Fatalf("%s: %s", strings.Join(args, " "), refusal)
+	}
+	return out
+}
+
+func (d *desk) boot(args ...string) []byte {
+	d.t.Helper()
+	return d.run(append([]string{"cloister-host", "boot", "-enclave", d.enclave}, args...)...)
+}
+
+// start runs a process until the test ends or it is stopped.
+func (d *desk) start(args ...string) (out io.Reader, stop func()) {
+	d.t.Helper()
+	cmd := exec.Command(d.file(args[0]), args[1:]...)
+	cmd.Stderr = io.Discard
+	pipe, err := cmd.StdoutPipe()
+	must(d.t, err)
+	must(d.t, cmd.Start())
+	stop = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	d.t.Cleanup(stop)
+	return pipe, stop
+}
+
+func (d *desk) startEnclave() (stop func()) {
+	d.t.Helper()
+	out, stop := d.start("cloister-sim", "enclave", "-shares", "-data-dir", d.dir, "-enclave-addr", strings.TrimPrefix(d.enclave, "tcp://"))
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		d.t.Fatal("the enclave did not start")
+	}
+	return stop
+}
+
+func free(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// expected are the flags with what the operators know of the image.
+func (d *desk) expected() []string {
+	return []string{"-simulator-root", d.file("root.pem"), "-measurements", d.file("measurements.json")}
+}
+
+// share makes operator n's submission for the enclave that waits.
+func (d *desk) share(n int, shares string) string {
+	d.t.Helper()
+	nonce := strings.TrimSpace(string(d.run("cloister-verify", "nonce")))
+	setup := d.write("setup.json", d.boot("-nonce", nonce, "setup-document"))
+	args := append([]string{"cloister-verify", "share", "-key", d.file(fmt.Sprintf("key-%d", n)), "-shares", shares, "-nonce", nonce, "-setup", setup, "-operators", d.file("manifest.json")}, d.expected()...)
+	return d.write(fmt.Sprintf("share-%d.json", n), d.run(args...))
+}
+
+// TestCommands goes the operators' way with the commands that they have: from keys
+// and genesis to an enclave that serves, and once more after it is gone.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds three programs")
+	}
+	d := &desk{t: t, dir: t.TempDir(), enclave: "tcp://" + free(t), api: free(t)}
+	for name, from := range map[string]string{"cloister-sim": "cloister/sim", "cloister-host": "cloister/host", "cloister-verify": "cloister/attestation/verify"} {
+		out, err := exec.Command("go", "build", "-o", d.file(name), from).CombinedOutput()
+		if err != nil {
+			t.Fatalf("building %s: %s", name, out)
+		}
+	}
+	stop := d.startEnclave()
+	d.start("cloister-host", "serve", "-enclave", d.enclave, "-store", "sqlite:"+d.file("cloister.db"), "-api-addr", d.api)
+	// What operators know: the root of the simulated module and the image, here the program.
+	root, err := (&laptop.Dir{Path: d.dir}).ModuleRoot()
+	must(t, err)
+	d.write("root.pem", []byte(root.PEM()))
+	program, err := os.ReadFile(d.file("cloister-sim"))
+	must(t, err)
+	sum := sha256.Sum256(program)
+	measured := map[string]string{}
+	for i, v := range laptop.Measurements(hex.EncodeToString(sum[:])) {
+		measured[fmt.Sprint(i)] = hex.EncodeToString(v[:])
+	}
+	raw, err := json.Marshal(measured)
+	must(t, err)
+	d.write("measurements.json", raw)
+
+	genesis := []string{"-threshold", "2"}
+	var operators attestation.Operators
+	operators.Threshold = 2
+	for n := 1; n <= 3; n++ {
+		public := d.run("cloister-verify", "operator-key", "-out", d.file(fmt.Sprintf("key-%d", n)))
+		var k struct{ PublicKey, ShareKey string }
+		must(t, json.Unmarshal(public, &k))
+		operators.PublicKeys, operators.ShareKeys = append(operators.PublicKeys, k.PublicKey), append(operators.ShareKeys, k.ShareKey)
+		genesis = append(genesis, "-operator", d.write(fmt.Sprintf("public-%d", n), public))
+		if st, err := os.Stat(d.file(fmt.Sprintf("key-%d", n))); err != nil || st.Mode() != 0o600 {
+			t.Fatalf("key file: %v", st.Mode())
+		}
+	}
+	if _, refusal := d.try("cloister-verify", "operator-key", "-out", d.file("key-1")); refusal == "" {
+		t.Error("a key file was written over")
+	}
+	if d.try("cloister-host", "boot", "-enclave", d.enclave, "status"); t.Failed() {
+		return
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; { // until the host is connected
+		out, refusal := d.try(append(append([]string{"cloister-host", "boot", "-enclave", d.enclave}, genesis...), "genesis")...)
+		if refusal == "" {
+			d.write("genesis.json", out)
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(refusal)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	shares := d.file("genesis.json")
+	for n := 1; n <= 3; n++ {
+		d.run(append([]string{"cloister-verify", "shares", "-key", d.file(fmt.Sprintf("key-%d", n)), "-shares", shares}, d.expected()...)...)
+	}
+	var made struct{ QuorumPublicKey string }
+	out, err := os.ReadFile(shares)
+	must(t, err)
+	must(t, json.Unmarshal(out, &made))
+	admission, err := laptop.NewKey()
+	must(t, err)
+	d.write("admission-key", []byte(admission.PrivateKey))
+	m := attestation.Manifest{Format: 1, Kind: attestation.KindSimulator, Application: attestation.Application, Version: "test", ApplicationDigest: hex.EncodeToString(sum[:]),
+		DeploymentLabel: "commands", Nonce: 1, PCRs: attestation.Measurements{PCR0: measured["0"], PCR1: measured["1"], PCR2: measured["2"]},
+		QuorumPublicKey: made.QuorumPublicKey, Operators: operators, AdmissionKey: admission.PublicKey, SeedSource: attestation.SeedOperatorShares,
+		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1}
+	draft, err := json.MarshalIndent(m, "", "  ")
+	must(t, err)
+	manifest := d.write("manifest.json", d.run("cloister-verify", "manifest", "-manifest", d.write("draft.json", draft)))
+	if _, refusal := d.try("cloister-verify", "approve", "-key", d.file("key-1"), "-manifest", manifest); !strings.Contains(refusal, "not approved") {
+		t.Errorf("approved without a yes: %q", refusal)
+	}
+	give := []string{"-manifest", manifest}
+	for n := 1; n <= 2; n++ {
+		give = append(give, "-approval", d.write(fmt.Sprintf("approval-%d", n), d.run("cloister-verify", "approve", "-yes", "-key", d.file(fmt.Sprintf("key-%d", n)), "-manifest", manifest)))
+	}
+	if _, refusal := d.try("cloister-host", "boot", "-enclave", d.enclave, "-manifest", manifest, "-approval", d.file("approval-1"), "manifest"); !strings.Contains(refusal, "MANIFEST_NOT_APPROVED") {
+		t.Errorf("one approval of two: %q", refusal)
+	}
+	for start := range 2 {
+		if start > 0 {
+			stop()
+			stop = d.startEnclave()
+			time.Sleep(3 * time.Second) // the host dials anew, and the lease of the lost boot runs out
+		}
+		d.boot(append(give, "manifest")...)
+		d.boot("-in", d.share(1+start, shares), "share")
+		if _, refusal := d.try("cloister-host", "boot", "-enclave", d.enclave, "-in", d.file(fmt.Sprintf("share-%d.json", 1+start)), "share"); !strings.Contains(refusal, "SHARE_STALE") {
+			t.Errorf("a share twice: %q", refusal)
+		}
+		last := d.share(3, shares)
+		var in attestation.ShareSubmission
+		b, err := os.ReadFile(last)
+		must(t, err)
+		must(t, json.Unmarshal(b, &in))
+		in.Operator = 2 - start
+		forged, err := json.Marshal(in)
+		must(t, err)
+		if _, refusal := d.try("cloister-host", "boot", "-enclave", d.enclave, "-in", d.write("forged.json", forged), "share"); !strings.Contains(refusal, "SHARE_NOT_SIGNED") {
+			t.Errorf("a share in another's name: %q", refusal)
+		}
+		if b := d.boot("status"); !bytes.Contains(b, []byte(`"state":"seed"`)) {
+			t.Fatalf("with one share: %s", b)
+		}
+		d.boot("-in", last, "share")
+		if b := d.boot("status"); !bytes.Contains(b, []byte(`"state":"serving"`)) {
+			t.Fatalf("with two shares: %s", b)
+		}
+		d.run("cloister-host", "create-organization", "-api-url", "http://"+d.api, "-admission-key", d.file("admission-key"), "-name", "one", "-out", d.file(fmt.Sprintf("organization-%d.json", start)))
+	}
+	// An operator who expects another image gives nothing.
+	nonce := strings.TrimSpace(string(d.run("cloister-verify", "nonce")))
+	measured["0"] = strings.Repeat("07", 48)
+	raw, err = json.Marshal(measured)
+	must(t, err)
+	d.write("measurements.json", raw)
+	args := append([]string{"cloister-verify", "share", "-key", d.file("key-1"), "-shares", shares, "-nonce", nonce, "-setup", d.file("setup.json"), "-operators", manifest}, d.expected()...)
+	if out, refusal := d.try(args...); refusal == "" || len(out) > 0 {
+		t.Errorf("a share for another image: %q, %s", refusal, out)
+	}
+}
