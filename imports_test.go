@@ -113,7 +113,7 @@ var table = []row{
 
 	// The image in QEMU.
 	{"scripts/nitro", "attestation eif/cpio sim/vhostvsock", "cbor", ""},
-	{"scripts/nitro/parent", "shared/wire", "vsock x/sys", ""},
+	{"scripts/nitro/parent", "attestation shared/wire", "vsock x/sys", ""},
 
 	// Load tests are clients.
 	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},

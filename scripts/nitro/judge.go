@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
@@ -19,194 +16,147 @@ import (
 	"cloister/attestation"
 )
 
-// A play is what the enclave is asked and what it must say.
-type play struct {
-	release  *attestation.Release
-	manifest []byte
-	nonces   [2][]byte
-	calls    []call
-}
-
-// A call is one operation of the door boot.
-type call struct {
-	Op   string `json:"op"`
-	Body []byte `json:"body"`
-}
-
-// newPlay makes a deployment of one operator, whose manifest names the image, and
-// the same with one register changed.
-func newPlay(r *attestation.Release) (*play, error) {
-	p := &play{release: r}
-	operator, point, key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	_, _, share, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	m := attestation.Manifest{
-		Format: 1, Kind: attestation.KindNitro, Application: attestation.Application, Version: r.Version, ApplicationDigest: r.ApplicationDigest,
-		DeploymentLabel: "test-nitro", PCRs: attestation.Measurements{PCR0: r.PCRs.PCR0, PCR1: r.PCRs.PCR1, PCR2: r.PCRs.PCR2},
-		QuorumPublicKey: hex.EncodeToString(append(bytes.Clone(point), point...)),
-		Operators:       attestation.Operators{Threshold: 1, PublicKeys: []string{key}, ShareKeys: []string{share}}, AdmissionKey: key,
-		SeedSource: attestation.SeedOperatorShares, Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot},
-	}
-	add := func(op string, body any) error {
-		raw, err := json.Marshal(body)
-		p.calls = append(p.calls, call{op, raw})
-		return err
-	}
-	p.calls = []call{{Op: "status"}}
-	for _, zero := range []string{m.PCRs.PCR0, m.PCRs.PCR1, m.PCRs.PCR2} {
-		other := m
-		swap := strings.NewReplacer(zero, strings.Repeat("ab", sha512.Size384))
-		other.PCRs = attestation.Measurements{PCR0: swap.Replace(m.PCRs.PCR0), PCR1: swap.Replace(m.PCRs.PCR1), PCR2: swap.Replace(m.PCRs.PCR2)}
-		body, _, err := approved(&other, operator)
-		if err == nil {
-			err = add("manifest", body)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	body, raw, err := approved(&m, operator)
-	if err == nil {
-		err = add("manifest", body)
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.manifest = raw
-	for i := range p.nonces {
-		if p.nonces[i], err = random(attestation.SetupNonceSize); err != nil {
-			return nil, err
-		}
-		if err := add("setup_document", map[string]string{"nonce": hex.EncodeToString(p.nonces[i])}); err != nil {
-			return nil, err
-		}
-	}
-	p.calls = append(p.calls, call{Op: "status"})
-	return p, nil
-}
-
-// newKey is a P-256 key with its public half, whole and compressed in hex.
-func newKey() (key *ecdsa.PrivateKey, point []byte, compressed string, err error) {
-	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return nil, nil, "", err
-	}
-	if point, err = key.PublicKey.Bytes(); err != nil {
-		return nil, nil, "", err
-	}
-	// SEC 1: whether y is odd, and x.
-	return key, point, hex.EncodeToString(append([]byte{2 | point[64]&1}, point[1:33]...)), nil
-}
-
-// approved is the body of the operation manifest.
-func approved(m *attestation.Manifest, operator *ecdsa.PrivateKey) (body any, raw []byte, err error) {
-	if raw, err = m.Encode(); err != nil {
-		return nil, nil, err
-	}
-	approval, err := attestation.ApproveManifest(operator, attestation.Hash(raw))
-	if err != nil {
-		return nil, nil, err
-	}
-	return map[string]any{"manifest": base64.StdEncoding.EncodeToString(raw), "approvals": []attestation.ManifestApproval{approval}}, raw, nil
-}
-
-// A reply is what the enclave answered to a call.
-type reply struct {
-	status int
+// An exchange is what the enclave was asked at the door boot and what it answered.
+type exchange struct {
+	op     string
 	body   []byte
+	status int
+	reply  []byte
 }
 
-// judge holds what the parent's guest printed against what must be.
-func (p *play) judge(lines []string) error {
+func (e exchange) String() string {
+	return fmt.Sprintf("%s: the enclave says %d %s", e.op, e.status, e.reply)
+}
+
+// asked is what the parent's guest asks, in order (parent/play.go).
+var asked = []string{"status", "genesis", "manifest", "manifest", "manifest", "manifest", "setup_document", "setup_document", "status"}
+
+// listen reads what the parent's guest printed.
+func listen(lines []string) ([]exchange, error) {
 	beat := fmt.Sprintf("HEARTBEAT 0xb7 %d", enclaveID)
 	heard := false
-	var replies []reply
+	var all []exchange
 	for _, l := range lines {
 		heard = heard || l == beat
 		f := strings.Fields(l)
-		if len(f) < 3 || f[0] != "REPLY" {
+		if len(f) != 5 || f[0] != "REPLY" {
 			continue
 		}
-		status, err := strconv.Atoi(f[2])
+		e := exchange{op: f[1]}
+		var err, err2, err3 error
+		e.body, err = base64.StdEncoding.DecodeString(f[2][1:])
+		e.status, err2 = strconv.Atoi(f[3])
+		e.reply, err3 = base64.StdEncoding.DecodeString(f[4][1:])
+		if err := errors.Join(err, err2, err3); err != nil {
+			return nil, fmt.Errorf("line %.100q: %w", l, err)
+		}
+		all = append(all, e)
+	}
+	if !heard || len(all) != len(asked) {
+		return nil, fmt.Errorf("heartbeat heard: %t; %d of %d replies", heard, len(all), len(asked))
+	}
+	for i, op := range asked {
+		if all[i].op != op {
+			return nil, fmt.Errorf("question %d is %s, want %s", i+1, all[i].op, op)
+		}
+	}
+	fmt.Printf("ok    heartbeat 0xb7 from context id %d, answered\n", enclaveID)
+	return all, nil
+}
+
+// judge holds what was said against what the image was measured as.
+func judge(r *attestation.Release, lines []string) error {
+	all, err := listen(lines)
+	if err != nil {
+		return err
+	}
+	if err := state(r, all[0], "hello"); err != nil {
+		return err
+	}
+	fmt.Println("ok    the door boot answers over vsock; the program that runs is the one of the release:", r.ApplicationDigest)
+	var made struct{ Shares json.RawMessage }
+	if all[1].status != 200 || json.Unmarshal(all[1].reply, &made) != nil {
+		return errors.New(all[1].String())
+	}
+	set, _, document, err := attestation.ParseAttestedShares(made.Shares)
+	if err != nil {
+		return err
+	}
+	digest := attestation.ShareSetDigest(set)
+	if err := registers(r, document, digest[:], nil, nil); err != nil {
+		return fmt.Errorf("document of the genesis: %w", err)
+	}
+	var manifest []byte
+	for i, e := range all[2:6] {
+		if manifest, err = named(e, r, i); err != nil {
+			return err
+		}
+	}
+	if err := state(r, all[8], "seed"); err != nil {
+		return err
+	}
+	fmt.Println("ok    the enclave compares the manifest with the module's PCR0, 1 and 2: takes its own, refuses three others")
+	hash := attestation.Hash(manifest)
+	for i, e := range all[6:8] {
+		var a attestation.SetupAnswer
+		var in struct{ Nonce string }
+		if e.status != 200 || json.Unmarshal(e.reply, &a) != nil || json.Unmarshal(e.body, &in) != nil {
+			return errors.New(e.String())
+		}
+		document, err := base64.StdEncoding.DecodeString(a.Document)
 		if err != nil {
 			return err
 		}
-		body, err := base64.StdEncoding.DecodeString(strings.Join(f[3:], ""))
-		if err != nil || len(replies) >= len(p.calls) || p.calls[len(replies)].Op != f[1] {
-			return fmt.Errorf("unexpected line %.100q", l)
-		}
-		replies = append(replies, reply{status, body})
-	}
-	if !heard || len(replies) != len(p.calls) {
-		return fmt.Errorf("heartbeat heard: %t; %d of %d replies", heard, len(replies), len(p.calls))
-	}
-	fmt.Printf("ok    heartbeat 0xb7 from context id %d, answered\n", enclaveID)
-	if err := p.states(replies); err != nil {
-		return err
-	}
-	var keys [][]byte
-	for i, nonce := range p.nonces {
-		key, err := p.document(replies[5+i], nonce)
+		nonce, err := hex.DecodeString(in.Nonce)
 		if err != nil {
-			return fmt.Errorf("document %d: %w", i+1, err)
+			return err
 		}
-		keys = append(keys, key)
-	}
-	if !bytes.Equal(keys[0], keys[1]) {
-		return errors.New("two documents of one boot with two setup keys")
+		if err := registers(r, document, hash[:], nonce, &hash); err != nil {
+			return fmt.Errorf("setup document %d: %w", i+1, err)
+		}
 	}
 	fmt.Println("ok    PCR0, 1, 2 and 8 of the module are those of both computations; PCR3 and 4 name the parent; PCR16 commits to setup key and manifest")
 	fmt.Println("left  the machine's module signs nothing (algorithm -1): what is signed is tested with the simulator's module")
 	return nil
 }
 
-// states checks the replies but for the documents.
-func (p *play) states(replies []reply) error {
-	say := func(r reply) error { return fmt.Errorf("the enclave says %d %s", r.status, r.body) }
-	state := func(r reply, want string) error {
-		var s struct{ State, ApplicationDigest string }
-		if r.status != 200 || json.Unmarshal(r.body, &s) != nil || s.State != want || s.ApplicationDigest != p.release.ApplicationDigest {
-			return fmt.Errorf("status %s expected: %w", want, say(r))
-		}
-		return nil
+// state wants a status.
+func state(r *attestation.Release, e exchange, want string) error {
+	var s struct{ State, ApplicationDigest string }
+	if e.status != 200 || json.Unmarshal(e.reply, &s) != nil || s.State != want || s.ApplicationDigest != r.ApplicationDigest {
+		return fmt.Errorf("state %s expected: %v", want, e)
 	}
-	if err := state(replies[0], "hello"); err != nil {
-		return err
-	}
-	fmt.Println("ok    the door boot answers over vsock; the program that runs is the one of the release:", p.release.ApplicationDigest)
-	for i := range 3 {
-		if r := replies[1+i]; r.status == 200 || !bytes.Contains(r.body, []byte("MANIFEST_OF_ANOTHER")) {
-			return fmt.Errorf("a manifest of another PCR%d: %w", i, say(r))
-		}
-	}
-	if replies[4].status != 200 {
-		return fmt.Errorf("its own manifest: %w", say(replies[4]))
-	}
-	if err := state(replies[len(replies)-1], "seed"); err != nil {
-		return err
-	}
-	fmt.Println("ok    the enclave compares the manifest with the module's PCR0, 1 and 2: takes its own, refuses three others")
 	return nil
+}
+
+// named wants the first three manifests refused, which differ from the release in
+// PCR0, 1 or 2 each, and the fourth accepted, which does not. It gives the manifest.
+func named(e exchange, r *attestation.Release, i int) ([]byte, error) {
+	var in struct{ Manifest []byte }
+	if err := json.Unmarshal(e.body, &in); err != nil {
+		return nil, err
+	}
+	m, err := attestation.ParseManifest(in.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	for at, same := range []bool{m.PCRs.PCR0 == r.PCRs.PCR0, m.PCRs.PCR1 == r.PCRs.PCR1, m.PCRs.PCR2 == r.PCRs.PCR2} {
+		if same == (at == i) {
+			return nil, fmt.Errorf("manifest %d names the wrong registers", i+1)
+		}
+	}
+	if i < 3 && (e.status == 200 || !bytes.Contains(e.reply, []byte("MANIFEST_OF_ANOTHER"))) || i == 3 && e.status != 200 {
+		return nil, fmt.Errorf("manifest %d of 4, of which the last is the enclave's own: %v", i+1, e)
+	}
+	return in.Manifest, nil
 }
 
 // unsigned is the algorithm that QEMU's module names.
 const unsigned = -1
 
-// document checks one attestation document but for its signature, of which there is
-// none, and gives the setup key.
-func (p *play) document(r reply, nonce []byte) ([]byte, error) {
-	var a attestation.SetupAnswer
-	if r.status != 200 || json.Unmarshal(r.body, &a) != nil {
-		return nil, fmt.Errorf("the enclave says %d %s", r.status, r.body)
-	}
-	raw, err := base64.StdEncoding.DecodeString(a.Document)
-	if err != nil {
-		return nil, err
-	}
+// registers checks one attestation document but for its signature, of which there
+// is none. With a manifest it must be one of the setup key.
+func registers(r *attestation.Release, document, userData, nonce []byte, manifest *[32]byte) error {
 	var cose []cbor.RawMessage
 	var protected, payload []byte
 	var header map[int]int
@@ -218,34 +168,33 @@ func (p *play) document(r reply, nonce []byte) ([]byte, error) {
 		UserData  []byte         `cbor:"user_data"`
 		Nonce     []byte         `cbor:"nonce"`
 	}
-	if err := cbor.Unmarshal(raw, &cose); err != nil || len(cose) != 4 {
-		return nil, errors.New("not a COSE_Sign1")
+	if err := cbor.Unmarshal(document, &cose); err != nil || len(cose) != 4 {
+		return errors.New("not a COSE_Sign1")
 	}
 	if err := errors.Join(cbor.Unmarshal(cose[0], &protected), cbor.Unmarshal(protected, &header), cbor.Unmarshal(cose[2], &payload), cbor.Unmarshal(payload, &d)); err != nil {
-		return nil, err
+		return err
 	}
 	// Should QEMU learn to sign, there would be more to check here.
 	if header[1] != unsigned {
-		return nil, fmt.Errorf("algorithm %d: it seems to be signed", header[1])
+		return fmt.Errorf("algorithm %d: it seems to be signed", header[1])
 	}
-	hash := attestation.Hash(p.manifest)
-	commitment := attestation.SetupCommitment(hex.EncodeToString(d.PublicKey), hash)
-	want := map[int]string{
-		0: p.release.PCRs.PCR0, 1: p.release.PCRs.PCR1, 2: p.release.PCRs.PCR2, 8: p.release.PCRs.PCR8,
-		3: extended(role), 4: extended(instanceID), attestation.SetupPCR: hex.EncodeToString(commitment[:]),
+	want := map[int]string{0: r.PCRs.PCR0, 1: r.PCRs.PCR1, 2: r.PCRs.PCR2, 8: r.PCRs.PCR8, 3: extended(role), 4: extended(instanceID)}
+	if manifest != nil {
+		commitment := attestation.SetupCommitment(hex.EncodeToString(d.PublicKey), *manifest)
+		want[attestation.SetupPCR] = hex.EncodeToString(commitment[:])
 	}
 	for i, v := range want {
 		if got := hex.EncodeToString(d.PCRs[i]); v == "" || got != v {
-			return nil, fmt.Errorf("PCR%d is %s, want %s", i, got, v)
+			return fmt.Errorf("PCR%d is %s, want %s", i, got, v)
 		}
 	}
 	switch {
-	case !bytes.Equal(d.Nonce, nonce) || !bytes.Equal(d.UserData, hash[:]) || len(d.PublicKey) != 130:
-		return nil, errors.New("nonce, user_data or public_key is not what was asked for")
+	case !bytes.Equal(d.Nonce, nonce) || !bytes.Equal(d.UserData, userData) || (len(d.PublicKey) == 130) != (manifest != nil):
+		return errors.New("nonce, user_data or public_key is not what was asked for")
 	case d.Digest != "SHA384" || d.ModuleID == "":
-		return nil, errors.New("no module or another digest")
+		return errors.New("no module or another digest")
 	}
-	return d.PublicKey, nil
+	return nil
 }
 
 // extended is a register of zeros, extended once by the text itself.

@@ -6,8 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,8 +32,8 @@ const (
 )
 
 type options struct {
-	qemu, firmware, image, release, second, kernel, parent string
-	limit                                                  time.Duration
+	qemu, firmware, image, release, second, kernel, parent, host string
+	limit                                                        time.Duration
 }
 
 func main() {
@@ -47,7 +45,8 @@ func main() {
 	flag.StringVar(&o.second, "second", "", "`file`: what scripts/nitro/pcrs.py says")
 	flag.StringVar(&o.kernel, "kernel", "", "`folder` of eif/debian-kernel.sh, for the parent's guest")
 	flag.StringVar(&o.parent, "parent", "", "`file`: the program scripts/nitro/parent")
-	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "for all of it")
+	flag.StringVar(&o.host, "host", "", "`file`: cloister-host, static")
+	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "for all of it")
 	flag.Parse()
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "scripts/nitro:", err)
@@ -74,26 +73,18 @@ func (o *options) run() (err error) {
 	if err := o.secondOpinion(release); err != nil {
 		return err
 	}
-	p, err := newPlay(release)
-	if err != nil {
-		return err
-	}
-	calls, err := json.Marshal(p.calls)
-	if err != nil {
-		return err
-	}
-	disk, err := o.ramdisk(calls)
+	disk, err := o.ramdisk(raw)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "parent.cpio"), disk, 0o600); err != nil {
 		return err
 	}
-	replies, err := o.boot(ctx, dir)
+	lines, err := o.boot(ctx, dir)
 	if err != nil {
 		return err
 	}
-	return p.judge(replies)
+	return judge(release, lines)
 }
 
 // secondOpinion compares both computations, each register of both.
@@ -104,23 +95,25 @@ func (o *options) secondOpinion(r *attestation.Release) error {
 	}
 	want := fmt.Sprintf("PCR0 %s\nPCR1 %s\nPCR2 %s\n", r.PCRs.PCR0, r.PCRs.PCR1, r.PCRs.PCR2)
 	if r.PCRs.PCR8 != "" {
-		want += "PCR8 " + r.PCRs.PCR8 + "\n"
+		want += "PCR8 " + r.PCRs.PCR8 + "\nSIGNED PCR0 " + r.PCRs.PCR0 + "\n"
 	}
 	if string(raw) != want {
 		return fmt.Errorf("two computations of the measurements differ: cloister-eif says\n%sscripts/nitro/pcrs.py says\n%s", want, raw)
 	}
-	fmt.Println("ok    both computations give the same PCR0, 1, 2 and 8")
+	fmt.Println("ok    both computations give the same PCR0, 1, 2 and 8; openssl verifies the signature over PCR0")
 	return nil
 }
 
 // ramdisk is the first file system of the parent's guest.
-func (o *options) ramdisk(calls []byte) ([]byte, error) {
-	entries := []cpio.Entry{cpio.Dir("dev"), cpio.Dir("modules"), cpio.Dir("proc"), cpio.Dir("sys"), cpio.File("calls.json", 0o644, calls)}
-	init, err := os.ReadFile(o.parent)
-	if err != nil {
-		return nil, err
+func (o *options) ramdisk(release []byte) ([]byte, error) {
+	entries := []cpio.Entry{cpio.Dir("dev"), cpio.Dir("modules"), cpio.Dir("proc"), cpio.Dir("state"), cpio.Dir("sys"), cpio.File("release.json", 0o644, release)}
+	for name, file := range map[string]string{"init": o.parent, "host": o.host} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, cpio.File(name, 0o755, raw))
 	}
-	entries = append(entries, cpio.File("init", 0o755, init))
 	drivers, err := filepath.Glob(filepath.Join(o.kernel, "modules/*.ko"))
 	if err != nil {
 		return nil, err
@@ -157,7 +150,7 @@ func (o *options) boot(ctx context.Context, dir string) ([]string, error) {
 		return nil, err
 	}
 	began := time.Now()
-	parent, err := o.start(ctx, dir, "parent", "-m", "256", "-M", "microvm,acpi=on,memory-backend=memory", "-object", "memory-backend-memfd,id=memory,size=256M,share=on",
+	parent, err := o.start(ctx, dir, "parent", "-m", "768", "-M", "microvm,acpi=on,memory-backend=memory", "-object", "memory-backend-memfd,id=memory,size=768M,share=on",
 		"-chardev", "socket,id=vsock,path=parent.vsock", "-device", "vhost-user-vsock-device,chardev=vsock",
 		"-kernel", filepath.Join(o.kernel, "bzImage"), "-initrd", "parent.cpio", "-append", "console=ttyS0 quiet panic=-1 reboot=k "+clock)
 	if err != nil {
@@ -297,10 +290,4 @@ func (g *guest) with(err error) error {
 func (g *guest) stop() {
 	_ = g.command.Process.Kill()
 	<-g.ended
-}
-
-func random(n int) ([]byte, error) {
-	b := make([]byte, n)
-	_, err := rand.Read(b)
-	return b, err
 }

@@ -21,7 +21,7 @@ make --no-print-directory eif BIN="$work" EIF_KERNEL="$kernel/bzImage" EIF_KERNE
 	EIF_KEY="$work/key.pem" EIF_CERT="$work/cert.pem" >/dev/null
 "$work/cloister-eif" check -release "$work/cloister.eif.json" "$work/cloister.eif"
 python3 scripts/nitro/pcrs.py "$work/cloister.eif" >"$work/second"
-CGO_ENABLED=0 "$GO" build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/parent" ./scripts/nitro/parent
+CGO_ENABLED=0 "$GO" build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/" ./scripts/nitro/parent ./host
 "$GO" build -o "$work/nitro" ./scripts/nitro
 "$work/nitro" -qemu "$qemu" -firmware /usr/share/qemu,/usr/share/seabios -image "$work/cloister.eif" -release "$work/cloister.eif.json" \
-	-second "$work/second" -kernel "$kernel" -parent "$work/parent"
+	-second "$work/second" -kernel "$kernel" -parent "$work/parent" -host "$work/host"

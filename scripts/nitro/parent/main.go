@@ -1,7 +1,7 @@
 // Command parent is /init of the guest that stands for the parent instance in
-// scripts/nitro: it answers the enclave's heartbeat as nitro-cli does, asks the
-// enclave what stands in /calls.json, and prints what it hears on the console, a
-// line each. It judges nothing.
+// scripts/nitro: it answers the enclave's heartbeat as nitro-cli does, runs the
+// host, asks the enclave, and prints what it asks and hears on the console, a line
+// each. It judges nothing.
 package main
 
 import (
@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/mdlayher/vsock"
 	"golang.org/x/sys/unix"
 
+	"cloister/attestation"
 	"cloister/shared/wire"
 )
 
@@ -27,12 +29,6 @@ const (
 	enclavePort = 5000
 	patience    = 2 * time.Minute
 )
-
-// A call is one operation of the door boot.
-type call struct {
-	Op   string `json:"op"`
-	Body []byte `json:"body"`
-}
 
 func main() {
 	if err := run(); err != nil {
@@ -46,7 +42,7 @@ func run() error {
 	if os.Getpid() != 1 {
 		return errors.New("this is /init of a guest")
 	}
-	for _, m := range []struct{ kind, target string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}} {
+	for _, m := range []struct{ kind, target string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/state"}} {
 		if err := unix.Mount(m.kind, m.target, m.kind, 0, ""); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
@@ -60,13 +56,16 @@ func run() error {
 			return fmt.Errorf("loading %s: %w", name, err)
 		}
 	}
-	raw, err := os.ReadFile("/calls.json")
+	raw, err := os.ReadFile("/release.json")
 	if err != nil {
 		return err
 	}
-	var calls []call
-	if err := json.Unmarshal(raw, &calls); err != nil {
+	release, err := attestation.ParseRelease(raw)
+	if err != nil {
 		return err
+	}
+	if err := loopback(); err != nil {
+		return fmt.Errorf("loopback interface: %w", err)
 	}
 	beats, err := vsock.Listen(heartbeats, nil)
 	if err != nil {
@@ -76,14 +75,34 @@ func run() error {
 	if err := heartbeat(beats); err != nil {
 		return err
 	}
-	for _, c := range calls {
-		status, body, err := ask(c)
-		if err != nil {
-			return fmt.Errorf("asking %s: %w", c.Op, err)
-		}
-		fmt.Printf("REPLY %s %d %s\n", c.Op, status, base64.StdEncoding.EncodeToString(body))
+	host := exec.Command("/host", "serve", "-enclave", fmt.Sprintf("vsock://%d:%d", enclaveID, enclavePort),
+		"-auth-proxy-addr", "off", "-store", "sqlite:/state/cloister.db", "-data-dir", "/state")
+	host.Stdout, host.Stderr, host.Dir = os.Stdout, os.Stderr, "/state"
+	if err := host.Start(); err != nil {
+		return fmt.Errorf("starting the host: %w", err)
 	}
-	return nil
+	return play(release)
+}
+
+// loopback turns the loopback interface on, where the host listens.
+func loopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	r, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := r.SetInet4Addr([]byte{127, 0, 0, 1}); err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFADDR, r); err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
 }
 
 func load(name string) error {
@@ -120,32 +139,54 @@ func heartbeat(l *vsock.Listener) error {
 	return nil
 }
 
-// ask asks one operation over a connection of its own.
-func ask(c call) (status int, body []byte, err error) {
+// ask asks one operation of the door boot, again while the host is not there yet,
+// and prints body and reply. A refusal is a reply like any other.
+func ask(op string, in any) ([]byte, error) {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return nil, err
+		}
+	}
+	for until := time.Now().Add(patience); ; time.Sleep(time.Second) {
+		r, err := call(op, body)
+		if err != nil {
+			return nil, fmt.Errorf("asking %s: %w", op, err)
+		}
+		if r.Status == 503 && time.Now().Before(until) {
+			continue
+		}
+		text := base64.StdEncoding.EncodeToString
+		fmt.Printf("\nREPLY %s .%s %d .%s\n", op, text(body), r.Status, text(r.Body))
+		return r.Body, nil
+	}
+}
+
+// call is one question over a connection of its own.
+func call(op string, body []byte) (r wire.Reply, err error) {
 	nc, err := vsock.Dial(enclaveID, enclavePort, nil)
 	if err != nil {
-		return 0, nil, err
+		return r, err
 	}
 	defer nc.Close()
-	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, time.Now().Add(5*time.Second)); err != nil {
-		return 0, nil, err
+	if err := wire.WriteHello(nc, wire.Hello{Role: wire.RoleCalls}, time.Now().Add(patience)); err != nil {
+		return r, err
 	}
 	conn := wire.NewConn(nc, wire.Options{Role: wire.RoleCalls, Side: wire.SideHost})
 	defer conn.Close()
-	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: c.Op, Body: c.Body, WithinMs: 60_000})
+	b, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: op, Body: body, WithinMs: 60_000})
 	if err != nil {
-		return 0, nil, err
+		return r, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	kind, answer, err := conn.Ask(ctx, wire.KindCall, b)
 	if err != nil {
-		return 0, nil, err
+		return r, err
 	}
-	var r wire.Reply
 	if kind != wire.KindReply {
-		return 0, nil, errors.New("no reply")
+		return r, errors.New("no reply")
 	}
-	err = wire.Unmarshal(answer, &r)
-	return int(r.Status), r.Body, err
+	return r, wire.Unmarshal(answer, &r)
 }
