@@ -125,7 +125,9 @@ func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
-	for _, op := range []string{"take", "give", "retire"} { // by hosts and operators, on their own connections
+	// Moving ranges is for hosts and operators, on their own connections; and whoever asks
+	// who owns what makes the enclave sign.
+	for _, op := range []string{"ranges", "take", "give", "retire"} {
 		r.Handle("/boot/v1/"+op, r.NotFoundHandler)
 	}
 	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)

@@ -164,7 +164,7 @@ func TestEnclaveAway(t *testing.T) {
 	r.leave(r.listen)
 	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
 	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
-	for _, op := range []string{"take", "give", "retire"} {
+	for _, op := range []string{"ranges", "take", "give", "retire"} {
 		isError(t, post(t, r.at+"/boot/v1/"+op, `{"ranges":[0]}`), http.StatusNotFound, 5)
 	}
 	isError(t, post(t, r.at+"/boot/v1/status", "{}"), http.StatusServiceUnavailable, 14)

@@ -41,9 +41,10 @@ func DialDoor(ctx context.Context, address string) (*Door, error) {
 // Close ends the connection.
 func (d *Door) Close() { _ = d.conn.Close() }
 
-// busy is what the enclave says while the store is not there yet, as after a
-// crash of the database; every boot operation may be asked again then.
-const busy = "busy: try again"
+// busy is what the enclave says while the store is not there yet, as after a crash of
+// the database, or nobody has taken the range yet; every boot operation may be asked
+// again then.
+const busy = "try again"
 
 // patience is how long a boot operation is asked again.
 const patience = 15 * time.Second

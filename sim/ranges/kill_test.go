@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	flagRounds  = flag.Int("rounds", 1, "how often each of the four is killed")
+	flagRounds  = flag.Int("rounds", 1, "how often each of the four is killed; from 2 on also both enclaves at once")
 	flagMeasure = flag.Duration("measure", 0, "how long to measure throughput with one enclave and with two; 0: not")
 )
 
@@ -223,6 +223,19 @@ func TestKillAnyOne(t *testing.T) {
 			t.Logf("enclave %d killed: everybody served after %v; it had its share again %v after its start", i, took.Round(10*time.Millisecond), d.level(ranges).Round(10*time.Millisecond))
 			served(time.Now())
 		}
+		if *flagRounds == 1 {
+			break
+		}
+		at := time.Now()
+		for _, e := range d.enclaves {
+			e.kill()
+		}
+		for i := range d.enclaves {
+			d.startEnclave(i)
+			d.join(i)
+		}
+		t.Logf("both enclaves killed and started again: everybody served after %v", served(at).Round(10*time.Millisecond))
+		d.level(ranges)
 	}
 	d.retire(0, ranges)
 	served(time.Now())

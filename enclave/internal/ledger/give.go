@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
@@ -35,8 +36,20 @@ func (l *Ledger) Give(ctx context.Context, hand func(map[org.ID]Tip) error) (end
 			return false, err
 		}
 	}
-	return true, l.release(ctx)
+	err = l.release(ctx)
+	for try := 1; err != nil && try < releaseTries && ctx.Err() == nil; try++ {
+		<-l.cfg.Clock.After(releasePause)
+		_, err = l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
+	}
+	return true, err
 }
+
+// How often a release is tried whose answer does not come. Until it is known to whoever
+// takes the range, nobody believes the tips that were handed on.
+const (
+	releaseTries = 5
+	releasePause = 200 * time.Millisecond
+)
 
 // shut says whether decisions may take effect and tips be learned. It waits for those
 // that are about to, and answers false if it was so before.
