@@ -590,6 +590,7 @@ test("the auth proxy is turned on, set up with previews, and turned off", async 
   await frame.getByText("Your code for Kiosk <b>&</b> Co is").waitFor();
   await frame.getByText("704519", { exact: true }).waitFor();
   await picture(page, "auth-mail", mail);
+  await picture(page, "auth-preview", mail.locator("iframe")); // a frame is not painted where it lies beyond the viewport
   await save(mail);
   await toast("Saved.");
   await page.locator("[aria-busy]").waitFor({ state: "detached" });

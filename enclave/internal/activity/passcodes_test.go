@@ -451,6 +451,33 @@ func TestOTPLogin(t *testing.T) {
 	s.refused("OTP_LOGIN_V2", varied(sign(ownID), "verificationToken", own), 9, "FEATURE_NAME_OTP_EMAIL_AUTH is not enabled")
 }
 
+// A bare signature, as version 1 takes it, is of the session's key over the token.
+func TestBareSignature(t *testing.T) {
+	w := mailWorld(t)
+	s := mailSub(w, object{"userEmail": "someone@example.org"})
+	c, stranger := w.client(), w.client()
+	tok, id := w.token(byMail(), c)
+	bare := func(c *client, token string) object {
+		sum := sha256.Sum256([]byte(token))
+		der, err := ecdsa.SignASN1(w.rand, c.key, sum[:])
+		w.must(err)
+		return object{"publicKey": c.public, "scheme": "CLIENT_SIGNATURE_SCHEME_API_P256", "message": token, "signature": hex.EncodeToString(der)}
+	}
+	in := object{"verificationToken": tok, "publicKey": c.public, "clientSignature": bare(c, tok)}
+	for says, bad := range map[string]object{
+		"must be of the session's key": varied(in, "publicKey", w.freshP256()),
+		"invalid client signature: pu": varied(in, "publicKey", stranger.public, "clientSignature", bare(stranger, tok)),
+		"does not verify":              varied(in, "clientSignature", varied(bare(stranger, tok), "publicKey", c.public)),
+		"message is malformed":         varied(in, "clientSignature", bare(c, tok+"x")),
+	} {
+		s.refused("OTP_LOGIN", bad, 3, says)
+	}
+	s.refused("OTP_LOGIN_V2", in, 3, "message is malformed")
+	s.refused("OTP_LOGIN", varied(in, "clientSignature", w.signs(c, loginMessage(w.freshP256(), id))), 3, "another publicKey")
+	s.run("OTP_LOGIN", in)
+	s.refused("OTP_LOGIN", in, 3, "invalid verification token") // once
+}
+
 func TestSignupWithToken(t *testing.T) {
 	w := mailWorld(t)
 	c := w.client()

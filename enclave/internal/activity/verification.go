@@ -2,6 +2,7 @@ package activity
 
 import (
 	"crypto/sha256"
+	"strings"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -253,6 +254,14 @@ func otpLogin(tx *Tx, in *OTPLogin) (*LoginSession, error) {
 	switch {
 	case !in.first && t.Legacy:
 		return nil, login.InvalidVerificationToken(field)
+	case in.first && !in.unsigned && in.ClientSignature.Message == in.VerificationToken:
+		// The bare form: it says nothing of the session, so the session's must be its key.
+		if s := &in.ClientSignature; !strings.EqualFold(s.PublicKey, in.key.public.String()) {
+			return nil, fault.Field("clientSignature", "a signature over the verification token must be of the session's key")
+		}
+		if err := login.VerifyBare("clientSignature", in.ClientSignature.Signature, in.VerificationToken, t, in.key.public.String()); err != nil {
+			return nil, err
+		}
 	case !in.unsigned:
 		if err := in.ClientSignature.signature().VerifyLogin("clientSignature", t, in.key.public.String()); err != nil {
 			return nil, err

@@ -108,7 +108,7 @@ type otpLogin struct {
 }
 
 func composeLogin(c *Config, r *OTPLogin, _ uint64) (any, error) {
-	return &otpLogin{r.VerificationToken, r.PublicKey, seconds(c.SessionSeconds), r.InvalidateExisting, r.ClientSignature}, nil
+	return &otpLogin{r.VerificationToken, r.PublicKey, seconds(c.SessionSeconds), r.InvalidateExisting, r.signature}, nil
 }
 
 func composeLoginV2(c *Config, r *OTPLoginV2, _ uint64) (any, error) {

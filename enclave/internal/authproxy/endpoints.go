@@ -126,6 +126,9 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 		}
 		r.Contact = in.OtpType + " " + login.ContactKey(t, in.Contact)
 	case *OTPLogin:
+		if err := in.readSignature(); err != nil {
+			return nil, err
+		}
 		r.Token, named = in.VerificationToken, in.OrganizationID
 	case *OTPLoginV2:
 		r.Token, named = in.VerificationToken, in.OrganizationID

@@ -1,7 +1,11 @@
 package authproxy
 
 import (
+	"slices"
+
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -40,11 +44,40 @@ type VerifyOTPV2 struct {
 
 // OTPLogin starts a session of whoever has a contact.
 type OTPLogin struct {
-	VerificationToken  string                    `json:"verificationToken" rule:"required"`
-	PublicKey          string                    `json:"publicKey" rule:"required"`
-	InvalidateExisting *bool                     `json:"invalidateExisting"`
-	OrganizationID     *string                   `json:"organizationId"`
-	ClientSignature    *activity.ClientSignature `json:"clientSignature"`
+	VerificationToken  string         `json:"verificationToken" rule:"required"`
+	PublicKey          string         `json:"publicKey" rule:"required"`
+	InvalidateExisting *bool          `json:"invalidateExisting"`
+	OrganizationID     *string        `json:"organizationId"`
+	ClientSignature    strictjson.Raw `json:"clientSignature"`
+
+	signature *activity.ClientSignature
+}
+
+// readSignature reads the client's signature: an object, or as the interface was first
+// described the hex of a signature over the verification token, by the key that the
+// session is for.
+func (r *OTPLogin) readSignature() error {
+	switch raw := r.ClientSignature; {
+	case len(raw) == 0 || string(raw) == "null":
+		return nil
+	case raw[0] == '"':
+		var text struct {
+			ClientSignature string `json:"clientSignature"`
+		}
+		if err := strictjson.Decode(slices.Concat([]byte(`{"clientSignature":`), raw, []byte("}")), &text, strictjson.Within(limits)); err != nil {
+			return err
+		}
+		if text.ClientSignature == "" {
+			return nil
+		}
+		r.signature = &activity.ClientSignature{PublicKey: r.PublicKey, Scheme: login.ClientSignatureScheme, Message: r.VerificationToken, Signature: text.ClientSignature}
+		return nil
+	case raw[0] != '{':
+		return fault.Field("clientSignature", "must be an object, or the hex of a signature")
+	default:
+		r.signature = new(activity.ClientSignature)
+		return strictjson.Decode(raw, r.signature, strictjson.At("clientSignature"), strictjson.Within(limits))
+	}
 }
 
 // OTPLoginV2 is OTPLogin where the client must sign.
