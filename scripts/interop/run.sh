@@ -107,7 +107,7 @@ replies() {
 
 # sdks PHASE: made (everything is made) or kept (everything is still there).
 sdks() {
-	export CLOISTER_CREDENTIALS=$data/credentials.json CLOISTER_STATE=$data.state CLOISTER_VERIFY=$bin/cloister-verify
+	export CLOISTER_CREDENTIALS=$data/credentials.json CLOISTER_STATE=$data.state CLOISTER_VERIFY=$bin/cloister-verify CLOISTER_VERIFIER=$PWD/host/dashboard/verifier
 	mkdir -p "$CLOISTER_STATE"
 	if [ "$have_node" = yes ]; then
 		node --test --test-reporter=spec --test-concurrency=1 "$work/node/$1"*.mjs

@@ -2,8 +2,11 @@
 // browsers; @turnkey/http takes it from cross-fetch in Node, which is given ours before the SDK is loaded.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
 import { ReplyError, signedFetch } from "./signed-replies.mjs";
 import { credentials, settings } from "./setting.mjs";
 
@@ -72,4 +75,20 @@ for (const [sdk, ask] of Object.entries(whoami)) test(`what a host makes of a re
     if (code) await assert.rejects(ask(), (e) => whole(e, code), what);
     else await ask();
   }
+});
+
+test("the verifier in WebAssembly says whom to trust", async () => {
+  const at = (name) => join(process.env.CLOISTER_VERIFIER, name);
+  createRequire(import.meta.url)(at("wasm_exec.js"));
+  const go = new globalThis.Go();
+  const { instance } = await WebAssembly.instantiate(gunzipSync(readFileSync(at("verifier.wasm.gz"))), go.importObject);
+  go.run(instance);
+  const judge = (pcrs) => async (liveKey) => {
+    const proof = await (await plain(`${credentials.apiUrl}/public/v1/discovery/boot_proof/${liveKey}`)).text();
+    const report = JSON.parse(globalThis.cloisterVerify(JSON.stringify({ texts: [proof], expected: JSON.stringify(pcrs), simulatorRoot: credentials.attestationRootPem, nowMs: Date.now() })));
+    return report.verified && report.facts.some((f) => f.name === "Live key" && f.value === liveKey);
+  };
+  const ask = (pcrs) => signedFetch({ origins, trust: judge(pcrs), fetch: plain })(`${credentials.apiUrl}/public/v1/query/whoami`, { method: "POST", body: "{}" });
+  assert.equal((await ask(credentials.pcrs)).status, 401); // nobody stamped it, and that is what the enclave says
+  await assert.rejects(ask({ ...credentials.pcrs, 1: "ab".repeat(48) }), (e) => e instanceof ReplyError && e.code === "UNTRUSTED");
 });
