@@ -51,6 +51,10 @@ type Manifest struct {
 	SeedSource      string       `json:"seedSource"`      // one of the Seed constants
 	Freshness       Freshness    `json:"freshness"`       // what is promised about rollback
 	MinKeyringEpoch uint64       `json:"minKeyringEpoch"` // older keyrings are refused
+	// RotateRootSecret makes the enclave that first boots under this manifest draw a
+	// new root secret in shares. It is in force once a later manifest names its quorum
+	// public key.
+	RotateRootSecret bool `json:"rotateRootSecret,omitempty"`
 	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
 	// enclave runs under. Absent, it runs under none.
 	ConfigurationSHA256 string `json:"configurationSha256,omitempty"`

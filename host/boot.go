@@ -29,6 +29,7 @@ enclave asks it for what is stored.
   manifest        give the manifest: -manifest, -approval for each, -predecessor, -configuration
   setup-document  ask who the enclave is: -nonce
   share           give an operator's share: -in
+  shares          the newest share set of a root secret: -quorum-key
 
 The reply goes to standard output.
 
@@ -38,11 +39,11 @@ The reply goes to standard output.
 const maxBootFile = wire.MaxBody / 2
 
 type bootFlags struct {
-	op, enclave, manifest, predecessor, configuration, nonce, in string
-	operators, approvals                                         []string
-	threshold                                                    int
-	ranges                                                       uint
-	timeout                                                      time.Duration
+	op, enclave, manifest, predecessor, configuration, nonce, quorum, in string
+	operators, approvals                                                 []string
+	threshold                                                            int
+	ranges                                                               uint
+	timeout                                                              time.Duration
 }
 
 func parseBoot(w *world, args []string) (*bootFlags, error) {
@@ -62,6 +63,7 @@ func parseBoot(w *world, args []string) (*bootFlags, error) {
 	set.StringVar(&f.predecessor, "predecessor", "", "`FILE` with the manifest before it")
 	set.StringVar(&f.configuration, "configuration", "", "`FILE` with the configuration that the manifest names")
 	set.StringVar(&f.nonce, "nonce", "", "`hex` of 32 bytes, by cloister-verify nonce")
+	set.StringVar(&f.quorum, "quorum-key", "", "`hex` of the quorum public key, as the manifest names it")
 	set.StringVar(&f.in, "in", "-", "`FILE` to give; - for standard input")
 	set.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
 	if err := set.Parse(args); err != nil {
@@ -110,6 +112,8 @@ func (f *bootFlags) body(w *world) ([]byte, error) {
 		return f.give()
 	case "setup-document":
 		return json.Marshal(map[string]string{"nonce": f.nonce})
+	case "shares":
+		return json.Marshal(map[string]string{"quorumPublicKey": f.quorum})
 	case "share":
 		if f.in == "-" {
 			return io.ReadAll(io.LimitReader(w.stdin, maxBootFile))

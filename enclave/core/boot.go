@@ -55,6 +55,8 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.genesis(ctx, call.Body)
 	case "manifest":
 		return c.manifest(ctx, call.Body)
+	case "shares":
+		return c.storedShares(ctx, call.Body)
 	case "share":
 		return c.share(ctx, call.Body)
 	case "setup_document":
@@ -85,6 +87,9 @@ func (c *Core) status() ([]byte, error) {
 		out["attestationAgeMs"] = now.Sub(c.serve.proof.current(now).at).Milliseconds()
 		out["bootNumber"] = c.serve.ranges.bootNumber()
 		out["deployment"] = hex.EncodeToString(c.serve.deployment[:])
+		if c.serve.next != "" {
+			out["nextQuorumPublicKey"] = c.serve.next
+		}
 	}
 	return json.Marshal(out)
 }
@@ -260,8 +265,12 @@ func (c *Core) begin(ctx context.Context, from state, q []byte, g *given, err er
 	}
 	c.serve = s
 	c.state.Store(uint32(stateServing))
-	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.ranges.bootNumber(),
-		"deployment": hex.EncodeToString(s.deployment[:])})
+	out := map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.ranges.bootNumber(),
+		"deployment": hex.EncodeToString(s.deployment[:])}
+	if s.next != "" {
+		out["nextQuorumPublicKey"] = s.next
+	}
+	return json.Marshal(out)
 }
 
 // fits holds a manifest against this enclave.
@@ -277,6 +286,8 @@ func (c *Core) fits(m *attestation.Manifest) error {
 		return errors.New("manifest of another program")
 	case c.cfg.Root != nil && m.SeedSource != c.cfg.Root.Source(), c.cfg.Root == nil && m.SeedSource != attestation.SeedOperatorShares:
 		return errors.New("manifest names another source of the root secret")
+	case c.cfg.Root != nil && m.RotateRootSecret:
+		return errors.New("manifest rotates a root secret that lies at hand")
 	}
 	for i, want := range []string{m.PCRs.PCR0, m.PCRs.PCR1, m.PCRs.PCR2} {
 		got, _, err := c.cfg.Device.DescribePCR(i)
@@ -372,8 +383,8 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 	if err := s.ranges.start(ctx, s.boot); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)
 	}
-	if law != nil && law.Manifest != g.id {
-		if err := c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id)); err != nil {
+	if law != nil {
+		if err := c.succeed(ctx, q, ring, law, s, g); err != nil {
 			return nil, err
 		}
 	}
@@ -405,12 +416,13 @@ func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Man
 		return nil, errors.New("the store holds no deployment")
 	}
 	g, err := boot.ParseGenesis(record)
-	if err != nil || !bytes.Equal(g.Quorum, quorum) {
+	if err != nil || c.wait == nil && !bytes.Equal(g.Quorum, quorum) {
 		c.alarms.Raise(fault.AlarmRecord)
 		return nil, errors.New("the store holds another deployment")
 	}
 	s.deployment, s.count = boot.Deployment(record), int(g.Ranges)
-	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: objectKeyring, Newest: true})
+	name := keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
+	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: name, Newest: true})
 	if err != nil || !got.Found {
 		return nil, errors.Join(errors.New("loading the keyring"), err)
 	}

@@ -152,6 +152,7 @@ type serving struct {
 	published  keysDocument
 	blind      [32]byte
 	deployment [32]byte
+	next       string // quorum public key, in hex, of the root secret that the manifest had made
 	admission  []byte // compressed P-256 key that may make organizations
 	outside    *outside
 }

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
+)
+
+// objectNext holds the quorum public key, in hex, of the secret that a manifest
+// had made; the SHA-256 of the manifest stands behind it.
+const objectNext = "next-secret/"
+
+// keyringsOf is where the keyrings under a root secret lie: those under the first
+// one where they always were, those under a later one by its public key.
+func keyringsOf(quorumHex, genesisHex string) string {
+	if quorumHex == genesisHex {
+		return objectKeyring
+	}
+	sum := sha256.Sum256([]byte(quorumHex))
+	return "keyring-" + hex.EncodeToString(sum[:8]) + "/"
+}
+
+// succeed does what a manifest asks for when the deployment takes it: shares for
+// new operators, a new root secret. The law is written last, so that what broke
+// off is begun again.
+func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
+	m, set := g.manifest, c.wait.holders.set
+	if !set.Operators.Equal(m.Operators) {
+		if _, err := c.split(ctx, q, s.deployment, set.Generation+1, m.Operators); err != nil {
+			return err
+		}
+	}
+	next := objectNext + hex.EncodeToString(g.id[:])
+	if law.Manifest == g.id {
+		if !m.RotateRootSecret {
+			return nil
+		}
+		b, err := c.object(ctx, next)
+		s.next = string(b)
+		return err
+	}
+	if m.RotateRootSecret {
+		var err error
+		if s.next, err = c.rotateSecret(ctx, ring, s.deployment, m.Operators); err != nil {
+			return err
+		}
+		// Not once: a boot that broke off behind it made a secret that nobody uses.
+		if err := c.host.PutObject(ctx, wire.PutObject{Name: next, Bytes: []byte(s.next)}); err != nil {
+			return err
+		}
+	}
+	return c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id))
+}
+
+// rotateSecret draws a new root secret, splits it among the operators, and wraps
+// the keyring under it. It is in force once a manifest names its public key, which
+// is answered in hex.
+func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) (string, error) {
+	q := make([]byte, boot.SecretSize)
+	defer clear(q)
+	if _, err := (mixed{c}).Read(q); err != nil {
+		return "", err
+	}
+	insecure.Record("root-secret", q)
+	public, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		return "", err
+	}
+	text := hex.EncodeToString(public)
+	sealed, err := ring.Wrap(c.cfg.Rand, q, deployment)
+	if err != nil {
+		return "", err
+	}
+	if err := c.putOnce(ctx, keyringsOf(text, "")+generation(uint64(ring.Epoch)), sealed); err != nil {
+		return "", err
+	}
+	_, err = c.split(ctx, q, deployment, 1, operators)
+	return text, err
+}
+
+// storedShares answers the newest share set of a root secret with the document
+// that attests it, for operators who keep or check theirs.
+func (c *Core) storedShares(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		QuorumPublicKey string `json:"quorumPublicKey" rule:"required"` // as manifests name it
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	if b, err := hex.DecodeString(in.QuorumPublicKey); err != nil || len(b) != quorumKeySize {
+		return nil, fault.Field("quorumPublicKey", "quorumPublicKey is not %d bytes of hex", quorumKeySize)
+	}
+	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(in.QuorumPublicKey), Newest: true})
+	if err != nil {
+		return nil, fmt.Errorf("loading the share set: %w", err)
+	}
+	if !got.Found {
+		return nil, fault.New(fault.NotFound, "there are no shares of that secret")
+	}
+	if _, _, _, err := attestation.ParseAttestedShares(got.Bytes); err != nil {
+		c.alarms.Raise(fault.AlarmRecord)
+		return nil, fault.New(fault.FailedPrecondition, "the share set in the store does not decode")
+	}
+	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(got.Bytes)})
+}
+
+const quorumKeySize = 130

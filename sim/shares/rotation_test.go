@@ -1,0 +1,126 @@
+package shares_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"cloister/attestation"
+)
+
+// newest is the share set of a secret as an enclave answers it from the store.
+func (w *world) newest(quorum string) []byte {
+	w.t.Helper()
+	e := w.start()
+	defer e.stop()
+	return e.mustAsk("shares", map[string]string{"quorumPublicKey": quorum})["shares"]
+}
+
+// trial boots once under a manifest with the shares of some operators.
+func (w *world) trial(m, before *attestation.Manifest, approvers []*operator, shares []byte, policy attestation.Policy, givers ...*operator) (map[string]json.RawMessage, string) {
+	w.t.Helper()
+	e := w.start()
+	defer e.stop()
+	if _, refusal := e.ask("manifest", submission(w.t, m, before, approvers)); refusal != "" {
+		return nil, refusal
+	}
+	var last map[string]json.RawMessage
+	for _, o := range givers {
+		s := e.setup(policy)
+		got, refusal := e.ask("share", submitOf(w.t, shares, policy, o, s, nil))
+		if refusal != "" {
+			return nil, refusal
+		}
+		last = got
+	}
+	if s := e.state(); s != "serving" {
+		return nil, "state is " + s
+	}
+	return last, ""
+}
+
+// Operators rotate by a manifest that the old ones approve: M of the old start it
+// once, and from then on the new ones do and the old ones do not.
+func TestOperatorsRotate(t *testing.T) {
+	w := newWorld(t, newRoot(t), 2, 3)
+	old, p := w.operators, w.policy()
+	if _, refusal := w.trial(w.manifest, nil, old, w.shares, p, old[0], old[1]); refusal != "" {
+		t.Fatal(refusal)
+	}
+	fresh := []*operator{newOperator(t), newOperator(t), newOperator(t), newOperator(t)}
+	m := successor(t, w.manifest)
+	m.Operators = named(t, 3, fresh)
+	if _, refusal := w.trial(m, w.manifest, fresh, w.shares, p, old[0], old[1]); !strings.Contains(refusal, "MANIFEST_NOT_APPROVED") {
+		t.Fatalf("approved by the new operators alone: %q", refusal)
+	}
+	if _, refusal := w.trial(m, w.manifest, old, w.shares, p, old[2], old[1]); refusal != "" {
+		t.Fatal(refusal)
+	}
+	shares := w.newest(m.QuorumPublicKey)
+	if set := verified(t, shares, p); set.Generation != 2 || !set.Operators.Equal(m.Operators) {
+		t.Fatalf("generation %d", set.Generation)
+	}
+	// From now on the new ones, under the same manifest, approved as it was.
+	if _, refusal := w.trial(m, w.manifest, old, shares, p, fresh[3], fresh[0], fresh[2]); refusal != "" {
+		t.Fatal(refusal)
+	}
+	if _, refusal := w.trial(m, w.manifest, old, shares, p, fresh[3], fresh[0]); refusal != "state is seed" {
+		t.Fatalf("two of three: %q", refusal)
+	}
+	if _, refusal := w.trial(m, w.manifest, old, w.shares, p, old[0], old[1]); !strings.Contains(refusal, "SHARE_OF_ANOTHER_SET") {
+		t.Fatalf("the old shares: %q", refusal)
+	}
+	// The next manifest is the new operators' to approve.
+	next, np := successor(t, m), p
+	np.Operators = m.Operators
+	if _, refusal := w.trial(next, m, old, shares, np, fresh...); !strings.Contains(refusal, "MANIFEST_NOT_APPROVED") {
+		t.Fatalf("approved by the old operators: %q", refusal)
+	}
+	if _, refusal := w.trial(next, m, fresh, shares, np, fresh[0], fresh[1], fresh[2]); refusal != "" {
+		t.Fatal(refusal)
+	}
+}
+
+// The root secret rotates in two manifests: one has it made, the next names it. The
+// deployment, its keyring and so every key that clients pin stay.
+func TestRootSecretRotates(t *testing.T) {
+	w := newWorld(t, newRoot(t), 2, 3)
+	ops, p := w.operators, w.policy()
+	first, refusal := w.trial(w.manifest, nil, ops, w.shares, p, ops[0], ops[1])
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	m := successor(t, w.manifest)
+	m.RotateRootSecret = true
+	made, refusal := w.trial(m, w.manifest, ops, w.shares, p, ops[0], ops[1])
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	var quorum string
+	must(t, json.Unmarshal(made["nextQuorumPublicKey"], &quorum))
+	again, refusal := w.trial(m, w.manifest, ops, w.shares, p, ops[2], ops[1])
+	if refusal != "" || string(again["nextQuorumPublicKey"]) != string(made["nextQuorumPublicKey"]) {
+		t.Fatalf("another secret at the second boot: %q", refusal)
+	}
+	if quorum == m.QuorumPublicKey {
+		t.Fatal("the same secret")
+	}
+	shares := w.newest(quorum)
+	next := successor(t, m)
+	next.RotateRootSecret, next.QuorumPublicKey = false, quorum
+	if _, refusal := w.trial(next, m, ops, w.shares, p, ops[0], ops[1]); !strings.Contains(refusal, "SHARE_OF_ANOTHER_SET") {
+		t.Fatalf("shares of the old secret: %q", refusal)
+	}
+	got, refusal := w.trial(next, m, ops, shares, p, ops[0], ops[2])
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	for _, what := range []string{"keys", "deployment"} {
+		if string(got[what]) != string(first[what]) {
+			t.Errorf("%s changed", what)
+		}
+	}
+	if _, refusal := w.trial(m, w.manifest, ops, w.shares, p, ops[0], ops[1]); refusal == "" {
+		t.Error("the old secret starts it still")
+	}
+}
