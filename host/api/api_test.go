@@ -396,7 +396,7 @@ func (s standing) Call(_ context.Context, c *wire.Call) (*wire.Reply, error) {
 // TestReadinessOfSeveral: a host is ready as long as one of its enclaves serves, and
 // tells of each.
 func TestReadinessOfSeveral(t *testing.T) {
-	const serving, waiting, old = `{"state":"serving","attestationAgeMs":1}`, `{"state":"seed"}`, `{"state":"serving","attestationAgeMs":3600001}`
+	const serving, waiting, old = `{"state":"serving","attestationAgeMs":1}`, `{"state":"seed","shares":{"threshold":2,"operators":3,"have":[3],"generation":1}}`, `{"state":"serving","attestationAgeMs":3600001}`
 	for _, c := range []struct {
 		name string
 		says []string
@@ -421,6 +421,9 @@ func TestReadinessOfSeveral(t *testing.T) {
 			up := 1
 			if c.says[i] == "" {
 				up = 0
+			}
+			if c.says[i] == waiting && !strings.Contains(text, fmt.Sprintf("cloister_enclave_shares{count=\"given\",enclave=%q} 1\n", name)) {
+				t.Errorf("%s: nothing of the share that was given", c.name)
 			}
 			if line := fmt.Sprintf("cloister_enclave_up{enclave=%q} %d\n", name, up); !strings.Contains(text, line) {
 				t.Errorf("%s: no line %s", c.name, line)

@@ -27,6 +27,15 @@ type status struct {
 	Deployment       string             `json:"deployment"`
 	Application      string             `json:"applicationDigest"`
 	Counters         map[string]float64 `json:"counters"`
+	Shares           *shares            `json:"shares"` // while it waits for them
+}
+
+// shares are those of the root secret: how many it takes, how many operators have
+// one, and which have given theirs.
+type shares struct {
+	Threshold int   `json:"threshold"`
+	Operators int   `json:"operators"`
+	Have      []int `json:"have"`
 }
 
 // An asker asks one enclave how it is, and keeps the answer for a moment, so that

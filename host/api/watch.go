@@ -38,6 +38,7 @@ var (
 	infoDesc        = prometheus.NewDesc("cloister_enclave_info", "1, with the SHA-256 of the enclave's program and, once it serves, of the deployment's genesis record.", []string{"enclave", "application", "deployment"}, nil)
 	bootDesc        = prometheus.NewDesc("cloister_enclave_boot_number", "How many enclaves have taken the store, this one included; while it serves.", []string{"enclave"}, nil)
 	servingDesc     = prometheus.NewDesc("cloister_enclave_serving", "1 when the enclave says that it serves.", []string{"enclave"}, nil)
+	sharesDesc      = prometheus.NewDesc("cloister_enclave_shares", "While the enclave waits for operators: shares that it takes (threshold), that there are (operators), that were given (given).", []string{"enclave", "count"}, nil)
 	ageDesc         = prometheus.NewDesc("cloister_enclave_attestation_age_seconds", "Age of the enclave's attestation document.", []string{"enclave"}, nil)
 	ageLimitDesc    = prometheus.NewDesc("cloister_enclave_attestation_age_limit_seconds", "Age from which the host is not ready, if there is one.", nil, nil)
 	connectedDesc   = prometheus.NewDesc("cloister_link_connections", "Connections to the enclave that stand.", nil, nil)
@@ -57,7 +58,7 @@ var (
 // Describe makes the collector one whose set of metrics is known.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
+		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, sharesDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
 		lateDesc, dialsDesc, breachesDesc, wrongDesc, storeDesc, waitingDesc, overdueDesc, deadDesc, certificateDesc,
 	} {
 		ch <- d
@@ -151,6 +152,11 @@ func (k *asker) tell(ch chan<- prometheus.Metric) {
 	}
 	if e.BootNumber != nil {
 		gauge(ch, bootDesc, float64(*e.BootNumber), k.name)
+	}
+	if e.Shares != nil {
+		gauge(ch, sharesDesc, float64(e.Shares.Threshold), k.name, "threshold")
+		gauge(ch, sharesDesc, float64(e.Shares.Operators), k.name, "operators")
+		gauge(ch, sharesDesc, float64(len(e.Shares.Have)), k.name, "given")
 	}
 	if e.AttestationAgeMs != nil {
 		gauge(ch, ageDesc, float64(*e.AttestationAgeMs)/1e3, k.name)

@@ -103,7 +103,8 @@ sed -E 's/^( +for: ).*/\10s/' scripts/deploy/prometheus/rules.yaml >"$work/rules
 alerts() {
 	exec 4<>"/dev/tcp/127.0.0.1/$prometheus_port" || return 1
 	printf 'GET /api/v1/alerts HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&4
-	cat <&4 | grep -o '"alertname":"[A-Za-z]*"' | cut -d'"' -f4 | sort -u
+	# Nobody makes backups here, and nobody is to.
+	cat <&4 | grep -o '"alertname":"[A-Za-z]*"' | cut -d'"' -f4 | grep -vx CloisterBackupOld | sort -u
 	exec 4>&-
 }
 

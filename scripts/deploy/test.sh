@@ -31,9 +31,14 @@ together() {
 	cat <&3 >"$work/metrics"
 	exec 3>&-
 	bin/cloister-host serve -help 2>"$work/settings"
-	# A certificate is the one thing that this simulator has none of.
-	echo 'cloister_certificate_expiry_timestamp_seconds{name="x"} 1' >>"$work/metrics"
-	grep -q certificate_expiry_timestamp_seconds host/api/watch.go
+	bin/cloister-host backup -help 2>>"$work/settings"
+	# This simulator has no certificate and waits for no shares; backups are told of by the unit that makes them.
+	for each in 'cloister_certificate_expiry_timestamp_seconds host/api/watch.go' 'cloister_enclave_shares host/api/watch.go' \
+		"cloister_backup_last_success_timestamp_seconds $here/systemd/run-backup"; do
+		read -r name by <<<"$each"
+		grep -qw "$name" "$by"
+		echo "$name 1" >>"$work/metrics"
+	done
 	"$checked" -dir $here -metrics "$work/metrics" -settings "$work/settings" -queries "$work/queries.yaml"
 }
 
@@ -52,8 +57,10 @@ units() {
 	done
 	printf '[Service]\nType=oneshot\nExecStart=/bin/true\n' >"$work/units/nitro-enclaves-allocator.service"
 	SYSTEMD_UNIT_PATH=$work/units: systemd-analyze verify --man=no "$work"/units/cloister-*
+	systemd-analyze calendar "$(sed -n 's/^OnCalendar=//p' $here/systemd/cloister-backup.timer)" >/dev/null
 	systemd-analyze security --offline=true --threshold=20 --no-pager "$work/units/cloister-host.service" | tail -n 1
 	systemd-analyze security --offline=true --threshold=40 --no-pager "$work/units/cloister-enclave.service" | tail -n 1
+	systemd-analyze security --offline=true --threshold=25 --no-pager "$work/units/cloister-backup.service" | tail -n 1
 }
 
 # The unit's script with a program in place of nitro-cli, which exists on its instances only: what is tried here is that
@@ -93,7 +100,24 @@ runner() {
 	echo "ends with the enclave, and ends it"
 }
 
+# The unit's script on the simulator's store; a backup that fails is not told of as good.
+backed_up() {
+	mkdir "$work/backups" "$work/told"
+	export CLOISTER_HOST=$PWD/bin/cloister-host CLOISTER_DATA_DIR=$work/sim CLOISTER_BACKUP_TO=$work/backups BACKUP_METRICS=$work/told
+	$here/systemd/run-backup
+	[ "$(ls "$work/backups" | wc -l)" = 1 ]
+	local told now
+	told=$(sed -n 's/^cloister_backup_last_success_timestamp_seconds //p' "$work/told/cloister_backup.prom")
+	now=$(date +%s)
+	[ $((now - told)) -le 5 ] && [ $((now - told)) -ge 0 ]
+	rm "$work/told/cloister_backup.prom"
+	CLOISTER_BACKUP_TO=$work/sim/credentials.json/none
+	if $here/systemd/run-backup 2>/dev/null; then return 1; fi
+	[ ! -e "$work/told/cloister_backup.prom" ]
+}
+
 stage "files and programs agree" together
+stage "what makes backups" backed_up
 if command -v promtool >/dev/null; then
 	stage "rules, their tests and the dashboard's queries" rules
 else

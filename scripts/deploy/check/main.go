@@ -308,7 +308,7 @@ func (c *check) setting(where, name string) error {
 
 // environments looks at what sets variables as text: the unit's file and the image's.
 func (c *check) environments() (errs error) {
-	for _, name := range []string{"systemd/host.env", "systemd/cloister-host.service", "container/Dockerfile"} {
+	for _, name := range []string{"systemd/host.env", "systemd/cloister-host.service", "container/Dockerfile", "systemd/backup.env"} {
 		text, err := os.ReadFile(filepath.Join(c.dir, name))
 		if err != nil {
 			return err
