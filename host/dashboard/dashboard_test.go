@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"cloister/host/dashboard"
@@ -20,6 +21,9 @@ type got struct {
 	body   string
 }
 
+// site is one for all tests: making it unpacks the verifier.
+var site = sync.OnceValue(dashboard.New)
+
 func ask(t *testing.T, method, at string, header ...string) got {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://localhost"+at, nil)
@@ -27,7 +31,7 @@ func ask(t *testing.T, method, at string, header ...string) got {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	dashboard.New().ServeHTTP(w, r)
+	site().ServeHTTP(w, r)
 	b, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		t.Fatal(err)
