@@ -62,7 +62,7 @@ func TestEmailAuth(t *testing.T) {
 		{varied(in, "emailCustomization", nil), 3, "emailCustomization"},
 		{varied(in, "emailCustomization", object{}), 3, "appName"},
 		{varied(in, "emailCustomization", varied(custom, "templateId", "x")), 3, "no such template"},
-		{varied(in, "expirationSeconds", "0"), 3, "session expiration"},
+		{varied(in, "expirationSeconds", "0"), 3, "must be a number of seconds"},
 	} {
 		s.refused("EMAIL_AUTH_V3", c.params, c.code, c.says)
 	}

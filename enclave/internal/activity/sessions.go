@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"strconv"
 	"strings"
 
 	"cloister/enclave/internal/bundle"
@@ -37,14 +36,7 @@ const (
 
 // sessionSeconds is how long a session is asked to last, 0 where nothing is said.
 func sessionSeconds(field string, text *string) (uint64, error) {
-	if textOf(text) == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(*text, 10, 64)
-	if err != nil || n == 0 || n > maxSessionSeconds {
-		return 0, fault.Field(field, "invalid session expiration: must be 1 to %d", maxSessionSeconds)
-	}
-	return n, nil
+	return seconds(field, text, 0, maxSessionSeconds)
 }
 
 // StampLogin starts a session of whoever asks: a key of the client's becomes one

@@ -126,11 +126,11 @@ func TestStampLoginRefuses(t *testing.T) {
 		{object{"publicKey": someP256}, 3, "must be unique"},                            // a long-lived key of the caller's
 		{object{"publicKey": taken}, 3, "must be unique"},                               // of another user
 		{object{"publicKey": theirs}, 3, "must be unique"},                              // another user's session
-		{object{"publicKey": good, "expirationSeconds": "0"}, 3, "invalid session expiration"},
-		{object{"publicKey": good, "expirationSeconds": "-1"}, 3, "invalid session expiration"},
-		{object{"publicKey": good, "expirationSeconds": "1.5"}, 3, "invalid session expiration"},
-		{object{"publicKey": good, "expirationSeconds": "2592001"}, 3, "invalid session expiration"},
-		{object{"publicKey": good, "expirationSeconds": "18446744073709551616"}, 3, "invalid session expiration"},
+		{object{"publicKey": good, "expirationSeconds": "0"}, 3, "must be a number of seconds, 1 to 2592000"},
+		{object{"publicKey": good, "expirationSeconds": "-1"}, 3, "must be a number of seconds, 1 to 2592000"},
+		{object{"publicKey": good, "expirationSeconds": "1.5"}, 3, "must be a number of seconds, 1 to 2592000"},
+		{object{"publicKey": good, "expirationSeconds": "2592001"}, 3, "must be a number of seconds, 1 to 2592000"},
+		{object{"publicKey": good, "expirationSeconds": "18446744073709551616"}, 3, "must be a number of seconds, 1 to 2592000"},
 		{object{"publicKey": good, "sessionProfileId": "Long"}, 3, "must be a UUID"},
 		{object{"publicKey": good, "sessionProfileId": someID}, 5, "session profile not found"},
 		{object{"publicKey": good, "sessionProfileId": foreign}, 5, "session profile not found"},
@@ -363,7 +363,7 @@ func TestReadWriteSession(t *testing.T) {
 		{"CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": to, "userId": "me"}, 3, "userId"},
 		{"CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": to, "userId": someID}, 5, "user not found"},
 		{"CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": to, "email": "user@example.org"}, 3, "email"},
-		{"CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": to, "expirationSeconds": "2592001"}, 3, "invalid session expiration"},
+		{"CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": to, "expirationSeconds": "2592001"}, 3, "must be a number of seconds, 1 to 2592000"},
 		{"CREATE_READ_WRITE_SESSION_V2", object{"targetPublicKey": to, "apiKeyName": " x"}, 3, "apiKeyName"},
 		{"CREATE_READ_WRITE_SESSION", object{"targetPublicKey": to}, 3, "email"},
 		{"CREATE_READ_WRITE_SESSION", object{"targetPublicKey": to, "email": "nobody@example.org"}, 5, "user with email not found"},
