@@ -347,3 +347,36 @@ func TestSuperseded(t *testing.T) {
 	}
 	b.must(w.tag(w.in(3), "after"))
 }
+
+// A deployment of one range moves that one by the same operations.
+func TestOneRange(t *testing.T) {
+	w := newWorld(t)
+	w.dir.Ranges = 1
+	a := w.start()
+	o := w.orgs[0]
+	if got := a.table(); got.Ranges != 1 || len(got.Owned) != 1 || got.Owned[0].Epoch != 1 {
+		t.Fatalf("%+v", got)
+	}
+	a.must(w.tag(o, "before"))
+	if _, refused := a.boot("give", `{"ranges":[0]}`); refused != "" {
+		t.Fatal(refused)
+	}
+	a.elsewhere(w.tag(o, "given away"), 0)
+	a.elsewhere(w.whoami(o), 0)
+	if _, refused := a.boot("take", `{"ranges":[0]}`); refused != "" {
+		t.Fatal(refused)
+	}
+	a.must(w.tag(o, "after"))
+	if got := a.table(); got.Owned[0].Epoch != 2 || got.Owned[0].Handed {
+		t.Fatalf("%+v", got)
+	}
+	// The next boot takes it by itself, and then this one is fenced.
+	b := w.start()
+	b.must(w.tag(o, "at last"))
+	for n := 0; !a.fenced.Load() && n < 200; n++ {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !a.fenced.Load() {
+		t.Fatal("two own the one range")
+	}
+}
