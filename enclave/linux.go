@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -117,10 +118,20 @@ func reap() {
 	})
 }
 
+// drained is how long the console may take for what was written to it.
+const drained = time.Second
+
 // stop ends the process. The first process ends the machine: were it to exit,
-// the kernel would panic.
+// the kernel would panic. Why it ends stands on the console, which is slower than
+// the reboot: it is waited for, but not for long, as the parent empties it.
 func stop(first bool, status int) {
 	if first {
+		empty := make(chan error, 1)
+		go func() { empty <- unix.IoctlSetInt(int(os.Stderr.Fd()), unix.TCSBRK, 1) }() // tcdrain(3)
+		select {
+		case <-empty:
+		case <-time.After(drained):
+		}
 		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // how an enclave ends
 		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}

@@ -27,6 +27,8 @@ import (
 const (
 	parentID  = 3
 	enclaveID = 16
+	// strangerID is nobody that the enclave may listen to.
+	strangerID = 5
 )
 
 // What the parent's guest listens on.
@@ -90,6 +92,7 @@ type world struct {
 	pcrs       [3]string
 	image      string
 	sockets    map[uint64]string
+	vsock      *vhostvsock.Switch
 	machines   []*machine
 	operators  *operators
 	// organizations are those that scripts were played in, by the script's name.
@@ -140,6 +143,7 @@ func (o *options) prepare(ctx context.Context) (*world, error) {
 		return nil, err
 	}
 	s := vhostvsock.NewSwitch()
+	w.vsock = s
 	for _, cid := range []uint64{parentID, enclaveID} {
 		w.sockets[cid] = w.file(fmt.Sprintf("vsock-%d", cid))
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.sockets[cid], Net: "unix"})
@@ -232,6 +236,9 @@ func (w *world) play(ctx context.Context) error {
 		return err
 	}
 	say("the host answers at %s", w.api)
+	if err := w.intrude(ctx); err != nil {
+		return err
+	}
 	if err := w.provision(ctx); err != nil {
 		return err
 	}
@@ -240,7 +247,23 @@ func (w *world) play(ctx context.Context) error {
 		return err
 	}
 	say("%d end-to-end scripts passed", n)
+	if err := w.proof(ctx, w.organizations["wallets.txt"]); err != nil {
+		return fmt.Errorf("boot proof: %w", err)
+	}
+	say("the boot proof is a document of the module over image, manifest and live key, all registers locked")
 	return w.restart(ctx, enclave)
+}
+
+// intrude connects to the enclave as a guest that is not its parent: the connection
+// must be closed at once, where the parent's is listened to.
+func (w *world) intrude(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, 4*time.Second) // core waits longer for a hello
+	defer cancel()
+	if err := w.vsock.Intrude(short, strangerID, enclaveID, 5000); err != nil {
+		return fmt.Errorf("a connection of context id %d: %w", strangerID, err)
+	}
+	say("a connection of context id %d, which is not the parent, is closed at once", strangerID)
+	return nil
 }
 
 // provision makes the deployment and brings its first enclave up.

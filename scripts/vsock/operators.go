@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdh"
 	"crypto/ecdsa"
@@ -12,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
@@ -253,4 +255,55 @@ func (w *world) organization(ctx context.Context, name string) (script.Organizat
 	}
 	err = d.Call(ctx, "create_organization", body, head, &made)
 	return script.Organization{ID: made.OrganizationID, UserID: made.RootUserID, Key: k}, err
+}
+
+// proof asks for the boot proof as a client does and holds the document against
+// image, manifest and live key.
+func (w *world) proof(ctx context.Context, o script.Organization) error {
+	body, err := json.Marshal(map[string]string{"organizationId": o.ID, "appName": attestation.Application})
+	if err != nil {
+		return err
+	}
+	head, err := laptop.Stamp(o.Key, body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.api+"/public/v1/query/get_latest_boot_proof", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set(head[0].Name, head[0].Value)
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	var answer struct {
+		BootProof attestation.BootProof `json:"bootProof"`
+	}
+	if err := json.NewDecoder(a.Body).Decode(&answer); err != nil {
+		return err
+	}
+	document, err := base64.StdEncoding.DecodeString(answer.BootProof.AWSAttestationDocB64)
+	if err != nil {
+		return err
+	}
+	d, err := attestation.VerifyDocument(document, w.policy())
+	if err != nil {
+		return err
+	}
+	raw, err := w.operators.manifest.Encode()
+	if err != nil {
+		return err
+	}
+	hash, key := attestation.Hash(raw), hex.EncodeToString(d.PublicKey)
+	switch {
+	case key != answer.BootProof.EphemeralPublicKeyHex:
+		return errors.New("the document is for another live key")
+	case string(d.UserData) != string(hash[:]):
+		return errors.New("the document is for another manifest")
+	case len(d.PCRs) != 32 || d.PCRs[attestation.LivePCR] != attestation.LiveCommitment(key, hash):
+		return errors.New("the registers do not commit to live key and manifest, or are not all locked")
+	}
+	return nil
 }

@@ -19,9 +19,11 @@ const (
 )
 
 const (
-	stream    = 1 // the type of connections
-	opRequest = 1
-	opReset   = 3
+	stream     = 1 // the type of connections
+	opRequest  = 1
+	opResponse = 2
+	opReset    = 3
+	opShutdown = 4
 )
 
 var le = binary.LittleEndian

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"path/filepath"
 	"testing"
@@ -114,6 +115,41 @@ func TestSwitch(t *testing.T) {
 	fromEnclave(head(16, 3, 7, 8, 5, 4), []byte("data"))
 	if p := <-enclave; p.Head() != head(3, 16, 8, 7, 3, 0) {
 		t.Errorf("after the parent's end: %x", p.Head())
+	}
+}
+
+// An intruder tells a guest that closes from one that listens, and from one where
+// nobody does.
+func TestIntrude(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		answers []uint16
+		want    error
+	}{
+		{"closed", []uint16{2, 4}, nil},
+		{"reset", []uint16{2, 3}, nil},
+		{"refused", []uint16{3}, vhostvsock.ErrRefused},
+		{"taken", []uint16{2, 6}, context.DeadlineExceeded},
+	} {
+		s := vhostvsock.NewSwitch()
+		in, send, err := s.Join(16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			h := (<-in).Head()
+			if le.Uint64(h[0:]) != 5 || le.Uint32(h[20:]) != 5000 || le.Uint16(h[30:]) != 1 {
+				t.Errorf("asked with %x", h)
+			}
+			for _, op := range c.answers {
+				send(head(16, 5, 5000, le.Uint32(h[16:]), op, 0), nil)
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := s.Intrude(ctx, 5, 16, 5000); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		cancel()
 	}
 }
 
