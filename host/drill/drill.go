@@ -3,7 +3,6 @@
 package drill
 
 import (
-	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -104,17 +103,15 @@ func keccak(b []byte) []byte {
 }
 
 func p256(public, payload, sig []byte) error {
-	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), public)
-	if len(public) == 65 {
-		if _, err := ecdh.P256().NewPublicKey(public); err == nil {
-			x, y = new(big.Int).SetBytes(public[1:33]), new(big.Int).SetBytes(public[33:])
-		}
+	if x, y := elliptic.UnmarshalCompressed(elliptic.P256(), public); x != nil {
+		public = append(append([]byte{4}, x.FillBytes(make([]byte, 32))...), y.FillBytes(make([]byte, 32))...)
 	}
-	if x == nil {
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), public)
+	if err != nil {
 		return errors.New("public key is no point")
 	}
 	sum := sha256.Sum256(payload)
-	if !ecdsa.Verify(&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+	if !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
 		return errWrong
 	}
 	return nil

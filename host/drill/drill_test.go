@@ -63,7 +63,11 @@ func signatures(t *testing.T) map[string]signed {
 		t.Fatal(err)
 	}
 	pad := func(n *big.Int) string { return hex.EncodeToString(n.FillBytes(make([]byte, 32))) }
-	for name, b := range map[string][]byte{"p256": elliptic.MarshalCompressed(elliptic.P256(), p.X, p.Y), "p256 whole": elliptic.Marshal(elliptic.P256(), p.X, p.Y)} {
+	whole, err := p.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"p256": elliptic.MarshalCompressed(elliptic.P256(), p.X, p.Y), "p256 whole": whole} {
 		all[name] = signed{drill.Key{Curve: "CURVE_P256", PublicKey: hex.EncodeToString(b)}, pad(x), pad(y), false}
 	}
 	return all

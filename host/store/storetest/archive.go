@@ -137,6 +137,7 @@ func testArchive(t *testing.T, open Opener) {
 	if o := must(to.Own(t.Context(), wire.Own{Action: wire.OwnRenew, Boot: owner.Boot, Expect: owner.Epoch}))(t); o.OK {
 		t.Fatal("the owner of what was exported has the copy too")
 	}
+	verdict(t, to, &wire.Batch{Boot: owner.Boot, Epoch: owner.Epoch, Number: 1, Header: []byte("header 2/1")}, wire.VerdictSuperseded)
 	w := newWriter(t, to)
 	if w.epoch != owner.Epoch+1 {
 		t.Fatalf("epoch %d after %d", w.epoch, owner.Epoch)
