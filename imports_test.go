@@ -142,6 +142,7 @@ var table = []row{
 	{"sim/backup", "", "", "host/... shared/wire sim/laptop sim/rig"},
 	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
 	{"sim/passcode", "", "", ""},
+	{"sim/handover", "", "", "attestation enclave/core host/link host/store host/store/sqlite shared/wire sim/laptop sim/nsm"},
 	{"sim/leak", "", "", "host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 secp256k1 base58"},
 	{"sim/authenticator", "", "cbor", "enclave/internal/..."},
 	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},

@@ -185,6 +185,12 @@ func (m *Manifest) check() error {
 	return m.Operators.check()
 }
 
+// allowsSource tells whether a boot under the manifest may have come by the root
+// secret in this way: the manifest's, or from the enclave before it.
+func (m *Manifest) allowsSource(source string) bool {
+	return source == m.SeedSource || source == SeedHandover && m.Predecessor != "" && m.SeedSource != SeedDevelopmentFile
+}
+
 // checkKind also keeps development secrets out of real enclaves.
 func (m *Manifest) checkKind() error {
 	if m.Kind != KindNitro && m.Kind != KindSimulator {

@@ -99,7 +99,7 @@ func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
 		return nil, err
 	}
 	if f := claim.Fresh(); f != nil && b.Manifest != nil &&
-		(f.Mode != b.Manifest.Freshness.Mode || f.SeedSource != b.Manifest.SeedSource) {
+		(f.Mode != b.Manifest.Freshness.Mode || !b.Manifest.allowsSource(f.SeedSource)) {
 		return nil, errors.New("app proof: freshness is not the manifest's")
 	}
 	return &Proof{Time: at, Claim: claim, Boot: b}, nil

@@ -59,6 +59,14 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.storedShares(ctx, call.Body)
 	case "share":
 		return c.share(ctx, call.Body)
+	case "hand_over_nonce":
+		return c.handOverNonce()
+	case "hand_over":
+		return c.handOver(ctx, call.Body)
+	case "take_over":
+		return c.takeOver(ctx, call.Body)
+	case "farewell":
+		return c.farewell(ctx, call.Body)
 	case "setup_document":
 		return c.setupDocument(call.Body)
 	case "create_organization":
@@ -246,19 +254,17 @@ func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	} else {
 		err = c.fits(g.manifest)
 	}
-	return c.begin(ctx, stateHello, q, g, err)
+	return c.begin(ctx, stateHello, g, q, c.unwrapping(ctx, q, err))
 }
 
-// begin goes from one state to serving, with the root secret; or to fenced, at
-// once if there is an error already: the next try is another boot.
-func (c *Core) begin(ctx context.Context, from state, q []byte, g *given, err error) ([]byte, error) {
+// begin goes from one state to serving, with the root secret or, where the enclave
+// before this one gave the keyring, nil; or to fenced, for good: the next try is
+// another boot.
+func (c *Core) begin(ctx context.Context, from state, g *given, q []byte, ring func(*serving) (*boot.Keyring, error)) ([]byte, error) {
 	if !c.state.CompareAndSwap(uint32(from), uint32(stateRecovering)) {
 		return nil, errManifestGiven
 	}
-	var s *serving
-	if err == nil {
-		s, err = c.recover(ctx, q, g)
-	}
+	s, err := c.recover(ctx, g, q, ring)
 	if err != nil {
 		c.fence(fmt.Errorf("boot: %w", err))
 		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
@@ -301,24 +307,48 @@ func (c *Core) fits(m *attestation.Manifest) error {
 	return nil
 }
 
-// recover goes from manifest to serving: root secret, keyring, ownership of the
-// store, live key, attestation.
-func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error) {
+// unwrapping opens the keyring with the root secret, if that is there.
+func (c *Core) unwrapping(ctx context.Context, q []byte, err error) func(*serving) (*boot.Keyring, error) {
+	return func(s *serving) (*boot.Keyring, error) {
+		if err != nil {
+			return nil, err
+		}
+		return c.unwrap(ctx, q, s)
+	}
+}
+
+// unwrap opens the deployment's keyring with the root secret.
+func (c *Core) unwrap(ctx context.Context, q []byte, s *serving) (*boot.Keyring, error) {
 	insecure.Record("root-secret", q)
-	m, set := g.manifest, g.set
 	quorum, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
 	}
-	if m.QuorumPublicKey != hex.EncodeToString(quorum) {
+	if s.manifest.QuorumPublicKey != hex.EncodeToString(quorum) {
 		return nil, errors.New("manifest of another deployment")
 	}
-	s := &serving{manifest: m, manifestID: g.id}
-	ring, err := c.keyring(ctx, q, quorum, m, s)
+	return c.keyring(ctx, q, quorum, s)
+}
+
+// recover goes from manifest to serving: keyring, ownership of the store, live key,
+// attestation. The keyring stays for the enclave that comes after this one, where
+// there are operators who could approve one.
+func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*serving) (*boot.Keyring, error)) (*serving, error) {
+	m, set := g.manifest, g.set
+	s := &serving{manifest: m, manifestID: g.id, seedSource: m.SeedSource}
+	ring, err := open(s)
 	if err != nil {
 		return nil, err
 	}
-	defer ring.Wipe()
+	defer func() {
+		if s.ring == nil {
+			ring.Wipe()
+		}
+	}()
+	if uint64(ring.Epoch) < m.MinKeyringEpoch {
+		c.alarms.Raise(fault.AlarmKey)
+		return nil, errors.New("keyring older than the manifest allows")
+	}
 	var law *boot.Law
 	if c.wait != nil {
 		if law, err = c.law(ctx, ring, s, g); err != nil {
@@ -380,6 +410,7 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 		Deployment: s.deployment, Boot: id, Storage: storage, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
 		Alarms: &c.alarms, Limits: c.cfg.Limits,
 	}, hands)
+	s.ranges.predecessor = s.predecessor
 	if err := s.ranges.start(ctx, s.boot); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)
 	}
@@ -394,6 +425,9 @@ func (c *Core) recover(ctx context.Context, q []byte, g *given) (*serving, error
 	if err := c.attest(s, g); err != nil {
 		return nil, err
 	}
+	if m.Operators.Named() {
+		s.ring = ring
+	}
 	name := objectProof + hashHex([]byte(s.live.publicHex))
 	if err := c.host.PutObject(ctx, wire.PutObject{Name: name, Bytes: s.proof.kept.Load().json, Once: true}); err != nil {
 		return nil, fmt.Errorf("storing the boot proof: %w", err)
@@ -407,7 +441,7 @@ func hashHex(b []byte) string {
 }
 
 // keyring opens the newest keyring of the deployment that Q belongs to.
-func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Manifest, s *serving) (*boot.Keyring, error) {
+func (c *Core) keyring(ctx context.Context, q, quorum []byte, s *serving) (*boot.Keyring, error) {
 	record, err := c.object(ctx, objectGenesis)
 	if err != nil {
 		return nil, fmt.Errorf("loading the genesis record: %w", err)
@@ -430,10 +464,6 @@ func (c *Core) keyring(ctx context.Context, q, quorum []byte, m *attestation.Man
 	if err != nil {
 		c.alarms.Raise(fault.AlarmKey)
 		return nil, err
-	}
-	if uint64(ring.Epoch) < m.MinKeyringEpoch {
-		c.alarms.Raise(fault.AlarmKey)
-		return nil, errors.New("keyring older than the manifest allows")
 	}
 	return ring, nil
 }
@@ -478,7 +508,7 @@ func (c *Core) attest(s *serving, g *given) error {
 // freshness is what a claim says of the state behind it: how often the range was
 // taken that it lies in.
 func (s *serving) freshness(bootNumber uint64) *attestation.ClaimFreshness {
-	return &attestation.ClaimFreshness{Mode: s.manifest.Freshness.Mode, BootNumber: strconv.FormatUint(bootNumber, 10), SeedSource: s.manifest.SeedSource}
+	return &attestation.ClaimFreshness{Mode: s.manifest.Freshness.Mode, BootNumber: strconv.FormatUint(bootNumber, 10), SeedSource: s.seedSource}
 }
 
 // activityID is the id of the activity that a body makes in an organization: a

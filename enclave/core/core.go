@@ -121,12 +121,13 @@ type Core struct {
 	proxies    proxies
 	hear       audiences
 
-	bootMu sync.Mutex // one boot step at a time
-	wait   *waiting   // in state seed; under bootMu
-	serve  *serving   // set before state becomes serving
-	refs   atomic.Uint64
-	calls  atomic.Uint64 // begun and ended, those that only look at the enclave aside
-	active chan struct{} // holds one token once there was a call
+	bootMu  sync.Mutex // one boot step at a time
+	wait    *waiting   // in state seed; under bootMu
+	handing handing    // under bootMu
+	serve   *serving   // set before state becomes serving
+	refs    atomic.Uint64
+	calls   atomic.Uint64 // begun and ended, those that only look at the enclave aside
+	active  chan struct{} // holds one token once there was a call
 }
 
 // serving is what an enclave has once it serves.
@@ -137,24 +138,29 @@ type serving struct {
 	manifest   *attestation.Manifest
 	manifestID [32]byte
 	proof      bootProofOf
-	rootPEM    string // of the module, as it says itself
-	rootSHA256 string
-	public     boot.PublicKeys
-	bundles    *bundle.Signer
-	sessions   *login.Signer
-	tokens     *login.Signer  // of verification tokens
-	legacy     *login.Signer  // of verification tokens of the first form
-	targets    *bundle.Signer // of keys to which passcodes are encrypted
-	roles      *activity.Roles
-	providers  *providers
-	webhooks   *webhook.Signer
-	boot       org.ID // of this run, random
-	published  keysDocument
-	blind      [32]byte
-	deployment [32]byte
-	next       string // quorum public key, in hex, of the root secret that the manifest had made
-	admission  []byte // compressed P-256 key that may make organizations
-	outside    *outside
+	// ring is for the enclave that comes after this one; nil where nobody could
+	// approve one.
+	ring        *boot.Keyring
+	seedSource  string // how this boot came by it
+	predecessor string // live key of the enclave that handed it over, in hex; empty: none did
+	rootPEM     string // of the module, as it says itself
+	rootSHA256  string
+	public      boot.PublicKeys
+	bundles     *bundle.Signer
+	sessions    *login.Signer
+	tokens      *login.Signer  // of verification tokens
+	legacy      *login.Signer  // of verification tokens of the first form
+	targets     *bundle.Signer // of keys to which passcodes are encrypted
+	roles       *activity.Roles
+	providers   *providers
+	webhooks    *webhook.Signer
+	boot        org.ID // of this run, random
+	published   keysDocument
+	blind       [32]byte
+	deployment  [32]byte
+	next        string // quorum public key, in hex, of the root secret that the manifest had made
+	admission   []byte // compressed P-256 key that may make organizations
+	outside     *outside
 }
 
 // tokenKeys verify the enclave's verification tokens.

@@ -76,6 +76,15 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 		return err
 	}
 	defer done()
+	if !handed {
+		err = s.released(ctx)
+	}
+	if err == nil && s.isFollowed() {
+		err = fault.Named(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
+	}
+	if err != nil {
+		return err
+	}
 	cfg := s.cfg
 	cfg.Range = r
 	s.mu.Lock()

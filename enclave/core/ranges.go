@@ -35,6 +35,10 @@ type ranges struct {
 	ended bool
 
 	retiring bool // wants to own nothing; it goes on until that is so
+	// predecessor is the live key of the enclave that handed over to this one. Until
+	// that has said farewell, nothing is taken but what is handed.
+	predecessor string
+	followed    bool // another enclave comes after this one: nothing is taken any more
 }
 
 // owned is a range for as long as this enclave owns it.
@@ -73,6 +77,9 @@ func newRanges(c *Core, count int, cfg ledger.Config, hands *seal.Key) *ranges {
 // whoever owns it, and otherwise those that nobody owns. The others are taken when the
 // operation take says so.
 func (s *ranges) start(ctx context.Context, boot org.ID) error {
+	if s.predecessor != "" {
+		return nil // what it has is handed over
+	}
 	if s.count == 1 {
 		err := s.take(ctx, 0, boot, false, nil)
 		if errors.Is(err, ledger.ErrTaken) {
@@ -204,7 +211,7 @@ func (s *ranges) at(r wire.Range) (*owned, error) {
 	if o := s.owned[r]; o != nil {
 		return o, nil
 	}
-	if s.ended {
+	if s.ended && !s.followed { // one that was followed knows that another has it
 		return nil, ledger.ErrFenced
 	}
 	return nil, &moved{r}

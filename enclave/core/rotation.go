@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"cloister/attestation"
@@ -30,11 +31,14 @@ func keyringsOf(quorumHex, genesisHex string) string {
 }
 
 // succeed does what a manifest asks for when the deployment takes it: shares for
-// new operators, a new root secret. The law is written last, so that what broke
+// new operators, for which the root secret is needed, a new root secret. The law is written last, so that what broke
 // off is begun again.
 func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
 	m, set := g.manifest, c.wait.holders.set
 	if !set.Operators.Equal(m.Operators) {
+		if q == nil {
+			return errors.New("new operators need the shares of the old ones")
+		}
 		if _, err := c.split(ctx, q, s.deployment, set.Generation+1, m.Operators); err != nil {
 			return err
 		}

@@ -212,7 +212,7 @@ func (c *Core) share(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	q, err := w.holders.combine()
 	defer clear(q)
-	return c.begin(ctx, stateSeed, q, w.given, err)
+	return c.begin(ctx, stateSeed, w.given, q, c.unwrapping(ctx, q, err))
 }
 
 // take holds a submission against this enclave and keeps its share.

@@ -247,6 +247,20 @@ func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
 	return nil
 }
 
+// handed has a member take a range that was given to it, and tells whether it was.
+func (l *Links) handed(ctx context.Context, m member, r wire.Range) bool {
+	body, err := json.Marshal(moving{Ranges: []wire.Range{r}, Handed: true})
+	if err != nil {
+		return false
+	}
+	t, err := l.boot(ctx, m.i, "take", body, moveWithin)
+	if err != nil {
+		return false
+	}
+	l.update(m.i, t)
+	return true
+}
+
 // adopt has ranges taken that nobody owns, or of whose owner nothing is seen.
 func (l *Links) adopt(ctx context.Context) {
 	open := l.unowned()
@@ -279,6 +293,10 @@ func (l *Links) adopt(ctx context.Context) {
 		ms := l.members()
 		if len(ms) == 0 || ctx.Err() != nil {
 			return
+		}
+		// A move that broke off half way left it for one of them, with its tips.
+		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.handed(ctx, m, r) }) {
+			continue
 		}
 		_ = l.move(ctx, ms[0].i, "take", moving{Ranges: []wire.Range{r}})
 	}

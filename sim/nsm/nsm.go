@@ -46,6 +46,7 @@ type Config struct {
 	Rand     io.Reader        // its randomness; keys and serial numbers too
 	PCRs     [3][48]byte      // measurements of the image; zero is debug mode
 	ModuleID string           // i-…-enc…; empty for a fixed one
+	PCR3     [48]byte         // of the parent instance's role; zero: it has none
 }
 
 // A Device is a security module. It may be used by many goroutines.
@@ -75,6 +76,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d := &Device{now: cfg.Now, moduleID: cfg.ModuleID, root: cfg.Root, rand: cfg.Rand}
 	copy(d.pcrs[:], cfg.PCRs[:])
+	d.pcrs[3] = cfg.PCR3
 	for i := range bootLocked {
 		d.locked[i] = true
 	}

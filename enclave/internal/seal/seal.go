@@ -55,6 +55,9 @@ const (
 	// giver's epoch; organization: the taker's boot; owner: range, number of parts;
 	// key id: which part.
 	KindTips Kind = 20
+	// KindFarewell is the word of an enclave, its live key, that it serves no longer.
+	// Organization: the boot after it.
+	KindFarewell Kind = 21
 )
 
 // A Name says what a sealed object is and where it belongs.

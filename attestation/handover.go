@@ -1,0 +1,93 @@
+package attestation
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+)
+
+// MaxHandOverBox is the longest box of a hand-over in bytes.
+const MaxHandOverBox = 8 << 10
+
+// A HandOver is a deployment's keyring on its way from a live enclave to the one
+// that comes after it, which waits with its setup key. Only that one opens the
+// box, and only from who signed it does it take one: an enclave that runs under
+// the manifest before its own.
+type HandOver struct {
+	BootProof  BootProof `json:"bootProof"`  // of the enclave that gives
+	Nonce      string    `json:"nonce"`      // with which the setup document was made, 32 bytes hex
+	Deployment string    `json:"deployment"` // SHA-256 of the genesis record, hex
+	Box        string    `json:"box"`        // SealTo the setup key under HandOverInfo, standard base64
+	Signature  string    `json:"signature"`  // by the giver's live key over Text, r ‖ s, 64 bytes hex
+}
+
+// HandOverInfo is what the box is sealed under: it opens for the receiving
+// enclave's manifest and for the nonce of its setup document only.
+func HandOverInfo(deployment, manifestHash, nonce [32]byte) []byte {
+	return fmt.Appendf(nil, "cloister hand-over box 1\n%x\n%x\n%x\n", deployment, manifestHash, nonce)
+}
+
+// Text is what the giver's live key signs: deployment, setup key and manifest of
+// the receiver, the nonce and the SHA-256 of the box.
+func (h *HandOver) Text(setupKeyHex string, manifestHash [32]byte) ([]byte, error) {
+	box, err := h.box()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parsePair("setup key", setupKeyHex); err != nil {
+		return nil, err
+	}
+	if _, err := parseHex("nonce", h.Nonce, SetupNonceSize); err != nil {
+		return nil, err
+	}
+	if _, err := parseHex("deployment", h.Deployment, 32); err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "cloister hand-over 1\n%s\n%s\n%x\n%s\n%x\n", h.Deployment, setupKeyHex, manifestHash, h.Nonce, sha256.Sum256(box)), nil
+}
+
+func (h *HandOver) box() ([]byte, error) { return parseBase64("box", h.Box, MaxHandOverBox) }
+
+// Verify refuses a hand-over unless the enclave of giver, a verified boot proof,
+// has signed it for this setup key and manifest. It gives the deployment and the
+// box, which OpenBox opens under HandOverInfo.
+func (h *HandOver) Verify(giver *Boot, setupKeyHex string, manifestHash [32]byte) (deployment [32]byte, box []byte, err error) {
+	refuse := func(err error) ([32]byte, []byte, error) { return [32]byte{}, nil, fmt.Errorf("hand-over: %w", err) }
+	if giver == nil || giver.signing == nil || giver.Manifest == nil {
+		return refuse(errors.New("the giver was not verified"))
+	}
+	text, err := h.Text(setupKeyHex, manifestHash)
+	if err != nil {
+		return refuse(err)
+	}
+	sig, err := parseHex("signature", h.Signature, signatureSize)
+	if err != nil {
+		return refuse(err)
+	}
+	digest := sha256.Sum256(text)
+	if !ecdsa.Verify(giver.signing, digest[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+		return refuse(errors.New("not signed by the live key of the giver"))
+	}
+	raw, err := hex.DecodeString(h.Deployment)
+	if err != nil {
+		return refuse(err)
+	}
+	box, err = base64.StdEncoding.DecodeString(h.Box)
+	if err != nil {
+		return refuse(err)
+	}
+	return [32]byte(raw), box, nil
+}
+
+// ParseHandOver reads a hand-over strictly and bounded.
+func ParseHandOver(raw []byte) (*HandOver, error) {
+	h := new(HandOver)
+	if err := decodeStrict(raw, 4*MaxEnvelope, h); err != nil {
+		return nil, fmt.Errorf("hand-over: %w", err)
+	}
+	return h, nil
+}

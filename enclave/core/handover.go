@@ -1,0 +1,378 @@
+package core
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
+)
+
+// How an enclave is followed by another without anybody bringing the root secret:
+//
+//  1. the next one takes its manifest, which names this one's as its predecessor
+//     and which this one's operators approved, and waits (manifest);
+//  2. this one draws a nonce (hand_over_nonce), the next one makes a setup document
+//     for it (setup_document), this one checks document and manifest, writes down
+//     for everybody whom it gives to, and gives the keyring to the attested setup
+//     key (hand_over);
+//  3. the next one checks that who signed is an enclave under its predecessor
+//     manifest, takes the keyring and serves, without a range (take_over);
+//  4. ranges go over one by one with their tips (give, take);
+//  5. this one says that it has nothing left and never will, and ends (farewell).
+//
+// Between 3 and 5 both have the keyring. So the next one takes no range but those
+// handed to it with their tips, until this one has said farewell: a host that shows
+// the two different stores gets neither to serve what the other serves.
+//
+// Nobody is asked who he is. What the operators have not approved gets nothing, and
+// the rest a host may do or leave, as it may end service in any other way.
+
+// Objects of a hand-over in the store.
+const (
+	objectHandOver = "handover/" // with the SHA-256 of the next manifest and the nonce behind it: to whom the keyring was given
+	objectFarewell = "farewell/" // with the id of the next boot behind it
+)
+
+// farewellAfter is how long an enclave that said farewell still answers, that another
+// has what was its own: until every host has heard of it.
+const farewellAfter = 3 * time.Second
+
+// handing is the giving side.
+type handing struct {
+	nonces map[[attestation.SetupNonceSize]byte]time.Time // drawn and not used yet, and until when
+}
+
+var (
+	errNoSuccessor = fault.Named(fault.FailedPrecondition, "HAND_OVER_WITHOUT_OPERATORS", "the manifest names no operators, so nobody could approve the one that comes after it")
+	errStaleNonce  = fault.Named(fault.FailedPrecondition, "HAND_OVER_STALE", "the nonce is too old, was used, or is not of this enclave")
+)
+
+func refusedHandOver(err error) error {
+	return fault.Named(fault.PermissionDenied, "HAND_OVER_REFUSED", "hand-over refused: %v", err)
+}
+
+// handOverNonce draws a nonce for one setup document.
+func (c *Core) handOverNonce() ([]byte, error) {
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	if !c.serve.manifest.Operators.Named() {
+		return nil, errNoSuccessor
+	}
+	now := c.cfg.Clock.Now()
+	for n, until := range c.handing.nonces {
+		if !now.Before(until) {
+			delete(c.handing.nonces, n)
+		}
+	}
+	if len(c.handing.nonces) >= maxSetupNonces {
+		return nil, fault.New(fault.ResourceExhausted, "too many nonces wait for their use")
+	}
+	var nonce [attestation.SetupNonceSize]byte
+	if _, err := (mixed{c}).Read(nonce[:]); err != nil {
+		return nil, err
+	}
+	if c.handing.nonces == nil {
+		c.handing.nonces = map[[attestation.SetupNonceSize]byte]time.Time{}
+	}
+	c.handing.nonces[nonce] = now.Add(setupLife)
+	return json.Marshal(map[string]string{"nonce": hex.EncodeToString(nonce[:])})
+}
+
+// handOver gives the keyring to the enclave that comes after this one.
+func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		Nonce string                  `json:"nonce" rule:"required"`
+		Setup attestation.SetupAnswer `json:"setup" rule:"required"` // what the next enclave answered to setup_document with that nonce
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	nonce, err := nonceOf(in.Nonce)
+	if err != nil {
+		return nil, err
+	}
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	s := c.serve
+	until, known := c.handing.nonces[nonce]
+	delete(c.handing.nonces, nonce)
+	if !known || !c.cfg.Clock.Now().Before(until) {
+		return nil, errStaleNonce
+	}
+	next, err := c.successor(in.Setup, nonce)
+	if err != nil {
+		return nil, refusedHandOver(err)
+	}
+	if err := c.announce(ctx, next, in.Setup); err != nil {
+		return nil, err
+	}
+	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.deployment, next.ManifestHash, nonce))
+	if err != nil {
+		return nil, err
+	}
+	h := attestation.HandOver{Nonce: in.Nonce, Deployment: hex.EncodeToString(s.deployment[:]), Box: base64.StdEncoding.EncodeToString(box)}
+	if err := json.Unmarshal(s.proof.current(c.cfg.Clock.Now()).json, &h.BootProof); err != nil {
+		return nil, err
+	}
+	text, err := h.Text(next.PublicKeyHex, next.ManifestHash)
+	if err != nil {
+		return nil, err
+	}
+	sig, err := s.live.signText(text)
+	if err != nil {
+		return nil, err
+	}
+	h.Signature = hex.EncodeToString(sig)
+	s.ranges.mu.Lock()
+	s.ranges.retiring, s.ranges.followed = true, true
+	s.ranges.mu.Unlock()
+	return json.Marshal(&h)
+}
+
+// trust is how this enclave believes another of its deployment: under the root of
+// its own security module, which is the pinned one unless this is a simulator.
+func (c *Core) trust(manifest [32]byte, operators attestation.Operators) (attestation.Policy, error) {
+	p := attestation.Policy{AllowedManifestSHA256: []string{hex.EncodeToString(manifest[:])}, Operators: operators}
+	if !c.cfg.Simulator {
+		return p, nil
+	}
+	doc, err := c.cfg.Device.Attest(nil, nil, nil)
+	if err != nil {
+		return p, fmt.Errorf("attesting: %w", err)
+	}
+	p.SimulatorRootPEM, _, err = attestation.DocumentRoot(doc)
+	return p, err
+}
+
+// successor verifies that an enclave that waits is one that may follow this one.
+// The image is pinned by the manifest, and the manifest by the operators.
+func (c *Core) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
+	envelope, err := base64.StdEncoding.Strict().DecodeString(a.Envelope)
+	if err != nil || len(envelope) > attestation.MaxEnvelope {
+		return nil, errors.New("envelope is not base64 or too long")
+	}
+	manifest, _, err := attestation.ParseEnvelope(envelope)
+	if err != nil {
+		return nil, err
+	}
+	own := c.serve.manifest
+	p, err := c.trust(attestation.Hash(manifest), own.Operators)
+	if err != nil {
+		return nil, err
+	}
+	next, err := attestation.VerifySetup(a, nonce, p)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case next.Manifest.Predecessor != hex.EncodeToString(c.serve.manifestID[:]):
+		return nil, errors.New("not the manifest that comes after this enclave's")
+	case next.Manifest.QuorumPublicKey != own.QuorumPublicKey:
+		return nil, errors.New("manifest of another root secret")
+	case !next.Manifest.Operators.Equal(own.Operators):
+		return nil, errors.New("other operators: they change when an enclave is started by shares")
+	case next.Manifest.MinKeyringEpoch > uint64(c.serve.ring.Epoch):
+		return nil, errors.New("manifest asks for a newer keyring than there is")
+	}
+	return next, c.sameRole(next.Document)
+}
+
+// sameRole wants the other enclave's parent to have the role of this one's: without
+// it, anybody could run an approved image in an account of his own.
+func (c *Core) sameRole(doc *attestation.Document) error {
+	role, _, err := c.cfg.Device.DescribePCR(3)
+	if err != nil {
+		return fmt.Errorf("reading PCR 3: %w", err)
+	}
+	if theirs, ok := doc.PCRs[3]; !ok || hex.EncodeToString(theirs[:]) != hex.EncodeToString(role) {
+		return errors.New("the parent instance has another role (PCR 3)")
+	}
+	return nil
+}
+
+// announce writes down whom the keyring is about to be given to. The host could
+// lose it, and whoever holds an earlier copy of the store has it.
+func (c *Core) announce(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
+	b, err := json.Marshal(map[string]any{"timeMs": c.now(), "setup": a, "by": c.serve.live.publicHex})
+	if err != nil {
+		return err
+	}
+	return c.host.PutObject(ctx, wire.PutObject{Name: fmt.Sprintf("%s%x/%x", objectHandOver, next.ManifestHash, next.Nonce), Bytes: b, Once: true})
+}
+
+// takeOver takes the keyring from the enclave before this one and begins to serve,
+// without a range.
+func (c *Core) takeOver(ctx context.Context, body []byte) ([]byte, error) {
+	h, err := attestation.ParseHandOver(body)
+	if err != nil {
+		return nil, fault.New(fault.InvalidArgument, "%v", err)
+	}
+	nonce, err := nonceOf(h.Nonce)
+	if err != nil {
+		return nil, err
+	}
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if state(c.state.Load()) != stateSeed {
+		return nil, errNotWaiting
+	}
+	w := c.wait
+	giver, err := c.giver(w, h)
+	if err != nil {
+		return nil, refusedHandOver(err)
+	}
+	deployment, box, err := h.Verify(giver, w.key.publicHex, w.id)
+	if err != nil {
+		return nil, refusedHandOver(err)
+	}
+	// After the signature: nobody else uses up a nonce.
+	if !w.answered(nonce, c.cfg.Clock.Now()) {
+		return nil, errStaleNonce
+	}
+	ring, err := boot.TakeOver(w.key.encrypt, attestation.HandOverInfo(deployment, w.id, nonce), box)
+	if err != nil {
+		return nil, refusedHandOver(err)
+	}
+	return c.begin(ctx, stateSeed, w.given, nil, func(s *serving) (*boot.Keyring, error) {
+		s.predecessor, s.seedSource = giver.PublicKeyHex, attestation.SeedHandover
+		return ring, c.inherit(ctx, s, deployment)
+	})
+}
+
+// giver verifies the boot proof of an enclave under the manifest before this one's.
+func (c *Core) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot, error) {
+	if w.before == nil {
+		return nil, errors.New("a first manifest has nobody before it")
+	}
+	p, err := c.trust(attestation.Hash(w.predecessor), attestation.Operators{})
+	if err != nil {
+		return nil, err
+	}
+	giver, err := attestation.VerifyBootProof(h.BootProof, p)
+	if err != nil {
+		return nil, err
+	}
+	return giver, c.sameRole(giver.Document)
+}
+
+// inherit holds the store's genesis record against the deployment that was handed
+// over.
+func (c *Core) inherit(ctx context.Context, s *serving, deployment [32]byte) error {
+	record, err := c.object(ctx, objectGenesis)
+	if err != nil {
+		return fmt.Errorf("loading the genesis record: %w", err)
+	}
+	if boot.Deployment(record) != deployment {
+		c.alarms.Raise(fault.AlarmRecord)
+		return errors.New("the store holds another deployment")
+	}
+	g, err := boot.ParseGenesis(record)
+	if err != nil {
+		return err
+	}
+	s.deployment, s.count = deployment, int(g.Ranges)
+	return nil
+}
+
+// farewell ends this enclave for good, once it owns nothing: it leaves the next boot
+// word that nobody else has what was its own, and is fenced.
+func (c *Core) farewell(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		To string `json:"to" rule:"required"` // the next boot, as the operation ranges tells it
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	b, err := hex.DecodeString(in.To)
+	if err != nil || len(b) != len(org.ID{}) {
+		return nil, fault.Field("to", "want the id of a boot, 32 hex digits")
+	}
+	to := org.ID(b)
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if state(c.state.Load()) != stateServing {
+		return nil, errNotServing
+	}
+	r := c.serve.ranges
+	if !r.isFollowed() {
+		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
+	}
+	if !r.leave() {
+		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TOO_EARLY", "this enclave still owns ranges: give them first")
+	}
+	word, err := r.hands.Seal(c.cfg.Rand, farewellName(c.serve.deployment, to), []byte(c.serve.live.publicHex))
+	if err != nil {
+		return nil, err
+	}
+	err = c.host.PutObject(ctx, wire.PutObject{Name: objectFarewell + hex.EncodeToString(to[:]), Bytes: word})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		<-c.cfg.Clock.After(farewellAfter)
+		c.fence(errors.New("handed over"))
+	}()
+	return json.Marshal(map[string]string{"state": stateTexts[stateFenced]})
+}
+
+func farewellName(deployment [32]byte, to org.ID) seal.Name {
+	return seal.Name{Kind: seal.KindFarewell, Deployment: deployment, Organization: to}
+}
+
+// released wants the enclave that handed over to this one, if one did, to have said
+// farewell.
+func (s *ranges) released(ctx context.Context) error {
+	s.mu.Lock()
+	giver := s.predecessor
+	s.mu.Unlock()
+	if giver == "" {
+		return nil
+	}
+	word, err := s.c.object(ctx, objectFarewell+hex.EncodeToString(s.cfg.Boot[:]))
+	if err != nil {
+		return err
+	}
+	by, err := s.hands.Open(farewellName(s.cfg.Deployment, org.ID(s.cfg.Boot)), word)
+	if err != nil || string(by) != giver {
+		return fault.Named(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
+	}
+	s.mu.Lock()
+	s.predecessor = ""
+	s.mu.Unlock()
+	return nil
+}
+
+// isFollowed tells whether another enclave comes after this one.
+func (s *ranges) isFollowed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.followed
+}
+
+// leave ends all and tells whether nothing is owned or on its way.
+func (s *ranges) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.owned) > 0 || len(s.busy) > 0 {
+		return false
+	}
+	s.ended = true
+	return true
+}

@@ -1,0 +1,130 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+// A Caller carries calls to one enclave.
+type Caller interface {
+	Call(ctx context.Context, call *wire.Call) (*wire.Reply, error)
+}
+
+// Times of an upgrade.
+const (
+	upgradeAsk   = 30 * time.Second       // one boot operation may last
+	upgradePause = 200 * time.Millisecond // before a range is tried again that somebody else is moving
+	upgradeTries = 100
+)
+
+// Upgrade has one enclave follow another: the next one, which has its manifest and
+// waits, gets the keyring from the one that serves, then each of its ranges with what
+// it remembers of them; at the end the old one ends. Calls to a range wait while it is
+// moved, for hosts that know both enclaves. told is told of every step.
+//
+// Where it fails before the keyring was taken over, nothing has changed. After that it
+// may be called again: what is done is not done twice.
+func Upgrade(ctx context.Context, from, to Caller, now func() time.Time, pause func(context.Context, time.Duration), told func(format string, args ...any)) error {
+	var standing struct{ State string }
+	if err := operate(ctx, to, "status", nil, &standing); err != nil {
+		return err
+	}
+	switch standing.State {
+	case "seed":
+		if err := handOver(ctx, from, to); err != nil {
+			return err
+		}
+		told("keyring handed over")
+	case "serving": // called again
+	default:
+		return fmt.Errorf("the next enclave is in state %s: give it its manifest first", standing.State)
+	}
+	next, err := tableOf(ctx, to)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		old, err := tableOf(ctx, from)
+		if err != nil {
+			return err
+		}
+		if len(old.Owned) == 0 {
+			break
+		}
+		if !old.Retiring {
+			return fmt.Errorf("the old enclave has not handed over to another")
+		}
+		r := old.Owned[0].Range
+		began := now()
+		err = operate(ctx, from, "give", map[string]any{"ranges": []int{int(r)}, "to": next.Boot}, nil)
+		if err == nil {
+			err = operate(ctx, to, "take", map[string]any{"ranges": []int{int(r)}, "handed": true}, nil)
+		}
+		if err != nil {
+			if try >= upgradeTries || ctx.Err() != nil {
+				return err
+			}
+			pause(ctx, upgradePause) // a host may be moving the same one
+			continue
+		}
+		told("range %d moved in %d ms", r, now().Sub(began).Milliseconds())
+	}
+	if err := operate(ctx, from, "farewell", map[string]string{"to": next.Boot}, nil); err != nil {
+		return err
+	}
+	told("the old enclave has said farewell")
+	return nil
+}
+
+func handOver(ctx context.Context, from, to Caller) error {
+	var nonce struct {
+		Nonce string `json:"nonce"`
+	}
+	if err := operate(ctx, from, "hand_over_nonce", nil, &nonce); err != nil {
+		return err
+	}
+	var setup, over json.RawMessage
+	if err := operate(ctx, to, "setup_document", nonce, &setup); err != nil {
+		return err
+	}
+	if err := operate(ctx, from, "hand_over", map[string]any{"nonce": nonce.Nonce, "setup": setup}, &over); err != nil {
+		return err
+	}
+	return operate(ctx, to, "take_over", over, nil)
+}
+
+func tableOf(ctx context.Context, c Caller) (*wire.Table, error) {
+	var raw json.RawMessage
+	if err := operate(ctx, c, "ranges", nil, &raw); err != nil {
+		return nil, err
+	}
+	t, _, err := wire.ParseTable(raw)
+	return t, err
+}
+
+// operate asks one boot operation. A refusal is an error with the enclave's words.
+func operate(ctx context.Context, c Caller, op string, ask, answer any) error {
+	var body []byte
+	if ask != nil {
+		var err error
+		if body, err = json.Marshal(ask); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, upgradeAsk)
+	defer cancel()
+	r, err := c.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, WithinMs: uint32(upgradeAsk / time.Millisecond)})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", op, err)
+	case r.Status != 200:
+		return fmt.Errorf("%s: %s", op, r.Body)
+	case answer == nil:
+		return nil
+	}
+	return json.Unmarshal(r.Body, answer)
+}

@@ -1,0 +1,318 @@
+package handover_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/attestation"
+	"cloister/enclave/core"
+	"cloister/host/link"
+	"cloister/sim/laptop"
+	"cloister/sim/nsm"
+)
+
+// documents for one hand-over, as a host carries them.
+type documents struct {
+	nonce string
+	setup attestation.SetupAnswer
+}
+
+func (w *world) documents(old, next *enclave) (d documents) {
+	w.t.Helper()
+	must(w.t, json.Unmarshal(old.must("hand_over_nonce", nil)["nonce"], &d.nonce))
+	d.setup = w.setup(next, d.nonce)
+	return d
+}
+
+func (w *world) setup(next *enclave, nonce string) (a attestation.SetupAnswer) {
+	w.t.Helper()
+	b, err := json.Marshal(next.must("setup_document", map[string]string{"nonce": nonce}))
+	must(w.t, err)
+	must(w.t, json.Unmarshal(b, &a))
+	return a
+}
+
+func (d documents) body() map[string]any { return map[string]any{"nonce": d.nonce, "setup": d.setup} }
+
+func told(t testing.TB) func(string, ...any) { return t.Logf }
+
+// What was signed for is there after an upgrade, the old enclave is gone, and its image
+// gets nothing any more.
+func TestHandOver(t *testing.T) {
+	w := newWorld(t)
+	old := w.serving()
+	o := w.organization(old.link)
+	body := w.sign(o, []byte("once"))
+	before := send(t, old.link, body)
+	next := w.waiting(after(t, w.manifest), w.manifest, nil)
+	must(t, link.Upgrade(t.Context(), old.link, next.link, time.Now, pause, told(t)))
+	if again := send(t, next.link, body); string(again) != string(before) {
+		t.Errorf("another answer to the same body:\n%s\n%s", before, again)
+	}
+	send(t, next.link, w.sign(o, []byte("twice")))
+	for until := time.Now().Add(10 * time.Second); !old.fenced.Load(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the old enclave goes on")
+		}
+	}
+	w.proofs(next, o)
+	// The operators' shares start the new image without the old one, and not the old.
+	next.stop()
+	third := w.waiting(after(t, w.manifest), w.manifest, nil)
+	third.shares(after(t, w.manifest))
+	third.must("take", map[string]any{"ranges": []int{0, 1, 2, 3}}) // as a host does once it sees nothing of the owner
+	if again := send(t, third.link, body); string(again) != string(before) {
+		t.Error("another answer after a start by shares")
+	}
+	third.stop()
+	retired := w.start(program, nil)
+	if _, refusal := retired.ask("manifest", w.submission(w.manifest, nil, w.operators)); refusal == "" {
+		w.refusesShares(retired)
+	}
+}
+
+// refusesShares holds that all operators together do not start an enclave.
+func (w *world) refusesShares(e *enclave) {
+	w.t.Helper()
+	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: w.manifest.PCRs.PCR0, 1: w.manifest.PCRs.PCR1, 2: w.manifest.PCRs.PCR2}}
+	set, err := attestation.VerifyShares(w.shares, p)
+	must(w.t, err)
+	raw, err := set.Encode()
+	must(w.t, err)
+	refusal := ""
+	for _, o := range w.operators {
+		var nonce [attestation.SetupNonceSize]byte
+		_, _ = rand.Read(nonce[:])
+		s, err := attestation.VerifySetup(w.setup(e, hex.EncodeToString(nonce[:])), nonce, p)
+		must(w.t, err)
+		place := set.Operator(o.public(w.t))
+		share, err := set.Open(place, o.share)
+		must(w.t, err)
+		in, err := s.Submit(raw, place, share, o.sign)
+		must(w.t, err)
+		_, refusal = e.ask("share", in)
+	}
+	if refusal == "" || !e.fenced.Load() {
+		w.t.Errorf("the retired image serves: %q", refusal)
+	}
+}
+
+// proofs holds that proofs of the new boot are good and say how it came by the secret.
+func (w *world) proofs(e *enclave, o *organization) {
+	w.t.Helper()
+	c := w.sign(o, []byte("proven"))
+	var ask map[string]any
+	must(w.t, json.Unmarshal(c.Body, &ask))
+	ask["generateAppProofs"] = true
+	b, err := json.Marshal(ask)
+	must(w.t, err)
+	head, err := laptop.Stamp(o.root, b)
+	must(w.t, err)
+	c.Body, c.Head = b, head
+	reply, err := attestation.ParseReply(send(w.t, e.link, c))
+	must(w.t, err)
+	raw, err := e.link.Call(context.Background(), stamped(w.t, 2, "get_latest_boot_proof", o.root, map[string]any{"organizationId": o.id, "appName": "cloister"}))
+	must(w.t, err)
+	boots, err := attestation.ParseReply(raw.Body)
+	must(w.t, err)
+	m := after(w.t, w.manifest)
+	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: m.PCRs.PCR0, 1: m.PCRs.PCR1, 2: m.PCRs.PCR2}}
+	proofs, err := attestation.VerifyAppProofs(reply.AppProofs, boots.BootProofs, p, attestation.Expectation{OrganizationID: o.id})
+	must(w.t, err)
+	for _, p := range proofs {
+		if f := p.Claim.Fresh(); f == nil || f.SeedSource != attestation.SeedHandover {
+			w.t.Errorf("the proof says %+v", f)
+		}
+	}
+}
+
+// Who is not the next enclave gets nothing.
+func TestGivesToNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	old := w.serving()
+	m := after(t, w.manifest)
+	foreign, err := nsm.NewRoot(rand.Reader, time.Now())
+	must(t, err)
+	refuse := func(name string, body map[string]any, want string) {
+		t.Helper()
+		if got, refusal := old.ask("hand_over", body); !strings.Contains(refusal, want) {
+			t.Errorf("%s: %q, %v", name, refusal, got)
+		}
+	}
+	next := w.waiting(m, w.manifest, nil)
+	d := w.documents(old, next)
+	strange := documents{strings.Repeat("ab", 32), w.setup(next, strings.Repeat("ab", 32))}
+	refuse("a nonce of somebody else's", strange.body(), "HAND_OVER_STALE")
+	late := w.documents(old, next)
+	refuse("a document for another nonce", map[string]any{"nonce": late.nonce, "setup": d.setup}, "HAND_OVER_REFUSED")
+	refuse("a nonce used in vain", late.body(), "HAND_OVER_STALE")
+
+	for name, change := range map[string]struct {
+		m      func(*attestation.Manifest)
+		device func(*nsm.Config, *core.Config)
+	}{
+		"under another root":                 {device: func(d *nsm.Config, _ *core.Config) { d.Root = foreign }},
+		"on an instance of another role":     {device: func(d *nsm.Config, _ *core.Config) { d.PCR3 = [48]byte{1} }},
+		"of another root secret":             {m: func(m *attestation.Manifest) { m.QuorumPublicKey = m.QuorumPublicKey[130:] + m.QuorumPublicKey[:130] }},
+		"that wants a newer keyring":         {m: func(m *attestation.Manifest) { m.MinKeyringEpoch = 2 }},
+		"of other operators":                 {m: func(m *attestation.Manifest) { m.Operators.Threshold = 1 }},
+		"of a manifest that is not the next": {m: func(m *attestation.Manifest) { *m = *after(t, after(t, w.manifest)) }},
+	} {
+		m, before := after(t, w.manifest), w.manifest
+		if change.m != nil {
+			change.m(m)
+		}
+		if m.Nonce > 2 {
+			before = after(t, w.manifest)
+		}
+		e := w.start(newer, change.device)
+		if _, refusal := e.ask("manifest", w.submission(m, before, w.operators)); refusal != "" {
+			if name != "of another root secret" { // which has no shares
+				t.Errorf("%s: %s", name, refusal)
+			}
+			continue
+		}
+		refuse(name, w.documents(old, e).body(), "HAND_OVER_REFUSED")
+		e.stop()
+	}
+	// Under the very manifest of the old one: started again, not followed.
+	same := w.start(program, nil)
+	same.must("manifest", w.submission(w.manifest, nil, w.operators))
+	refuse("of the same manifest", w.documents(old, same).body(), "HAND_OVER_REFUSED")
+	// What the operators have not approved does not even wait, so its document is made up.
+	raw, err := m.Encode()
+	must(t, err)
+	for name, by := range map[string][]*operator{"approved by nobody": nil, "approved by one of two": w.operators[:1], "approved by a stranger": {w.operators[0], newOperator(t)}} {
+		d := w.documents(old, next)
+		var approvals []attestation.ManifestApproval
+		for _, o := range by {
+			a, err := attestation.ApproveManifest(o.sign, attestation.Hash(raw))
+			must(t, err)
+			approvals = append(approvals, a)
+		}
+		d.setup.Envelope = base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(raw, attestation.SortApprovals(approvals)...))
+		refuse(name, d.body(), "HAND_OVER_REFUSED")
+	}
+	if old.state() != "serving" || next.state() != "seed" {
+		t.Error("something has changed")
+	}
+	if _, refusal := old.ask("farewell", map[string]string{"to": strings.Repeat("01", 16)}); !strings.Contains(refusal, "FAREWELL_TO_NOBODY") {
+		t.Errorf("farewell to nobody: %q", refusal)
+	}
+}
+
+// An enclave takes a keyring from nobody but the one before it, and nothing that was
+// altered on the way or made for another.
+func TestTakesFromNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	other := newWorldUnder(t, w.root) // somebody else's deployment on the same hardware
+	old, stranger := w.serving(), other.serving()
+	m := after(t, w.manifest)
+	next := w.waiting(m, w.manifest, nil)
+	theirs := other.waiting(after(t, other.manifest), other.manifest, nil)
+	refuse := func(name string, h attestation.HandOver, want string) {
+		t.Helper()
+		if _, refusal := next.ask("take_over", h); !strings.Contains(refusal, want) {
+			t.Errorf("%s: %q", name, refusal)
+		}
+		if s := next.state(); s != "seed" {
+			t.Fatalf("%s: state is %s", name, s)
+		}
+	}
+	handed := func(from *enclave, d documents) (h attestation.HandOver) {
+		t.Helper()
+		b, err := json.Marshal(from.must("hand_over", d.body()))
+		must(t, err)
+		must(t, json.Unmarshal(b, &h))
+		return h
+	}
+	good := handed(old, w.documents(old, next))
+	foreign := handed(stranger, other.documents(stranger, theirs))
+	refuse("of another deployment, for another", foreign, "HAND_OVER_REFUSED")
+	mixed := good
+	mixed.BootProof = foreign.BootProof
+	refuse("another's boot proof", mixed, "HAND_OVER_REFUSED")
+	mixed = good
+	mixed.Box = foreign.Box
+	refuse("another's box", mixed, "HAND_OVER_REFUSED")
+	mixed = good
+	mixed.Signature = foreign.Signature
+	refuse("another's signature", mixed, "HAND_OVER_REFUSED")
+	mixed = good
+	mixed.Deployment = foreign.Deployment
+	refuse("another deployment", mixed, "HAND_OVER_REFUSED")
+	mixed = good
+	mixed.Nonce = w.documents(old, next).nonce
+	refuse("another nonce", mixed, "HAND_OVER_REFUSED")
+	box, err := base64.StdEncoding.DecodeString(good.Box)
+	must(t, err)
+	for i := range box {
+		bad := append([]byte(nil), box...)
+		bad[i] ^= 1
+		mixed = good
+		mixed.Box = base64.StdEncoding.EncodeToString(bad)
+		refuse("a flipped bit", mixed, "HAND_OVER_REFUSED")
+	}
+	// Another enclave of the same manifest cannot use it.
+	twin := w.waiting(m, w.manifest, nil)
+	if _, refusal := twin.ask("take_over", good); !strings.Contains(refusal, "HAND_OVER_REFUSED") {
+		t.Errorf("made for another setup key: %q", refusal)
+	}
+	next.must("take_over", good)
+	if _, refusal := next.ask("take_over", good); refusal == "" {
+		t.Error("taken over twice")
+	}
+}
+
+// Until the old enclave has said farewell, the next one has what was handed to it and
+// nothing else, and the old one takes nothing back.
+func TestNoRangeBeforeFarewell(t *testing.T) {
+	w := newWorld(t)
+	old := w.serving()
+	o := w.organization(old.link)
+	next := w.waiting(after(t, w.manifest), w.manifest, nil)
+	d := w.documents(old, next)
+	next.must("take_over", old.must("hand_over", d.body()))
+	boot := func(e *enclave) string {
+		var table string
+		must(t, json.Unmarshal(e.must("ranges", nil)["table"], &table))
+		var b struct{ Boot string }
+		must(t, json.Unmarshal([]byte(table), &b))
+		return b.Boot
+	}
+	all := []int{0, 1, 2, 3}
+	if _, refusal := next.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
+		t.Errorf("taken from one that lives: %q", refusal)
+	}
+	if _, refusal := old.ask("farewell", map[string]string{"to": boot(next)}); !strings.Contains(refusal, "FAREWELL_TOO_EARLY") {
+		t.Errorf("farewell before the ranges are given: %q", refusal)
+	}
+	old.must("give", map[string]any{"ranges": all[:1]}) // to nobody
+	if _, refusal := old.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "ENCLAVE_FOLLOWED") {
+		t.Errorf("taken back: %q", refusal)
+	}
+	if _, refusal := next.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
+		t.Errorf("taken without tips: %q", refusal)
+	}
+	old.must("give", map[string]any{"ranges": all[1:], "to": boot(next)})
+	next.must("take", map[string]any{"ranges": all[1:], "handed": true})
+	// A farewell to another boot, and one that the store has lost.
+	old.must("farewell", map[string]string{"to": boot(next)})
+	w.store.mu.Lock()
+	w.store.lose = func(name string) bool { return strings.HasPrefix(name, "farewell/") }
+	w.store.mu.Unlock()
+	if _, refusal := next.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
+		t.Errorf("taken without a farewell: %q", refusal)
+	}
+	w.store.mu.Lock()
+	w.store.lose = nil
+	w.store.mu.Unlock()
+	next.must("take", map[string]any{"ranges": all[:1]})
+	send(t, next.link, w.sign(o, []byte("afterwards")))
+}

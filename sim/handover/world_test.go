@@ -1,0 +1,403 @@
+package handover_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloister/attestation"
+	"cloister/enclave/core"
+	"cloister/host/link"
+	"cloister/host/store"
+	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
+	"cloister/sim/nsm"
+)
+
+// ranges of the deployment.
+const ranges = 4
+
+// Programs: the one that runs, and the one after it.
+var (
+	program = strings.Repeat("07", 32)
+	newer   = strings.Repeat("08", 32)
+)
+
+// An operator has a key to sign with and one that shares are encrypted to.
+type operator struct {
+	sign  *ecdsa.PrivateKey
+	share *ecdh.PrivateKey
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newOperator(t testing.TB) *operator {
+	t.Helper()
+	s, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	e, err := ecdh.P256().GenerateKey(rand.Reader)
+	must(t, err)
+	return &operator{s, e}
+}
+
+func compress(point []byte) string {
+	return hex.EncodeToString(append([]byte{2 | point[64]&1}, point[1:33]...))
+}
+
+func (o *operator) public(t testing.TB) string {
+	t.Helper()
+	b, err := o.sign.PublicKey.Bytes()
+	must(t, err)
+	return compress(b)
+}
+
+// keeps is a store that remembers what was put last under a name, to be shown again.
+type keeps struct {
+	store.Store
+	mu   sync.Mutex
+	lose func(name string) bool // what is to seem not to be there
+}
+
+func (k *keeps) LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error) {
+	k.mu.Lock()
+	lose := k.lose
+	k.mu.Unlock()
+	if lose != nil && lose(ask.Name) {
+		return wire.Object{}, nil
+	}
+	return k.Store.LoadObject(ctx, ask)
+}
+
+// A world is a deployment of two operators, both needed, that enclaves come and go in.
+type world struct {
+	t         testing.TB
+	root      *nsm.Root
+	store     *keeps
+	operators []*operator
+	admission laptop.KeyPair
+	manifest  *attestation.Manifest
+	shares    []byte
+	last      atomic.Int64
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	root, err := nsm.NewRoot(rand.Reader, time.Now())
+	must(t, err)
+	return newWorldUnder(t, root)
+}
+
+// newWorldUnder is newWorld on hardware of a root.
+func newWorldUnder(t testing.TB, root *nsm.Root) *world {
+	t.Helper()
+	s, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "cloister.db"))
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	w := &world{t: t, root: root, store: &keeps{Store: s}, operators: []*operator{newOperator(t), newOperator(t)}}
+	w.admission, err = laptop.NewKey()
+	must(t, err)
+	named := attestation.Operators{Threshold: len(w.operators)}
+	for _, o := range w.operators {
+		named.PublicKeys = append(named.PublicKeys, o.public(t))
+		named.ShareKeys = append(named.ShareKeys, compress(o.share.PublicKey().Bytes()))
+	}
+	e := w.start(program, nil)
+	got := e.must("genesis", map[string]any{"operators": named, "ranges": ranges})
+	w.shares = got["shares"]
+	var quorum string
+	must(t, json.Unmarshal(got["quorumPublicKey"], &quorum))
+	w.manifest = &attestation.Manifest{
+		Format: 1, Kind: attestation.KindSimulator, Application: attestation.Application, Version: "one", ApplicationDigest: program, DeploymentLabel: "hand-over",
+		Nonce: 1, PCRs: measured(program), QuorumPublicKey: quorum, Operators: named, AdmissionKey: w.admission.PublicKey,
+		SeedSource: attestation.SeedOperatorShares, Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1,
+	}
+	e.stop()
+	return w
+}
+
+func measured(program string) attestation.Measurements {
+	m := laptop.Measurements(program)
+	return attestation.Measurements{PCR0: hex.EncodeToString(m[0][:]), PCR1: hex.EncodeToString(m[1][:]), PCR2: hex.EncodeToString(m[2][:])}
+}
+
+// after is a manifest that may come after m, of the newer program.
+func after(t testing.TB, m *attestation.Manifest) *attestation.Manifest {
+	t.Helper()
+	raw, err := m.Encode()
+	must(t, err)
+	h := attestation.Hash(raw)
+	next := *m
+	next.Predecessor, next.Nonce, next.Version = hex.EncodeToString(h[:]), m.Nonce+1, "two"
+	next.ApplicationDigest, next.PCRs = newer, measured(newer)
+	return &next
+}
+
+// An enclave is one boot, with a host's link to it.
+type enclave struct {
+	w       *world
+	core    *core.Core
+	link    *link.Link
+	address string
+	fenced  atomic.Bool
+	stop    func()
+}
+
+type clock struct{}
+
+func (clock) Now() time.Time                         { return time.Now() }
+func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// start starts a program, measured as it is, on an instance whose PCR 3 role is given.
+func (w *world) start(program string, change func(*nsm.Config, *core.Config)) *enclave {
+	w.t.Helper()
+	e := &enclave{w: w}
+	device := nsm.Config{Root: w.root, Now: time.Now, Rand: rand.Reader, PCRs: laptop.Measurements(program)}
+	cfg := core.Config{Clock: clock{}, Rand: rand.Reader, Simulator: true, ApplicationDigest: program, Limits: core.Limits{Lease: 500 * time.Millisecond},
+		Quotas: core.Quotas{Tags: 1_000_000}, Fence: func(error) { e.fenced.Store(true) },
+		Fault: func(ref string, err error) { w.t.Logf("internal error %s: %v", ref, err) }}
+	if change != nil {
+		change(&device, &cfg)
+	}
+	var err error
+	cfg.Device, err = nsm.New(device)
+	must(w.t, err)
+	e.core = core.New(cfg)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(w.t, err)
+	e.address = "tcp://" + l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var ran sync.WaitGroup
+	ran.Go(func() { _ = e.core.Serve(ctx, l) })
+	e.link = w.linkTo(e.address)
+	ran.Go(func() { e.link.Run(ctx) })
+	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
+	w.t.Cleanup(e.stop)
+	for s := e.link.Stats(); s.Wanted == 0 || s.Connected < s.Wanted; s = e.link.Stats() {
+		time.Sleep(time.Millisecond)
+	}
+	return e
+}
+
+func (w *world) linkTo(address string) *link.Link {
+	w.t.Helper()
+	l, err := link.New(link.Options{Address: address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+	must(w.t, err)
+	return l
+}
+
+// ask asks a boot operation, and answers the reply or the refusal.
+func (e *enclave) ask(op string, body any) (map[string]json.RawMessage, string) {
+	e.w.t.Helper()
+	var b []byte
+	if body != nil {
+		var err error
+		b, err = json.Marshal(body)
+		must(e.w.t, err)
+	}
+	r, err := e.link.Call(context.Background(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: b})
+	must(e.w.t, err)
+	if r.Status != 200 {
+		return nil, fmt.Sprintf("%d %s", r.Status, r.Body)
+	}
+	var m map[string]json.RawMessage
+	must(e.w.t, json.Unmarshal(r.Body, &m))
+	return m, ""
+}
+
+func (e *enclave) must(op string, body any) map[string]json.RawMessage {
+	e.w.t.Helper()
+	m, refusal := e.ask(op, body)
+	if refusal != "" {
+		e.w.t.Fatalf("%s: %s", op, refusal)
+	}
+	return m
+}
+
+func (e *enclave) state() string {
+	e.w.t.Helper()
+	var s string
+	must(e.w.t, json.Unmarshal(e.must("status", nil)["state"], &s))
+	return s
+}
+
+// submission is the body of the operation manifest.
+func (w *world) submission(m, before *attestation.Manifest, by []*operator) map[string]any {
+	w.t.Helper()
+	raw, err := m.Encode()
+	must(w.t, err)
+	list := []attestation.ManifestApproval{}
+	for _, o := range by {
+		a, err := attestation.ApproveManifest(o.sign, attestation.Hash(raw))
+		must(w.t, err)
+		list = append(list, a)
+	}
+	out := map[string]any{"manifest": base64.StdEncoding.EncodeToString(raw), "approvals": list}
+	if before != nil {
+		raw, err := before.Encode()
+		must(w.t, err)
+		out["predecessor"] = base64.StdEncoding.EncodeToString(raw)
+	}
+	return out
+}
+
+// serving is an enclave of the first manifest that the operators have started.
+func (w *world) serving() *enclave {
+	w.t.Helper()
+	e := w.start(program, nil)
+	e.must("manifest", w.submission(w.manifest, nil, w.operators))
+	e.shares(w.manifest)
+	return e
+}
+
+// shares starts an enclave that waits, as its operators do.
+func (e *enclave) shares(m *attestation.Manifest) {
+	w := e.w
+	w.t.Helper()
+	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: m.PCRs.PCR0, 1: m.PCRs.PCR1, 2: m.PCRs.PCR2}}
+	of := p
+	of.ExpectedPCRs = map[int]string{0: w.manifest.PCRs.PCR0, 1: w.manifest.PCRs.PCR1, 2: w.manifest.PCRs.PCR2}
+	set, err := attestation.VerifyShares(w.shares, of)
+	must(w.t, err)
+	raw, err := set.Encode()
+	must(w.t, err)
+	for _, o := range w.operators {
+		var nonce [attestation.SetupNonceSize]byte
+		_, _ = rand.Read(nonce[:])
+		b, err := json.Marshal(e.must("setup_document", map[string]string{"nonce": hex.EncodeToString(nonce[:])}))
+		must(w.t, err)
+		var a attestation.SetupAnswer
+		must(w.t, json.Unmarshal(b, &a))
+		s, err := attestation.VerifySetup(a, nonce, p)
+		must(w.t, err)
+		place := set.Operator(o.public(w.t))
+		share, err := set.Open(place, o.share)
+		must(w.t, err)
+		in, err := s.Submit(raw, place, share, o.sign)
+		must(w.t, err)
+		e.must("share", in)
+	}
+	if s := e.state(); s != "serving" {
+		w.t.Fatalf("state is %s", s)
+	}
+}
+
+// waiting is an enclave of the newer program that waits under a manifest.
+func (w *world) waiting(m *attestation.Manifest, before *attestation.Manifest, change func(*nsm.Config, *core.Config)) *enclave {
+	w.t.Helper()
+	e := w.start(newer, change)
+	e.must("manifest", w.submission(m, before, w.operators))
+	return e
+}
+
+// An organization with one signing key.
+type organization struct {
+	id, key string
+	root    laptop.KeyPair
+}
+
+func (w *world) now() string {
+	for {
+		now, last := time.Now().UnixMilli(), w.last.Load()
+		if w.last.CompareAndSwap(last, max(now, last+1)) {
+			return strconv.FormatInt(max(now, last+1), 10)
+		}
+	}
+}
+
+func stamped(t testing.TB, door wire.Door, op string, key laptop.KeyPair, body map[string]any) *wire.Call {
+	t.Helper()
+	b, err := json.Marshal(body)
+	must(t, err)
+	head, err := laptop.Stamp(key, b)
+	must(t, err)
+	return &wire.Call{Door: door, Op: op, Head: head, Body: b, WithinMs: 25_000}
+}
+
+// organization makes one, and a key in it.
+func (w *world) organization(to link.Caller) *organization {
+	w.t.Helper()
+	o := new(organization)
+	var err error
+	o.root, err = laptop.NewKey()
+	must(w.t, err)
+	made := send(w.t, to, stamped(w.t, wire.DoorBoot, "create_organization", w.admission, map[string]any{
+		"organizationName": "An organization", "rootUserName": "Root user", "timestampMs": w.now(),
+		"rootApiKey": map[string]string{"apiKeyName": "k", "publicKey": o.root.PublicKey, "curveType": "API_KEY_CURVE_P256"}}))
+	var m struct{ OrganizationID string }
+	must(w.t, json.Unmarshal(made, &m))
+	o.id = m.OrganizationID
+	var got struct {
+		Activity struct {
+			Result struct {
+				CreatePrivateKeysResultV2 struct {
+					PrivateKeys []struct{ PrivateKeyID string }
+				}
+			}
+		}
+	}
+	must(w.t, json.Unmarshal(send(w.t, to, w.activity(o, "create_private_keys", "CREATE_PRIVATE_KEYS_V2", map[string]any{"privateKeys": []any{
+		map[string]any{"privateKeyName": "k", "curve": "CURVE_SECP256K1", "privateKeyTags": []string{}, "addressFormats": []string{}}}})), &got))
+	o.key = got.Activity.Result.CreatePrivateKeysResultV2.PrivateKeys[0].PrivateKeyID
+	return o
+}
+
+func (w *world) activity(o *organization, op, kind string, parameters map[string]any) *wire.Call {
+	return stamped(w.t, wire.DoorSubmit, op, o.root, map[string]any{"type": "ACTIVITY_TYPE_" + kind, "timestampMs": w.now(), "organizationId": o.id, "parameters": parameters})
+}
+
+func (w *world) sign(o *organization, payload []byte) *wire.Call {
+	return w.activity(o, "sign_raw_payload", "SIGN_RAW_PAYLOAD_V2", map[string]any{"signWith": o.key, "payload": hex.EncodeToString(payload),
+		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"})
+}
+
+func send(t testing.TB, to link.Caller, c *wire.Call) []byte {
+	t.Helper()
+	r, err := to.Call(context.Background(), c)
+	must(t, err)
+	if r.Status != 200 {
+		t.Fatalf("%s: %d %s", c.Op, r.Status, r.Body)
+	}
+	return r.Body
+}
+
+// signature is what an activity's reply says was signed.
+func signature(body []byte) string {
+	var got struct {
+		Activity struct {
+			Result struct{ SignRawPayloadResult json.RawMessage }
+		}
+	}
+	if json.Unmarshal(body, &got) != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(got.Activity.Result.SignRawPayloadResult))
+}
