@@ -40,6 +40,7 @@ const usage = `usage: cloister-host [command] [flags]
   boot                 carry what operators and a starting enclave say to each other
   webhooks             list webhooks that could not be delivered, send them again
   ranges               tell which enclave owns what; retire one
+  upgrade              have one enclave follow another, with all that it has
   backup               write what the store holds to a folder or an S3-compatible store; verify it
   restore              fill an empty store from a backup
   drill                restore a backup beside a second enclave, sign, compare addresses
@@ -95,6 +96,8 @@ func run(ctx context.Context, w *world) int {
 		err = request(ctx, w, args)
 	case "create-organization":
 		err = createOrganization(ctx, w, args)
+	case "upgrade":
+		err = upgrade(ctx, w, args)
 	case "ranges":
 		err = ranges(ctx, w, args)
 	case "boot":

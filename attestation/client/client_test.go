@@ -168,7 +168,6 @@ func TestSignedReplies(t *testing.T) {
 		"foreign":             {"/public/v1/query/whoami", `{"organizationId":"11111111-1111-4111-8111-111111111111"}`, 401},
 		"type of another":     {"/public/v1/submit/create_wallet", string(w.Body("ACTIVITY_TYPE_CREATE_USER_TAG", map[string]any{"userTagName": "x", "userIds": []string{}})), 400},
 		"too old":             {"/public/v1/submit/create_user_tag", strings.Replace(string(body), `"timestampMs":"`, `"timestampMs":"1`, 1), 400},
-		"no boot operation":   {"/boot/v1/nothing", `{}`, 404},
 		"whole body of bytes": {"/public/v1/query/whoami", "\xff\x00", 400},
 	} {
 		got, err := w.send(c, w.api+r.path, []byte(r.body))

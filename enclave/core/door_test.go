@@ -29,7 +29,7 @@ func FuzzBootDoor(f *testing.F) {
 	c := core.New(core.Config{Device: device, Clock: clock, Rand: rand.Reader, ApplicationDigest: "00",
 		Fence: func(err error) { faults++ }, Fault: func(_ string, err error) { f.Logf("internal error: %v", err) }})
 	operations := []string{"status", "keys", "discovery_keys", "webhook_jwks", "discovery_openid", "discovery_openid_keys",
-		"genesis", "manifest", "share", "setup_document", "create_organization", "nothing"}
+		"genesis", "manifest", "share", "setup_document", "hand_over_nonce", "hand_over", "take_over", "farewell", "create_organization", "nothing"}
 	for i, body := range []string{"", "{}", `{"ranges":4}`, `{"manifest":"e30="}`, `{"manifest":"e30=","approvals":[{"publicKey":"02","signature":"00"}],"predecessor":"e30="}`,
 		`{"operators":{"threshold":2,"publicKeys":["02"],"shareKeys":["03"]}}`, `{"nonce":"` + string(bytes.Repeat([]byte("00"), 32)) + `"}`,
 		`{"operator":1,"manifestSha256":"00","shareSetDigest":"00","nonce":"00","box":"00","signature":"00"}`,

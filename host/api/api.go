@@ -125,12 +125,9 @@ func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
-	// Moving ranges is for hosts and operators, on their own connections; and whoever asks
-	// who owns what makes the enclave sign.
-	for _, op := range []string{"ranges", "take", "give", "retire"} {
-		r.Handle("/boot/v1/"+op, r.NotFoundHandler)
-	}
-	r.HandleFunc("/boot/v1/{op:[a-z0-9_]+}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
+	// The rest of the door boot is for hosts and operators, on connections of their own: it
+	// moves ranges, starts enclaves, and makes them sign and attest.
+	r.HandleFunc("/boot/v1/{op:status|keys|discovery_boot_proof|create_organization}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/public/v1/discovery/boot_proof/{key:[0-9a-f]{260}}", a.bootProof).Methods(http.MethodGet, http.MethodHead)
 	r.HandleFunc("/.well-known/openid-configuration", a.discovery(opIssuer, cacheKeys)).Methods(http.MethodGet, http.MethodHead)

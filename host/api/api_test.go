@@ -44,10 +44,10 @@ func TestCallAndReply(t *testing.T) {
 	r := start(t, nil)
 	body := `{ "organizationId" : "x",  "é":"\u00e9" }` // must arrive as it is
 	for _, c := range []struct {
-		path string
-		door wire.Door
-	}{{"/public/v1/submit/", wire.DoorSubmit}, {"/public/v1/query/", wire.DoorQuery}, {"/boot/v1/", wire.DoorBoot}} {
-		got := post(t, r.at+c.path+"some_op_2", body, "Content-Type", "text/plain", "X-Stamp", "abc", "X-Stamp", "second", "x-stamp-webauthn", `{"a":1}`,
+		path, op string
+		door     wire.Door
+	}{{"/public/v1/submit/", "some_op_2", wire.DoorSubmit}, {"/public/v1/query/", "some_op_2", wire.DoorQuery}, {"/boot/v1/", "create_organization", wire.DoorBoot}} {
+		got := post(t, r.at+c.path+c.op, body, "Content-Type", "text/plain", "X-Stamp", "abc", "X-Stamp", "second", "x-stamp-webauthn", `{"a":1}`,
 			"X-STAMP-ATTESTED", "at", "X-Session", "s", "Origin", "https://example.com", "Authorization", "not passed on", "X-Client-Version", "v")
 		if got.status != 200 || got.body != `{"yes":true}` {
 			t.Fatalf("%+v", got)
@@ -59,7 +59,7 @@ func TestCallAndReply(t *testing.T) {
 			t.Errorf("content length %q", cl)
 		}
 		call := r.last(t)
-		want := wire.Call{Door: c.door, Op: "some_op_2", Body: []byte(body), WithinMs: 10_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
+		want := wire.Call{Door: c.door, Op: c.op, Body: []byte(body), WithinMs: 10_000, From: wire.From{Address: "127.0.0.1", Origin: "https://example.com"},
 			Head: []wire.Header{{Name: "X-Stamp", Value: "abc"}, {Name: "X-Stamp", Value: "second"}, {Name: "X-Stamp-WebAuthn", Value: `{"a":1}`}, {Name: "X-Stamp-Attested", Value: "at"}, {Name: "X-Session", Value: "s"}}}
 		if !reflect.DeepEqual(call, want) {
 			t.Errorf("call is  %+v\nwant     %+v", call, want)
@@ -164,7 +164,7 @@ func TestEnclaveAway(t *testing.T) {
 	r.leave(r.listen)
 	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
 	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
-	for _, op := range []string{"ranges", "take", "give", "retire"} {
+	for _, op := range []string{"ranges", "take", "give", "retire", "genesis", "manifest", "setup_document", "share", "hand_over_nonce", "hand_over", "take_over", "farewell", "nothing"} {
 		isError(t, post(t, r.at+"/boot/v1/"+op, `{"ranges":[0]}`), http.StatusNotFound, 5)
 	}
 	isError(t, post(t, r.at+"/boot/v1/status", "{}"), http.StatusServiceUnavailable, 14)

@@ -85,7 +85,7 @@ func TestAddressRateComesFirst(t *testing.T) {
 		if i > 3 {
 			body = strings.Repeat("a", wire.MaxBody+1)
 		}
-		got := post(t, r.at+[]string{"/public/v1/submit/x", "/public/v1/query/x", "/boot/v1/x"}[i%3], body)
+		got := post(t, r.at+[]string{"/public/v1/submit/x", "/public/v1/query/x", "/boot/v1/keys"}[i%3], body)
 		if want := map[bool]int{true: 200, false: 429}[i < 3]; got.status != want {
 			t.Errorf("request %d: %d", i, got.status)
 		}

@@ -31,7 +31,7 @@ func signs(r *rig) {
 func TestSignedReplies(t *testing.T) {
 	r := start(t, nil)
 	signs(r)
-	for _, at := range []string{r.at + "/public/v1/submit/x", r.at + "/public/v1/query/x", r.at + "/boot/v1/x", r.proxy + "/v1/x"} {
+	for _, at := range []string{r.at + "/public/v1/submit/x", r.at + "/public/v1/query/x", r.at + "/boot/v1/keys", r.proxy + "/v1/x"} {
 		got := post(t, at, "{}", "X-Cloister-Sign-Reply", "nonce-1_A", "Origin", "https://app.example", "Accept-Encoding", "gzip, br, deflate")
 		if got.status != 403 || got.body != "{ \"as\" :\t\"it is\"}\n" || got.header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %+v", at, got)

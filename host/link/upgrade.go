@@ -9,10 +9,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Caller carries calls to one enclave.
-type Caller interface {
-	Call(ctx context.Context, call *wire.Call) (*wire.Reply, error)
-}
+// An Ask asks one enclave an operation of its door boot, as Once does. A refusal is an
+// error with the enclave's words.
+type Ask func(ctx context.Context, op string, body []byte) ([]byte, error)
 
 // Times of an upgrade.
 const (
@@ -28,7 +27,7 @@ const (
 //
 // Where it fails before the keyring was taken over, nothing has changed. After that it
 // may be called again: what is done is not done twice.
-func Upgrade(ctx context.Context, from, to Caller, now func() time.Time, pause func(context.Context, time.Duration), told func(format string, args ...any)) error {
+func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func(context.Context, time.Duration), told func(format string, args ...any)) error {
 	var standing struct{ State string }
 	if err := operate(ctx, to, "status", nil, &standing); err != nil {
 		return err
@@ -80,7 +79,7 @@ func Upgrade(ctx context.Context, from, to Caller, now func() time.Time, pause f
 	return nil
 }
 
-func handOver(ctx context.Context, from, to Caller) error {
+func handOver(ctx context.Context, from, to Ask) error {
 	var nonce struct {
 		Nonce string `json:"nonce"`
 	}
@@ -97,34 +96,32 @@ func handOver(ctx context.Context, from, to Caller) error {
 	return operate(ctx, to, "take_over", over, nil)
 }
 
-func tableOf(ctx context.Context, c Caller) (*wire.Table, error) {
+func tableOf(ctx context.Context, ask Ask) (*wire.Table, error) {
 	var raw json.RawMessage
-	if err := operate(ctx, c, "ranges", nil, &raw); err != nil {
+	if err := operate(ctx, ask, "ranges", nil, &raw); err != nil {
 		return nil, err
 	}
 	t, _, err := wire.ParseTable(raw)
 	return t, err
 }
 
-// operate asks one boot operation. A refusal is an error with the enclave's words.
-func operate(ctx context.Context, c Caller, op string, ask, answer any) error {
+// operate asks one operation, with what is asked and answered in JSON.
+func operate(ctx context.Context, ask Ask, op string, in, out any) error {
 	var body []byte
-	if ask != nil {
+	if in != nil {
 		var err error
-		if body, err = json.Marshal(ask); err != nil {
+		if body, err = json.Marshal(in); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradeAsk)
 	defer cancel()
-	r, err := c.Call(ctx, &wire.Call{Door: wire.DoorBoot, Op: op, Body: body, WithinMs: uint32(upgradeAsk / time.Millisecond)})
-	switch {
-	case err != nil:
+	answer, err := ask(ctx, op, body)
+	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
-	case r.Status != 200:
-		return fmt.Errorf("%s: %s", op, r.Body)
-	case answer == nil:
+	}
+	if out == nil {
 		return nil
 	}
-	return json.Unmarshal(r.Body, answer)
+	return json.Unmarshal(answer, out)
 }

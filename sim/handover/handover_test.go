@@ -51,7 +51,7 @@ func TestHandOver(t *testing.T) {
 	body := w.sign(o, []byte("once"))
 	before := send(t, old.link, body)
 	next := w.waiting(after(t, w.manifest), w.manifest, nil)
-	must(t, link.Upgrade(t.Context(), old.link, next.link, time.Now, pause, told(t)))
+	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
 	if again := send(t, next.link, body); string(again) != string(before) {
 		t.Errorf("another answer to the same body:\n%s\n%s", before, again)
 	}

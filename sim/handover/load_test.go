@@ -45,7 +45,7 @@ type seen struct {
 
 // client signs one payload after the other until stopped. Without an answer it sends
 // the same body again, as an SDK's user does.
-func (w *world) client(to link.Caller, o *organization, name string, stop *atomic.Bool) (all []seen) {
+func (w *world) client(to caller, o *organization, name string, stop *atomic.Bool) (all []seen) {
 	for n := 0; !stop.Load(); n++ {
 		s := seen{call: w.sign(o, fmt.Appendf(nil, "%s %d", name, n)), began: time.Now()}
 		for s.signature == "" {
@@ -94,7 +94,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	began := time.Now()
-	must(t, link.Upgrade(t.Context(), old.link, next.link, time.Now, pause, told(t)))
+	must(t, link.Upgrade(t.Context(), old.asked, next.asked, time.Now, pause, told(t)))
 	ended := time.Now()
 	time.Sleep(time.Second)
 	stop.Store(true)

@@ -214,6 +214,16 @@ func (w *world) linkTo(address string) *link.Link {
 	return l
 }
 
+// A caller is a host's link to one enclave, or to all.
+type caller interface {
+	Call(ctx context.Context, call *wire.Call) (*wire.Reply, error)
+}
+
+// asked is ask as the command has it.
+func (e *enclave) asked(ctx context.Context, op string, body []byte) ([]byte, error) {
+	return link.Once(ctx, e.address, op, body, time.Now)
+}
+
 // ask asks a boot operation, and answers the reply or the refusal.
 func (e *enclave) ask(op string, body any) (map[string]json.RawMessage, string) {
 	e.w.t.Helper()
@@ -343,7 +353,7 @@ func stamped(t testing.TB, door wire.Door, op string, key laptop.KeyPair, body m
 }
 
 // organization makes one, and a key in it.
-func (w *world) organization(to link.Caller) *organization {
+func (w *world) organization(to caller) *organization {
 	w.t.Helper()
 	o := new(organization)
 	var err error
@@ -379,7 +389,7 @@ func (w *world) sign(o *organization, payload []byte) *wire.Call {
 		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_SHA256"})
 }
 
-func send(t testing.TB, to link.Caller, c *wire.Call) []byte {
+func send(t testing.TB, to caller, c *wire.Call) []byte {
 	t.Helper()
 	r, err := to.Call(context.Background(), c)
 	must(t, err)
