@@ -89,6 +89,7 @@ var table = []row{
 		"enclave/internal/activity/apitest"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "", ""},
+	{"enclave/internal/kms", "enclave/internal/erase", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
 	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 -enclave/internal/activity/apitest attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},

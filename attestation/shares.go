@@ -31,7 +31,20 @@ type ShareSet struct {
 	Random          string    `json:"random"`          // 32 bytes, hex: no two sets are alike
 	Operators       Operators `json:"operators"`       // a threshold of at least 2, and keys for shares
 	Shares          []Share   `json:"shares"`          // in the order of the operators
+	// KeyService, where there is one, makes the shares worth nothing alone: what they
+	// make is the secret under a pad that follows from a key which the service keeps.
+	KeyService *KeyService `json:"keyService,omitempty"`
 }
+
+// KeyService is a second factor beside operators' shares: a data key of a cloud's
+// key management service.
+type KeyService struct {
+	CiphertextBlob string `json:"ciphertextBlob"` // the data key under the service's own, hex
+	Commitment     string `json:"commitment"`     // SHA-256 of the data key with the set's random, hex
+}
+
+// maxCiphertextBlob is the service's bound, in bytes.
+const maxCiphertextBlob = 6 << 10
 
 // A Share is one operator's.
 type Share struct {
@@ -88,6 +101,17 @@ func (s *ShareSet) check() error {
 	}
 	if err := s.Operators.CheckHolders(); err != nil {
 		return err
+	}
+	if k := s.KeyService; k != nil {
+		if n := len(k.CiphertextBlob) / 2; n == 0 || n > maxCiphertextBlob {
+			return errors.New("ciphertextBlob is empty or too long")
+		}
+		if _, err := parseHex("ciphertextBlob", k.CiphertextBlob, len(k.CiphertextBlob)/2); err != nil {
+			return err
+		}
+		if _, err := parseHex("commitment", k.Commitment, 32); err != nil {
+			return err
+		}
 	}
 	if len(s.Shares) != len(s.Operators.PublicKeys) {
 		return errors.New("not as many shares as operators")

@@ -25,10 +25,13 @@ for the enclave. A host must be running beside (cloister-host serve), because th
 enclave asks it for what is stored.
 
   status          how far the enclave has come
-  genesis         make a deployment: -threshold, and -operator for each
+  genesis         make a deployment: -threshold, and -operator for each; with a key
+                  service -key-service, the file with its answer to GenerateDataKey
   manifest        give the manifest: -manifest, -approval for each, -predecessor, -configuration
   setup-document  ask who the enclave is: -nonce
   share           give an operator's share: -in
+  key-service-request  what the key service is to be asked
+  key-service     give its answer to Decrypt: -in
   shares          the newest share set of a root secret: -quorum-key
 
 The reply goes to standard output.
@@ -39,11 +42,11 @@ The reply goes to standard output.
 const maxBootFile = wire.MaxBody / 2
 
 type bootFlags struct {
-	op, enclave, manifest, predecessor, configuration, nonce, quorum, in string
-	operators, approvals                                                 []string
-	threshold                                                            int
-	ranges                                                               uint
-	timeout                                                              time.Duration
+	op, enclave, manifest, predecessor, configuration, nonce, quorum, keyService, in string
+	operators, approvals                                                             []string
+	threshold                                                                        int
+	ranges                                                                           uint
+	timeout                                                                          time.Duration
 }
 
 func parseBoot(w *world, args []string) (*bootFlags, error) {
@@ -63,6 +66,7 @@ func parseBoot(w *world, args []string) (*bootFlags, error) {
 	set.StringVar(&f.predecessor, "predecessor", "", "`FILE` with the manifest before it")
 	set.StringVar(&f.configuration, "configuration", "", "`FILE` with the configuration that the manifest names")
 	set.StringVar(&f.nonce, "nonce", "", "`hex` of 32 bytes, by cloister-verify nonce")
+	set.StringVar(&f.keyService, "key-service", "", "`FILE` with the key service's answer to GenerateDataKey")
 	set.StringVar(&f.quorum, "quorum-key", "", "`hex` of the quorum public key, as the manifest names it")
 	set.StringVar(&f.in, "in", "-", "`FILE` to give; - for standard input")
 	set.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
@@ -104,7 +108,7 @@ func boot(ctx context.Context, w *world, args []string) error {
 
 func (f *bootFlags) body(w *world) ([]byte, error) {
 	switch f.op {
-	case "status":
+	case "status", "key-service-request":
 		return nil, nil
 	case "genesis":
 		return f.genesis()
@@ -114,7 +118,7 @@ func (f *bootFlags) body(w *world) ([]byte, error) {
 		return json.Marshal(map[string]string{"nonce": f.nonce})
 	case "shares":
 		return json.Marshal(map[string]string{"quorumPublicKey": f.quorum})
-	case "share":
+	case "share", "key-service":
 		if f.in == "-" {
 			return io.ReadAll(io.LimitReader(w.stdin, maxBootFile))
 		}
@@ -149,7 +153,19 @@ func (f *bootFlags) genesis() ([]byte, error) {
 		}
 		o.PublicKeys, o.ShareKeys = append(o.PublicKeys, k.PublicKey), append(o.ShareKeys, k.ShareKey)
 	}
-	return json.Marshal(map[string]any{"operators": o, "ranges": f.ranges})
+	body := map[string]any{"operators": o, "ranges": f.ranges}
+	if f.keyService != "" {
+		b, err := bootFile(f.keyService)
+		if err != nil {
+			return nil, err
+		}
+		var k struct{ CiphertextBlob, CiphertextForRecipient string }
+		if err := json.Unmarshal(b, &k); err != nil || k.CiphertextBlob == "" || k.CiphertextForRecipient == "" {
+			return nil, fmt.Errorf("%s: no answer with CiphertextBlob and CiphertextForRecipient", f.keyService)
+		}
+		body["keyService"] = map[string]string{"ciphertextBlob": k.CiphertextBlob, "ciphertextForRecipient": k.CiphertextForRecipient}
+	}
+	return json.Marshal(body)
 }
 
 func (f *bootFlags) give() ([]byte, error) {

@@ -55,6 +55,10 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 		return c.genesis(ctx, call.Body)
 	case "manifest":
 		return c.manifest(ctx, call.Body)
+	case "key_service_request":
+		return c.keyServiceRequest()
+	case "key_service":
+		return c.keyService(ctx, call.Body)
 	case "shares":
 		return c.storedShares(ctx, call.Body)
 	case "share":
@@ -136,6 +140,10 @@ type genesisBody struct {
 		PublicKeys []string `json:"publicKeys" rule:"max=64"`
 		ShareKeys  []string `json:"shareKeys" rule:"max=64"`
 	} `json:"operators"`
+	KeyService struct { // the answer to GenerateDataKey; absent: shares alone
+		CiphertextBlob         string `json:"ciphertextBlob"`         // base64
+		CiphertextForRecipient string `json:"ciphertextForRecipient"` // base64
+	} `json:"keyService"`
 }
 
 func (b *genesisBody) ranges() int { return max(int(b.Ranges), 1) }
@@ -290,7 +298,7 @@ func (c *Core) fits(m *attestation.Manifest) error {
 		return errors.New("manifest of another kind of enclave")
 	case m.ApplicationDigest != c.cfg.ApplicationDigest:
 		return errors.New("manifest of another program")
-	case c.cfg.Root != nil && m.SeedSource != c.cfg.Root.Source(), c.cfg.Root == nil && m.SeedSource != attestation.SeedOperatorShares:
+	case c.cfg.Root != nil && m.SeedSource != c.cfg.Root.Source(), c.cfg.Root == nil && m.SeedSource != attestation.SeedOperatorShares && m.SeedSource != attestation.SeedCloudKMS:
 		return errors.New("manifest names another source of the root secret")
 	case c.cfg.Root != nil && m.RotateRootSecret:
 		return errors.New("manifest rotates a root secret that lies at hand")

@@ -23,6 +23,7 @@ import (
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/kms"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -121,13 +122,14 @@ type Core struct {
 	proxies    proxies
 	hear       audiences
 
-	bootMu  sync.Mutex // one boot step at a time
-	wait    *waiting   // in state seed; under bootMu
-	handing handing    // under bootMu
-	serve   *serving   // set before state becomes serving
-	refs    atomic.Uint64
-	calls   atomic.Uint64 // begun and ended, those that only look at the enclave aside
-	active  chan struct{} // holds one token once there was a call
+	bootMu    sync.Mutex     // one boot step at a time
+	wait      *waiting       // in state seed; under bootMu
+	recipient *kms.Recipient // of the key service's answers, once asked for; under bootMu
+	handing   handing        // under bootMu
+	serve     *serving       // set before state becomes serving
+	refs      atomic.Uint64
+	calls     atomic.Uint64 // begun and ended, those that only look at the enclave aside
+	active    chan struct{} // holds one token once there was a call
 }
 
 // serving is what an enclave has once it serves.

@@ -39,7 +39,7 @@ func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *b
 		if q == nil {
 			return errors.New("new operators need the shares of the old ones")
 		}
-		if _, err := c.split(ctx, q, s.deployment, set.Generation+1, m.Operators); err != nil {
+		if _, err := c.split(ctx, q, s.deployment, set.Generation+1, m.Operators, c.wait.holders.factor); err != nil {
 			return err
 		}
 	}
@@ -53,6 +53,9 @@ func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *b
 		return err
 	}
 	if m.RotateRootSecret {
+		if set.KeyService != nil && c.wait.holders.factor == nil { // after a hand-over
+			return errors.New("a new root secret needs the key service that is a factor of the old one")
+		}
 		var err error
 		if s.next, err = c.rotateSecret(ctx, ring, s.deployment, m.Operators); err != nil {
 			return err
@@ -87,7 +90,7 @@ func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment 
 	if err := c.putOnce(ctx, keyringsOf(text, "")+generation(uint64(ring.Epoch)), sealed); err != nil {
 		return "", err
 	}
-	_, err = c.split(ctx, q, deployment, 1, operators)
+	_, err = c.split(ctx, q, deployment, 1, operators, c.wait.holders.factor)
 	return text, err
 }
 

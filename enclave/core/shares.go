@@ -62,6 +62,13 @@ func (c *Core) genesisInShares(ctx context.Context, in *genesisBody) ([]byte, er
 			return nil, fault.Named(fault.FailedPrecondition, "GENESIS_BROKEN_OFF", "the store holds a genesis that broke off: begin with an empty one")
 		}
 	}
+	factor, err := c.newFactor(in)
+	if err != nil {
+		return nil, err
+	}
+	if factor != nil {
+		defer clear(factor.Key[:])
+	}
 	rand := mixed{c}
 	q := make([]byte, boot.SecretSize)
 	defer clear(q)
@@ -72,7 +79,7 @@ func (c *Core) genesisInShares(ctx context.Context, in *genesisBody) ([]byte, er
 	if record, err = boot.NewGenesis(rand, q, c.now(), in.ranges()); err != nil {
 		return nil, err
 	}
-	shares, err := c.split(ctx, q, boot.Deployment(record), 1, operators)
+	shares, err := c.split(ctx, q, boot.Deployment(record), 1, operators, factor)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +122,8 @@ func genesisOf(record, shares []byte) ([]byte, error) {
 func generation(n uint64) string { return fmt.Sprintf("%010d", n) }
 
 // split makes a share set, attests it, keeps it in the store and answers it.
-func (c *Core) split(ctx context.Context, q []byte, deployment [32]byte, number uint64, operators attestation.Operators) ([]byte, error) {
-	set, err := boot.NewShareSet(mixed{c}, q, deployment, number, operators)
+func (c *Core) split(ctx context.Context, q []byte, deployment [32]byte, number uint64, operators attestation.Operators, f *boot.Factor) ([]byte, error) {
+	set, err := boot.NewShareSet(mixed{c}, q, deployment, number, operators, f)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +145,7 @@ type holders struct {
 	set    *attestation.ShareSet
 	digest [32]byte
 	parts  map[int]boot.Part // by operator, from 1
+	factor *boot.Factor      // of the key service, once it is here
 }
 
 func (h *holders) wipe() {
@@ -159,7 +167,7 @@ func (h *holders) have() []int {
 }
 
 func (h *holders) status() map[string]any {
-	return map[string]any{"threshold": h.set.Operators.Threshold, "operators": len(h.set.Shares), "have": h.have(), "generation": h.set.Generation,
+	return map[string]any{"keyService": h.set.KeyService != nil, "keyServiceHere": h.factor != nil, "threshold": h.set.Operators.Threshold, "operators": len(h.set.Shares), "have": h.have(), "generation": h.set.Generation,
 		"shareSetDigest": hex.EncodeToString(h.digest[:])}
 }
 
@@ -188,6 +196,9 @@ func (c *Core) holdersOf(ctx context.Context, g *given) (*holders, error) {
 	if set.QuorumPublicKey != g.manifest.QuorumPublicKey || set.Deployment != hex.EncodeToString(deployment[:]) || !fits {
 		return nil, fault.Named(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "the share set in the store is of another deployment, secret or set of operators than the manifest")
 	}
+	if err := fitsSource(g.manifest, set); err != nil {
+		return nil, fault.Named(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "%v", err)
+	}
 	return &holders{set: set, digest: attestation.ShareSetDigest(raw), parts: map[int]boot.Part{}}, nil
 }
 
@@ -207,12 +218,7 @@ func (c *Core) share(ctx context.Context, body []byte) ([]byte, error) {
 	if err := w.take(in, c); err != nil {
 		return nil, err
 	}
-	if len(w.holders.parts) < w.holders.set.Operators.Threshold {
-		return json.Marshal(map[string]any{"state": stateTexts[stateSeed], "shares": w.holders.status()})
-	}
-	q, err := w.holders.combine()
-	defer clear(q)
-	return c.begin(ctx, stateSeed, w.given, q, c.unwrapping(ctx, q, err))
+	return c.ready(ctx)
 }
 
 // take holds a submission against this enclave and keeps its share.
@@ -264,7 +270,12 @@ func (h *holders) combine() ([]byte, error) {
 		parts = append(parts, h.parts[i])
 	}
 	defer clear(parts[:cap(parts)])
-	q, err := boot.Combine(parts)
+	combined, err := boot.Combine(parts)
+	defer clear(combined)
+	if err != nil {
+		return nil, err
+	}
+	q, err := h.factor.Reveal(h.set, combined)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package boot
 
 import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -102,8 +106,44 @@ func Combine(parts []Part) ([]byte, error) {
 	return secret, nil
 }
 
-// NewShareSet splits q for operators and encrypts each share to its own.
-func NewShareSet(rand io.Reader, q []byte, deployment [32]byte, generation uint64, operators attestation.Operators) (*attestation.ShareSet, error) {
+// A Factor is a data key of a key service and what that made of it, for keeping.
+type Factor struct {
+	Key  [SecretSize]byte
+	Blob []byte
+}
+
+// pad hides the secret from who has the shares alone.
+func (f *Factor) pad(secret []byte, random string) (out []byte, err error) {
+	erase.Do(func() {
+		if out, err = hkdf.Key(sha256.New, f.Key[:], []byte(random), "cloister key service pad 1", SecretSize); err == nil {
+			subtle.XORBytes(out, out, secret)
+		}
+	})
+	return out, err
+}
+
+func (f *Factor) commitment(random string) string {
+	sum := sha256.Sum256(append([]byte("cloister key service commitment 1\n"+random+"\n"), f.Key[:]...))
+	return hex.EncodeToString(sum[:])
+}
+
+// Holds tells whether the set commits to this data key.
+func (f *Factor) Holds(s *attestation.ShareSet) bool {
+	return s.KeyService != nil && subtle.ConstantTimeCompare([]byte(f.commitment(s.Random)), []byte(s.KeyService.Commitment)) == 1
+}
+
+// Reveal takes the pad off what the shares made. Without a factor nothing was on
+// it. The caller wipes the result.
+func (f *Factor) Reveal(s *attestation.ShareSet, combined []byte) ([]byte, error) {
+	if f == nil {
+		return bytes.Clone(combined), nil
+	}
+	return f.pad(combined, s.Random)
+}
+
+// NewShareSet splits q for operators and encrypts each share to its own. With a
+// factor the shares are worth nothing without its key.
+func NewShareSet(rand io.Reader, q []byte, deployment [32]byte, generation uint64, operators attestation.Operators, f *Factor) (*attestation.ShareSet, error) {
 	if err := operators.CheckHolders(); err != nil {
 		return nil, err
 	}
@@ -117,7 +157,16 @@ func NewShareSet(rand io.Reader, q []byte, deployment [32]byte, generation uint6
 	}
 	s := &attestation.ShareSet{Format: 1, Deployment: hex.EncodeToString(deployment[:]), QuorumPublicKey: hex.EncodeToString(public),
 		Generation: generation, Random: hex.EncodeToString(random[:]), Operators: operators}
-	parts, err := Split(rand, q, operators.Threshold, len(operators.PublicKeys))
+	secret := bytes.Clone(q)
+	defer func() { clear(secret) }()
+	if f != nil {
+		s.KeyService = &attestation.KeyService{CiphertextBlob: hex.EncodeToString(f.Blob), Commitment: f.commitment(s.Random)}
+		clear(secret)
+		if secret, err = f.pad(q, s.Random); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := Split(rand, secret, operators.Threshold, len(operators.PublicKeys))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,152 @@
+package core
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/kms"
+	"cloister/enclave/internal/strictjson"
+)
+
+var errKeyService = fault.Named(fault.InvalidArgument, "KEY_SERVICE_ANSWER", "the key service's answer does not open, or is of another key")
+
+// keyServiceRequest answers what the key service is to be asked, with this
+// enclave's document as the recipient: in hello, for a genesis, a new data key; in
+// seed the one that the share set names. A document holds for five minutes there.
+func (c *Core) keyServiceRequest() ([]byte, error) {
+	if err := c.refuseDebug(); err != nil {
+		return nil, err
+	}
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	s := state(c.state.Load())
+	if s != stateHello && s != stateSeed || c.cfg.Root != nil {
+		return nil, errNotWaiting
+	}
+	if s == stateSeed && c.wait.holders.set.KeyService == nil {
+		return nil, fault.Named(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
+	}
+	if c.recipient == nil {
+		r, err := kms.NewRecipient(mixed{c})
+		if err != nil {
+			return nil, err
+		}
+		c.recipient = r
+	}
+	var userData []byte
+	if s == stateSeed {
+		userData = c.wait.id[:]
+	}
+	doc, err := c.cfg.Device.Attest(c.recipient.Public, userData, nil)
+	if err != nil {
+		return nil, fmt.Errorf("attesting: %w", err)
+	}
+	if s == stateHello {
+		return kms.GenerateRequest(doc)
+	}
+	blob, err := hex.DecodeString(c.wait.holders.set.KeyService.CiphertextBlob)
+	if err != nil {
+		return nil, err
+	}
+	return kms.DecryptRequest(blob, doc)
+}
+
+// newFactor opens the answer to GenerateDataKey. There is nothing to compare it
+// with: a host that made it up knows the data key, and the shares are what is
+// left.
+func (c *Core) newFactor(b *genesisBody) (*boot.Factor, error) {
+	if b.KeyService.CiphertextForRecipient == "" && b.KeyService.CiphertextBlob == "" {
+		return nil, nil
+	}
+	blob, err := base64.StdEncoding.Strict().DecodeString(b.KeyService.CiphertextBlob)
+	if err != nil || len(blob) == 0 || len(blob) > kms.MaxBlob {
+		return nil, fault.Field("keyService.ciphertextBlob", "ciphertextBlob is no base64 of 1 to %d bytes", kms.MaxBlob)
+	}
+	key, err := c.openAnswer(b.KeyService.CiphertextForRecipient)
+	defer clear(key)
+	if err != nil {
+		return nil, err
+	}
+	return &boot.Factor{Key: [boot.SecretSize]byte(key), Blob: blob}, nil
+}
+
+func (c *Core) openAnswer(text string) ([]byte, error) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || c.recipient == nil {
+		return nil, errKeyService
+	}
+	key, err := c.recipient.Open(raw)
+	if err != nil {
+		return nil, errKeyService
+	}
+	return key, nil
+}
+
+// keyService takes the answer to Decrypt, as the service gave it.
+func (c *Core) keyService(ctx context.Context, body []byte) ([]byte, error) {
+	var in struct {
+		CiphertextForRecipient string `json:"CiphertextForRecipient" rule:"required"` // base64
+		KeyID                  string `json:"KeyId"`                                  // what else the service says is not looked at
+		KeyMaterialID          string `json:"KeyMaterialId"`
+		EncryptionAlgorithm    string `json:"EncryptionAlgorithm"`
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	c.bootMu.Lock()
+	defer c.bootMu.Unlock()
+	if state(c.state.Load()) != stateSeed {
+		return nil, errNotWaiting
+	}
+	h := c.wait.holders
+	if h.set.KeyService == nil {
+		return nil, fault.Named(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
+	}
+	key, err := c.openAnswer(in.CiphertextForRecipient)
+	defer clear(key)
+	if err != nil {
+		return nil, err
+	}
+	f := &boot.Factor{Key: [boot.SecretSize]byte(key)}
+	if !f.Holds(h.set) { // one answer for all that is wrong: the service's has no integrity
+		clear(f.Key[:])
+		return nil, errKeyService
+	}
+	if f.Blob, err = hex.DecodeString(h.set.KeyService.CiphertextBlob); err != nil {
+		return nil, err
+	}
+	h.factor = f
+	return c.ready(ctx)
+}
+
+// ready goes on to recovering once all that the root secret is made of is here.
+func (c *Core) ready(ctx context.Context) ([]byte, error) {
+	w := c.wait
+	h := w.holders
+	if len(h.parts) < h.set.Operators.Threshold || h.set.KeyService != nil && h.factor == nil {
+		return json.Marshal(map[string]any{"state": stateTexts[stateSeed], "shares": h.status()})
+	}
+	q, err := h.combine()
+	defer clear(q)
+	reply, err := c.begin(ctx, stateSeed, w.given, q, c.unwrapping(ctx, q, err))
+	if h.factor != nil {
+		clear(h.factor.Key[:])
+	}
+	return reply, err
+}
+
+// fitsSource holds the share set against how the manifest says that the root
+// secret comes back.
+func fitsSource(m *attestation.Manifest, set *attestation.ShareSet) error {
+	if (m.SeedSource == attestation.SeedCloudKMS) != (set.KeyService != nil) {
+		return errors.New("the manifest names another source of the root secret than its share set")
+	}
+	return nil
+}
