@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	drills = flag.Int("drills", 1000, "how many random drills")
+	drills = flag.Int("drills", 0, "how many random drills; 0: 1,000, and 100 with -short")
 	seed   = flag.Uint64("seed", 0, "of the drills; 0 draws one")
 )
 
@@ -90,6 +90,12 @@ var faults = []fault{
 func TestDrills(t *testing.T) {
 	if *seed == 0 {
 		*seed = mrand.Uint64()
+	}
+	if *drills == 0 {
+		*drills = 1000
+		if testing.Short() {
+			*drills = 100
+		}
 	}
 	t.Logf("%d drills, -seed %d", *drills, *seed)
 	r := mrand.New(mrand.NewPCG(*seed, 1))
