@@ -55,6 +55,13 @@ type Manifest struct {
 	// new root secret in shares. It is in force once a later manifest names its quorum
 	// public key.
 	RotateRootSecret bool `json:"rotateRootSecret,omitempty"`
+	// RotateStorageKey makes the enclave that first boots under this manifest draw a new
+	// storage key, and wrap every organization's data key anew while it serves.
+	// ForgetStorageKey makes it forget the storage key before, which it refuses while a
+	// data key is under that. MinKeyringEpoch is then the epoch that comes of it: one
+	// more than it was.
+	RotateStorageKey bool `json:"rotateStorageKey,omitempty"`
+	ForgetStorageKey bool `json:"forgetStorageKey,omitempty"`
 	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
 	// enclave runs under. Absent, it runs under none.
 	ConfigurationSHA256 string `json:"configurationSha256,omitempty"`
@@ -135,6 +142,9 @@ func (m *Manifest) check() error {
 	}
 	if m.Application != Application {
 		return errors.New("application is not " + Application)
+	}
+	if m.RotateStorageKey && m.ForgetStorageKey || (m.RotateStorageKey || m.ForgetStorageKey) && (m.MinKeyringEpoch < 2 || m.Predecessor == "") {
+		return errors.New("rotateStorageKey or forgetStorageKey: one of them, in a later manifest, with the epoch that comes of it")
 	}
 	if m.Nonce > maxExactInt || m.MinKeyringEpoch > maxExactInt {
 		return errors.New("nonce or minKeyringEpoch is out of range")

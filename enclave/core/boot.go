@@ -300,8 +300,8 @@ func (c *Core) fits(m *attestation.Manifest) error {
 		return errors.New("manifest of another program")
 	case c.cfg.Root != nil && m.SeedSource != c.cfg.Root.Source(), c.cfg.Root == nil && m.SeedSource != attestation.SeedOperatorShares && m.SeedSource != attestation.SeedCloudKMS:
 		return errors.New("manifest names another source of the root secret")
-	case c.cfg.Root != nil && m.RotateRootSecret:
-		return errors.New("manifest rotates a root secret that lies at hand")
+	case c.cfg.Root != nil && (m.RotateRootSecret || m.RotateStorageKey || m.ForgetStorageKey):
+		return errors.New("manifest rotates keys of a root secret that lies at hand")
 	}
 	for i, want := range []string{m.PCRs.PCR0, m.PCRs.PCR1, m.PCRs.PCR2} {
 		got, _, err := c.cfg.Device.DescribePCR(i)
@@ -353,15 +353,18 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 			ring.Wipe()
 		}
 	}()
-	if uint64(ring.Epoch) < m.MinKeyringEpoch {
-		c.alarms.Raise(fault.AlarmKey)
-		return nil, errors.New("keyring older than the manifest allows")
-	}
 	var law *boot.Law
 	if c.wait != nil {
 		if law, err = c.law(ctx, ring, s, g); err != nil {
 			return nil, err
 		}
+		if err := c.rotateStorage(ctx, q, ring, law, s, g); err != nil {
+			return nil, err
+		}
+	}
+	if uint64(ring.Epoch) < m.MinKeyringEpoch {
+		c.alarms.Raise(fault.AlarmKey)
+		return nil, errors.New("keyring older than the manifest allows")
 	}
 	insecure.Record("blind-key", ring.Blind[:])
 	insecure.Record("bundle-signer", ring.Signer[:])
@@ -374,7 +377,15 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 	if err != nil {
 		return nil, err
 	}
-	hands, err := seal.Derive(ring.Storage[:], "tips of a range")
+	var before *seal.Key
+	if ring.Before != [boot.SecretSize]byte{} {
+		if before, err = seal.NewKey(ring.Before[:]); err != nil {
+			return nil, err
+		}
+	}
+	// Of the blind-index key, which never rotates: enclaves of different epochs of the
+	// keyring hand ranges to each other.
+	hands, err := seal.Derive(ring.Blind[:], "tips of a range")
 	if err != nil {
 		return nil, err
 	}
@@ -415,7 +426,7 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 	}
 	s.boot = org.ID(id)
 	s.ranges = newRanges(c, s.count, ledger.Config{
-		Deployment: s.deployment, Boot: id, Storage: storage, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
+		Deployment: s.deployment, Boot: id, Storage: storage, Before: before, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
 		Alarms: &c.alarms, Limits: c.cfg.Limits,
 	}, hands)
 	s.ranges.predecessor = s.predecessor
@@ -463,8 +474,8 @@ func (c *Core) keyring(ctx context.Context, q, quorum []byte, s *serving) (*boot
 		return nil, errors.New("the store holds another deployment")
 	}
 	s.deployment, s.count = boot.Deployment(record), int(g.Ranges)
-	name := keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
-	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: name, Newest: true})
+	s.keyrings = keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
+	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: s.keyrings, Newest: true})
 	if err != nil || !got.Found {
 		return nil, errors.Join(errors.New("loading the keyring"), err)
 	}

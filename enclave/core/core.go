@@ -143,6 +143,7 @@ type serving struct {
 	// ring is for the enclave that comes after this one; nil where nobody could
 	// approve one.
 	ring        *boot.Keyring
+	keyrings    string // where the deployment's keyrings lie in the store
 	seedSource  string // how this boot came by it
 	predecessor string // live key of the enclave that handed it over, in hex; empty: none did
 	rootPEM     string // of the module, as it says itself

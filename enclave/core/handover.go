@@ -186,6 +186,8 @@ func (c *Core) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonc
 		return nil, errors.New("not the manifest that comes after this enclave's")
 	case next.Manifest.QuorumPublicKey != own.QuorumPublicKey:
 		return nil, errors.New("manifest of another root secret")
+	case next.Manifest.RotateStorageKey || next.Manifest.ForgetStorageKey:
+		return nil, errors.New("storage keys change when an enclave is started by shares")
 	case !next.Manifest.Operators.Equal(own.Operators):
 		return nil, errors.New("other operators: they change when an enclave is started by shares")
 	case next.Manifest.MinKeyringEpoch > uint64(c.serve.ring.Epoch):

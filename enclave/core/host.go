@@ -233,6 +233,14 @@ func (h *host) LoadObject(ctx context.Context, q wire.LoadObject) (wire.Object, 
 	return question[wire.Object](ctx, h, wire.RoleLoads, wire.KindLoadObject, wire.KindObject, q)
 }
 
+func (h *host) LoadKeys(ctx context.Context, q wire.LoadKeys) (wire.Keys, error) {
+	return question[wire.Keys](ctx, h, wire.RoleLoads, wire.KindLoadKeys, wire.KindKeys, q)
+}
+
+func (h *host) PutKeys(ctx context.Context, q wire.PutKeys) (wire.Done, error) {
+	return question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutKeys, wire.KindDone, q)
+}
+
 func (h *host) PutSnapshot(ctx context.Context, q wire.PutSnapshot) (wire.Done, error) {
 	return question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutSnapshot, wire.KindDone, q)
 }

@@ -12,6 +12,8 @@ import (
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
 )
@@ -31,8 +33,8 @@ func keyringsOf(quorumHex, genesisHex string) string {
 }
 
 // succeed does what a manifest asks for when the deployment takes it: shares for
-// new operators, for which the root secret is needed, a new root secret. The law is written last, so that what broke
-// off is begun again.
+// new operators, for which the root secret is needed, a new root secret. The law is
+// written last, so that what broke off is begun again.
 func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
 	m, set := g.manifest, c.wait.holders.set
 	if !set.Operators.Equal(m.Operators) {
@@ -66,6 +68,50 @@ func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *b
 		}
 	}
 	return c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id))
+}
+
+// rotateStorage does what a manifest asks of the storage keys, once: the keyring with
+// the epoch that the manifest names is stored before anything is done under it. No
+// entry and no history is touched.
+func (c *Core) rotateStorage(ctx context.Context, q []byte, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
+	m := g.manifest
+	if !m.RotateStorageKey && !m.ForgetStorageKey || law.Manifest == g.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
+		return nil
+	}
+	switch {
+	case q == nil:
+		return errors.New("storage keys change when an enclave is started by shares")
+	case uint64(ring.Epoch)+1 != m.MinKeyringEpoch:
+		return fmt.Errorf("minKeyringEpoch is %d, and of what the manifest asks comes epoch %d", m.MinKeyringEpoch, uint64(ring.Epoch)+1)
+	}
+	var err error
+	if m.RotateStorageKey {
+		err = ring.RotateStorage(mixed{c})
+	} else if err = c.allWrapped(ctx, ring, s.deployment); err == nil {
+		err = ring.ForgetStorage()
+	}
+	if err != nil {
+		return err
+	}
+	sealed, err := ring.Wrap(c.cfg.Rand, q, s.deployment)
+	if err != nil {
+		return err
+	}
+	return c.putOnce(ctx, s.keyrings+generation(uint64(ring.Epoch)), sealed)
+}
+
+// allWrapped refuses to forget a storage key while the store holds a data key that
+// opens under no other.
+func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
+	storage, err := seal.NewKey(ring.Storage[:])
+	if err != nil {
+		return err
+	}
+	unopened, all, err := ledger.Unopened(ctx, c.host, storage, deployment)
+	if err == nil && unopened > 0 {
+		err = fmt.Errorf("%d of %d data keys are still under the storage key before: let the enclave wrap them anew first", unopened, all)
+	}
+	return err
 }
 
 // rotateSecret draws a new root secret, splits it among the operators, and wraps

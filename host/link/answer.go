@@ -55,6 +55,8 @@ var questions = map[wire.Kind]question{
 	wire.KindPageIndex:        {"page_index", wire.KindIndexRows, false},
 	wire.KindSends:            {"sends", wire.KindSendStates, false},
 	wire.KindPutSnapshot:      {"put_snapshot", wire.KindDone, true},
+	wire.KindLoadKeys:         {"load_keys", wire.KindKeys, false},
+	wire.KindPutKeys:          {"put_keys", wire.KindDone, true},
 	wire.KindPutObject:        {"put_object", wire.KindDone, true},
 }
 
@@ -81,6 +83,10 @@ func (l *Link) fromStore(ctx context.Context, kind wire.Kind, payload []byte) (a
 		return relay(ctx, payload, s.PageIndex)
 	case wire.KindSends:
 		return relay(ctx, payload, s.SendStates)
+	case wire.KindLoadKeys:
+		return relay(ctx, payload, s.LoadKeys)
+	case wire.KindPutKeys:
+		return relay(ctx, payload, s.PutKeys)
 	case wire.KindPutSnapshot:
 		return relay(ctx, payload, l.putSnapshot)
 	case wire.KindPutObject:

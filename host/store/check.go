@@ -177,6 +177,27 @@ func CheckAnswer(bytes int) error {
 	return nil
 }
 
+// CheckKeys bounds a LoadKeys. Errors are ErrRefused.
+func CheckKeys(ask wire.LoadKeys) error {
+	if ask.Limit == 0 || ask.Limit > wire.MaxKeysPage {
+		return refuse("%d keys", ask.Limit)
+	}
+	return nil
+}
+
+// CheckNewKeys bounds a PutKeys. Errors are ErrRefused.
+func CheckNewKeys(put wire.PutKeys) error {
+	if put.Boot == zero || put.Epoch == 0 || put.Epoch > MaxEpoch || len(put.Keys) == 0 || len(put.Keys) > wire.MaxKeysPage {
+		return refuse("%d keys of boot %x, epoch %d", len(put.Keys), put.Boot, put.Epoch)
+	}
+	for i := range put.Keys {
+		if k := &put.Keys[i]; k.Organization == zero || len(k.Sealed) == 0 || len(k.Sealed) > MaxSealedKey {
+			return refuse("key of %d bytes", len(k.Sealed))
+		}
+	}
+	return nil
+}
+
 // CheckSnapshot bounds a PutSnapshot. Errors are ErrRefused.
 func CheckSnapshot(put wire.PutSnapshot) error {
 	ahead := len(put.Snapshot) == 0

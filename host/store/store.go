@@ -81,6 +81,11 @@ type Writer interface {
 	// the boot does not own the store or the stored snapshot is not the one
 	// that this was built on; the very same snapshot again is OK.
 	PutSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done, error)
+	// PutKeys puts data keys that were wrapped anew in the place of those stored, in
+	// one transaction that another boot's Take comes wholly before or wholly after.
+	// OK is false, with nothing changed, when the boot does not own the range. What
+	// is not stored is not added.
+	PutKeys(ctx context.Context, put wire.PutKeys) (wire.Done, error)
 	// PutObject stores an object. OK is false when Once forbids it.
 	PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error)
 }
@@ -96,6 +101,8 @@ type Loader interface {
 	// LoadPieces answers in the order asked. Pieces that do not fit together
 	// in one frame are refused whole, since an empty one means "missing".
 	LoadPieces(ctx context.Context, ask wire.LoadPieces) (wire.Pieces, error)
+	// LoadKeys gives wrapped data keys in the order of organization and key.
+	LoadKeys(ctx context.Context, ask wire.LoadKeys) (wire.Keys, error)
 	// LoadObject gives one object.
 	LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error)
 }

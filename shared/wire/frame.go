@@ -28,6 +28,7 @@ const (
 	maxSmall  = 1 << 10  // questions and answers of a few fixed fields
 	maxLookup = 64 << 10 // questions that carry lists of ids, hashes or names
 	maxChain  = MaxChainData + maxSmall
+	maxKeys   = MaxKeysPage * (MaxWrapped + 64)
 	maxStates = MaxStates * (MaxChainText + MaxRevert + 64)
 )
 
@@ -56,6 +57,8 @@ var rules = map[Kind]rule{
 	KindLoadObject:       {RoleLoads, SideEnclave, maxSmall, KindObject, MaxObject + maxSmall},
 	KindSends:            {RoleLoads, SideEnclave, maxLookup, KindSendStates, maxStates},
 	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
+	KindLoadKeys:         {RoleLoads, SideEnclave, maxSmall, KindKeys, maxKeys},
+	KindPutKeys:          {RoleSnapshots, SideEnclave, maxKeys, KindDone, maxSmall},
 	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
 	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxWebhook + maxSmall},
 	KindDeliver:          {RoleCalls, SideHost, maxSmall, KindDelivered, MaxMail + maxSmall},

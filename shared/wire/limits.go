@@ -27,6 +27,8 @@ const (
 	MaxRows       = 256     // rows in an answer to PageIndex
 	MaxSends      = 64      // sends of one entry
 	MaxStates     = 100     // sends in one question for where they stand
+	MaxKeysPage   = 256     // data keys in one question or answer
+	MaxWrapped    = 1 << 10 // one wrapped data key
 	MaxInFlight   = 1024    // requests unanswered on one connection
 	MaxWaiting    = 64 << 20
 

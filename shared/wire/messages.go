@@ -40,6 +40,9 @@ const (
 	KindSendStates       Kind = 44
 
 	KindPutSnapshot Kind = 50 // RoleSnapshots
+	KindLoadKeys    Kind = 80 // RoleLoads
+	KindKeys        Kind = 81
+	KindPutKeys     Kind = 82 // RoleSnapshots
 	KindPutObject   Kind = 51
 	KindDone        Kind = 52
 
@@ -375,6 +378,30 @@ type ProvenEntry struct {
 type Proven struct {
 	Entries []ProvenEntry `cbor:"1,keyasint,omitempty"`
 	Unknown bool          `cbor:"2,keyasint,omitempty"`
+}
+
+// LoadKeys asks for wrapped data keys of organizations From to To, both included, in
+// the order of organization and key, from key FromKey of the first one on.
+type LoadKeys struct {
+	From    ID     `cbor:"1,keyasint"`
+	FromKey uint32 `cbor:"2,keyasint"`
+	To      ID     `cbor:"3,keyasint"`
+	Limit   uint32 `cbor:"4,keyasint"` // 1 to MaxKeysPage
+}
+
+// Keys answers LoadKeys. Fewer than the limit: there are no more.
+type Keys struct {
+	Keys []WrappedKey `cbor:"1,keyasint"`
+}
+
+// PutKeys puts data keys that were wrapped anew in the place of what is stored, all
+// or none. A key that is not stored is not added. Done is false when the boot does
+// not own the range.
+type PutKeys struct {
+	Range Range        `cbor:"1,keyasint,omitempty"`
+	Boot  ID           `cbor:"2,keyasint"`
+	Epoch uint64       `cbor:"3,keyasint"`
+	Keys  []WrappedKey `cbor:"4,keyasint"` // 1 to MaxKeysPage
 }
 
 // PutSnapshot stores a snapshot that covers the first Count entries, replacing

@@ -1,3 +1,4 @@
 // Package handover holds what one enclave gives the next against those who should get
-// nothing, and moves a deployment under load. Its tests are all there is.
+// nothing, moves a deployment under load, and drills a new storage key. Its tests are
+// all there is.
 package handover

@@ -80,12 +80,20 @@ func TestHandOver(t *testing.T) {
 // refusesShares holds that all operators together do not start an enclave.
 func (w *world) refusesShares(e *enclave) {
 	w.t.Helper()
+	if refusal := w.lastShare(e); refusal == "" || !e.fenced.Load() {
+		w.t.Errorf("the retired image serves: %q", refusal)
+	}
+}
+
+// lastShare gives all shares to an enclave of the first program and answers what was
+// said to the last.
+func (w *world) lastShare(e *enclave) (refusal string) {
+	w.t.Helper()
 	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.manifest.Operators, ExpectedPCRs: map[int]string{0: w.manifest.PCRs.PCR0, 1: w.manifest.PCRs.PCR1, 2: w.manifest.PCRs.PCR2}}
 	set, err := attestation.VerifyShares(w.shares, p)
 	must(w.t, err)
 	raw, err := set.Encode()
 	must(w.t, err)
-	refusal := ""
 	for _, o := range w.operators {
 		var nonce [attestation.SetupNonceSize]byte
 		_, _ = rand.Read(nonce[:])
@@ -98,9 +106,7 @@ func (w *world) refusesShares(e *enclave) {
 		must(w.t, err)
 		_, refusal = e.ask("share", in)
 	}
-	if refusal == "" || !e.fenced.Load() {
-		w.t.Errorf("the retired image serves: %q", refusal)
-	}
+	return refusal
 }
 
 // proofs holds that proofs of the new boot are good and say how it came by the secret.
@@ -161,6 +167,7 @@ func TestGivesToNobodyElse(t *testing.T) {
 		"on an instance of another role":     {device: func(d *nsm.Config, _ *core.Config) { d.PCR3 = [48]byte{1} }},
 		"of another root secret":             {m: func(m *attestation.Manifest) { m.QuorumPublicKey = m.QuorumPublicKey[130:] + m.QuorumPublicKey[:130] }},
 		"that wants a newer keyring":         {m: func(m *attestation.Manifest) { m.MinKeyringEpoch = 2 }},
+		"that makes a new storage key":       {m: func(m *attestation.Manifest) { m.RotateStorageKey, m.MinKeyringEpoch = true, 2 }},
 		"of other operators":                 {m: func(m *attestation.Manifest) { m.Operators.Threshold = 1 }},
 		"of a manifest that is not the next": {m: func(m *attestation.Manifest) { *m = *after(t, after(t, w.manifest)) }},
 	} {

@@ -78,6 +78,17 @@ type keeps struct {
 	store.Store
 	mu   sync.Mutex
 	lose func(name string) bool // what is to seem not to be there
+	hide bool                   // data keys
+}
+
+func (k *keeps) LoadKeys(ctx context.Context, ask wire.LoadKeys) (wire.Keys, error) {
+	k.mu.Lock()
+	hide := k.hide
+	k.mu.Unlock()
+	if hide {
+		return wire.Keys{}, nil
+	}
+	return k.Store.LoadKeys(ctx, ask)
 }
 
 func (k *keeps) LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error) {

@@ -70,6 +70,7 @@ var messages = map[wire.Kind]func() any{
 	wire.KindFind: blank[wire.Find], wire.KindPage: blank[wire.Page], wire.KindProven: blank[wire.Proven],
 	wire.KindPageIndex: blank[wire.PageIndex], wire.KindIndexRows: blank[wire.IndexRows],
 	wire.KindLoadObject: blank[wire.LoadObject], wire.KindObject: blank[wire.Object],
+	wire.KindLoadKeys: blank[wire.LoadKeys], wire.KindKeys: blank[wire.Keys], wire.KindPutKeys: blank[wire.PutKeys],
 	wire.KindPutSnapshot: blank[wire.PutSnapshot], wire.KindPutObject: blank[wire.PutObject], wire.KindDone: blank[wire.Done],
 	wire.KindFailed:   blank[wire.Failed],
 	wire.KindOpenSend: blank[wire.OpenSend], wire.KindOpened: blank[wire.Opened],
@@ -109,6 +110,10 @@ func value(p any) any {
 	case *wire.PageIndex:
 		return *q
 	case *wire.LoadObject:
+		return *q
+	case *wire.LoadKeys:
+		return *q
+	case *wire.PutKeys:
 		return *q
 	case *wire.PutSnapshot:
 		return *q

@@ -59,6 +59,9 @@ type Keyring struct {
 	OnRamp        [SecretSize]byte `cbor:"10,keyasint"`
 	Webhook       [SecretSize]byte `cbor:"11,keyasint"`
 	Log           [SecretSize]byte `cbor:"12,keyasint"`
+	// Before is the storage key before this one, zero if there is none: kept until no
+	// data key is under it any more.
+	Before [SecretSize]byte `cbor:"13,keyasint,omitzero"`
 }
 
 func (k *Keyring) scalars() []*[SecretSize]byte {
@@ -79,6 +82,30 @@ func NewKeyring(rand io.Reader) (*Keyring, error) {
 		}
 	}
 	return k, nil
+}
+
+// RotateStorage draws another storage key and keeps the one before. It refuses while
+// there is one before already.
+func (k *Keyring) RotateStorage(rand io.Reader) error {
+	if k.Before != [SecretSize]byte{} {
+		return errors.New("the storage key before this one is still kept: forget it first")
+	}
+	k.Before = k.Storage
+	if _, err := io.ReadFull(rand, k.Storage[:]); err != nil {
+		return fmt.Errorf("drawing a storage key: %w", err)
+	}
+	k.Epoch++
+	return nil
+}
+
+// ForgetStorage forgets the storage key before this one.
+func (k *Keyring) ForgetStorage() error {
+	if k.Before == [SecretSize]byte{} {
+		return errors.New("no storage key before this one is kept")
+	}
+	k.Before = [SecretSize]byte{}
+	k.Epoch++
+	return nil
 }
 
 // scalar draws until the bytes are a P-256 private key; the first try fails

@@ -47,7 +47,7 @@ func TestKeysAreIndependent(t *testing.T) {
 		v := reflect.ValueOf(*ring)
 		for i := range v.NumField() {
 			key, ok := v.Field(i).Interface().([32]byte)
-			if !ok {
+			if !ok || v.Type().Field(i).Name == "Before" { // there is none yet
 				continue
 			}
 			if other, twice := seen[key]; twice {
@@ -101,6 +101,44 @@ func TestWrapAndUnwrap(t *testing.T) {
 	again, err := k.Wrap(rand.Reader, q, deployment)
 	if err != nil || bytes.Equal(again, sealed) {
 		t.Fatal("wrapped twice alike")
+	}
+}
+
+// The storage key rotates alone, one step at a time, and what is kept of the one
+// before goes when it is forgotten.
+func TestStorageKeyRotates(t *testing.T) {
+	k := newKeyring(t)
+	first := *k
+	if err := k.ForgetStorage(); err == nil || *k != first {
+		t.Fatal("forgot what is not there")
+	}
+	if err := k.RotateStorage(io.LimitReader(rand.Reader, boot.SecretSize-1)); err == nil {
+		t.Fatal("a storage key without randomness")
+	}
+	*k = first
+	if err := k.RotateStorage(rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	if k.Before != first.Storage || k.Storage == first.Storage || k.Epoch != 2 {
+		t.Fatalf("epoch %d", k.Epoch)
+	}
+	rest := *k
+	rest.Before, rest.Storage, rest.Epoch = first.Before, first.Storage, first.Epoch
+	if rest != first {
+		t.Fatal("another key changed")
+	}
+	if err := k.RotateStorage(rand.Reader); err == nil {
+		t.Fatal("rotated while a key before is kept")
+	}
+	sealed, err := k.Wrap(rand.Reader, q, deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := boot.Unwrap(q, deployment, sealed); err != nil || *got != *k {
+		t.Fatalf("another keyring comes back: %v", err)
+	}
+	if err := k.ForgetStorage(); err != nil || k.Before != [32]byte{} || k.Epoch != 3 {
+		t.Fatal(err)
 	}
 }
 

@@ -77,7 +77,7 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	l.lease.extend(asked, l.cfg.Limits.Lease)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.spawnLocked(l.pipe.run) || !l.spawnLocked(l.renew) {
+	if !l.spawnLocked(l.pipe.run) || !l.spawnLocked(l.renew) || l.cfg.Before != nil && !l.spawnLocked(l.rewrap) {
 		return ErrFenced
 	}
 	return nil

@@ -49,6 +49,8 @@ type Store interface {
 	Page(context.Context, wire.Page) (wire.Proven, error)
 	PageIndex(context.Context, wire.PageIndex) (wire.IndexRows, error)
 	PutSnapshot(context.Context, wire.PutSnapshot) (wire.Done, error)
+	LoadKeys(context.Context, wire.LoadKeys) (wire.Keys, error)
+	PutKeys(context.Context, wire.PutKeys) (wire.Done, error)
 }
 
 // Clock is the enclave's own time. Now carries a monotonic reading.
@@ -65,10 +67,13 @@ type Config struct {
 	Boot       wire.ID   // drawn for this boot
 	BootNumber uint64    // set by Take
 	Storage    *seal.Key // wraps each organization's data key
-	Store      Store
-	Clock      Clock
-	Rand       io.Reader
-	Alarms     *fault.Alarms
+	// Before is the storage key before this one, nil if there is none: what is still
+	// under it is wrapped anew while the ledger serves.
+	Before *seal.Key
+	Store  Store
+	Clock  Clock
+	Rand   io.Reader
+	Alarms *fault.Alarms
 	// Fence is called once, when another enclave has written or may write. The
 	// process must end.
 	Fence  func(reason error)
@@ -162,6 +167,9 @@ type Ledger struct {
 	loads   atomic.Uint64
 	evicted atomic.Uint64
 	shots   atomic.Uint64
+
+	rewrapped atomic.Uint64 // data keys wrapped anew
+	wrapped   atomic.Bool   // all of the range's are under the storage key, as far as the host showed them
 }
 
 // A Tip is where an organization's ledger stands: how many entries, and their
@@ -260,11 +268,18 @@ func (l *Ledger) Stats() map[string]uint64 {
 	l.pipe.mu.Lock()
 	stored, unstored := l.pipe.stored, l.pipe.unstored
 	l.pipe.mu.Unlock()
-	return map[string]uint64{
+	m := map[string]uint64{
 		"organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
 		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(),
 		"batches_stored": stored, "unstored_bytes": uint64(unstored),
 	}
+	if l.cfg.Before != nil {
+		m["data_keys_rewrapped"], m["data_keys_rewrapping"] = l.rewrapped.Load(), 1
+		if l.wrapped.Load() {
+			m["data_keys_rewrapping"] = 0
+		}
+	}
+	return m
 }
 
 // breach counts what the host was caught at and returns it.

@@ -275,11 +275,17 @@ func asked[Q, A any](ctx context.Context, f func(context.Context, Q) (A, error),
 	return f(ctx, q)
 }
 
+var errForeignKey = errors.New("data key of another organization")
+
 func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.Key, error) {
 	keys := map[uint32]*seal.Key{}
 	for _, w := range wrapped {
-		secret, err := l.cfg.Storage.Open(l.name(seal.KindDataKey, id, w.KeyID), w.Sealed)
-		if err != nil || w.Organization != wire.ID(id) {
+		var secret []byte
+		err := error(errForeignKey)
+		if w.Organization == wire.ID(id) {
+			secret, _, err = l.openKey(&w)
+		}
+		if err != nil {
 			return nil, l.breach(fault.AlarmKey, "data key does not open")
 		}
 		k, err := seal.NewKey(secret)

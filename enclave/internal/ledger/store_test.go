@@ -36,6 +36,7 @@ type hooks struct {
 	page    func(wire.Page, wire.Proven) (wire.Proven, error)
 	index   func(wire.PageIndex, wire.IndexRows) (wire.IndexRows, error)
 	put     func(ctx context.Context, q wire.PutSnapshot, honest func() wire.Done) (wire.Done, error)
+	keys    func(wire.LoadKeys, wire.Keys) (wire.Keys, error)
 }
 
 type memOrg struct {
@@ -70,6 +71,49 @@ func (s *memStore) of(id wire.ID) *memOrg {
 		s.orgs[id] = o
 	}
 	return o
+}
+
+func (s *memStore) LoadKeys(_ context.Context, q wire.LoadKeys) (wire.Keys, error) {
+	s.mu.Lock()
+	var got wire.Keys
+	for id, o := range s.orgs {
+		if bytes.Compare(id[:], q.From[:]) < 0 || bytes.Compare(id[:], q.To[:]) > 0 {
+			continue
+		}
+		for _, k := range o.keys {
+			if id != q.From || k.KeyID >= q.FromKey {
+				got.Keys = append(got.Keys, k)
+			}
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(got.Keys, func(a, b wire.WrappedKey) int {
+		if c := bytes.Compare(a.Organization[:], b.Organization[:]); c != 0 {
+			return c
+		}
+		return int(a.KeyID) - int(b.KeyID)
+	})
+	got.Keys = got.Keys[:min(len(got.Keys), int(q.Limit))]
+	if h := s.hook().keys; h != nil {
+		return h(q, got)
+	}
+	return got, nil
+}
+
+func (s *memStore) PutKeys(_ context.Context, q wire.PutKeys) (wire.Done, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.row.Boot != q.Boot || s.row.Epoch != q.Epoch || s.row.Released {
+		return wire.Done{}, nil
+	}
+	for _, k := range q.Keys {
+		for i, old := range s.of(k.Organization).keys {
+			if old.KeyID == k.KeyID {
+				s.of(k.Organization).keys[i] = k
+			}
+		}
+	}
+	return wire.Done{OK: true}, nil
 }
 
 func (s *memStore) Own(_ context.Context, q wire.Own) (wire.Owned, error) {

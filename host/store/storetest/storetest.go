@@ -57,6 +57,7 @@ func Run(t *testing.T, open Opener) {
 		{"ReceiversRefused", testReceiversRefused},
 		{"Backlog", testBacklog},
 		{"Prune", testPrune},
+		{"Keys", testKeys},
 		{"Snapshots", testSnapshots},
 		{"SnapshotOwner", testSnapshotOwner},
 		{"SnapshotRace", testSnapshotRace},
