@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
 
 	"cloister/shared/wire"
 )
@@ -311,4 +315,19 @@ func checkNumber(n uint64) error {
 		return refuse("organization number %d", n)
 	}
 	return nil
+}
+
+// LastMigration is the highest number of a file in the folder migrations. Files of
+// another name than NUMBER_… panic: they are part of the program.
+func LastMigration(files fs.ReadDirFS) (last uint64) {
+	all, err := files.ReadDir("migrations")
+	for _, f := range all {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		n, e := strconv.ParseUint(number, 10, 32)
+		last, err = max(last, n), errors.Join(err, e)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return last
 }

@@ -168,9 +168,9 @@ func (s *stack) idleEnclave(l *load, found map[find]int, size int64, erasing boo
 		forgotten += len(distinct[kind])
 	}
 	// Of the deployment only the storage key, the key under which tips are handed on, the
-	// blind-index key, the keys that sign
-	// bundles, sessions, verification tokens and webhooks, those that open OAuth and
-	// on-ramp credentials, the data keys of open organizations and the live key stay in use.
+	// blind-index key, the keys that sign bundles, sessions, verification tokens and
+	// webhooks, those that open OAuth and on-ramp credentials, the data keys of open
+	// organizations and the live key stay in use.
 	idle := len(distinct["root-secret"]) + len(distinct["keyring"]) + max(0, len(distinct["sealing-key"])-2-len(s.tenants))
 	if erasing && idle > 0 {
 		s.t.Errorf("memory of the enclave: %d keys of the deployment that it should have forgotten", idle)

@@ -3,7 +3,6 @@ package boot
 import (
 	"bytes"
 	"crypto/ecdh"
-	"errors"
 	"fmt"
 
 	"cloister/attestation"
@@ -32,12 +31,5 @@ func TakeOver(key *ecdh.PrivateKey, info, box []byte) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	defer clear(plain)
-	k := new(Keyring)
-	erase.Do(func() { err = decoding.Unmarshal(plain, k) })
-	if err != nil || k.Epoch == 0 {
-		k.Wipe()
-		return nil, errors.New("keyring does not decode")
-	}
-	return k, nil
+	return decodeKeyring(plain)
 }

@@ -171,8 +171,13 @@ func Unwrap(q []byte, deployment [32]byte, sealed []byte) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
+	return decodeKeyring(plain)
+}
+
+// decodeKeyring reads a keyring and wipes what it was read from.
+func decodeKeyring(plain []byte) (k *Keyring, err error) {
 	defer clear(plain)
-	k := new(Keyring)
+	k = new(Keyring)
 	erase.Do(func() { err = decoding.Unmarshal(plain, k) })
 	if err != nil || k.Epoch == 0 {
 		k.Wipe()

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -139,18 +138,7 @@ func (s *Store) raise(ctx context.Context, steps *goose.Provider, change bool) e
 func (s *Store) Schema() uint64 { return schema }
 
 // schema is the number of the last migration.
-var schema = func() (last uint64) {
-	files, err := migrations.ReadDir("migrations")
-	for _, f := range files {
-		number, _, _ := strings.Cut(f.Name(), "_")
-		n, e := strconv.ParseUint(number, 10, 32)
-		last, err = max(last, n), errors.Join(err, e)
-	}
-	if err != nil {
-		panic(err) // they are right or wrong for good
-	}
-	return last
-}()
+var schema = store.LastMigration(migrations)
 
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }

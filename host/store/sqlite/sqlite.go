@@ -22,8 +22,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/pressly/goose/v3"
@@ -156,18 +154,7 @@ func raise(ctx context.Context, steps *goose.Provider, change bool) error {
 func (s *Store) Schema() uint64 { return schema }
 
 // schema is the number of the last migration.
-var schema = func() (last uint64) {
-	files, err := migrations.ReadDir("migrations")
-	for _, f := range files {
-		number, _, _ := strings.Cut(f.Name(), "_")
-		n, e := strconv.ParseUint(number, 10, 32)
-		last, err = max(last, n), errors.Join(err, e)
-	}
-	if err != nil {
-		panic(err) // they are right or wrong for good
-	}
-	return last
-}()
+var schema = store.LastMigration(migrations)
 
 func (s *Store) connect() (err error) {
 	if s.writer, err = dial(s.name, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-4096"); err != nil {
