@@ -108,8 +108,55 @@ func (d *desk) share(n int, shares string) string {
 	return d.write(fmt.Sprintf("share-%d.json", n), d.run(args...))
 }
 
+// upgrade has an enclave at another address follow the one that serves, under a manifest
+// that comes after m.
+func (d *desk) upgrade(m attestation.Manifest, before, next string) {
+	t := d.t
+	t.Helper()
+	old := d.enclave
+	d.enclave = next
+	d.startEnclave()
+	after := successor(t, &m)
+	raw, err := after.Encode()
+	must(t, err)
+	manifest := d.write("manifest-2.json", raw)
+	give := []string{"-manifest", manifest, "-predecessor", before}
+	for n := 1; n <= 2; n++ {
+		give = append(give, "-approval", d.write(fmt.Sprintf("approval-2-%d", n), d.run("cloister-verify", "approve", "-yes", "-key", d.file(fmt.Sprintf("key-%d", n)), "-manifest", manifest)))
+	}
+	if _, refusal := d.try("cloister-host", "upgrade", "-from", old, "-to", next); !strings.Contains(refusal, "give it its manifest first") {
+		t.Errorf("an upgrade to an enclave without a manifest: %q", refusal)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; { // until the host is connected to it
+		_, refusal := d.try(append(append([]string{"cloister-host", "boot", "-enclave", next}, give...), "manifest")...)
+		if refusal == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(refusal)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if out := d.run("cloister-host", "upgrade", "-from", old, "-to", next); !bytes.Contains(out, []byte("the old enclave has said farewell")) {
+		t.Errorf("upgrade: %s", out)
+	}
+	if b := d.boot("status"); !bytes.Contains(b, []byte(`"state":"serving"`)) {
+		t.Fatalf("after the upgrade: %s", b)
+	}
+	d.run("cloister-host", "create-organization", "-api-url", "http://"+d.api, "-admission-key", d.file("admission-key"), "-name", "after", "-out", d.file("organization-after.json"))
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if _, refusal := d.try("cloister-host", "boot", "-enclave", old, "status"); refusal != "" {
+			return // it has ended
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the old enclave goes on")
+		}
+	}
+}
+
 // TestCommands goes the operators' way with the commands that they have: from keys
-// and genesis to an enclave that serves, and once more after it is gone.
+// and genesis to an enclave that serves, once more after it is gone, and to the one
+// that comes after it.
 func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds three programs")
@@ -122,7 +169,8 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	stop := d.startEnclave()
-	d.start("cloister-host", "serve", "-enclave", d.enclave, "-store", "sqlite:"+d.file("cloister.db"), "-api-addr", d.api)
+	next := "tcp://" + free(t) // of the enclave that comes after; it is not there yet
+	d.start("cloister-host", "serve", "-enclave", d.enclave+","+next, "-store", "sqlite:"+d.file("cloister.db"), "-api-addr", d.api)
 	// What operators know: the root of the simulated module and the image, here the program.
 	root, err := (&laptop.Dir{Path: d.dir}).ModuleRoot()
 	must(t, err)
@@ -227,6 +275,7 @@ func TestCommands(t *testing.T) {
 		}
 		d.run("cloister-host", "create-organization", "-api-url", "http://"+d.api, "-admission-key", d.file("admission-key"), "-name", "one", "-out", d.file(fmt.Sprintf("organization-%d.json", start)))
 	}
+	d.upgrade(m, manifest, next)
 	// An operator who expects another image gives nothing.
 	nonce := strings.TrimSpace(string(d.run("cloister-verify", "nonce")))
 	measured["0"] = strings.Repeat("07", 48)
