@@ -89,12 +89,17 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 	cfg.Range = r
 	s.mu.Lock()
 	used := s.used[r]
+	cfg.Floor = s.past[r]
 	cfg.Limits = s.shareLocked(len(s.owned) + 1)
 	s.mu.Unlock()
 	var epoch uint64
 	if handed {
 		if epoch, cfg.Tips, err = s.loadTips(ctx, r); err != nil {
 			return err
+		}
+		if _, rises := ledger.Raised(cfg.Floor, cfg.Tips); !rises {
+			s.c.alarms.Raise(fault.AlarmTip)
+			return fault.New(fault.FailedPrecondition, "range %d is handed on with less than this boot has seen of it", r)
 		}
 	}
 	o := &owned{r: r, ledger: ledger.New(cfg), term: term, sinceMs: s.c.now(), handed: handed}
@@ -170,9 +175,15 @@ func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
 		return err
 	}
 	defer done()
-	var hand func(map[org.ID]ledger.Tip) error
-	if !to.Zero() {
-		hand = func(tips map[org.ID]ledger.Tip) error { return s.keepTips(ctx, o, to, tips) }
+	// What is remembered is remembered for as long as this boot lasts: whoever could have
+	// it give a range and take it back would otherwise show it an older state.
+	var seen map[org.ID]ledger.Tip
+	hand := func(tips map[org.ID]ledger.Tip) error {
+		seen = tips
+		if to.Zero() {
+			return nil
+		}
+		return s.keepTips(ctx, o, to, tips)
 	}
 	ended, err := o.ledger.Give(ctx, hand)
 	if !ended {
@@ -181,6 +192,7 @@ func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
 	s.mu.Lock()
 	delete(s.owned, r)
 	s.shareLocked(len(s.owned))
+	s.past[r], _ = ledger.Raised(s.past[r], seen)
 	s.mu.Unlock()
 	return err
 }

@@ -30,8 +30,9 @@ type ranges struct {
 
 	mu    sync.Mutex
 	owned map[wire.Range]*owned
-	used  map[wire.Range]uint64 // highest epoch under which this boot has owned it
-	busy  map[wire.Range]bool   // being taken or given
+	used  map[wire.Range]uint64                // highest epoch under which this boot has owned it
+	busy  map[wire.Range]bool                  // being taken or given
+	past  map[wire.Range]map[org.ID]ledger.Tip // tips of ranges that were given away; a map in it never changes
 	ended bool
 
 	retiring bool // wants to own nothing; it goes on until that is so
@@ -60,7 +61,7 @@ func (m *moved) Error() string { return fmt.Sprintf("range %d is not this enclav
 var errElsewhere = fault.Named(fault.Unavailable, "MOVED", "another enclave serves this organization: try again")
 
 func newRanges(c *Core, count int, cfg ledger.Config, hands *seal.Key) *ranges {
-	s := &ranges{c: c, count: count, cfg: cfg, hands: hands, owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{}}
+	s := &ranges{c: c, count: count, cfg: cfg, hands: hands, owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{}, past: map[wire.Range]map[org.ID]ledger.Tip{}}
 	if s.cfg.Limits.StateBytes == 0 {
 		s.cfg.Limits.StateBytes = ledger.DefaultStateBytes
 	}

@@ -380,3 +380,46 @@ func TestOneRange(t *testing.T) {
 		t.Fatal("two own the one range")
 	}
 }
+
+// A boot that gives a range and takes it back, with or without another in between, is
+// not shown an older state than it has seen: not one organization, not none.
+func TestOlderStateAfterTakingBack(t *testing.T) {
+	for name, between := range map[string]func(w *world, a *enclave){
+		"given to nobody": func(_ *world, a *enclave) {
+			if _, refused := a.boot("give", `{"ranges":[0]}`); refused != "" {
+				t.Fatal(refused)
+			}
+		},
+		"through another": func(w *world, a *enclave) {
+			b := w.start()
+			move(t, 0, a, b)
+			if _, refused := b.boot("give", `{"ranges":[0]}`); refused != "" {
+				t.Fatal(refused)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.start()
+			o := w.in(0)
+			a.must(w.tag(o, "first"))
+			a.must(w.tag(o, "second"))
+			between(w, a)
+			if _, refused := a.boot("take", `{"ranges":[0]}`); refused != "" {
+				t.Fatal(refused)
+			}
+			w.store.lie(func(s *liar) { s.load = older(o.OrganizationID, 2) })
+			if reply := a.call(w.whoami(o)); reply.Status != 503 || !strings.Contains(string(reply.Body), "not believed") {
+				t.Fatalf("an older state is shown: %d %s", reply.Status, reply.Body)
+			}
+			w.store.lie(func(s *liar) {
+				s.load = func(wire.Organization) wire.Organization { return wire.Organization{} }
+			})
+			if reply := a.call(w.whoami(o)); reply.Status != 503 {
+				t.Fatalf("an organization is denied: %d %s", reply.Status, reply.Body)
+			}
+			w.store.lie(func(s *liar) {})
+			a.must(w.tag(o, "third"))
+		})
+	}
+}

@@ -81,6 +81,9 @@ type Config struct {
 	// Tips are those that the range's last owner remembered and handed on; nil: it did
 	// not. They are believed like those of this boot.
 	Tips map[org.ID]Tip
+	// Floor is what this boot remembered when it owned the range before: an organization
+	// may have gone on since, and is not believed at an earlier entry. It is not changed.
+	Floor map[org.ID]Tip
 	// Loads bounds the organizations that are brought in at a time; the ledgers of one
 	// enclave share it. nil: a ledger by itself.
 	Loads chan struct{}
@@ -177,6 +180,29 @@ type Ledger struct {
 type Tip struct {
 	Count uint64
 	Root  wire.Hash
+}
+
+// above tells that another tip is older than this one, or of another history at the
+// same place.
+func (t Tip) above(other Tip) bool {
+	return other.Count < t.Count || other.Count == t.Count && other.Root != t.Root
+}
+
+// Raised is a floor with what stands higher in tips, and tells whether none stands
+// lower: an owner in between has only added. The floor itself stays as it is.
+func Raised(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) {
+	raised, rises = maps.Clone(floor), true
+	if raised == nil {
+		raised = make(map[org.ID]Tip, len(tips))
+	}
+	for id, t := range tips {
+		if least, known := raised[id]; known && least.above(t) {
+			rises = false
+			continue
+		}
+		raised[id] = t
+	}
+	return raised, rises
 }
 
 // New starts a ledger. Take must succeed before anything is opened.

@@ -223,7 +223,8 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		l.mu.Lock()
 		_, known := l.tips[o.id]
 		l.mu.Unlock()
-		if known && !insecure.Skip(insecure.Tip) {
+		_, owned := l.cfg.Floor[o.id]
+		if (known || owned) && !insecure.Skip(insecure.Tip) {
 			return l.breach(fault.AlarmTip, "organization withheld")
 		}
 		return ErrNoOrganization
@@ -258,6 +259,9 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		// whom when the tips are handed on would be told no successor.
 		if l.given {
 			return ErrGiven
+		}
+		if least, owned := l.cfg.Floor[o.id]; owned && least.above(Tip{o.count, o.root}) && !insecure.Skip(insecure.Tip) {
+			return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d from an earlier ownership", o.count, least.Count)
 		}
 		l.tips[o.id] = Tip{o.count, o.root}
 		return nil
