@@ -226,7 +226,7 @@ func (w *world) alarms() (map[string]uint64, error) {
 		return nil, err
 	}
 	m := map[string]uint64{}
-	for _, f := range regexp.MustCompile(`(?m)^cloister_enclave_alarms_total\{alarm="(\w+)"\} (\d+)$`).FindAllStringSubmatch(string(b), -1) {
+	for _, f := range regexp.MustCompile(`(?m)^cloister_enclave_alarms_total\{alarm="(\w+)",enclave="[^"]*"\} (\d+)$`).FindAllStringSubmatch(string(b), -1) {
 		if m[f[1]], err = strconv.ParseUint(f[2], 10, 64); err != nil {
 			return nil, err
 		}

@@ -140,7 +140,8 @@ func (b *bench) counters() (map[string]int64, error) {
 	m := map[string]int64{}
 	for line := range strings.Lines(string(text)) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), `cloister_enclave_counter{counter="`)
-		name, value, cut := strings.Cut(rest, `"} `)
+		name, value, cut := strings.Cut(rest, `",enclave="`)
+		_, value, _ = strings.Cut(value, `"} `)
 		if !ok || !cut {
 			continue
 		}
