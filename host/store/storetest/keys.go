@@ -98,5 +98,3 @@ func testKeys(t *testing.T, open Opener) {
 		}
 	}
 }
-
-func second[A any](_ A, err error) error { return err }
