@@ -6,7 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,29 +35,36 @@ type Timestamp struct {
 }
 
 // A Policy says what a verifier believes. The zero value believes in the AWS
-// root and accepts no boot proof, because it pins no measurement.
+// root and accepts no boot proof, because it pins nothing.
+//
+// Measurements say which program runs, not whose deployment it is: anybody can run
+// the same image with operators and a root secret of his own. So a boot proof is
+// accepted only if the policy pins the image and Operators, or the manifest, which
+// is both. They are to be had from those who run the deployment, as the release is
+// from those who build it; never from the server that is verified.
 type Policy struct {
 	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
 	SimulatorRootPEM string
 	// ExpectedPCRs are compared by index, each 48 bytes in lower-case hex. PCR
-	// 0, 1 and 2 together pin an image.
+	// 0, 1 and 2 together pin an image, and nobody's deployment of it.
 	ExpectedPCRs map[int]string
 	// ExpectedApplicationDigest, when not empty, is the SHA-256 of the enclave
 	// binary that the manifest must name, in lower-case hex.
 	ExpectedApplicationDigest string
 	// AllowedManifestSHA256, when not empty, lists the acceptable manifests, each
-	// 32 bytes in lower-case hex. A manifest of our format names its image, so
-	// pinning it pins the image.
+	// 32 bytes in lower-case hex. A manifest of our format names its image and the
+	// root secret, so pinning it pins both. Every upgrade has a manifest of its own.
 	AllowedManifestSHA256 []string
 	// Operators, when named, are those whose threshold must have approved the
-	// manifest: of a first manifest its own, of a later one its predecessor's.
-	// ShareKeys are not looked at.
+	// manifest: of a first manifest its own, of a later one its predecessor's. They
+	// pin the deployment across its upgrades. ShareKeys are not looked at.
 	Operators Operators
 	// AllowDebug accepts an image in debug mode, whose measurements are zero:
 	// nothing then shows which code runs, and its parent can read along.
 	AllowDebug bool
-	// AllowUnpinned accepts a boot proof although neither image nor manifest is
-	// pinned: it then shows that some enclave runs, not which.
+	// AllowUnpinned accepts a boot proof although image or deployment is not pinned:
+	// it then shows that some enclave runs, not which or whose, and Boot.Pinned is
+	// false. For looking at what is not yet known; nothing may rest on it.
 	AllowUnpinned bool
 	// ForeignManifest accepts a manifest that is not of our format. Its hash is
 	// checked as always; its content is not looked at.
@@ -82,7 +92,8 @@ type Boot struct {
 	// Approvals are the operators' own, each with a valid signature. Whether they
 	// reach a threshold was looked at for a first manifest, and under Policy.Operators.
 	Approvals []ManifestApproval
-	// Pinned says that image or manifest were compared with the caller's.
+	// Pinned says that the image and whose deployment it is were compared with the
+	// caller's. It is false only under Policy.AllowUnpinned and AllowDebug. See Pins.
 	Pinned bool
 
 	policy  Policy
@@ -92,9 +103,9 @@ type Boot struct {
 
 // VerifyBootProof verifies a boot proof under the policy: the document, exactly
 // 32 registers with the commitment to live key and manifest in PCR17, no nonce,
-// user_data = SHA-256(manifest), one live key throughout, the image pinned, and
-// a manifest of our format that fits the image, the root and the host's words,
-// with the approvals that it needs (see Policy.Operators).
+// user_data = SHA-256(manifest), one live key throughout, image and deployment
+// pinned (see Policy), and a manifest of our format that fits the image, the root and
+// the host's words, with the approvals that it needs (see Policy.Operators).
 func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
 	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
 	if err != nil {
@@ -170,6 +181,9 @@ func (b *Boot) checkManifest(raw []byte, said BootProof) error {
 		if b.policy.ExpectedApplicationDigest != "" {
 			return errors.New("a manifest of another format names no enclave binary to compare")
 		}
+		if b.policy.Operators.Named() {
+			return errors.New("a manifest of another format has no approvals by operators: pin its SHA-256")
+		}
 		return nil
 	}
 	m, err := ParseManifest(raw)
@@ -217,18 +231,60 @@ func (b *Boot) checkImage() error {
 	return nil
 }
 
-// checkPinned demands that the caller knows which image to expect. In debug mode
-// there is nothing to compare.
+// checkPinned demands that the caller knows which image to expect and whose. In debug
+// mode there is nothing to compare.
 func (b *Boot) checkPinned() error {
-	p := b.policy
-	_, zero := p.ExpectedPCRs[0]
-	_, one := p.ExpectedPCRs[1]
-	_, two := p.ExpectedPCRs[2]
-	b.Pinned = !b.Document.Debug && (zero && one && two || b.Manifest != nil && len(p.AllowedManifestSHA256) > 0)
-	if !b.Pinned && !b.Document.Debug && !p.AllowUnpinned {
-		return errors.New("no measurements to compare with: pin PCR 0, 1 and 2, or the manifest")
+	if b.Document.Debug {
+		return nil
 	}
-	return nil
+	p := b.policy
+	manifest := len(p.AllowedManifestSHA256) > 0
+	image := p.pinsImage() || manifest && b.Manifest != nil
+	b.Pinned = image && (manifest || p.Operators.Named())
+	switch {
+	case b.Pinned || p.AllowUnpinned:
+		return nil
+	case !image:
+		return errors.New("no measurements to compare with: pin PCR 0, 1 and 2 with the deployment's operators, or its manifest")
+	}
+	return errors.New("the image is the expected one, but anybody can run it, with operators and a root secret of his own: " +
+		"pin the operators of the deployment, or the SHA-256 of its manifest. Whoever runs it publishes both; take them from there, not from the server")
+}
+
+func (p Policy) pinsImage() bool {
+	for i := range 3 {
+		if _, ok := p.ExpectedPCRs[i]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Pins says in words what was compared with the caller's: registers, enclave binary,
+// manifest, operators. It is empty in debug mode, where a comparison shows nothing.
+func (b *Boot) Pins() []string {
+	p := b.policy
+	if b.Document.Debug {
+		return nil
+	}
+	var out []string
+	if len(p.ExpectedPCRs) > 0 {
+		var numbers []string
+		for _, i := range slices.Sorted(maps.Keys(p.ExpectedPCRs)) {
+			numbers = append(numbers, strconv.Itoa(i))
+		}
+		out = append(out, "PCR "+strings.Join(numbers, ", "))
+	}
+	if p.ExpectedApplicationDigest != "" {
+		out = append(out, "the enclave binary")
+	}
+	if len(p.AllowedManifestSHA256) > 0 {
+		out = append(out, "the manifest")
+	}
+	if p.Operators.Named() {
+		out = append(out, fmt.Sprintf("approval by at least %d of %d operators", p.Operators.Threshold, len(p.Operators.PublicKeys)))
+	}
+	return out
 }
 
 func (b BootProof) checkHearsay() error {

@@ -34,7 +34,8 @@ func TestFixtures(t *testing.T) {
 	must(t, err)
 	body, err := os.ReadFile(filepath.Join(fixtures, "body.json"))
 	must(t, err)
-	p := attestation.Policy{SimulatorRootPEM: string(root), ExpectedPCRs: map[int]string{0: hexOf(0xa0, 48), 1: hexOf(0xa1, 48), 2: hexOf(0xa2, 48)}}
+	p := attestation.Policy{SimulatorRootPEM: string(root), ExpectedPCRs: map[int]string{0: hexOf(0xa0, 48), 1: hexOf(0xa1, 48), 2: hexOf(0xa2, 48)},
+		Operators: testManifest(t).Operators}
 	e := attestation.Expectation{Fingerprint: attestation.Fingerprint(body)}
 	proofs, err := attestation.VerifyAppProofs(readReply(t, "submit.json").AppProofs, boot, p, e)
 	if err != nil || len(proofs) != 2 {
@@ -76,9 +77,17 @@ func credentialsOf(m *maker) map[string]any {
 	}
 }
 
+func saveOperators(t *testing.T, save func(string, any)) {
+	o := testManifest(t).Operators
+	save("operators.json", o)
+	o.PublicKeys = []string{compressed(t, fixedKey(t, 9))}
+	save("other-operators.json", o)
+}
+
 func writeKeysFixtures(t *testing.T) {
 	m, save := newMaker(t), saver(t)
 	save("keys-credentials.json", credentialsOf(m))
+	save("keys-root.pem", []byte(m.rootPEM()))
 	d := m.keysDocument()
 	save("keys-document.json", d)
 	d.Keys.Signer = d.Keys.OTP
@@ -114,6 +123,7 @@ func writeFixtures(t *testing.T) {
 	save("boot.json", map[string]any{"bootProof": m.bootProof(nil)})
 	save("stranger-boot.json", map[string]any{"bootProof": stranger.bootProof(nil)})
 	save("debug-boot.json", m.bootProof(func(d *doc) { d.PCRs[0], d.PCRs[1], d.PCRs[2] = d.PCRs[31], d.PCRs[31], d.PCRs[31] }))
+	saveOperators(t, save)
 	save("body.json", []byte(body))
 	save("submit.json", reply(one, body, about(one, body)))
 	save("other.json", reply(two, otherBody, about(two, otherBody)))

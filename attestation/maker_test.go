@@ -158,7 +158,7 @@ func (m *maker) wrap(prot []byte, unprotected any, payload, sig []byte) []byte {
 func (m *maker) policy() attestation.Policy {
 	return attestation.Policy{SimulatorRootPEM: m.rootPEM(), ExpectedPCRs: map[int]string{
 		0: hex.EncodeToString(m.pcrs[0]), 1: hex.EncodeToString(m.pcrs[1]), 2: hex.EncodeToString(m.pcrs[2]),
-	}}
+	}, Operators: testManifest(m.t).Operators}
 }
 
 func (m *maker) bootProof(change func(*doc)) attestation.BootProof {
@@ -166,10 +166,17 @@ func (m *maker) bootProof(change func(*doc)) attestation.BootProof {
 		EphemeralPublicKeyHex:  m.liveHex,
 		AWSAttestationDocB64:   base64.StdEncoding.EncodeToString(m.document(change)),
 		QOSManifestB64:         base64.StdEncoding.EncodeToString(m.manifest),
-		QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(m.manifest)),
+		QOSManifestEnvelopeB64: base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(m.manifest, m.approval())),
 		DeploymentLabel:        "test", EnclaveApp: "cloister", Owner: "somebody",
 		CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(m.now.Unix(), 10), Nanos: "0"},
 	}
+}
+
+// approval is by one of the operators that testManifest names, which is their threshold.
+func (m *maker) approval() attestation.ManifestApproval {
+	a, err := attestation.ApproveManifest(fixedKey(m.t, 3), attestation.Hash(m.manifest))
+	must(m.t, err)
+	return a
 }
 
 func (m *maker) appProof(c attestation.Claim) attestation.AppProof {

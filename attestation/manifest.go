@@ -86,6 +86,26 @@ type Operators struct {
 	ShareKeys []string `json:"shareKeys,omitempty"`
 }
 
+// ParseOperators reads whom a caller pins in Policy.Operators: a manifest that names
+// them, or {"threshold": n, "publicKeys": [hex, …]}.
+func ParseOperators(raw []byte) (Operators, error) {
+	if m, err := ParseManifest(raw); err == nil {
+		if !m.Operators.Named() {
+			return Operators{}, errors.New("operators: the manifest names none")
+		}
+		return m.Operators, nil
+	}
+	var o Operators
+	err := decodeStrict(raw, MaxManifest, &o)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return Operators{}, fmt.Errorf("operators: neither a manifest nor a threshold with public keys: %w", err)
+	}
+	return o, nil
+}
+
 // Named says whether there are any.
 func (o Operators) Named() bool { return len(o.PublicKeys) > 0 }
 

@@ -3,6 +3,7 @@ package attestation_test
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -146,6 +147,44 @@ func FuzzManifest(f *testing.F) {
 		again, err := m.Encode()
 		if err != nil || !bytes.Equal(raw, again) {
 			t.Fatalf("an accepted manifest is not its own encoding: %v", err)
+		}
+	})
+}
+
+func TestParseOperators(t *testing.T) {
+	m := testManifest(t)
+	raw, err := m.Encode()
+	must(t, err)
+	alone, err := json.Marshal(m.Operators)
+	must(t, err)
+	for name, b := range map[string][]byte{"manifest": raw, "alone": alone} {
+		if o, err := attestation.ParseOperators(b); err != nil || !o.Equal(m.Operators) {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+	}
+	m.Operators = attestation.Operators{}
+	none, err := m.Encode()
+	must(t, err)
+	for name, b := range map[string]string{
+		"a manifest that names none": string(none), "nothing": "", "none": `{"threshold":0,"publicKeys":[]}`, "no threshold": strings.Replace(string(alone), ":1", ":0", 1),
+		"too high a threshold": strings.Replace(string(alone), ":1", ":3", 1), "a manifest in another form": " " + string(raw), "more members": `{"a":1,` + string(alone[1:]),
+		"a key that is none": `{"threshold":1,"publicKeys":["02"]}`, "bytes behind": string(alone) + "{}",
+	} {
+		_, err := attestation.ParseOperators([]byte(b))
+		refused(t, err, name)
+	}
+}
+
+func FuzzOperators(f *testing.F) {
+	m := testManifest(f)
+	for _, v := range []any{m, m.Operators} {
+		raw, err := json.Marshal(v)
+		must(f, err)
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if o, err := attestation.ParseOperators(raw); err == nil && (!o.Named() || o.Threshold < 1 || o.Threshold > len(o.PublicKeys)) {
+			t.Fatalf("%+v", o)
 		}
 	})
 }

@@ -37,6 +37,49 @@ func TestProofsAccepted(t *testing.T) {
 	}
 }
 
+// The very same image under the very same root, with operators of somebody else's own
+// who have approved it: what it claims besides is copied from ours.
+func TestAnybodysDeployment(t *testing.T) {
+	ours := newMaker(t)
+	p := ours.policy()
+	theirs := newMaker(t)
+	theirs.root, theirs.leaf, theirs.leafKey, theirs.bundle = ours.root, ours.leaf, ours.leafKey, ours.bundle
+	m := testManifest(t)
+	m.Operators.PublicKeys = []string{compressed(t, fixedKey(t, 9))}
+	theirs.setManifest(m)
+	b := theirs.bootProof(nil)
+	b.QOSManifestEnvelopeB64 = base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(theirs.manifest, approvals(t, attestation.Hash(theirs.manifest), fixedKey(t, 9))...))
+
+	own := p
+	own.Operators = m.Operators
+	boot, err := attestation.VerifyBootProof(b, own)
+	must(t, err)
+	if !boot.Pinned || strings.Join(boot.Pins(), "; ") != "PCR 0, 1, 2; approval by at least 1 of 1 operators" {
+		t.Errorf("pinned: %t, %q", boot.Pinned, boot.Pins())
+	}
+	manifest := attestation.Policy{SimulatorRootPEM: p.SimulatorRootPEM, AllowedManifestSHA256: []string{hexHash(ours)}}
+	image := p
+	image.Operators = attestation.Operators{}
+	who := p
+	who.ExpectedPCRs = nil
+	for name, q := range map[string]attestation.Policy{"operators": p, "manifest": manifest, "image alone": image} {
+		_, err := attestation.VerifyBootProof(b, q)
+		refused(t, err, "theirs, pinned by "+name)
+	}
+	for name, q := range map[string]attestation.Policy{"image": image, "operators": who} {
+		_, err := attestation.VerifyBootProof(ours.bootProof(nil), q)
+		refused(t, err, "ours, pinned by "+name+" alone")
+		q.AllowUnpinned = true
+		if boot, err := attestation.VerifyBootProof(b, q); name == "image" && (err != nil || boot.Pinned) {
+			t.Errorf("looked at: %v", err)
+		}
+	}
+	foreign := p
+	foreign.ForeignManifest = true
+	_, err = attestation.VerifyBootProof(b, foreign)
+	refused(t, err, "operators whose approval nobody reads")
+}
+
 // Forged: everything that a host could change or make up.
 func TestForgedBootProofsRefused(t *testing.T) {
 	m := newMaker(t)

@@ -274,10 +274,8 @@ func VerifyShares(raw []byte, p Policy) (*ShareSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range 3 {
-		if _, pinned := p.ExpectedPCRs[i]; !pinned {
-			return nil, errors.New("share set: no measurements to compare with: pin PCR 0, 1 and 2")
-		}
+	if !p.pinsImage() {
+		return nil, errors.New("share set: no measurements to compare with: pin PCR 0, 1 and 2")
 	}
 	p.AllowDebug = false
 	doc, err := VerifyDocument(document, p)

@@ -37,6 +37,9 @@ type Question struct {
 	Expected string `json:"expected"`
 	// Manifest is the SHA-256 of the one manifest that is taken, in hex. Empty: any.
 	Manifest string `json:"manifest"`
+	// Operators are those whose threshold must have approved the manifest: a manifest
+	// that names them, or {"threshold": n, "publicKeys": [hex, …]}. Empty: not known.
+	Operators string `json:"operators"`
 	// SimulatorRoot is a simulator's root in PEM, believed instead of AWS's.
 	SimulatorRoot string `json:"simulatorRoot"`
 	// Body is the exact body of the request that the app proofs are to be about, nil
@@ -101,7 +104,6 @@ type examination struct {
 	policy attestation.Policy
 	found  []*attestation.Reply
 	keys   [][]byte
-	boots  []*attestation.Boot
 }
 
 // Make verifies what a question holds.
@@ -165,7 +167,7 @@ func (e *examination) run() error {
 // believe makes the policy.
 func (e *examination) believe() error {
 	p := &e.policy
-	if len(e.q.SimulatorRoot) > MaxExpected || len(e.q.Expected) > MaxExpected {
+	if max(len(e.q.SimulatorRoot), len(e.q.Expected), len(e.q.Operators)) > MaxExpected {
 		return errors.New("what is expected is too long")
 	}
 	p.SimulatorRootPEM = e.q.SimulatorRoot
@@ -175,11 +177,15 @@ func (e *examination) believe() error {
 	if e.q.NowMs != 0 {
 		p.Now = time.UnixMilli(e.q.NowMs)
 	}
-	if e.q.Expected == "" {
-		return nil
-	}
 	var err error
-	p.ExpectedPCRs, err = measurements([]byte(e.q.Expected))
+	if e.q.Operators != "" {
+		if p.Operators, err = attestation.ParseOperators([]byte(e.q.Operators)); err != nil {
+			return err
+		}
+	}
+	if e.q.Expected != "" {
+		p.ExpectedPCRs, err = measurements([]byte(e.q.Expected))
+	}
 	return err
 }
 
@@ -300,22 +306,27 @@ func (e *examination) boot(b attestation.BootProof) error {
 	if len(p.AllowedManifestSHA256) > 0 {
 		manifest += " It is the one that you expect."
 	}
+	if p.Operators.Named() {
+		manifest += " The operators that you expect have approved it."
+	}
 	if err := e.step("Manifest", manifest, func() error {
 		return with(func(q *attestation.Policy) {
 			strict(q)
-			q.ForeignManifest, q.AllowedManifestSHA256 = false, p.AllowedManifestSHA256
+			q.ForeignManifest, q.AllowedManifestSHA256, q.Operators = false, p.AllowedManifestSHA256, p.Operators
 		})
 	}); err != nil {
 		return err
 	}
-	return e.step("Boot proof as a whole", "Everything about this boot holds, under what you expect of it.", func() error {
-		boot, err := attestation.VerifyBootProof(b, p)
-		if err == nil {
-			e.boots = append(e.boots, boot)
-			e.tell(boot)
-		}
+	var boot *attestation.Boot
+	err := e.step("Boot proof as a whole", "", func() (err error) {
+		boot, err = attestation.VerifyBootProof(b, p)
 		return err
 	})
+	if err == nil {
+		e.Checks[len(e.Checks)-1].Words = "Everything about this boot holds, under what you expect of it: " + strings.Join(boot.Pins(), "; ") + "."
+		e.tell(boot)
+	}
+	return err
 }
 
 func (e *examination) tell(b *attestation.Boot) {

@@ -22,7 +22,7 @@ func file(t testing.TB, name string) string {
 
 func question(t testing.TB) checks.Question {
 	body := file(t, "body.json")
-	return checks.Question{Texts: []string{file(t, "boot.json"), file(t, "submit.json")}, Expected: file(t, "measurements.json"), SimulatorRoot: file(t, "root.pem"), Body: &body}
+	return checks.Question{Texts: []string{file(t, "boot.json"), file(t, "submit.json")}, Expected: file(t, "measurements.json"), Operators: file(t, "operators.json"), SimulatorRoot: file(t, "root.pem"), Body: &body}
 }
 
 func outcomes(r *checks.Report) (out string) {
@@ -61,7 +61,8 @@ func TestVerified(t *testing.T) {
 	}
 	for name, change := range map[string]func(*checks.Question){
 		"as nitro-cli prints them": func(q *checks.Question) { q.Expected = file(t, "nitro-cli.json") },
-		"by manifest":              func(q *checks.Question) { q.Expected, q.Manifest = "", manifest },
+		"by manifest":              func(q *checks.Question) { q.Expected, q.Operators, q.Manifest = "", "", manifest },
+		"image and manifest":       func(q *checks.Question) { q.Operators, q.Manifest = "", manifest },
 		"no request":               func(q *checks.Question) { q.Body = nil },
 		"boot proof alone":         func(q *checks.Question) { q.Texts, q.Body = q.Texts[:1], nil },
 	} {
@@ -111,6 +112,10 @@ func TestRefused(t *testing.T) {
 		"another manifest":        {func(q *checks.Question) { q.Manifest = strings.Repeat("ab", 32) }, "Manifest"},
 		"no manifest's hash":      {func(q *checks.Question) { q.Manifest = "AB" }, "Manifest"},
 		"nothing expected":        {func(q *checks.Question) { q.Expected = "" }, "Boot proof as a whole"},
+		"the image of anybody":    {func(q *checks.Question) { q.Operators = "" }, "Boot proof as a whole"},
+		"other operators":         {func(q *checks.Question) { q.Operators = file(t, "other-operators.json") }, "Manifest"},
+		"operators, none":         {func(q *checks.Question) { q.Operators = `{"threshold":0,"publicKeys":[]}` }, "What is believed"},
+		"operators, no JSON":      {func(q *checks.Question) { q.Operators = "02" }, "What is believed"},
 		"one measurement":         {func(q *checks.Question) { q.Expected = `{"0":"` + strings.Repeat("a0", 48) + `"}` }, "Boot proof as a whole"},
 		"measurements, no JSON":   {func(q *checks.Question) { q.Expected = "a0" }, "What is believed"},
 		"measurements, none":      {func(q *checks.Question) { q.Expected = "{}" }, "What is believed"},

@@ -46,8 +46,8 @@ const maxBoots = 64
 // Policy and Proofs must be set before first use. A Transport is safe for
 // concurrent use.
 type Transport struct {
-	// Policy says which boots are believed: by measurements or by manifest. Its Now
-	// is not looked at.
+	// Policy says which boots are believed: by measurements and operators, or by
+	// manifest. AllowUnpinned does not help. Its Now is not looked at.
 	Policy attestation.Policy
 	// Now is the caller's clock; nil: the ages that Policy bounds are not looked at,
 	// and must not be bounded. A boot's age is held against Policy.MaxBootAge when its
@@ -56,7 +56,9 @@ type Transport struct {
 	// Proofs finds the boot proof of a live key. See Discovery.
 	Proofs func(ctx context.Context, liveKey string) (attestation.BootProof, error)
 	// Deployment, if set, is the only one whose replies are taken: 64 digits of
-	// lower-case hex. If it is empty the first proven one is held on to.
+	// lower-case hex. If it is empty the first proven one is held on to. It tells
+	// deployments of the same operators apart and replaces no pin of Policy: an
+	// enclave has the name from whoever handed it the keyring.
 	Deployment string
 	// Prefix is what stands before the paths of the interface, if anything.
 	Prefix string
@@ -252,6 +254,9 @@ func (t *Transport) boot(ctx context.Context, liveKey string) (*attestation.Boot
 	policy.Now = t.now()
 	if b, err = attestation.VerifyBootProof(proof, policy); err != nil {
 		return nil, err
+	}
+	if !b.Pinned && !b.Document.Debug {
+		return nil, errors.New("client: policy pins no deployment, so anybody's replies would be taken")
 	}
 	if b.PublicKeyHex != liveKey {
 		return nil, errors.New("client: boot proof is another live key's")

@@ -81,7 +81,7 @@ func policyOf(c *laptop.Credentials) attestation.Policy {
 	for i := range 3 {
 		pcrs[i] = c.PCRs[strconv.Itoa(i)]
 	}
-	return attestation.Policy{SimulatorRootPEM: c.AttestationRootPEM, ExpectedPCRs: pcrs}
+	return attestation.Policy{SimulatorRootPEM: c.AttestationRootPEM, ExpectedPCRs: pcrs, AllowedManifestSHA256: []string{c.ManifestSHA256}}
 }
 
 // transport is a client's, new and with nothing remembered.
@@ -311,8 +311,17 @@ func TestHostileReplies(t *testing.T) {
 func TestUntrustedEnclaves(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
 	for name, change := range map[string]func(*client.Transport){
-		"another image":         func(c *client.Transport) { c.Policy.ExpectedPCRs[1] = strings.Repeat("ab", 48) },
-		"nothing pinned":        func(c *client.Transport) { c.Policy.ExpectedPCRs = nil },
+		"another image": func(c *client.Transport) { c.Policy.ExpectedPCRs[1] = strings.Repeat("ab", 48) },
+		"nothing pinned": func(c *client.Transport) {
+			c.Policy = attestation.Policy{SimulatorRootPEM: c.Policy.SimulatorRootPEM}
+		},
+		"the image alone": func(c *client.Transport) { c.Policy.AllowedManifestSHA256 = nil },
+		"the image, by its name": func(c *client.Transport) {
+			c.Policy.AllowedManifestSHA256, c.Deployment = nil, w.deployment(t)
+		},
+		"the image of anybody": func(c *client.Transport) {
+			c.Policy.AllowedManifestSHA256, c.Policy.AllowUnpinned = nil, true
+		},
 		"AWS root":              func(c *client.Transport) { c.Policy.SimulatorRootPEM = "" },
 		"another root":          func(c *client.Transport) { c.Policy.SimulatorRootPEM = other.Credentials.AttestationRootPEM },
 		"another manifest":      func(c *client.Transport) { c.Policy.AllowedManifestSHA256 = []string{strings.Repeat("ab", 32)} },

@@ -21,7 +21,7 @@ var errUnreadable = errors.New("cannot read")
 type options struct {
 	apps, boots                   []string
 	credentials, root, measured   string
-	release                       string
+	release, operators            string
 	released                      *attestation.Release // what that file says
 	pcrs                          map[int]string
 	manifests                     []string
@@ -74,9 +74,10 @@ func (o *options) beliefs(f *flag.FlagSet) {
 	for _, i := range []int{0, 1, 2, 3, 4, 8} {
 		f.Func("pcr"+strconv.Itoa(i), "expected PCR, 48 bytes of `hex`", func(s string) error { return o.pin(i, s) })
 	}
+	f.StringVar(&o.operators, "operators", "", "`file` that names the operators whose threshold must have approved the manifest: the deployment's first manifest or the one before, or {\"threshold\": n, \"publicKeys\": [hex, …]}")
 	f.Func("manifest-sha256", "`hex` of an allowed manifest (repeatable)", list(&o.manifests))
 	f.BoolVar(&o.allowDebug, "allow-debug", false, "accept an image in debug mode")
-	f.BoolVar(&o.unpinned, "unpinned", false, "accept any image")
+	f.BoolVar(&o.unpinned, "unpinned", false, "look at what is not pinned, any image or anybody's deployment of it; the status is then 3, never 0")
 	f.BoolVar(&o.foreign, "foreign-manifest", false, "accept a manifest of another format")
 	f.StringVar(&o.now, "now", "", "`time` to take ages at (RFC 3339); default the clock")
 	f.DurationVar(&o.maxAge, "max-age", 0, "oldest app proof")
@@ -85,7 +86,7 @@ func (o *options) beliefs(f *flag.FlagSet) {
 
 func (o *options) check(rest []string) error {
 	stdins := 0
-	for _, name := range append(append([]string{o.credentials, o.root, o.measured, o.release, o.body}, o.apps...), o.boots...) {
+	for _, name := range append(append([]string{o.credentials, o.root, o.measured, o.release, o.operators, o.body}, o.apps...), o.boots...) {
 		if name == "-" {
 			stdins++
 		}
@@ -145,6 +146,15 @@ func (o *options) policy(in *input, now func() time.Time) (attestation.Policy, e
 	p.ExpectedPCRs, p.AllowedManifestSHA256 = o.pcrs, o.manifests
 	if err := o.readRelease(in, &p); err != nil {
 		return p, err
+	}
+	if o.operators != "" {
+		raw, err := in.read(o.operators, attestation.MaxManifest)
+		if err == nil {
+			p.Operators, err = attestation.ParseOperators(raw)
+		}
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", o.operators, err)
+		}
 	}
 	if o.now != "" {
 		at, err := time.Parse(time.RFC3339, o.now)

@@ -107,19 +107,25 @@ func runKeys(args []string, in *input, stdout, stderr io.Writer, now func() time
 		proof, err = attestation.VerifyKeys(raw, policy)
 	}
 	if err == nil {
-		err = o.print(stdout, proof, policy)
+		err = o.print(stdout, proof)
 	}
 	return verdict(err, stderr)
 }
 
-func (o *keysOptions) print(w io.Writer, p *attestation.Proof, policy attestation.Policy) error {
+func (o *keysOptions) print(w io.Writer, p *attestation.Proof) error {
 	stated := p.Claim.(*attestation.PublicKeys)
+	if !p.Boot.Pinned && o.json {
+		return fmt.Errorf("%w: no keys to pin", errUnpinned)
+	}
 	if !o.json {
-		printBoot(w, p.Boot, policy, o.released)
+		printBoot(w, p.Boot, o.released)
 		if o.url != "" {
 			line(w, "", "it signed its answer to a nonce that was made for this check")
 		}
 		printProof(w, 1, p)
+		if !p.Boot.Pinned {
+			return errUnpinned
+		}
 		_, err := fmt.Fprintln(w, "VERIFIED: 7 public keys")
 		return err
 	}

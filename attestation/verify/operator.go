@@ -44,6 +44,7 @@ const operatorUsage = `usage of the operators' commands:
   cloister-verify approve -key KEY -manifest M  show a manifest and sign it once "yes" is typed (or -yes); prints the approval
   cloister-verify nonce                         draw a nonce for a setup document
   cloister-verify shares -key KEY -shares S …   check that a share set was made in the expected image and holds a share for KEY
+                                                with -operators FILE also that it is shared among these and nobody else
   cloister-verify share -key KEY -shares S -nonce N -setup D -operators M …
                                                 check a waiting enclave in every respect and encrypt the share to it; prints the submission
 
@@ -54,8 +55,8 @@ What is expected of an image: -release FILE, -measurements FILE or -pcr0, -pcr1 
 // operatorFlags is the command line of an operator's command.
 type operatorFlags struct {
 	options
-	out, key, manifest, shares, setup, nonce, operators string
-	yes                                                 bool
+	out, key, manifest, shares, setup, nonce string
+	yes                                      bool
 }
 
 func runOperator(name string, args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
@@ -69,7 +70,6 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 	f.StringVar(&o.shares, "shares", "", "`file` with the attested share set, or with genesis' reply that holds it")
 	f.StringVar(&o.setup, "setup", "", "`file` with the enclave's answer to setup-document")
 	f.StringVar(&o.nonce, "nonce", "", "`hex` that the setup document was asked for with")
-	f.StringVar(&o.operators, "operators", "", "manifest `file` whose operators must have approved the enclave's: the first, or the one before")
 	f.BoolVar(&o.yes, "yes", false, "sign without asking")
 	o.beliefs(f)
 	err := f.Parse(args)
@@ -266,6 +266,9 @@ func checkShares(o *operatorFlags, in *input, stdout, _ io.Writer, now func() ti
 	if err != nil {
 		return err
 	}
+	if p.Operators.Named() && !s.Operators.Equal(p.Operators) {
+		return errors.New("share set: shared among others than the operators that you named")
+	}
 	share, err := s.Open(place, k.share)
 	clear(share)
 	if err != nil {
@@ -275,6 +278,9 @@ func checkShares(o *operatorFlags, in *input, stdout, _ io.Writer, now func() ti
 	line(stdout, "quorum key", s.QuorumPublicKey)
 	line(stdout, "share set", fmt.Sprintf("%x", attestation.ShareSetDigest(set)))
 	line(stdout, "operators", fmt.Sprintf("%d of %d; this key is operator %d", s.Operators.Threshold, len(s.Shares), place))
+	for _, public := range s.Operators.PublicKeys {
+		line(stdout, "", public)
+	}
 	_, err = fmt.Fprintln(stdout, "VERIFIED: share set")
 	return err
 }
@@ -289,11 +295,6 @@ func giveShare(o *operatorFlags, in *input, stdout, stderr io.Writer, now func()
 	if err != nil {
 		return err
 	}
-	known, _, err := o.readManifest(in, o.operators)
-	if err != nil {
-		return err
-	}
-	p.Operators = known.Operators
 	nonce, err := hex.DecodeString(o.nonce)
 	if err != nil || len(nonce) != attestation.SetupNonceSize {
 		return errors.New("-nonce is not 32 bytes of hex")

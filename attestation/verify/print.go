@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"cloister/attestation"
@@ -12,7 +13,7 @@ import (
 // Free text of a proof is printed quoted: it may come from anybody, and a
 // terminal obeys control characters.
 
-func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy, r *attestation.Release) {
+func printBoot(w io.Writer, b *attestation.Boot, r *attestation.Release) {
 	d := b.Document
 	fmt.Fprintf(w, "Boot proof: an enclave attested its live key and manifest at %s.\n", stamp(d.Time))
 	root := "AWS Nitro Enclaves"
@@ -21,9 +22,9 @@ func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy, r *attest
 	}
 	line(w, "root", root)
 	line(w, "module", fmt.Sprintf("%q", d.ModuleID))
-	line(w, "image", image(b, p))
+	line(w, "pinned", pins(b))
 	if r != nil && b.Pinned {
-		line(w, "", fmt.Sprintf("the one of release %q, with its enclave binary", r.Version))
+		line(w, "", fmt.Sprintf("the image is the one of release %q, with its enclave binary", r.Version))
 	}
 	for i := range 3 {
 		pcr := d.PCRs[i]
@@ -47,16 +48,17 @@ func printBoot(w io.Writer, b *attestation.Boot, p attestation.Policy, r *attest
 	line(w, "freshness", "since boot: within a boot nothing was rolled back, across boots nothing is promised")
 }
 
-func image(b *attestation.Boot, p attestation.Policy) string {
+func pins(b *attestation.Boot) string {
+	found := strings.Join(b.Pins(), "; ")
 	switch {
 	case b.Document.Debug:
 		return "DEBUG MODE: nothing shows which code runs, and its parent can read along"
-	case len(p.ExpectedPCRs) > 0 && b.Pinned:
-		return "as you expected"
 	case b.Pinned:
-		return "as the manifest says, which is the one you expected"
+		return found + ": as you expected"
+	case found == "":
+		return "NOTHING: this may be any image, run by anybody"
 	}
-	return "NOT COMPARED: this may be any image"
+	return "NOT ENOUGH (" + found + "): this may be another image, or anybody's deployment of it"
 }
 
 func printProof(w io.Writer, n int, p *attestation.Proof) {

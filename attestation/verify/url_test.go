@@ -55,7 +55,7 @@ func TestRunningDeployment(t *testing.T) {
 	}
 	verify := func(at, release string) (int, string) {
 		var out, errs bytes.Buffer
-		code := run([]string{"keys", "-simulator-root", pem, "-release", release, "-url", at}, strings.NewReader(""), &out, &errs, os.ReadFile, time.Now)
+		code := run([]string{"keys", "-simulator-root", pem, "-release", release, "-manifest-sha256", r.Credentials.ManifestSHA256, "-url", at}, strings.NewReader(""), &out, &errs, os.ReadFile, time.Now)
 		return code, out.String() + errs.String()
 	}
 	if code, said := verify(real.URL, good); code != exitVerified || !strings.Contains(said, `release "9.9"`) || !strings.Contains(said, "nonce that was made for this check") {

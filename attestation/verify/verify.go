@@ -13,7 +13,11 @@ const (
 	exitVerified = 0
 	exitRefused  = 1
 	exitUsage    = 2
+	exitUnpinned = 3
 )
+
+// errUnpinned ends what was looked at and accepted under -unpinned or -allow-debug alone.
+var errUnpinned = errors.New("true of some enclave, and nothing shows which program it runs for whom")
 
 // run is the whole command. Only now is asked for the time, and only when an age
 // is bounded; only readFile touches the disk, but for operator-key, which makes a
@@ -45,6 +49,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 // verdict says why something was refused, if it was.
 func verdict(err error, stderr io.Writer) int {
 	switch {
+	case errors.Is(err, errUnpinned):
+		fmt.Fprintln(stderr, "NOT PINNED:", err)
+		return exitUnpinned
 	case errors.Is(err, errUnreadable):
 		fmt.Fprintln(stderr, "cloister-verify:", err)
 		return exitUsage
@@ -123,11 +130,16 @@ func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) err
 	if err := o.checkOne(all); err != nil {
 		return err
 	}
+	pinned := true
 	for _, b := range boots {
-		printBoot(out, b, policy, o.released)
+		printBoot(out, b, o.released)
+		pinned = pinned && b.Pinned
 	}
 	for i, proof := range all {
 		printProof(out, i+1, proof)
+	}
+	if !pinned {
+		return errUnpinned
 	}
 	fmt.Fprintf(out, "VERIFIED: %d boot proof(s), %d app proof(s)\n", len(boots), len(all))
 	return nil

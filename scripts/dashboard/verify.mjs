@@ -58,6 +58,9 @@ test("nothing weak is believed by default", async () => {
   await check("Boot proof as a whole", "Refused"); // and no image
   await page.getByText("no measurements to compare with").first().waitFor();
   await picture(page, "verify-refused");
+  await label("Expected measurements").fill(JSON.stringify(secrets.pcrs));
+  await verify("Refused");
+  await page.getByText("anybody can run it").first().waitFor(); // the image, and nobody's deployment of it
   calm();
 });
 

@@ -40,7 +40,7 @@ func TestSignedRepliesOfTwoEnclaves(t *testing.T) {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		t.Fatal(err)
 	}
-	policy := attestation.Policy{SimulatorRootPEM: c.AttestationRootPEM, ExpectedPCRs: map[int]string{}}
+	policy := attestation.Policy{SimulatorRootPEM: c.AttestationRootPEM, ExpectedPCRs: map[int]string{}, AllowedManifestSHA256: []string{c.ManifestSHA256}}
 	for i := range 3 {
 		policy.ExpectedPCRs[i] = c.PCRs[strconv.Itoa(i)]
 	}

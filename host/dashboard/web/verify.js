@@ -25,7 +25,7 @@ async function start() {
 // ask puts a question of package checks.
 const ask = (question) => JSON.parse(globalThis.cloisterVerify(JSON.stringify(question)));
 
-const command = "cloister-verify -measurements release.json \\\n    -boot-proof boot.json -reply reply.json";
+const command = "cloister-verify -release release.json -operators manifest.json \\\n    -boot-proof boot.json -reply reply.json";
 
 function doubts(loaded) {
   return panel("Who checks the checker?", [
@@ -87,15 +87,16 @@ function questions(place) {
       area({ name: "proofs", label: "App proofs", hint: "The reply of a request that asked for proofs, or what list_app_proofs answers." }),
       area({ name: "body", label: "Your request", rows: 3, hint: "Its exact body. The proofs must then be about it: a true proof may be about something else." }),
       area({ name: "expected", label: "Expected measurements", hint: "A release file, what nitro-cli prints, or {\"0\": …, \"1\": …, \"2\": …}. Take them from a release that you trust, never from this server." }),
-      field({ name: "manifest", label: "Expected manifest", hint: "Its SHA-256, 64 digits. It pins the image too.", pattern: "[0-9a-f]{64}", title: "64 digits of lower-case hex", autocapitalize: "off", spellcheck: "false" }),
+      area({ name: "operators", label: "Expected operators", rows: 3, hint: "The deployment's first manifest or the one before, or {\"threshold\": …, \"publicKeys\": […]}, from whoever runs it, never from this server. Measurements alone fit anybody's deployment of the same image." }),
+      field({ name: "manifest", label: "Expected manifest", hint: "Its SHA-256, 64 digits, likewise. It pins image and deployment.", pattern: "[0-9a-f]{64}", title: "64 digits of lower-case hex", autocapitalize: "off", spellcheck: "false" }),
       h("details", { class: "way" }, h("summary", null, "Simulator"), h("div", { class: "inner" },
         h("p", { class: "note" }, "A simulator keeps no secret from its machine and leads to a root of its own. It is believed only if you name that here."),
         field({ name: "file", label: "Credentials file", kind: "file", accept: "application/json,.json", onchange: fromSimulator, hint: "credentials.json of the simulator. Its root, manifest and measurements are read here; it is sent nowhere." }),
         area({ name: "simulatorRoot", label: "Root certificate", hint: "In PEM." }))),
     ],
     action: "Verify on this machine",
-    run: async ({ boot, proofs, body, expected, manifest, simulatorRoot }) => {
-      const report = ask({ texts: [boot, proofs].filter((t) => t.trim()), expected: expected.trim(), manifest, simulatorRoot: simulatorRoot.trim(), body: body || null, nowMs: Date.now() });
+    run: async ({ boot, proofs, body, expected, operators, manifest, simulatorRoot }) => {
+      const report = ask({ texts: [boot, proofs].filter((t) => t.trim()), expected: expected.trim(), operators: operators.trim(), manifest, simulatorRoot: simulatorRoot.trim(), body: body || null, nowMs: Date.now() });
       fill(place, outcome(report));
       place.querySelector("h2").focus();
     },

@@ -14,7 +14,7 @@ const plain = globalThis.fetch;
 let between = plain; // a hand on the way
 const asked = [];
 
-// trust believes a live key whose boot proof cloister-verify believes, under the measurements of the credentials file.
+// trust believes a live key whose boot proof cloister-verify believes, under measurements and manifest of the credentials file.
 async function trust(liveKey) {
   asked.push(liveKey);
   const proof = await (await plain(`${credentials.apiUrl}/public/v1/discovery/boot_proof/${liveKey}`)).text();
@@ -83,12 +83,13 @@ test("the verifier in WebAssembly says whom to trust", async () => {
   const go = new globalThis.Go();
   const { instance } = await WebAssembly.instantiate(gunzipSync(readFileSync(at("verifier.wasm.gz"))), go.importObject);
   go.run(instance);
-  const judge = (pcrs) => async (liveKey) => {
+  const judge = (pcrs, manifest = credentials.manifestSha256) => async (liveKey) => {
     const proof = await (await plain(`${credentials.apiUrl}/public/v1/discovery/boot_proof/${liveKey}`)).text();
-    const report = JSON.parse(globalThis.cloisterVerify(JSON.stringify({ texts: [proof], expected: JSON.stringify(pcrs), simulatorRoot: credentials.attestationRootPem, nowMs: Date.now() })));
+    const report = JSON.parse(globalThis.cloisterVerify(JSON.stringify({ texts: [proof], expected: JSON.stringify(pcrs), manifest, simulatorRoot: credentials.attestationRootPem, nowMs: Date.now() })));
     return report.verified && report.facts.some((f) => f.name === "Live key" && f.value === liveKey);
   };
-  const ask = (pcrs) => signedFetch({ origins, trust: judge(pcrs), fetch: plain })(`${credentials.apiUrl}/public/v1/query/whoami`, { method: "POST", body: "{}" });
+  const ask = (...pins) => signedFetch({ origins, trust: judge(...pins), fetch: plain })(`${credentials.apiUrl}/public/v1/query/whoami`, { method: "POST", body: "{}" });
   assert.equal((await ask(credentials.pcrs)).status, 401); // nobody stamped it, and that is what the enclave says
-  await assert.rejects(ask({ ...credentials.pcrs, 1: "ab".repeat(48) }), (e) => e instanceof ReplyError && e.code === "UNTRUSTED");
+  for (const pins of [[{ ...credentials.pcrs, 1: "ab".repeat(48) }], [credentials.pcrs, "ab".repeat(32)], [credentials.pcrs, ""]]) // the last: anybody's deployment of the image
+    await assert.rejects(ask(...pins), (e) => e instanceof ReplyError && e.code === "UNTRUSTED");
 });
