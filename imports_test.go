@@ -151,7 +151,7 @@ var table = []row{
 	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
 	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
 	{"sim/proxy", "", "", "enclave/core host/api host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/hostile sim/inbox sim/laptop sim/passcode sim/rig"},
-	{"sim/shares", "", "", "attestation enclave/core host/... shared/wire sim/laptop sim/nsm"},
+	{"sim/shares", "", "", "attestation attestation/checks attestation/client enclave/core host/... shared/wire sim/laptop sim/nsm"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
 	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
