@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ import (
 	"cloister/attestation"
 	"cloister/sim/laptop"
 )
+
+// A point of the curve and nobody's key.
+const keyOfNobody = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
 
 // A desk is where the commands are run: the real binaries, files between them.
 type desk struct {
@@ -219,6 +223,17 @@ func TestCommands(t *testing.T) {
 	shares := d.file("genesis.json")
 	for n := 1; n <= 3; n++ {
 		d.run(append([]string{"cloister-verify", "shares", "-key", d.file(fmt.Sprintf("key-%d", n)), "-shares", shares}, d.expected()...)...)
+	}
+	// The same with the operators who hold the others, and with somebody else among them.
+	check := append([]string{"cloister-verify", "shares", "-key", d.file("key-1"), "-shares", shares}, d.expected()...)
+	for name, last := range map[string]string{"operators.json": operators.PublicKeys[2], "others.json": keyOfNobody} {
+		o := operators
+		o.PublicKeys = append(slices.Clone(o.PublicKeys[:2]), last)
+		raw, err := json.Marshal(o)
+		must(t, err)
+		if _, refusal := d.try(append(check, "-operators", d.write(name, raw))...); (refusal == "") != (name == "operators.json") {
+			t.Errorf("shares -operators %s: %q", name, refusal)
+		}
 	}
 	var made struct{ QuorumPublicKey string }
 	out, err := os.ReadFile(shares)
