@@ -26,6 +26,7 @@ var table = []row{
 	{"attestation/verify", "attestation attestation/client", "", "host/api sim/rig"},
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/wasm", "attestation/checks", "", ""},
+	{"attestation/request", "", "secp256k1", "attestation attestation/client host/api sim/rig"}, // clients import it, ours too
 	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
 
 	// The image.

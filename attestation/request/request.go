@@ -1,0 +1,262 @@
+package request
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// MaxReply is the longest reply that is read, in bytes.
+const MaxReply = 64 << 20
+
+// An API is the public interface as one key of one organization uses it. It is safe
+// for concurrent use once its fields are set.
+type API struct {
+	URL            string // without a slash at the end
+	OrganizationID string
+	Key            *Key
+	// AppProofs asks for the app proofs of every activity.
+	AppProofs bool
+	// HTTP carries the requests; nil means http.DefaultClient. Redirects are not
+	// followed: a stamp is not for others.
+	HTTP *http.Client
+	// Now is the time that activities are stamped with; nil means time.Now.
+	Now func() time.Time
+
+	last atomic.Int64 // timestampMs of the last activity
+}
+
+// An Error is a refusal of the interface, as it words it.
+type Error struct {
+	Status  int    `json:"-"`    // of HTTP
+	Code    int    `json:"code"` // of google.rpc.Code
+	Message string `json:"message"`
+	// Name is the stable code of the interface, if it has one for this.
+	Name string `json:"turnkeyErrorCode"`
+	// Details are what the message is about, such as the fields at fault.
+	Details []json.RawMessage `json:"details"`
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("reply has status %d", e.Status)
+	}
+	return fmt.Sprintf("%s (status %d)", e.Message, e.Status)
+}
+
+// An Activity is what a submit answers.
+type Activity struct {
+	ID             string            `json:"id"`
+	OrganizationID string            `json:"organizationId"`
+	Type           string            `json:"type"`
+	Status         string            `json:"status"` // ACTIVITY_STATUS_…
+	Fingerprint    string            `json:"fingerprint"`
+	CanApprove     bool              `json:"canApprove"`
+	CanReject      bool              `json:"canReject"`
+	Result         json.RawMessage   `json:"result"` // one member, named after the type; see Into
+	Failure        json.RawMessage   `json:"failure"`
+	AppProofs      []json.RawMessage `json:"appProofs"`
+}
+
+// Waits tells whether the activity is not decided yet: it wants other votes, or is
+// being done.
+func (a *Activity) Waits() bool {
+	switch a.Status {
+	case "ACTIVITY_STATUS_CREATED", "ACTIVITY_STATUS_PENDING", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED":
+		return true
+	}
+	return false
+}
+
+// Into decodes the result of an activity that is completed, without the member that
+// names it.
+func (a *Activity) Into(result any) error {
+	if a.Status != "ACTIVITY_STATUS_COMPLETED" {
+		return fmt.Errorf("activity %s is %s: %s", a.ID, a.Status, a.Failure)
+	}
+	var named map[string]json.RawMessage
+	if err := json.Unmarshal(a.Result, &named); err != nil || len(named) != 1 {
+		return fmt.Errorf("activity %s: result is not one", a.ID)
+	}
+	for name, raw := range named {
+		if err := json.Unmarshal(raw, result); err != nil {
+			return fmt.Errorf("activity %s: %s: %w", a.ID, name, err)
+		}
+	}
+	return nil
+}
+
+// Query asks and decodes the reply into reply, unless that is nil. request is a JSON
+// object, nil for an empty one, to which the organization's id is added if it names none.
+func (a *API) Query(ctx context.Context, operation string, request, reply any) error {
+	body := []byte("{}")
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return fmt.Errorf("writing the query: %w", err)
+		}
+	}
+	return a.ask(ctx, "/public/v1/query/"+operation, WithOrganization(body, a.OrganizationID), reply)
+}
+
+// Submit submits an activity of a type, ACTIVITY_TYPE_…. One that waits for votes is no
+// error: see Activity.Waits and Wait.
+func (a *API) Submit(ctx context.Context, typ string, parameters any) (*Activity, error) {
+	body, err := a.Activity(typ, parameters)
+	if err != nil {
+		return nil, err
+	}
+	return a.activity(ctx, "/public/v1/submit/"+Operation(typ), body)
+}
+
+// Wait asks after an activity until it waits no more. pause is called before each
+// question; its error ends the waiting.
+func (a *API) Wait(ctx context.Context, activity *Activity, pause func(context.Context) error) (*Activity, error) {
+	for activity.Waits() {
+		if err := pause(ctx); err != nil {
+			return activity, err
+		}
+		body, err := json.Marshal(map[string]string{"organizationId": activity.OrganizationID, "activityId": activity.ID})
+		if err != nil {
+			return activity, fmt.Errorf("writing the query: %w", err)
+		}
+		next, err := a.activity(ctx, "/public/v1/query/get_activity", body)
+		if err != nil {
+			return activity, err
+		}
+		activity = next
+	}
+	return activity, nil
+}
+
+func (a *API) activity(ctx context.Context, path string, body []byte) (*Activity, error) {
+	var reply struct {
+		Activity *Activity `json:"activity"`
+	}
+	if err := a.ask(ctx, path, body, &reply); err != nil {
+		return nil, err
+	}
+	if reply.Activity == nil {
+		return nil, errors.New("reply holds no activity")
+	}
+	return reply.Activity, nil
+}
+
+// Activity is the body of a submit. No two of an API are the same, so that each is an
+// activity of its own; the same body sent again is the same one.
+func (a *API) Activity(typ string, parameters any) ([]byte, error) {
+	now := time.Now
+	if a.Now != nil {
+		now = a.Now
+	}
+	at := now().UnixMilli()
+	for last := a.last.Load(); ; last = a.last.Load() {
+		at = max(at, last+1)
+		if a.last.CompareAndSwap(last, at) {
+			break
+		}
+	}
+	body, err := json.Marshal(struct {
+		Type         string `json:"type"`
+		TimestampMs  string `json:"timestampMs"`
+		Organization string `json:"organizationId"`
+		Parameters   any    `json:"parameters"`
+		AppProofs    bool   `json:"generateAppProofs,omitempty"`
+	}{typ, strconv.FormatInt(at, 10), a.OrganizationID, parameters, a.AppProofs})
+	if err != nil {
+		return nil, fmt.Errorf("writing the activity: %w", err)
+	}
+	return body, nil
+}
+
+var version = regexp.MustCompile(`_v[0-9]+$`)
+
+// Operation is the last part of the path that activities of a type are submitted to.
+func Operation(typ string) string {
+	op := version.ReplaceAllString(strings.ToLower(strings.TrimPrefix(typ, "ACTIVITY_TYPE_")), "")
+	if op == "update_tvc_app_live_deployment" { // the one whose path is named otherwise
+		return "set_tvc_app_live_deployment"
+	}
+	return op
+}
+
+func (a *API) ask(ctx context.Context, path string, body []byte, reply any) error {
+	status, raw, err := a.Post(ctx, path, body)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		refusal := &Error{Status: status}
+		if json.Unmarshal(raw, refusal) != nil { // somebody else's words
+			refusal = &Error{Status: status}
+		}
+		return fmt.Errorf("%s: %w", path, refusal)
+	}
+	if reply == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, reply); err != nil {
+		return fmt.Errorf("%s: reading the reply: %w", path, err)
+	}
+	return nil
+}
+
+// Post stamps exactly these bytes, sends them to a path and gives the reply. A status of
+// an error is no error here, but a redirect is.
+func (a *API) Post(ctx context.Context, path string, body []byte) (status int, reply []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if err := a.Key.Set(r.Header, body); err != nil {
+		return 0, nil, err
+	}
+	via := http.Client{}
+	if a.HTTP != nil {
+		via = *a.HTTP
+	}
+	via.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := via.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	if reply, err = io.ReadAll(io.LimitReader(resp.Body, MaxReply+1)); err != nil {
+		return 0, nil, fmt.Errorf("reading the reply: %w", err)
+	}
+	switch {
+	case len(reply) > MaxReply:
+		return 0, nil, fmt.Errorf("reply is longer than %d bytes", MaxReply)
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return 0, nil, fmt.Errorf("reply has status %d: is this Cloister?", resp.StatusCode)
+	}
+	return resp.StatusCode, reply, nil
+}
+
+// WithOrganization puts organizationId in front of an object's members, unless it has
+// one. What is no object is left for the enclave to refuse.
+func WithOrganization(body []byte, id string) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return body
+	}
+	if members["organizationId"] != nil || members["organization_id"] != nil {
+		return body
+	}
+	inner := bytes.TrimSpace(bytes.TrimSpace(body)[1:])
+	head := fmt.Appendf(nil, `{"organizationId":%q`, id)
+	if len(members) > 0 {
+		head = append(head, ',')
+	}
+	return append(head, inner...)
+}
