@@ -111,21 +111,21 @@ var table = []row{
 	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
-	{"host", "host/... shared/wire shared/collector shared/pace", "", "prometheus"},
+	{"host", "attestation/request host/... shared/wire shared/collector shared/pace", "", "prometheus"},
 
 	// The image in QEMU.
 	{"scripts/nitro", "attestation eif/cpio sim/vhostvsock", "cbor", ""},
 	{"scripts/nitro/parent", "attestation shared/wire", "vsock x/sys", ""},
 
 	// Load tests are clients.
-	{"scripts/load/check", "attestation", "secp256k1 x/crypto", ""},
-	{"scripts/load/suborgs", "", "", ""},
-	{"scripts/load/touched", "", "", ""},
+	{"scripts/load/check", "attestation/request attestation", "secp256k1 x/crypto", ""},
+	{"scripts/load/suborgs", "attestation/request", "", ""},
+	{"scripts/load/touched", "attestation/request", "", ""},
 	{"scripts/tls", "", "", ""},
 	{"scripts/wasm", "", "", ""},
-	{"scripts/sending", "", "secp256k1 x/crypto", ""},
-	{"scripts/webhooks", "attestation sim/laptop", "", ""},
-	{"scripts/vsock", "attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
+	{"scripts/sending", "attestation/request", "secp256k1 x/crypto", ""},
+	{"scripts/webhooks", "attestation/request attestation sim/laptop", "", ""},
+	{"scripts/vsock", "attestation/request attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "cbor", "attestation nitrite"},
@@ -135,7 +135,7 @@ var table = []row{
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
-	{"sim/laptop", "enclave/core attestation shared/wire sim/nsm sim/idp", "x/crypto", ""},
+	{"sim/laptop", "attestation/request enclave/core attestation shared/wire sim/nsm sim/idp", "x/crypto", ""},
 	{"sim/script", "sim/laptop", "secp256k1", "host/api sim/rig"},
 	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation sim/authenticator sim/inbox"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
