@@ -10,13 +10,13 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"cloister/attestation/request"
 	"cloister/host/api"
 	"cloister/host/backup"
 	"cloister/host/drill"
@@ -133,7 +133,7 @@ func (f *drillFlags) run(ctx context.Context, w *world, from backup.Folder, expe
 		if err != nil {
 			return err
 		}
-		c.url = url
+		c.URL = url
 		if err := f.check(ctx, w, c, total); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -193,39 +193,14 @@ func (f *drillFlags) serving(ctx context.Context, l *link.Link, deployment wire.
 type drilled struct{ organizations, addresses, signers, signatures, computed, same, more int }
 
 // An asker asks one interface as one user.
-type asker struct {
-	url, organization string
-	key               *stamper
-	now               func() time.Time
-	last              int64
-}
+type asker struct{ *request.API }
 
-func drillCredentials(w *world, name string) (*asker, error) {
-	f := &requestFlags{credentials: name}
-	key, err := f.fill(w)
-	if err != nil {
-		return nil, err
+func drillCredentials(w *world, name string) (asker, error) {
+	api, err := (&requestFlags{credentials: name}).fill(w)
+	if err == nil && api.OrganizationID == "" {
+		err = fmt.Errorf("%s: names no organization", name)
 	}
-	if f.organization == "" {
-		return nil, fmt.Errorf("%s: names no organization", name)
-	}
-	return &asker{url: f.url, organization: f.organization, key: key, now: w.now}, nil
-}
-
-// ask sends a body and decodes the reply.
-func (a *asker) ask(ctx context.Context, path string, body, into any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	status, reply, err := post(ctx, strings.TrimSuffix(a.url, "/")+path, a.key, b)
-	if err != nil {
-		return err
-	}
-	if status != http.StatusOK {
-		return fmt.Errorf("%s: status %d: %s", path, status, reply)
-	}
-	return json.Unmarshal(reply, into)
+	return asker{api}, err
 }
 
 // A signer is what one can sign with: an address of a wallet, or a private key.
@@ -238,7 +213,7 @@ const drillPage = 100
 
 // signers are those of an organization, by what they are signed with and by every
 // address.
-func (a *asker) signers(ctx context.Context, organization string) (map[string]signer, error) {
+func (a asker) signers(ctx context.Context, organization string) (map[string]signer, error) {
 	all := map[string]signer{}
 	for after := ""; ; {
 		page := map[string]string{"limit": fmt.Sprint(drillPage)}
@@ -248,7 +223,7 @@ func (a *asker) signers(ctx context.Context, organization string) (map[string]si
 		var got struct {
 			Accounts []struct{ WalletAccountID, Curve, PublicKey, AddressFormat, Address string }
 		}
-		if err := a.ask(ctx, "/public/v1/query/list_wallet_accounts", map[string]any{"organizationId": organization, "paginationOptions": page}, &got); err != nil {
+		if err := a.Query(ctx, "list_wallet_accounts", map[string]any{"organizationId": organization, "paginationOptions": page}, &got); err != nil {
 			return nil, err
 		}
 		for _, x := range got.Accounts {
@@ -265,7 +240,7 @@ func (a *asker) signers(ctx context.Context, organization string) (map[string]si
 			Addresses                      []struct{ Format, Address string }
 		}
 	}
-	if err := a.ask(ctx, "/public/v1/query/list_private_keys", map[string]any{"organizationId": organization}, &got); err != nil {
+	if err := a.Query(ctx, "list_private_keys", map[string]any{"organizationId": organization}, &got); err != nil {
 		return nil, err
 	}
 	for _, x := range got.PrivateKeys {
@@ -278,15 +253,15 @@ func (a *asker) signers(ctx context.Context, organization string) (map[string]si
 }
 
 // organizations are the asker's own and its sub-organizations.
-func (a *asker) organizations(ctx context.Context) ([]string, error) {
-	all := []string{a.organization}
+func (a asker) organizations(ctx context.Context) ([]string, error) {
+	all := []string{a.OrganizationID}
 	for after := ""; ; {
 		page := map[string]string{"limit": fmt.Sprint(drillPage)}
 		if after != "" {
 			page["after"] = after
 		}
 		var got struct{ OrganizationIDs []string }
-		if err := a.ask(ctx, "/public/v1/query/list_suborgs", map[string]any{"organizationId": a.organization, "paginationOptions": page}, &got); err != nil {
+		if err := a.Query(ctx, "list_suborgs", map[string]any{"organizationId": a.OrganizationID, "paginationOptions": page}, &got); err != nil {
 			return nil, err
 		}
 		all = append(all, got.OrganizationIDs...)
@@ -298,7 +273,7 @@ func (a *asker) organizations(ctx context.Context) ([]string, error) {
 }
 
 // check asks, signs and compares as one user.
-func (f *drillFlags) check(ctx context.Context, w *world, a *asker, total *drilled) error {
+func (f *drillFlags) check(ctx context.Context, w *world, a asker, total *drilled) error {
 	organizations, err := a.organizations(ctx)
 	if err != nil {
 		return err
@@ -322,8 +297,7 @@ func (f *drillFlags) check(ctx context.Context, w *world, a *asker, total *drill
 		if f.compare == "" {
 			continue
 		}
-		live := *a
-		live.url = f.compare
+		live := asker{&request.API{URL: strings.TrimSuffix(f.compare, "/"), OrganizationID: a.OrganizationID, Key: a.Key}}
 		running, err := live.signers(ctx, id)
 		if err != nil {
 			return fmt.Errorf("-compare: %w", err)
@@ -340,7 +314,7 @@ func (f *drillFlags) check(ctx context.Context, w *world, a *asker, total *drill
 
 // sign signs with one address after the other, again from the first until there
 // are enough signatures.
-func (f *drillFlags) sign(ctx context.Context, a *asker, with map[string]signer, total *drilled) error {
+func (f *drillFlags) sign(ctx context.Context, a asker, with map[string]signer, total *drilled) error {
 	names := slices.Sorted(maps.Keys(with))
 	for n := 0; n < f.signatures && len(names) > 0; n++ {
 		s := with[names[n%len(names)]]
@@ -349,23 +323,15 @@ func (f *drillFlags) sign(ctx context.Context, a *asker, with map[string]signer,
 			return err
 		}
 		payload := fmt.Sprintf("cloister drill, signature %d", n)
-		a.last = max(a.last+1, a.now().UnixMilli())
-		var got struct {
-			Activity struct {
-				Status string
-				Result struct{ SignRawPayloadResult struct{ R, S string } }
-			}
-		}
-		err = a.ask(ctx, "/public/v1/submit/sign_raw_payload", map[string]any{"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "organizationId": a.organization,
-			"timestampMs": fmt.Sprint(a.last), "parameters": map[string]string{"signWith": s.with, "payload": payload,
-				"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash}}, &got)
+		activity, err := a.Submit(ctx, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", map[string]string{"signWith": s.with, "payload": payload,
+			"encoding": "PAYLOAD_ENCODING_TEXT_UTF8", "hashFunction": hash})
 		if err != nil {
 			return err
 		}
-		if got.Activity.Status != "ACTIVITY_STATUS_COMPLETED" {
-			return fmt.Errorf("signing with %s: %s", s.with, got.Activity.Status)
+		var r struct{ R, S string }
+		if err := activity.Into(&r); err != nil {
+			return fmt.Errorf("signing with %s: %w", s.with, err)
 		}
-		r := got.Activity.Result.SignRawPayloadResult
 		computed, err := s.key.Verify([]byte(payload), r.R, r.S)
 		if err != nil {
 			return fmt.Errorf("signing with %s: %w", s.with, err)

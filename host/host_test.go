@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation/request"
 	"cloister/host/link"
 	"cloister/shared/wire"
 )
@@ -130,9 +131,9 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-func testCredentials(t *testing.T, url string) (file string, key keyPair) {
+func testCredentials(t *testing.T, url string) (file string, key request.KeyPair) {
 	t.Helper()
-	key, err := newKey(rand.Reader)
+	key, err := request.NewKeyPair(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestRequestWithKeyFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p256, err := newKey(rand.Reader)
+	p256, err := request.NewKeyPair(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestRequestWithKeyFiles(t *testing.T) {
 			t.Errorf("%+v %+v", r, *got)
 		}
 	}
-	for _, bad := range []string{"", "abc", "zz", strings.Repeat("00", 32), strings.Repeat("ff", 32), strings.Repeat("01", 33), strings.Repeat("01", 64), p256.PrivateKey + ":secp256k1"} {
+	for _, bad := range []string{"", "abc", "zz", strings.Repeat("00", 32), strings.Repeat("ff", 32), strings.Repeat("01", 33), strings.Repeat("01", 64), p256.PrivateKey + ":rsa"} {
 		r := runWith(t, "", nil, "request", "-key-file", writeFile(t, "key", bad), "-api-url", url, "/public/v1/query/whoami", `{}`)
 		if r.code != exitFailed || (len(bad) > 4 && strings.Contains(r.stderr, bad)) {
 			t.Errorf("%q: %+v", bad, r)
@@ -266,7 +267,7 @@ func TestUsage(t *testing.T) {
 
 func TestCreateOrganization(t *testing.T) {
 	url, got := listener(t, 200, `{"organizationId":"org-9","rootUserId":"user-9","rootApiKeyId":"key-9"}`)
-	admission, err := newKey(rand.Reader)
+	admission, err := request.NewKeyPair(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +320,7 @@ func TestCreateOrganization(t *testing.T) {
 // TestCreateOrganizationAgain: a lost reply is followed by the same body, a
 // refusal by a new one.
 func TestCreateOrganizationAgain(t *testing.T) {
-	admission, err := newKey(rand.Reader)
+	admission, err := request.NewKeyPair(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

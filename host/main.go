@@ -93,7 +93,7 @@ func run(ctx context.Context, w *world) int {
 			err = fmt.Errorf("%w: %w", errUsage, err)
 		}
 	case "request":
-		err = request(ctx, w, args)
+		err = sendRequest(ctx, w, args)
 	case "create-organization":
 		err = createOrganization(ctx, w, args)
 	case "upgrade":

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cloister/attestation/request"
 )
 
 const organizationUsage = `usage: cloister-host create-organization -admission-key FILE -name NAME -out FILE [flags]
@@ -59,7 +61,7 @@ func parseOrganization(w *world, args []string) (*organizationFlags, error) {
 
 // pending is an admission that was sent, or will be.
 type pending struct {
-	Key  keyPair         `json:"rootApiKey"`
+	Key  request.KeyPair `json:"rootApiKey"`
 	Body json.RawMessage `json:"body"`
 }
 
@@ -76,7 +78,7 @@ func createOrganization(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
-	admission, err := parseKey(string(text), w.rand)
+	admission, err := request.ParseKey(string(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.admission, err)
 	}
@@ -86,7 +88,7 @@ func createOrganization(ctx context.Context, w *world, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	status, reply, err := post(ctx, f.url+"/boot/v1/create_organization", admission, p.Body)
+	status, reply, err := (&request.API{URL: f.url, Key: admission}).Post(ctx, "/boot/v1/create_organization", p.Body)
 	if err != nil {
 		return fmt.Errorf("%w; run the same command again", err)
 	}
@@ -131,7 +133,7 @@ func (f *organizationFlags) pending(w *world) (*pending, error) {
 	}
 	p.Key.PublicKey = f.public
 	if f.public == "" {
-		if p.Key, err = newKey(w.rand); err != nil {
+		if p.Key, err = request.NewKeyPair(w.rand); err != nil {
 			return nil, err
 		}
 		f.curve = "API_KEY_CURVE_P256"

@@ -8,12 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
+	"cloister/attestation/request"
 	"cloister/shared/wire"
 )
 
@@ -35,11 +34,11 @@ are sent as they are.
 
 // credentials is what the commands read of credentials.json.
 type credentials struct {
-	APIURL         string  `json:"apiUrl"`
-	OrganizationID string  `json:"organizationId"`
-	RootUserID     string  `json:"rootUserId,omitempty"`
-	RootAPIKeyID   string  `json:"rootApiKeyId,omitempty"`
-	RootAPIKey     keyPair `json:"rootApiKey"`
+	APIURL         string          `json:"apiUrl"`
+	OrganizationID string          `json:"organizationId"`
+	RootUserID     string          `json:"rootUserId,omitempty"`
+	RootAPIKeyID   string          `json:"rootApiKeyId,omitempty"`
+	RootAPIKey     request.KeyPair `json:"rootApiKey"`
 }
 
 const defaultURL = "http://127.0.0.1:8080"
@@ -57,7 +56,7 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 	fs.SetOutput(w.stderr)
 	fs.Usage = func() { fmt.Fprint(w.stderr, requestUsage); fs.PrintDefaults() }
 	fs.StringVar(&f.credentials, "credentials", "", "credentials.json `FILE`: address, organization and key")
-	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a private API key in hexadecimal; \":ed25519\" at the end for that curve")
+	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a private API key in hexadecimal; \":ed25519\" or \":secp256k1\" at the end for these curves")
 	fs.StringVar(&f.url, "api-url", "", "`URL` of the interface (default: of the credentials, else "+defaultURL+")")
 	fs.StringVar(&f.organization, "organization", "", "`ID` of the organization (default: of the credentials)")
 	fs.StringVar(&f.submit, "submit", "", "BODY is the parameters of an activity of this `TYPE`")
@@ -86,13 +85,13 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 	return f, nil
 }
 
-// request is the command: it stamps and sends one request.
-func request(ctx context.Context, w *world, args []string) error {
+// sendRequest is the command: it stamps and sends one request.
+func sendRequest(ctx context.Context, w *world, args []string) error {
 	f, err := parseRequest(w, args)
 	if err != nil {
 		return err
 	}
-	key, err := f.fill(w)
+	api, err := f.fill(w)
 	if err != nil {
 		return err
 	}
@@ -100,12 +99,12 @@ func request(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
-	if body, err = f.complete(body, w.now()); err != nil {
+	if body, err = f.complete(body, api); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	status, reply, err := post(ctx, f.url+f.path, key, body)
+	status, reply, err := api.Post(ctx, f.path, body)
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func request(ctx context.Context, w *world, args []string) error {
 }
 
 // fill takes from the credentials what no flag says, and opens the key.
-func (f *requestFlags) fill(w *world) (*stamper, error) {
+func (f *requestFlags) fill(w *world) (*request.API, error) {
 	var c credentials
 	if f.credentials != "" {
 		b, err := os.ReadFile(f.credentials)
@@ -148,7 +147,11 @@ func (f *requestFlags) fill(w *world) (*stamper, error) {
 	if f.organization == "" {
 		f.organization = c.OrganizationID
 	}
-	return parseKey(text, w.rand)
+	key, err := request.ParseKey(text)
+	if err != nil {
+		return nil, err
+	}
+	return &request.API{URL: f.url, OrganizationID: f.organization, Key: key, AppProofs: f.proofs, Now: w.now}, nil
 }
 
 func readBody(w *world, arg string) ([]byte, error) {
@@ -174,7 +177,7 @@ func readBody(w *world, arg string) ([]byte, error) {
 }
 
 // complete fills in what a submit always has, or a query's organization.
-func (f *requestFlags) complete(body []byte, now time.Time) ([]byte, error) {
+func (f *requestFlags) complete(body []byte, api *request.API) ([]byte, error) {
 	if f.submit != "" {
 		if f.organization == "" {
 			return nil, fmt.Errorf("%w: -submit needs -organization or -credentials", errUsage)
@@ -182,61 +185,10 @@ func (f *requestFlags) complete(body []byte, now time.Time) ([]byte, error) {
 		if !json.Valid(body) {
 			return nil, errors.New("the parameters are not JSON")
 		}
-		return json.Marshal(struct {
-			Type         string          `json:"type"`
-			TimestampMs  string          `json:"timestampMs"`
-			Organization string          `json:"organizationId"`
-			Parameters   json.RawMessage `json:"parameters"`
-			Proofs       bool            `json:"generateAppProofs,omitempty"`
-		}{f.submit, strconv.FormatInt(now.UnixMilli(), 10), f.organization, body, f.proofs})
+		return api.Activity(f.submit, json.RawMessage(body))
 	}
 	if f.raw || f.organization == "" || !strings.HasPrefix(f.path, "/public/v1/query/") {
 		return body, nil
 	}
-	return withOrganization(body, f.organization), nil
-}
-
-// withOrganization puts organizationId in front of an object's members, unless
-// it has one. What is no object is left for the enclave to refuse.
-func withOrganization(body []byte, id string) []byte {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil || members == nil {
-		return body
-	}
-	if members["organizationId"] != nil || members["organization_id"] != nil {
-		return body
-	}
-	inner := bytes.TrimSpace(bytes.TrimSpace(body)[1:])
-	head := fmt.Appendf(nil, `{"organizationId":%q`, id)
-	if len(members) > 0 {
-		head = append(head, ',')
-	}
-	return append(head, inner...)
-}
-
-// post stamps and sends a body. A reply with an error status is no error here.
-func post(ctx context.Context, url string, key *stamper, body []byte) (status int, reply []byte, err error) {
-	value, err := key.stamp(body)
-	if err != nil {
-		return 0, nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Stamp", value)
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	if reply, err = io.ReadAll(io.LimitReader(res.Body, wire.MaxFrame)); err != nil {
-		return 0, nil, fmt.Errorf("reading the reply: %w", err)
-	}
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return 0, nil, fmt.Errorf("reply has status %d: is this Cloister?", res.StatusCode)
-	}
-	return res.StatusCode, reply, nil
+	return request.WithOrganization(body, f.organization), nil
 }
