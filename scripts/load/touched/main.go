@@ -9,13 +9,7 @@
 package main
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -30,11 +24,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cloister/attestation/request"
 )
 
 type organization struct {
 	OrganizationID, RootUserID string
-	RootAPIKey                 struct{ PublicKey, PrivateKey string }
+	RootAPIKey                 request.KeyPair
 }
 
 type bench struct {
@@ -76,36 +72,14 @@ func open(data string, clients int) (*bench, error) {
 // touch asks whoami as the organization's root user and holds the answer against
 // who that is.
 func (b *bench) touch(o *organization) error {
-	d, err := hex.DecodeString(o.RootAPIKey.PrivateKey)
+	key, err := request.ParseKey(o.RootAPIKey.PrivateKey)
 	if err != nil {
 		return err
 	}
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), d)
-	if err != nil {
-		return err
-	}
-	body := []byte(`{"organizationId":"` + o.OrganizationID + `"}`)
-	sum := sha256.Sum256(body)
-	sig, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
-	if err != nil {
-		return err
-	}
-	stamp, err := json.Marshal(map[string]string{"publicKey": o.RootAPIKey.PublicKey, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(sig)})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequest(http.MethodPost, b.url+"/public/v1/query/whoami", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("X-Stamp", base64.RawURLEncoding.EncodeToString(stamp))
-	text, err := b.answer(req)
-	if err != nil {
-		return err
-	}
+	api := &request.API{URL: b.url, OrganizationID: o.OrganizationID, Key: key, HTTP: b.http}
 	var r struct{ OrganizationID, UserID string }
-	if err := json.Unmarshal(text, &r); err != nil || r.OrganizationID != o.OrganizationID || r.UserID != o.RootUserID {
-		return fmt.Errorf("organization %s answers %.300s", o.OrganizationID, text)
+	if err := api.Query(context.Background(), "whoami", nil, &r); err != nil || r.OrganizationID != o.OrganizationID || r.UserID != o.RootUserID {
+		return fmt.Errorf("organization %s answers %+v, %w", o.OrganizationID, r, err)
 	}
 	return nil
 }
