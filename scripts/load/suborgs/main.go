@@ -10,12 +10,8 @@
 package main
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -33,45 +29,30 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
-)
 
-type keyPair struct{ PublicKey, PrivateKey string }
+	"cloister/attestation/request"
+)
 
 type credentials struct {
 	APIURL, OrganizationID string
-	RootAPIKey             keyPair
-}
-
-// signer stamps bodies with one API key.
-type signer struct {
-	public string
-	key    *ecdsa.PrivateKey
-}
-
-func newSigner(k *ecdsa.PrivateKey) (*signer, error) {
-	b, err := k.PublicKey.Bytes() // 4, x, y
-	if err != nil {
-		return nil, err
-	}
-	return &signer{hex.EncodeToString(append([]byte{2 | b[64]&1}, b[1:33]...)), k}, nil
+	RootAPIKey             request.KeyPair
 }
 
 // sub is one sub-organization made.
 type sub struct {
 	id, name, user, email, address string
-	as                             *signer
+	as                             *request.API
 }
 
 // bench is a run against one simulator.
 type bench struct {
 	cred    credentials
-	root    *signer
+	root    *request.API
 	http    *http.Client
 	data    string
 	subs    []*sub
 	clients int
 	reps    int
-	last    atomic.Int64
 	columns []string
 	rows    []string // in the order of their first measure
 	cells   map[string]map[string]string
@@ -87,77 +68,32 @@ func open(data string, clients, reps int) (*bench, error) {
 	if err := json.Unmarshal(text, &b.cred); err != nil {
 		return nil, err
 	}
-	d, err := hex.DecodeString(b.cred.RootAPIKey.PrivateKey)
-	if err != nil {
-		return nil, err
-	}
-	k, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), d)
-	if err != nil {
-		return nil, err
-	}
-	b.root, err = newSigner(k)
+	b.root, err = b.as(b.cred.OrganizationID, b.cred.RootAPIKey)
 	return b, err
 }
 
-// send stamps a body, posts it and decodes the reply.
-func (b *bench) send(as *signer, path string, body, reply any) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(raw)
-	sig, err := ecdsa.SignASN1(rand.Reader, as.key, sum[:])
-	if err != nil {
-		return err
-	}
-	stamp, err := json.Marshal(map[string]string{"publicKey": as.public, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(sig)})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequest(http.MethodPost, b.cred.APIURL+"/public/v1/"+path, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("X-Stamp", base64.RawURLEncoding.EncodeToString(stamp))
-	r, err := b.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
-	if err != nil {
-		return err
-	}
-	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %.300s", path, r.Status, text)
-	}
-	return json.Unmarshal(text, reply)
-}
-
-// nowMs is different for every body.
-func (b *bench) nowMs() string {
-	for {
-		now, last := time.Now().UnixMilli(), b.last.Load()
-		if now <= last {
-			now = last + 1
-		}
-		if b.last.CompareAndSwap(last, now) {
-			return strconv.FormatInt(now, 10)
-		}
-	}
+// as is the interface as a key of an organization uses it.
+func (b *bench) as(organization string, pair request.KeyPair) (*request.API, error) {
+	key, err := request.ParseKey(pair.PrivateKey)
+	return &request.API{URL: b.cred.APIURL, OrganizationID: organization, Key: key, HTTP: b.http}, err
 }
 
 type object = map[string]any
 
-func (b *bench) submit(as *signer, organization, op, typ string, parameters, reply any) error {
-	return b.send(as, "submit/"+op, object{"type": typ, "timestampMs": b.nowMs(), "organizationId": organization, "parameters": parameters}, reply)
+// do submits an activity and gives its result.
+func do(as *request.API, typ string, parameters, result any) error {
+	a, err := as.Submit(context.Background(), typ, parameters)
+	if err != nil {
+		return err
+	}
+	return a.Into(result)
 }
 
 // shared is the user name that every second sub-organization has.
 const shared = "Shared"
 
 func (b *bench) make(n int) (*sub, error) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	k, err := request.NewKeyPair(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
@@ -165,27 +101,17 @@ func (b *bench) make(n int) (*sub, error) {
 	if n%2 == 1 {
 		s.user = fmt.Sprintf("user-%d", n)
 	}
-	if s.as, err = newSigner(k); err != nil {
-		return nil, err
+	var made struct {
+		SubOrganizationID string
+		Wallet            struct{ Addresses []string }
 	}
-	var reply struct {
-		Activity struct {
-			Result struct {
-				CreateSubOrganizationResultV7 struct {
-					SubOrganizationID string
-					Wallet            struct{ Addresses []string }
-				}
-			}
-		}
-	}
-	err = b.submit(b.root, b.cred.OrganizationID, "create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", object{
+	err = do(b.root, "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", object{
 		"subOrganizationName": s.name, "rootQuorumThreshold": 1,
 		"rootUsers": []any{object{"userName": s.user, "userEmail": s.email, "authenticators": []any{}, "oauthProviders": []any{},
-			"apiKeys": []any{object{"apiKeyName": "Key", "publicKey": s.as.public, "curveType": "API_KEY_CURVE_P256"}}}},
+			"apiKeys": []any{object{"apiKeyName": "Key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"}}}},
 		"wallet": object{"walletName": "First", "accounts": []any{object{"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32",
 			"path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}},
-	}, &reply)
-	made := reply.Activity.Result.CreateSubOrganizationResultV7
+	}, &made)
 	if err == nil && (made.SubOrganizationID == "" || len(made.Wallet.Addresses) != 1) {
 		err = errors.New("create_sub_organization made nothing")
 	}
@@ -193,7 +119,8 @@ func (b *bench) make(n int) (*sub, error) {
 		return nil, err
 	}
 	s.id, s.address = made.SubOrganizationID, made.Wallet.Addresses[0]
-	return s, nil
+	s.as, err = b.as(s.id, k)
+	return s, err
 }
 
 // grow makes sub-organizations until there are n.
@@ -239,12 +166,12 @@ func (b *bench) grow(n int) error {
 type found struct{ OrganizationIDs []string }
 
 func (b *bench) search(kind, value string, page object) ([]string, error) {
-	q := object{"organizationId": b.cred.OrganizationID, "paginationOptions": page}
+	q := object{"paginationOptions": page}
 	if kind != "" {
 		q["filterType"], q["filterValue"] = kind, value
 	}
 	var f found
-	err := b.send(b.root, "query/list_suborgs", q, &f)
+	err := b.root.Query(context.Background(), "list_suborgs", q, &f)
 	return f.OrganizationIDs, err
 }
 
@@ -344,7 +271,7 @@ func (b *bench) odd(do func(*sub) error) func(*sub) error {
 
 func (b *bench) whoami(s *sub) error {
 	var who struct{ OrganizationID string }
-	err := b.send(s.as, "query/whoami", object{"organizationId": b.cred.OrganizationID}, &who)
+	err := s.as.Query(context.Background(), "whoami", object{"organizationId": b.cred.OrganizationID}, &who)
 	if err == nil && who.OrganizationID != s.id {
 		err = fmt.Errorf("whoami says %s, not %s", who.OrganizationID, s.id)
 	}
@@ -356,14 +283,10 @@ func (b *bench) sign(s *sub) error {
 	if _, err := rand.Read(payload); err != nil {
 		return err
 	}
-	var reply struct {
-		Activity struct {
-			Result struct{ SignRawPayloadResult struct{ R string } }
-		}
-	}
-	err := b.submit(s.as, s.id, "sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", object{"signWith": s.address, "payload": hex.EncodeToString(payload),
-		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}, &reply)
-	if err == nil && reply.Activity.Result.SignRawPayloadResult.R == "" {
+	var made struct{ R string }
+	err := do(s.as, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", object{"signWith": s.address, "payload": hex.EncodeToString(payload),
+		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}, &made)
+	if err == nil && made.R == "" {
 		err = errors.New("no signature")
 	}
 	return err
@@ -393,7 +316,7 @@ func (b *bench) measure() error {
 		{"list_suborgs, the 100 above the last", b.page(min(100, n-1), hundred(object{"before": all[n-1]}), "", "")},
 		{"by name", b.finds("NAME", func(s *sub) string { return s.name })},
 		{"by e-mail", b.finds("EMAIL", func(s *sub) string { return s.email })},
-		{"by public key", b.finds("PUBLIC_KEY", func(s *sub) string { return s.as.public })},
+		{"by public key", b.finds("PUBLIC_KEY", func(s *sub) string { return s.as.Key.Public() })},
 		{"by user name", b.odd(b.finds("USERNAME", func(s *sub) string { return s.user }))},
 		{"by address", b.finds("WALLET_ACCOUNT_ADDRESS", func(s *sub) string { return s.address })},
 		{"by a user name that half have, 10 of them", b.page(min(10, sharing), object{"limit": "10"}, "USERNAME", shared)},
