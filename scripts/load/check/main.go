@@ -8,17 +8,13 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -31,21 +27,21 @@ import (
 	"golang.org/x/crypto/sha3"
 
 	"cloister/attestation"
+	"cloister/attestation/request"
 )
 
 type credentials struct {
-	APIURL             string                                 `json:"apiUrl"`
-	OrganizationID     string                                 `json:"organizationId"`
-	RootAPIKey         struct{ PublicKey, PrivateKey string } `json:"rootApiKey"`
-	AttestationRootPEM string                                 `json:"attestationRootPem"`
-	ManifestSHA256     string                                 `json:"manifestSha256"`
+	APIURL             string          `json:"apiUrl"`
+	OrganizationID     string          `json:"organizationId"`
+	RootAPIKey         request.KeyPair `json:"rootApiKey"`
+	AttestationRootPEM string          `json:"attestationRootPem"`
+	ManifestSHA256     string          `json:"manifestSha256"`
 }
 
 // client sends stamped requests.
 type client struct {
-	c    credentials
-	key  *ecdsa.PrivateKey
-	http *http.Client
+	c   credentials
+	api *request.API
 }
 
 func newClient(file string) (*client, error) {
@@ -53,41 +49,19 @@ func newClient(file string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	k := new(client)
 	if err := json.Unmarshal(b, &k.c); err != nil {
 		return nil, err
 	}
-	d, err := hex.DecodeString(k.c.RootAPIKey.PrivateKey)
-	if err != nil {
-		return nil, err
-	}
-	k.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), d)
+	key, err := request.ParseKey(k.c.RootAPIKey.PrivateKey)
+	k.api = &request.API{URL: k.c.APIURL, OrganizationID: k.c.OrganizationID, Key: key, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	return k, err
 }
 
 func (k *client) send(path string, body []byte) ([]byte, error) {
-	sum := sha256.Sum256(body)
-	sig, err := ecdsa.SignASN1(rand.Reader, k.key, sum[:])
-	if err != nil {
-		return nil, err
-	}
-	stamp, err := json.Marshal(map[string]string{"publicKey": k.c.RootAPIKey.PublicKey, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(sig)})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequest(http.MethodPost, k.c.APIURL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("X-Stamp", base64.RawURLEncoding.EncodeToString(stamp))
-	r, err := k.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Body.Close()
-	reply, err := io.ReadAll(io.LimitReader(r.Body, attestation.MaxReply))
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %.300s", r.Status, reply)
+	status, reply, err := k.api.Post(context.Background(), path, body)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%d: %.300s", status, reply)
 	}
 	return reply, err
 }
