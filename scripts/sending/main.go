@@ -114,7 +114,7 @@ const sendType = "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2"
 
 // send sends a transaction and answers the id of its status.
 func (w *world) send(more object) (string, error) {
-	m, err := w.submit("eth_send_transaction", sendType, w.params(more))
+	m, err := w.submit(sendType, w.params(more))
 	return text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"), err
 }
 
@@ -287,12 +287,12 @@ func (w *world) raw() error {
 		return err
 	}
 	unsigned := unsignedTransfer(nonce, nowhere)
-	m, err := w.submit("sign_transaction", "ACTIVITY_TYPE_SIGN_TRANSACTION_V2", object{"signWith": w.account, "unsignedTransaction": unsigned, "type": "TRANSACTION_TYPE_ETHEREUM"})
+	m, err := w.submit("ACTIVITY_TYPE_SIGN_TRANSACTION_V2", object{"signWith": w.account, "unsignedTransaction": unsigned, "type": "TRANSACTION_TYPE_ETHEREUM"})
 	if err != nil {
 		return err
 	}
 	signed := text(m, "activity", "result", "signTransactionResult", "signedTransaction")
-	m, err = w.submit("eth_send_raw_transaction", "ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION", object{"signedTransaction": "0x" + signed, "caip2": caip2})
+	m, err = w.submit("ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION", object{"signedTransaction": "0x" + signed, "caip2": caip2})
 	if err != nil {
 		return err
 	}

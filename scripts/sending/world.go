@@ -1,13 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"cloister/attestation/request"
 )
 
 type object = map[string]any
@@ -34,12 +29,9 @@ type world struct {
 	node            node
 	account         string
 
-	sim    *exec.Cmd
-	ended  chan struct{}
-	key    *ecdsa.PrivateKey
-	public string
-	id     string // of the organization
-	last   atomic.Int64
+	sim   *exec.Cmd
+	ended chan struct{}
+	api   *request.API
 }
 
 func (w *world) url() string { return "http://127.0.0.1:" + strconv.Itoa(w.port) }
@@ -87,20 +79,14 @@ func (w *world) read(file string) error {
 	}
 	var c struct {
 		OrganizationID string
-		RootAPIKey     struct{ PublicKey, PrivateKey string }
+		RootAPIKey     request.KeyPair
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
 		return err
 	}
-	raw, err := hex.DecodeString(c.RootAPIKey.PrivateKey)
-	if err != nil {
-		return err
-	}
-	if w.key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), raw); err != nil {
-		return err
-	}
-	w.public, w.id = c.RootAPIKey.PublicKey, c.OrganizationID
-	return nil
+	key, err := request.ParseKey(c.RootAPIKey.PrivateKey)
+	w.api = &request.API{URL: w.url(), OrganizationID: c.OrganizationID, Key: key, HTTP: &http.Client{Timeout: 30 * time.Second}}
+	return err
 }
 
 // kill ends the simulator and with it host and enclave, as kill -9 does.
@@ -140,56 +126,28 @@ func (w *world) killHost() error {
 }
 
 func (w *world) body(typ string, parameters object) []byte {
-	now := time.Now().UnixMilli()
-	for {
-		last := w.last.Load()
-		now = max(now, last+1)
-		if w.last.CompareAndSwap(last, now) {
-			break
-		}
-	}
-	b, err := json.Marshal(object{"type": typ, "timestampMs": strconv.FormatInt(now, 10), "organizationId": w.id, "parameters": parameters})
+	b, err := w.api.Activity(typ, parameters)
 	if err != nil {
 		panic(err) // maps of text
 	}
 	return b
 }
 
-func (w *world) queryBody(request object) []byte {
-	request["organizationId"] = w.id
-	b, err := json.Marshal(request)
+func (w *world) queryBody(query object) []byte {
+	b, err := json.Marshal(query)
 	if err != nil {
 		panic(err) // maps of text
 	}
-	return b
+	return request.WithOrganization(b, w.api.OrganizationID)
 }
 
 // post stamps and sends a body.
-func (w *world) post(path string, body []byte) (int, object, error) {
-	sum := sha256.Sum256(body)
-	signature, err := ecdsa.SignASN1(rand.Reader, w.key, sum[:])
-	if err != nil {
-		return 0, nil, err
+func (w *world) post(path string, body []byte) (status int, m object, err error) {
+	status, reply, err := w.api.Post(context.Background(), path, body)
+	if err == nil {
+		err = json.Unmarshal(reply, &m)
 	}
-	stamp, err := json.Marshal(map[string]string{"publicKey": w.public, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(signature)})
-	if err != nil {
-		return 0, nil, err
-	}
-	req, err := http.NewRequest(http.MethodPost, w.url()+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Stamp", base64.RawURLEncoding.EncodeToString(stamp))
-	client := http.Client{Timeout: 30 * time.Second}
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	var m object
-	err = json.NewDecoder(res.Body).Decode(&m)
-	return res.StatusCode, m, err
+	return status, m, err
 }
 
 func (w *world) ask(path string, body []byte) (object, error) {
@@ -200,16 +158,16 @@ func (w *world) ask(path string, body []byte) (object, error) {
 	return m, err
 }
 
-func (w *world) submit(op, typ string, parameters object) (object, error) {
-	return w.ask("/public/v1/submit/"+op, w.body(typ, parameters))
+func (w *world) submit(typ string, parameters object) (object, error) {
+	return w.ask("/public/v1/submit/"+request.Operation(typ), w.body(typ, parameters))
 }
 
-func (w *world) query(op string, request object) (object, error) {
-	return w.ask("/public/v1/query/"+op, w.queryBody(request))
+func (w *world) query(op string, query object) (object, error) {
+	return w.ask("/public/v1/query/"+op, w.queryBody(query))
 }
 
 func (w *world) createWallet() (string, error) {
-	m, err := w.submit("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "First", "accounts": []object{{
+	m, err := w.submit("ACTIVITY_TYPE_CREATE_WALLET", object{"walletName": "First", "accounts": []object{{
 		"curve": "CURVE_SECP256K1", "pathFormat": "PATH_FORMAT_BIP32", "path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM"}}})
 	return text(m, "activity", "result", "createWalletResult", "addresses", "0"), err
 }
