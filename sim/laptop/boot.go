@@ -3,8 +3,6 @@ package laptop
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/request"
 	"cloister/shared/wire"
 )
 
@@ -111,10 +110,7 @@ type PublicKeys struct {
 }
 
 // KeyPair is a P-256 API key in hex: compressed point and scalar.
-type KeyPair struct {
-	PublicKey  string `json:"publicKey"`
-	PrivateKey string `json:"privateKey"`
-}
+type KeyPair = request.KeyPair
 
 // Credentials is what a newcomer needs to go on.
 type Credentials struct {
@@ -290,50 +286,27 @@ func (d *Dir) key(name string) (KeyPair, error) {
 	return pairOf(strings.TrimSpace(string(b)))
 }
 
-func NewKey() (KeyPair, error) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return KeyPair{}, err
-	}
-	b, err := k.Bytes()
-	if err != nil {
-		return KeyPair{}, err
-	}
-	return pairOf(hex.EncodeToString(b))
-}
+func NewKey() (KeyPair, error) { return request.NewKeyPair(rand.Reader) }
 
 func pairOf(private string) (KeyPair, error) {
-	k, err := privateKey(private)
+	k, err := request.ParseKey(private)
 	if err != nil {
 		return KeyPair{}, err
 	}
-	return KeyPair{hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), k.X, k.Y)), private}, nil
+	return KeyPair{PublicKey: k.Public(), PrivateKey: private}, nil
 }
 
-func privateKey(text string) (*ecdsa.PrivateKey, error) {
-	b, err := hex.DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	return ecdsa.ParseRawPrivateKey(elliptic.P256(), b)
-}
-
-// Stamp is the X-Stamp header over body by a P-256 key.
+// Stamp is the X-Stamp header over body by a key.
 func Stamp(k KeyPair, body []byte) ([]wire.Header, error) {
-	p, err := privateKey(k.PrivateKey)
+	key, err := request.ParseKey(k.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(body)
-	sig, err := ecdsa.SignASN1(rand.Reader, p, sum[:])
+	value, err := key.Stamp(body)
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(map[string]string{"publicKey": k.PublicKey, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": hex.EncodeToString(sig)})
-	if err != nil {
-		return nil, err
-	}
-	return []wire.Header{{Name: "X-Stamp", Value: base64.RawURLEncoding.EncodeToString(b)}}, nil
+	return []wire.Header{{Name: request.HeaderStamp, Value: value}}, nil
 }
 
 // pending is an admission on its way: kept before it is sent, so that a crash

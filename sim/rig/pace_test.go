@@ -2,6 +2,7 @@ package rig_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"sync/atomic"
@@ -164,16 +165,27 @@ func TestStrangersUseUpNothing(t *testing.T) {
 	a := asker{t, rig.Start(t, rig.Options{Rates: core.Rates{Organization: perHour(2), SubOrganization: perHour(2), Key: perHour(2)}, Organizations: 1})}
 	id, root, stranger := a.Credentials.OrganizationID, a.Credentials.RootAPIKey, newKey(t)
 	body := []byte(`{"organizationId":"` + id + `"}`)
-	forged := laptop.KeyPair{PublicKey: root.PublicKey, PrivateKey: stranger.PrivateKey}
-	for i := range 20 {
-		a.want("unknown key", a.whoami(id, stranger), 401, 0, 0)
-		a.want("forged", a.whoami(id, forged), 401, 0, 0)
-		a.want("unknown organization", a.whoami("00000000-0000-4000-8000-000000000000", root), 401, 0, 0)
-		r, err := a.Link.Call(t.Context(), &wire.Call{Door: []wire.Door{wire.DoorQuery, wire.DoorSubmit}[i%2], Op: "whoami", Body: body})
+	forged, err := laptop.Stamp(stranger, body) // under the root user's name
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := base64.RawURLEncoding.DecodeString(forged[0].Value)
+	if err != nil || !strings.Contains(string(told), stranger.PublicKey) {
+		t.Fatalf("%s, %v", told, err)
+	}
+	forged[0].Value = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(told), stranger.PublicKey, root.PublicKey, 1)))
+	call := func(door wire.Door, head []wire.Header) *wire.Reply {
+		r, err := a.Link.Call(t.Context(), &wire.Call{Door: door, Op: "whoami", Body: body, Head: head})
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.want("no stamp", r, 401, 0, 0)
+		return r
+	}
+	for i := range 20 {
+		a.want("unknown key", a.whoami(id, stranger), 401, 0, 0)
+		a.want("forged", call(wire.DoorQuery, forged), 401, 0, 0)
+		a.want("unknown organization", a.whoami("00000000-0000-4000-8000-000000000000", root), 401, 0, 0)
+		a.want("no stamp", call([]wire.Door{wire.DoorQuery, wire.DoorSubmit}[i%2], nil), 401, 0, 0)
 	}
 	a.want("untouched", a.whoami(id, root), 200, 2, 1)
 }
