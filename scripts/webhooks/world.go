@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/request"
 	"cloister/sim/laptop"
 )
 
@@ -28,10 +29,9 @@ type world struct {
 
 	sim     *exec.Cmd
 	ended   chan struct{}
-	c       laptop.Credentials
+	api     *request.API
 	keys    []attestation.WebhookKey
 	rawKeys []byte
-	last    atomic.Int64
 	tags    atomic.Int64
 }
 
@@ -66,7 +66,13 @@ func (w *world) start() error {
 			if err != nil {
 				return err
 			}
-			return json.Unmarshal(raw, &w.c)
+			var c laptop.Credentials
+			if err := json.Unmarshal(raw, &c); err != nil {
+				return err
+			}
+			key, err := request.ParseKey(c.RootAPIKey.PrivateKey)
+			w.api = &request.API{URL: w.url(), OrganizationID: c.OrganizationID, Key: key, HTTP: &http.Client{Timeout: 30 * time.Second}}
+			return err
 		}
 	}
 	return errors.New("the simulator does not answer")
@@ -133,65 +139,27 @@ func (w *world) writeKeys() error {
 	return os.WriteFile(filepath.Join(w.dir, "jwks.json"), w.rawKeys, 0o600)
 }
 
-// submit sends an activity of the root user.
-func (w *world) submit(op, typ string, parameters object) (object, error) {
-	now := time.Now().UnixMilli()
-	for {
-		last := w.last.Load()
-		now = max(now, last+1)
-		if w.last.CompareAndSwap(last, now) {
-			break
-		}
-	}
-	body, err := json.Marshal(object{"type": "ACTIVITY_TYPE_" + typ, "timestampMs": strconv.FormatInt(now, 10), "organizationId": w.c.OrganizationID, "parameters": parameters})
-	if err != nil {
-		return nil, err
-	}
-	head, err := laptop.Stamp(w.c.RootAPIKey, body)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequest(http.MethodPost, w.url()+"/public/v1/submit/"+op, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for _, h := range head {
-		req.Header.Set(h.Name, h.Value)
-	}
-	client := http.Client{Timeout: 30 * time.Second}
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	var m object
-	if err := json.NewDecoder(res.Body).Decode(&m); err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: status %d: %v", op, res.StatusCode, m)
-	}
-	return m["activity"].(object), nil
-}
-
 func (w *world) subscribe(name, url string) error {
-	_, err := w.submit("create_webhook_endpoint", "CREATE_WEBHOOK_ENDPOINT", object{"name": name, "url": url, "subscriptions": []object{{"eventType": "ACTIVITY_UPDATES"}}})
+	_, err := w.api.Submit(context.Background(), "ACTIVITY_TYPE_CREATE_WEBHOOK_ENDPOINT", object{"name": name, "url": url, "subscriptions": []object{{"eventType": "ACTIVITY_UPDATES"}}})
 	return err
 }
 
 // tagAndDelete is two activities, so that nothing grows.
 func (w *world) tagAndDelete() (ids []string, err error) {
-	a, err := w.submit("create_user_tag", "CREATE_USER_TAG", object{"userTagName": fmt.Sprint("tag ", w.tags.Add(1)), "userIds": []string{}})
+	ctx := context.Background()
+	a, err := w.api.Submit(ctx, "ACTIVITY_TYPE_CREATE_USER_TAG", object{"userTagName": fmt.Sprint("tag ", w.tags.Add(1)), "userIds": []string{}})
 	if err != nil {
 		return nil, err
 	}
-	tag := a["result"].(object)["createUserTagResult"].(object)["userTagId"]
-	b, err := w.submit("delete_user_tags", "DELETE_USER_TAGS", object{"userTagIds": []any{tag}})
+	var made struct{ UserTagID string }
+	if err := a.Into(&made); err != nil {
+		return nil, err
+	}
+	b, err := w.api.Submit(ctx, "ACTIVITY_TYPE_DELETE_USER_TAGS", object{"userTagIds": []string{made.UserTagID}})
 	if err != nil {
 		return nil, err
 	}
-	return []string{a["id"].(string), b["id"].(string)}, nil
+	return []string{a.ID, b.ID}, nil
 }
 
 // alarms are the enclave's counters of what it caught its host at.
