@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdh"
 	"crypto/ecdsa"
@@ -13,12 +12,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"time"
 
 	"cloister/attestation"
+	"cloister/attestation/request"
 	"cloister/sim/laptop"
 	"cloister/sim/script"
 )
@@ -260,28 +259,15 @@ func (w *world) organization(ctx context.Context, name string) (script.Organizat
 // proof asks for the boot proof as a client does and holds the document against
 // image, manifest and live key.
 func (w *world) proof(ctx context.Context, o script.Organization) error {
-	body, err := json.Marshal(map[string]string{"organizationId": o.ID, "appName": attestation.Application})
+	stamps, err := request.ParseKey(o.Key.PrivateKey)
 	if err != nil {
 		return err
 	}
-	head, err := laptop.Stamp(o.Key, body)
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.api+"/public/v1/query/get_latest_boot_proof", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set(head[0].Name, head[0].Value)
-	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer a.Body.Close()
+	api := &request.API{URL: w.api, OrganizationID: o.ID, Key: stamps}
 	var answer struct {
 		BootProof attestation.BootProof `json:"bootProof"`
 	}
-	if err := json.NewDecoder(a.Body).Decode(&answer); err != nil {
+	if err := api.Query(ctx, "get_latest_boot_proof", map[string]string{"appName": attestation.Application}, &answer); err != nil {
 		return err
 	}
 	document, err := base64.StdEncoding.DecodeString(answer.BootProof.AWSAttestationDocB64)
