@@ -116,16 +116,24 @@ func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
 	return ids, nil
 }
 
-// verificationVoucher is a verification token, which the enclave has issued itself.
+// verificationVoucher is a verification token, which the enclave has issued itself
+// and whose key has signed the request.
 type verificationVoucher struct{ token *login.VerificationToken }
 
-// readVerification reads a verification token. One of before this enclave had the
-// organization proves nothing:
-// nobody can tell what it was used for.
+// readVerification reads a verification token that is bound to the key of the stamp.
+// One of before this enclave had the organization proves nothing: nobody can tell
+// what it was used for.
 func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
-	t, err := login.VerifyVerificationToken("X-Stamp-Attested", a.Token(), c.serve.tokenKeys(), c.now())
+	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), c.serve.tokenKeys(), c.now())
 	if err != nil {
 		return nil, unattested(err)
+	}
+	if _, err := a.Verify(u); err != nil {
+		return nil, err
+	}
+	t, err := u.ByStamp(a.PublicKey())
+	if err != nil {
+		return nil, err
 	}
 	id, err := org.ParseID(t.ID)
 	if err != nil {

@@ -299,12 +299,16 @@ func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([][]authprox
 		return by, nil
 	}
 	const field = "verificationToken"
-	t, err := login.VerifyVerificationToken(field, r.Token, v.c.serve.tokenKeys(), v.c.now())
+	u, err := login.ReadVerificationToken(field, r.Token, v.c.serve.tokenKeys(), v.c.now())
 	if err != nil {
 		return nil, err
 	}
-	if t.OrganizationID != v.config.Organization.String() {
+	if !u.IssuedBy(v.config.Organization.String()) {
 		return nil, login.InvalidVerificationToken(field)
+	}
+	t, err := r.Proven(u)
+	if err != nil {
+		return nil, err
 	}
 	return [][]authproxy.Holder{{authproxy.HolderOf(t)}}, nil
 }

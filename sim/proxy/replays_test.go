@@ -94,6 +94,55 @@ func TestReplayedTokens(t *testing.T) {
 	p.ok("signup", signup(object{"userEmail": "f@example.org", "verificationToken": later}))
 }
 
+// Whoever sees a token go by that is bound to a key, the host above all, gets nothing
+// by it: no contact into an organization of his own, where its owner's next log-in
+// would lead. Who verifies the passcode with the key that stamps changes his own.
+func TestStolenTokens(t *testing.T) {
+	p := newPost(t)
+	const victim = "victim@example.org"
+	bound := func(to, public string) string {
+		init := p.ok("otp_init_v2", object{"otpType": "OTP_TYPE_EMAIL", "contact": to})
+		return rig.Text(p.ok("otp_verify_v2", object{"otpId": init["otpId"],
+			"encryptedOtpBundle": p.encrypted(init["otpEncryptionTargetBundle"].(string), p.code(to), public)}), "verificationToken")
+	}
+	logIn := func(to string) (session laptop.KeyPair, sub string) {
+		cl, session := p.client(), p.newKey()
+		token := bound(to, cl.Public)
+		r := p.ok("otp_login_v2", object{"verificationToken": token, "publicKey": session.PublicKey, "clientSignature": p.signs(cl, object{
+			"login": object{"publicKey": session.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})})
+		return session, rig.Text(p.claims(r["session"]), "organization_id")
+	}
+	theirs, _ := p.signsUp("thief@example.org")
+	thief, sub := logIn("thief@example.org")
+	if sub != theirs {
+		t.Fatal(sub)
+	}
+	me := rig.Text(p.whoami(theirs, thief), "userId")
+	steal := func(token string) *reply {
+		return p.inSub(thief, theirs, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL", object{"userId": me, "userEmail": victim, "verificationToken": token})
+	}
+	cl := p.client()
+	token := bound(victim, cl.Public)
+	p.refused("a token of somebody else's key", steal(token), 400, "bound to a key")
+	own := rig.Text(p.ok("signup_v2", object{"userEmail": victim, "verificationToken": token, "apiKeys": list(), "authenticators": list(), "oauthProviders": list(),
+		"clientSignature": p.signs(cl, object{"signupV2": object{"email": victim}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}), "organizationId")
+	p.refused("a token that has signed up", steal(token), 400, "bound to a key")
+	p.refused("a token bound to no key, of a contact that is held", steal(p.token(victim)), 409, "exists already")
+	session, sub := logIn(victim)
+	if sub != own || sub == theirs {
+		t.Fatalf("the log-in leads to %s", sub)
+	}
+	user := rig.Text(p.whoami(own, session), "userId")
+	const anew = "anew@example.org"
+	if r := p.inSub(session, own, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL",
+		object{"userId": user, "userEmail": anew, "verificationToken": bound(anew, session.PublicKey)}); r.status != 200 {
+		t.Fatal(r.body)
+	}
+	if _, sub := logIn(anew); sub != own {
+		t.Errorf("the log-in by the new address leads to %s", sub)
+	}
+}
+
 // flipped changes one bit somewhere in a token.
 func flipped(token string, i int) string {
 	b := []byte(token)

@@ -230,8 +230,8 @@ func (in *CreateSubOrganization) check() error {
 	case int(in.RootQuorumThreshold) > len(in.RootUsers):
 		return fault.Field("rootQuorumThreshold", "threshold exceeds quorum size")
 	}
-	in.signup.token, in.signup.signature, in.signup.strict = textOf(in.VerificationToken), in.ClientSignature, in.signup.usage == ""
-	if in.signup.strict {
+	in.signup.token, in.signup.signature = textOf(in.VerificationToken), in.ClientSignature
+	if in.signup.usage == "" {
 		in.signup.usage = login.SignupV2
 	}
 	if err := in.signup.check(); err != nil {

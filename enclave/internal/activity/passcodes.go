@@ -449,6 +449,9 @@ func otpAuth(tx *Tx, in *OTPAuth) (*OTPSession, error) {
 		return nil, err
 	}
 	u, err := userBy(tx, t, p.Contact)
+	if err == nil {
+		u, err = withContact(tx, u, t)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -456,7 +459,7 @@ func otpAuth(tx *Tx, in *OTPAuth) (*OTPSession, error) {
 	if name == "" {
 		name = "OTP Auth - " + stamped(tx.NowMs)
 	}
-	k, text, err := sealedKey(tx, verified(u, t), in.to, &newSession{
+	k, text, err := sealedKey(tx, u, in.to, &newSession{
 		name: name, typ: "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256", seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -238,7 +239,9 @@ func TestVerifyOTP(t *testing.T) {
 	id, code := w.otp(byMail())
 	key := w.freshP256()
 	r := w.run("VERIFY_OTP", object{"otpId": id, "otpCode": " " + strings.ToLower(code) + " ", "publicKey": key, "expirationSeconds": "60"})
-	tok, err := login.VerifyVerificationToken("t", r["verificationToken"].(string), tokens, w.now)
+	read, err := login.ReadVerificationToken("t", r["verificationToken"].(string), tokens, w.now)
+	w.must(err)
+	tok, err := read.ByStamp(key)
 	w.must(err)
 	if !tok.Legacy || tok.Contact != mailbox || tok.OrganizationID != w.id.String() || tok.PublicKey != key || tok.ExpiresMs > w.now+60_000 || tok.Type != login.Email {
 		t.Errorf("%+v", tok)
@@ -339,7 +342,9 @@ func (w *world) token(wish object, c *client) (text, id string) {
 	}
 	v := w.run("VERIFY_OTP_V2", object{"otpId": r["otpId"], "encryptedOtpBundle": w.encrypted(r["otpEncryptionTargetBundle"].(string), code, c.public)})
 	text = v["verificationToken"].(string)
-	tok, err := login.VerifyVerificationToken("t", text, login.TokenKeys{Token: w.tokens.token.Public(), Legacy: w.tokens.legacy.Public()}, w.now)
+	read, err := login.ReadVerificationToken("t", text, login.TokenKeys{Token: w.tokens.token.Public(), Legacy: w.tokens.legacy.Public()}, w.now)
+	w.must(err)
+	tok, err := read.ByStamp(c.public)
 	w.must(err)
 	if tok.Legacy || tok.PublicKey != c.public {
 		w.t.Fatalf("%+v", tok)
@@ -524,9 +529,15 @@ func TestSignupWithToken(t *testing.T) {
 	}
 }
 
+// apiKeyOf is the credential of a stamp by a client's key.
+func apiKeyOf(c *client) *org.VoteCredential {
+	return &org.VoteCredential{Type: "CREDENTIAL_TYPE_API_KEY_P256", PublicKey: c.public}
+}
+
 func TestContactsAreVerifiedByToken(t *testing.T) {
 	w := mailWorld(t)
 	c := w.client()
+	w.stamped = apiKeyOf(c)
 	tok, _ := w.token(byMail(), c)
 	w.refused("UPDATE_USER_EMAIL", object{"userId": w.root, "userEmail": "b@example.org", "verificationToken": tok}, 3, "about another contact")
 	w.refused("UPDATE_USER_PHONE_NUMBER", object{"userId": w.root, "userPhoneNumber": phone, "verificationToken": tok}, 3, "about another contact")
@@ -536,6 +547,101 @@ func TestContactsAreVerifiedByToken(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	w.refused("UPDATE_USER_EMAIL", object{"userId": w.root, "userEmail": mailbox, "verificationToken": tok}, 3, "invalid verification token")
+}
+
+// A token that is bound to a key verifies a contact only in a request that this key
+// has stamped; one that is bound to none is good for whoever has it.
+func TestBoundTokensVerifyByTheirKeyAlone(t *testing.T) {
+	w := mailWorld(t)
+	for _, x := range []struct {
+		typ  string
+		wish object
+		in   object
+	}{
+		{"UPDATE_USER_EMAIL", byMail(), object{"userId": w.root, "userEmail": mailbox}},
+		{"UPDATE_USER_PHONE_NUMBER", byText(), object{"userId": w.root, "userPhoneNumber": phone}},
+	} {
+		c := w.client()
+		tok, _ := w.token(x.wish, c)
+		in := varied(x.in, "verificationToken", tok)
+		for name, by := range map[string]*org.VoteCredential{
+			"another key":                  apiKeyOf(w.client()),
+			"nothing":                      {},
+			"the same digits on secp256k1": {Type: "CREDENTIAL_TYPE_API_KEY_SECP256K1", PublicKey: c.public},
+			"a mailbox":                    {Type: "CREDENTIAL_TYPE_EMAIL"},
+		} {
+			w.stamped = by
+			w.refused(x.typ, in, 3, "bound to a key that has not stamped")
+			if u := userOf(w, w.root); u.EmailVerified && x.typ == "UPDATE_USER_EMAIL" || u.PhoneVerified {
+				t.Errorf("%s, stamped by %s: verified", x.typ, name)
+			}
+		}
+		w.stamped = apiKeyOf(c) // nothing of it was used up
+		w.run(x.typ, in)
+	}
+	w.stamped = apiKeyOf(w.client())
+	otp, code := w.otp(varied(byMail(), "contact", "b@example.org"))
+	w.run("UPDATE_USER_EMAIL", object{"userId": w.root, "userEmail": "b@example.org", "verificationToken": w.run("VERIFY_OTP", object{"otpId": otp, "otpCode": code})["verificationToken"]})
+	if u := userOf(w, w.root); !u.EmailVerified || !u.PhoneVerified {
+		t.Errorf("%+v", u)
+	}
+}
+
+// These are all types that take a verification token. A new one belongs here, in what
+// TestBoundTokens… tell of it, and in enclave/README.md.
+func TestTypesThatTakeAToken(t *testing.T) {
+	want := []string{"CREATE_SUB_ORGANIZATION_V7", "CREATE_SUB_ORGANIZATION_V8", "OTP_LOGIN", "OTP_LOGIN_V2", "UPDATE_USER_EMAIL", "UPDATE_USER_PHONE_NUMBER"}
+	var got []string
+	for typ, v := range activity.Live() {
+		intent, _ := v.Shapes()
+		if _, takes := intent.FieldByName("VerificationToken"); takes {
+			got = append(got, strings.TrimPrefix(typ, "ACTIVITY_TYPE_"))
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A contact that is verified in one sub-organization is verified in no other: not by a
+// token, and not by a log-in, which it lets in all the same.
+func TestContactsAreClaimedOnce(t *testing.T) {
+	w := mailWorld(t)
+	first, c := mailSub(w, object{"userEmail": mailbox}), w.client()
+	second := mailSub(w, object{"userEmail": "b@example.org", "userName": "V"})
+	verify := func(s *world, says string) {
+		t.Helper()
+		s.stamped = apiKeyOf(c)
+		tok, _ := w.token(byMail(), c)
+		in := object{"userId": s.root, "userEmail": strings.ToUpper(mailbox), "verificationToken": tok}
+		if says == "" {
+			s.run("UPDATE_USER_EMAIL", in)
+			return
+		}
+		s.refused("UPDATE_USER_EMAIL", in, 6, says)
+	}
+	verify(first, "")
+	verify(second, "exists already")
+	w.now += org.PasscodeWindowMs
+	first.now, second.now = w.now, w.now
+	verify(first, "") // one's own is no obstacle
+	// Without a token anybody may name any contact. Who shows to have it gets in, but
+	// log-ins that name no sub-organization stay led to the first.
+	second.run("UPDATE_USER_EMAIL", object{"userId": second.root, "userEmail": mailbox})
+	session := w.freshP256()
+	tok, id := w.token(byMail(), c)
+	second.run("OTP_LOGIN_V2", object{"verificationToken": tok, "publicKey": session, "clientSignature": w.signs(c, loginMessage(session, id))})
+	_, to := w.keyPair()
+	w.now += org.PasscodeWindowMs
+	first.now, second.now, second.outside = w.now, w.now, w.outside
+	second.run("OTP_AUTH", object{"otpId": second.run("INIT_OTP_AUTH_V3", byMail())["otpId"], "otpCode": second.code(), "targetPublicKey": to})
+	if userOf(second, second.root).EmailVerified || !userOf(first, first.root).EmailVerified {
+		t.Error("the contact is verified in the second one too")
+	}
+	// Given up by the first, it is free.
+	first.run("UPDATE_USER_EMAIL", object{"userId": first.root, "userEmail": ""})
+	verify(second, "")
 }
 
 // keyPair is one to which a client wants something encrypted.

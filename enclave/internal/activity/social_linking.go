@@ -60,8 +60,8 @@ func verifyAddress(tx *Tx, u *org.User, i *login.Identity) error {
 	if ok, err := links(top, i); err != nil || !ok {
 		return err
 	}
-	holders, err := top.ChildrenBy(org.ChildVerifiedEmail, login.ContactKey(login.Email, u.Email), nil, 2)
-	if err == nil && !slices.ContainsFunc(holders, func(id org.ID) bool { return id != tx.ID }) {
+	claimed, err := claimedElsewhere(tx, login.Email, u.Email)
+	if err == nil && !claimed {
 		u.EmailVerified = true
 	}
 	return err

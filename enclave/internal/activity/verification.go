@@ -2,7 +2,7 @@ package activity
 
 import (
 	"crypto/sha256"
-	"strings"
+	"slices"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -52,10 +52,16 @@ func issueVerification(tx *Tx, p *org.Passcode, bound string, seconds uint64, le
 	})
 }
 
-// useVerification opens a token of the organization or its parent and marks it as
-// used for a purpose, which it is once.
-func useVerification(tx *Tx, field, text string, usage org.Usage) (*login.VerificationToken, error) {
-	t, err := login.VerifyVerificationToken(field, text, login.TokenKeys{Token: tx.Tokens.Public(), Legacy: tx.LegacyTokens.Public()}, tx.NowMs)
+// useVerification is how every activity uses a token that it was given: it opens one
+// of the organization or its parent, has prove tell that it is the request's to use,
+// and marks it as used for a purpose, which it is once.
+func useVerification(tx *Tx, text string, usage org.Usage, prove func(*login.UnprovenToken) (*login.VerificationToken, error)) (*login.VerificationToken, error) {
+	const field = "verificationToken"
+	u, err := login.ReadVerificationToken(field, text, login.TokenKeys{Token: tx.Tokens.Public(), Legacy: tx.LegacyTokens.Public()}, tx.NowMs)
+	if err != nil {
+		return nil, err
+	}
+	t, err := prove(u)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +105,10 @@ func loggedInBy(tx *Tx, u *org.User) (*org.User, error) {
 	if t == nil {
 		return nil, fault.New(fault.FailedPrecondition, "a log-in by a verification token must be allowed at once: it cannot wait for others")
 	}
-	return verified(u, t.Type), spendVerification(tx, "X-Stamp-Attested", t, org.UsedLogin)
+	if err := spendVerification(tx, "X-Stamp-Attested", t, org.UsedLogin); err != nil {
+		return nil, err
+	}
+	return withContact(tx, u, t.Type)
 }
 
 // maySend refuses where the deployment sends nothing to contacts of a type.
@@ -212,8 +221,45 @@ func verified(u *org.User, t login.ContactType) *org.User {
 	return &v
 }
 
-// signature is a client signature as package login takes it.
-func (s *ClientSignature) signature() *login.ClientSignature {
+// withContact is u, who has logged in by a contact of hers. It is verified from then on,
+// unless it is known to be that of a user of another sub-organization: log-ins that
+// name no sub-organization are led where it is verified, and one that the host, or
+// whoever has set u's contact, led here must not lead the next ones here too.
+func withContact(tx *Tx, u *org.User, t login.ContactType) (*org.User, error) {
+	contact, known := u.Email, u.EmailVerified
+	if t == login.SMS {
+		contact, known = u.Phone, u.PhoneVerified
+	}
+	if known {
+		return u, nil
+	}
+	claimed, err := claimedElsewhere(tx, t, contact)
+	if err != nil || claimed {
+		return u, err
+	}
+	return verified(u, t), nil
+}
+
+// claimedElsewhere tells whether a contact is known to be that of a user of another
+// sub-organization of the same parent. Contacts of a top-level organization's own
+// users are nobody's way in from elsewhere.
+func claimedElsewhere(tx *Tx, t login.ContactType, contact string) (bool, error) {
+	top, err := tx.aboveUsers()
+	if err != nil || top == nil {
+		return false, err
+	}
+	holders, err := top.ChildrenBy(ChildVerified(t), login.ContactKey(t, contact), nil, 2)
+	return slices.ContainsFunc(holders, func(id org.ID) bool { return id != tx.ID }), err
+}
+
+// errClaimed refuses to verify a contact a second time.
+var errClaimed = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
+
+// Login is s as package login takes it, nil for none.
+func (s *ClientSignature) Login() *login.ClientSignature {
+	if s == nil {
+		return nil
+	}
 	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
 }
 
@@ -246,37 +292,27 @@ func (in *OTPLogin) check() (err error) {
 }
 
 func otpLogin(tx *Tx, in *OTPLogin) (*LoginSession, error) {
-	const field = "verificationToken"
-	t, err := useVerification(tx, field, in.VerificationToken, org.UsedLogin)
+	signature := in.ClientSignature.Login()
+	if in.unsigned {
+		signature = nil
+	}
+	t, err := useVerification(tx, in.VerificationToken, org.UsedLogin, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+		return u.ForLogin("clientSignature", signature, in.key.public.String(), in.first)
+	})
 	if err != nil {
 		return nil, err
-	}
-	switch {
-	case !in.first && t.Legacy:
-		return nil, login.InvalidVerificationToken(field)
-	case in.first && !in.unsigned && in.ClientSignature.Message == in.VerificationToken:
-		// The bare form: it says nothing of the session, so the session's must be its key.
-		if s := &in.ClientSignature; !strings.EqualFold(s.PublicKey, in.key.public.String()) {
-			return nil, fault.Field("clientSignature", "a signature over the verification token must be of the session's key")
-		}
-		if err := login.VerifyBare("clientSignature", in.ClientSignature.Signature, in.VerificationToken, t, in.key.public.String()); err != nil {
-			return nil, err
-		}
-	case !in.unsigned:
-		if err := in.ClientSignature.signature().VerifyLogin("clientSignature", t, in.key.public.String()); err != nil {
-			return nil, err
-		}
-	case t.PublicKey != "":
-		return nil, fault.Field("clientSignature", "must be given: the verification token is bound to a key")
 	}
 	if err := mayLogIn(tx.Tx, t.Type); err != nil {
 		return nil, err
 	}
 	u, err := userBy(tx, t.Type, t.Contact)
+	if err == nil {
+		u, err = withContact(tx, u, t.Type)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return logIn(tx, verified(u, t.Type), &in.key)
+	return logIn(tx, u, &in.key)
 }
 
 // signup is what a verification token is good for at a sign-up: the contact of one
@@ -285,7 +321,6 @@ type signup struct {
 	token     string
 	signature *ClientSignature
 	usage     login.Usage // what the client must have signed
-	strict    bool        // no legacy token, and always a signature
 }
 
 // check refuses what cannot be right whatever the token says.
@@ -293,7 +328,7 @@ func (s *signup) check() error {
 	switch {
 	case s.token == "" && s.signature != nil:
 		return fault.Field("clientSignature", "is of a verification token: there is none")
-	case s.token != "" && s.strict && s.signature == nil:
+	case s.token != "" && s.usage == login.SignupV2 && s.signature == nil:
 		return fault.Field("clientSignature", "must be given with a verification token")
 	}
 	return nil
@@ -310,49 +345,32 @@ func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user 
 
 // verify uses the token up, if there is one, and tells whom of the users it is about.
 func (s *signup) verify(tx *Tx, users []RootUserParams) (*verifiedContact, error) {
-	const field = "verificationToken"
 	if s.token == "" {
 		return nil, nil
 	}
-	t, err := useVerification(tx, field, s.token, org.UsedSignup)
+	v := &verifiedContact{user: -1}
+	t, err := useVerification(tx, s.token, org.UsedSignup, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+		v.user = slices.IndexFunc(users, func(p RootUserParams) bool {
+			return u.About(login.Email, textOf(p.UserEmail)) || u.About(login.SMS, textOf(p.UserPhoneNumber))
+		})
+		if v.user < 0 {
+			return nil, errAnotherContact("the root users have")
+		}
+		return u.ForSignup("clientSignature", s.signature.Login(), s.usage, signed(&users[v.user]))
+	})
 	if err != nil {
 		return nil, err
 	}
-	v := &verifiedContact{-1, t.Type}
-	for i := range users {
-		has := textOf(users[i].UserEmail)
-		if t.Type == login.SMS {
-			has = textOf(users[i].UserPhoneNumber)
-		}
-		if has != "" && login.ContactKey(t.Type, has) == login.ContactKey(t.Type, t.Contact) {
-			v.user = i
-			break
-		}
+	v.contact = t.Type
+	held, err := tx.ChildrenBy(ChildVerified(t.Type), login.ContactKey(t.Type, t.Contact), nil, 1)
+	if err == nil && len(held) > 0 {
+		err = errClaimed
 	}
-	switch {
-	case s.strict && t.Legacy:
-		return nil, login.InvalidVerificationToken(field)
-	case v.user < 0:
-		return nil, fault.Field(field, "is about another contact than the root users have")
-	case s.signature != nil:
-		err = s.signature.signature().VerifySignup("clientSignature", t, s.usage, signed(&users[v.user]))
-	case t.PublicKey != "":
-		err = fault.Field("clientSignature", "must be given: the verification token is bound to a key")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return v, unclaimed(tx, t)
+	return v, err
 }
 
-// unclaimed refuses a contact that is known to be that of a user of another
-// sub-organization.
-func unclaimed(tx *Tx, t *login.VerificationToken) error {
-	holders, err := tx.ChildrenBy(ChildVerified(t.Type), login.ContactKey(t.Type, t.Contact), nil, 1)
-	if err == nil && len(holders) > 0 {
-		err = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
-	}
-	return err
+func errAnotherContact(than string) error {
+	return fault.Field("verificationToken", "is about another contact than %s", than)
 }
 
 // signed is what a client signs of a new user.
@@ -371,15 +389,33 @@ func signed(u *RootUserParams) *login.Signup {
 }
 
 // verifyContact uses a token up, if there is one, that must be about just this
-// contact, and tells whether there was.
+// contact, and tells whether there was. The intents have no client signature: a token
+// that is bound to a key is good only in a request that this key has stamped.
 func verifyContact(tx *Tx, token *string, t login.ContactType, contact string) (bool, error) {
-	const field = "verificationToken"
 	if textOf(token) == "" {
 		return false, nil
 	}
-	v, err := useVerification(tx, field, *token, org.UsedContact)
-	if err == nil && (v.Type != t || contact == "" || login.ContactKey(t, v.Contact) != login.ContactKey(t, contact)) {
-		err = fault.Field(field, "is about another contact than the one given")
+	_, err := useVerification(tx, *token, org.UsedContact, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+		if !u.About(t, contact) {
+			return nil, errAnotherContact("the one given")
+		}
+		return u.ByStamp(stampingKey(tx))
+	})
+	if err != nil {
+		return false, err
+	}
+	claimed, err := claimedElsewhere(tx, t, contact)
+	if err == nil && claimed {
+		err = errClaimed
 	}
 	return err == nil, err
+}
+
+// stampingKey is the P-256 key that stamped the request, empty where something else
+// did.
+func stampingKey(tx *Tx) string {
+	if org.KeyCurve(tx.Stamped.Type) != string(curveP256) {
+		return ""
+	}
+	return tx.Stamped.PublicKey
 }

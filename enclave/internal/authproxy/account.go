@@ -38,11 +38,11 @@ func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked b
 	default:
 		return false, fault.Field(field, "a verification token for the contact is needed to look for it")
 	}
-	v, err := login.VerifyVerificationToken(field, *a.VerificationToken, keys, nowMs)
+	v, err := login.ReadVerificationToken(field, *a.VerificationToken, keys, nowMs)
 	if err != nil {
 		return false, err
 	}
-	if v.OrganizationID != c.Organization.String() || v.Type != t || login.ContactKey(t, v.Contact) != login.ContactKey(t, a.FilterValue) {
+	if !v.IssuedBy(c.Organization.String()) || !v.About(t, a.FilterValue) {
 		return false, login.InvalidVerificationToken(field)
 	}
 	return false, nil

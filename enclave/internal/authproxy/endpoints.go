@@ -150,6 +150,17 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 	return r, nil
 }
 
+// Proven is the verification token of a log-in, if the log-in has its key's word: the
+// activity will ask for that too, but by then it was looked up whose contact it is.
+func (r *Request) Proven(t *login.UnprovenToken) (*login.VerificationToken, error) {
+	const field = "clientSignature"
+	if in, ok := r.in.(*OTPLogin); ok {
+		return t.ForLogin(field, in.signature.Login(), in.PublicKey, true)
+	}
+	in := r.in.(*OTPLoginV2)
+	return t.ForLogin(field, in.ClientSignature.Login(), in.PublicKey, false)
+}
+
 // Answer is the answer of an endpoint that only tells of the configuration, nil for
 // others.
 func (r *Request) Answer(c *Config) []byte {

@@ -42,9 +42,9 @@ type Signup struct {
 	Email, PhoneNumber                      string
 }
 
-// VerifyLogin tells whether the holder of t's key wants a session of publicKey. The
+// verifyLogin tells whether the holder of t's key wants a session of publicKey. The
 // errors are *fault.Error about field.
-func (s *ClientSignature) VerifyLogin(field string, t *VerificationToken, publicKey string) error {
+func (s *ClientSignature) verifyLogin(field string, t *VerificationToken, publicKey string) error {
 	m, err := s.verify(field, t)
 	if err != nil {
 		return err
@@ -58,10 +58,10 @@ func (s *ClientSignature) VerifyLogin(field string, t *VerificationToken, public
 	return nil
 }
 
-// VerifySignup tells whether the holder of t's key wants just this user. Arrays and
+// verifySignup tells whether the holder of t's key wants just this user. Arrays and
 // contacts are compared as JSON values; a member that is null or an empty array is
 // as good as absent. The errors are *fault.Error about field.
-func (s *ClientSignature) VerifySignup(field string, t *VerificationToken, u Usage, want *Signup) error {
+func (s *ClientSignature) verifySignup(field string, t *VerificationToken, u Usage, want *Signup) error {
 	m, err := s.verify(field, t)
 	if err != nil {
 		return err
@@ -153,12 +153,12 @@ func verifyHex(key PublicKey, message []byte, text string) bool {
 	return key.verify(digest, b[:n]) || key.key != nil && ecdsa.VerifyASN1(key.key, digest[:], b[:n])
 }
 
-// VerifyBare tells whether a signature given as a mere string holds: over the text
+// verifyBare tells whether a signature given as a mere string holds: over the text
 // of the verification token t, by the key that the token is bound to, or by
 // publicKey if it is bound to none. As such a signature does not say which session
 // it is for, publicKey, the session's, must be the same key. The errors are
 // *fault.Error about field.
-func VerifyBare(field, signature, tokenText string, t *VerificationToken, publicKey string) error {
+func verifyBare(field, signature, tokenText string, t *VerificationToken, publicKey string) error {
 	if t.PublicKey != "" && !t.BoundTo(publicKey) {
 		return mismatch(field, "publicKey is not the key of the verification token")
 	}

@@ -17,6 +17,7 @@ func (s *KeySet) Len() int { return len(s.keys) }
 
 // Unexported functions under test.
 var (
+	VerifyBare = verifyBare
 	EqualJSON  = equalJSON
 	AppendHTML = appendHTML
 	Encoded    = encoded
@@ -41,4 +42,28 @@ func SignText(s *Signer, header, claims string, double bool) string {
 		panic(err)
 	}
 	return text + "." + base64URL.EncodeToString(sig[:])
+}
+
+// VerifyVerificationToken is what a token says, whosever it is to use.
+func VerifyVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*VerificationToken, error) {
+	u, err := ReadVerificationToken(field, text, keys, nowMs)
+	if err != nil {
+		return nil, err
+	}
+	return &u.token, nil
+}
+
+// Unproven is a token of this text as it was read.
+func Unproven(text string, t *VerificationToken) *UnprovenToken {
+	return &UnprovenToken{field: "verificationToken", text: text, token: *t}
+}
+
+// VerifyLogin is a client signature for a log-in alone.
+func (s *ClientSignature) VerifyLogin(field string, t *VerificationToken, publicKey string) error {
+	return s.verifyLogin(field, t, publicKey)
+}
+
+// VerifySignup is a client signature for a sign-up alone.
+func (s *ClientSignature) VerifySignup(field string, t *VerificationToken, u Usage, want *Signup) error {
+	return s.verifySignup(field, t, u, want)
 }

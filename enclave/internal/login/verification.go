@@ -4,10 +4,14 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"cloister/enclave/internal/fault"
 )
 
 // A VerificationToken says that somebody has shown to read what is sent to a
-// contact. Whether it was used already is for the caller to know, by its ID.
+// contact. Whether it was used already is for the caller to know, by its ID. Of a
+// token's text only an UnprovenToken comes; what it says is read once whoever brings
+// it has proven possession of the key that it is bound to.
 type VerificationToken struct {
 	ID             string // a UUID
 	OrganizationID string // that issued it
@@ -49,17 +53,28 @@ func IssueVerificationToken(by *Signer, t *VerificationToken) (string, error) {
 // TokenKeys verify tokens of the two forms.
 type TokenKeys struct{ Token, Legacy PublicKey }
 
-// VerifyVerificationToken reads a token that has not expired. Its form is that of
+// An UnprovenToken is a genuine token of which nobody has shown that it is his to
+// use: tokens pass the host, and others, in clear. ForLogin, ForSignup and ByStamp
+// are the ways to show it; each asks for a signature by the key that the token is
+// bound to. One that is bound to none is good for whoever has it.
+type UnprovenToken struct {
+	field, text string
+	token       VerificationToken
+}
+
+// ReadVerificationToken reads a token that has not expired. Its form is that of
 // its exp, a string of milliseconds or a legacy number of seconds, and decides
 // which key must have signed it. The errors are *fault.Error about field.
-func VerifyVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*VerificationToken, error) {
+func ReadVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*UnprovenToken, error) {
 	invalid := InvalidVerificationToken(field)
 	p, err := parseJWS(text)
 	if err != nil || p.alg != "ES256" {
 		return nil, invalid
 	}
 	exp := p.claims["exp"]
-	t := &VerificationToken{Legacy: len(exp) > 0 && exp[0] != '"'}
+	u := &UnprovenToken{field: field, text: text}
+	t := &u.token
+	t.Legacy = len(exp) > 0 && exp[0] != '"'
 	by := keys.Token
 	if t.Legacy {
 		by = keys.Legacy
@@ -85,7 +100,80 @@ func VerifyVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (
 	case nowMs >= t.ExpiresMs:
 		return nil, ExpiredVerificationToken(field)
 	}
-	return t, nil
+	return u, nil
+}
+
+// IssuedBy tells whether an organization has issued the token.
+func (u *UnprovenToken) IssuedBy(organization string) bool {
+	return u.token.OrganizationID == organization
+}
+
+// About tells whether the token is about this contact.
+func (u *UnprovenToken) About(t ContactType, contact string) bool {
+	return contact != "" && u.token.Type == t && ContactKey(t, u.token.Contact) == ContactKey(t, contact)
+}
+
+// BoundTo tells whether the token is bound to a client's key, given in hex.
+func (u *UnprovenToken) BoundTo(publicKey string) bool { return u.token.BoundTo(publicKey) }
+
+// ForLogin is the token for a session of publicKey, if s is its key's word for that.
+// The first version takes legacy tokens too, s as a mere signature over the token, if
+// that is by the session's own key, and of a token that is bound to no key no
+// signature at all. Errors are *fault.Error about field, where s came from, or the token.
+func (u *UnprovenToken) ForLogin(field string, s *ClientSignature, publicKey string, first bool) (*VerificationToken, error) {
+	switch {
+	case !first && u.token.Legacy:
+		return nil, InvalidVerificationToken(u.field)
+	case s == nil:
+		return u.unsigned(field, !first)
+	case first && s.Message == u.text: // it says nothing of the session, so the session's must be its key
+		if !strings.EqualFold(s.PublicKey, publicKey) {
+			return nil, fault.Field(field, "a signature over the verification token must be of the session's key")
+		}
+		return u.proven(verifyBare(field, s.Signature, u.text, &u.token, publicKey))
+	}
+	return u.proven(s.verifyLogin(field, &u.token, publicKey))
+}
+
+// ForSignup is the token for a sign-up of want, if s is its key's word for just that.
+// SignupV1 takes legacy tokens too, and of one that is bound to no key no signature.
+// Errors are as ForLogin's.
+func (u *UnprovenToken) ForSignup(field string, s *ClientSignature, usage Usage, want *Signup) (*VerificationToken, error) {
+	strict := usage == SignupV2
+	switch {
+	case strict && u.token.Legacy:
+		return nil, InvalidVerificationToken(u.field)
+	case s == nil:
+		return u.unsigned(field, strict)
+	}
+	return u.proven(s.verifySignup(field, &u.token, usage, want))
+}
+
+// ByStamp is the token for a request that says nothing of a client signature:
+// publicKey must have stamped it, which is for the caller to know.
+func (u *UnprovenToken) ByStamp(publicKey string) (*VerificationToken, error) {
+	if u.token.PublicKey != "" && !u.token.BoundTo(publicKey) {
+		return nil, fault.Field(u.field, "is bound to a key that has not stamped this request: verify the passcode with the key that stamps")
+	}
+	return &u.token, nil
+}
+
+// unsigned is the token where no signature was given.
+func (u *UnprovenToken) unsigned(field string, strict bool) (*VerificationToken, error) {
+	switch {
+	case strict:
+		return nil, fault.Field(field, "must be given with a verification token")
+	case u.token.PublicKey != "":
+		return nil, fault.Field(field, "must be given: the verification token is bound to a key")
+	}
+	return &u.token, nil
+}
+
+func (u *UnprovenToken) proven(err error) (*VerificationToken, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &u.token, nil
 }
 
 func expiry(o object, legacy bool) (ms uint64, ok bool) {

@@ -158,3 +158,87 @@ func TestVerificationTokenRefused(t *testing.T) {
 		t.Error("no token is bound to a key")
 	}
 }
+
+// What a token says is told to nobody but to who has proven to hold its key.
+func TestProofOfPossession(t *testing.T) {
+	by, stranger := signer(t, "44"), signer(t, "55")
+	key, session := by.Public().String(), stranger.Public().String()
+	const text = "eyJ.e30.x"
+	bound, unbound, legacy := verificationToken(), verificationToken(), verificationToken()
+	bound.PublicKey, legacy.PublicKey = key, key
+	unbound.PublicKey, unbound.Legacy, legacy.Legacy = "", true, true
+	loginText := `{"login":{"publicKey":"` + session + `"},"tokenId":"` + tokenID + `","type":"USAGE_TYPE_LOGIN"}`
+	signupText := `{"signup":{"email":"user@example.com"},"tokenId":"` + tokenID + `","type":"USAGE_TYPE_SIGNUP"}`
+	signupV2Text := strings.Replace(signupText, `"signup"`, `"signupV2"`, 1)
+	signed := func(message string) *login.ClientSignature { return clientSigned(t, by, message) }
+	forged := clientSigned(t, stranger, loginText)
+	forged.PublicKey = key
+	want := &login.Signup{Email: "user@example.com"}
+	type proof = func(u *login.UnprovenToken) (*login.VerificationToken, error)
+	logIn := func(s *login.ClientSignature, publicKey string, first bool) proof {
+		return func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+			return u.ForLogin("clientSignature", s, publicKey, first)
+		}
+	}
+	signUp := func(s *login.ClientSignature, usage login.Usage) proof {
+		return func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+			return u.ForSignup("clientSignature", s, usage, want)
+		}
+	}
+	stamped := func(publicKey string) proof {
+		return func(u *login.UnprovenToken) (*login.VerificationToken, error) { return u.ByStamp(publicKey) }
+	}
+	for name, c := range map[string]struct {
+		token      *login.VerificationToken
+		prove      proof
+		field, why string // of the refusal
+	}{
+		"log-in":                            {bound, logIn(signed(loginText), session, false), "", ""},
+		"first log-in":                      {bound, logIn(signed(loginText), session, true), "", ""},
+		"log-in, bare":                      {bound, logIn(signed(text), key, true), "", ""},
+		"log-in by whoever has it":          {unbound, logIn(nil, session, true), "", ""},
+		"log-in, legacy and bound":          {legacy, logIn(signed(loginText), session, true), "", ""},
+		"log-in unsigned":                   {bound, logIn(nil, session, true), "clientSignature", "bound to a key"},
+		"log-in unsigned, legacy and bound": {legacy, logIn(nil, key, true), "clientSignature", "bound to a key"},
+		"second log-in unsigned":            {bound, logIn(nil, session, false), "clientSignature", "must be given"},
+		"second log-in, legacy":             {legacy, logIn(signed(loginText), session, false), "verificationToken", "invalid verification token"},
+		"second log-in, unbound":            {unbound, logIn(nil, session, false), "verificationToken", "invalid verification token"},
+		"log-in, another session":           {bound, logIn(signed(loginText), key, false), "clientSignature", "another publicKey"},
+		"log-in, forged":                    {bound, logIn(forged, session, false), "clientSignature", "does not verify"},
+		"log-in, a stranger's":              {bound, logIn(clientSigned(t, stranger, loginText), session, false), "clientSignature", "not the key"},
+		"log-in, bare, another session":     {bound, logIn(signed(text), session, true), "clientSignature", "of the session's key"},
+		"log-in, bare, a stranger's":        {bound, logIn(clientSigned(t, stranger, text), session, true), "clientSignature", "not the key"},
+		"second log-in, bare":               {bound, logIn(signed(text), key, false), "clientSignature", "malformed"},
+		"log-in by a sign-up":               {bound, logIn(signed(signupText), session, true), "clientSignature", "not about a login"},
+		"sign-up":                           {bound, signUp(signed(signupText), login.SignupV1), "", ""},
+		"second sign-up":                    {bound, signUp(signed(signupV2Text), login.SignupV2), "", ""},
+		"sign-up by whoever has it":         {unbound, signUp(nil, login.SignupV1), "", ""},
+		"sign-up unsigned":                  {bound, signUp(nil, login.SignupV1), "clientSignature", "bound to a key"},
+		"sign-up, legacy and bound":         {legacy, signUp(nil, login.SignupV1), "clientSignature", "bound to a key"},
+		"second sign-up unsigned":           {bound, signUp(nil, login.SignupV2), "clientSignature", "must be given"},
+		"second sign-up, legacy":            {legacy, signUp(signed(signupV2Text), login.SignupV2), "verificationToken", "invalid verification token"},
+		"sign-up by a log-in":               {bound, signUp(signed(loginText), login.SignupV1), "clientSignature", "not about a sign-up"},
+		"stamped":                           {bound, stamped(key), "", ""},
+		"stamped, upper case":               {bound, stamped(strings.ToUpper(key)), "", ""},
+		"stamped by whoever has it":         {unbound, stamped(session), "", ""},
+		"stamped by a stranger":             {bound, stamped(session), "verificationToken", "has not stamped"},
+		"stamped by nobody":                 {bound, stamped(""), "verificationToken", "has not stamped"},
+		"stamped, legacy and bound":         {legacy, stamped(session), "verificationToken", "has not stamped"},
+	} {
+		got, err := c.prove(login.Unproven(text, c.token))
+		if c.why == "" {
+			if err != nil || *got != *c.token {
+				t.Errorf("%s: %+v %v", name, got, err)
+			}
+			continue
+		}
+		if got != nil {
+			t.Errorf("%s: the token is told", name)
+		}
+		refused(t, name, err, fault.InvalidArgument, c.field, c.why)
+	}
+	u := login.Unproven(text, bound)
+	if !u.IssuedBy(organization) || u.IssuedBy("") || !u.About(login.Email, "User@Example.com") || u.About(login.SMS, "user@example.com") || u.About(login.Email, "") || u.About(login.Email, "b@example.com") {
+		t.Error("what the token is about")
+	}
+}
