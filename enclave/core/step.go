@@ -74,7 +74,8 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	if !s.inScope() {
 		return policy.Decision{Outcome: policy.DenyImplicit}, nil, nil
 	}
-	if lacks, err = activity.Electorate(s.law, s.p, &s.question); err != nil {
+	steps := policy.MaxDecisionSteps
+	if lacks, err = activity.Electorate(s.law, s.p, &s.question, &steps); err != nil {
 		return d, nil, err
 	}
 	q := s.question

@@ -136,7 +136,8 @@ func (s *step) cast() (answer, error) {
 	if err := s.pose(); err != nil {
 		return answer{}, err
 	}
-	if _, err := activity.Electorate(s.tx, s.p, &s.question); err != nil {
+	steps := policy.MaxDecisionSteps
+	if _, err := activity.Electorate(s.tx, s.p, &s.question, &steps); err != nil {
 		return answer{}, err
 	}
 	if !s.inScope() {

@@ -1,6 +1,8 @@
 package activity_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"cloister/enclave/internal/activity"
@@ -35,7 +37,8 @@ func TestMFAOfPayloads(t *testing.T) {
 		{[]string{"Permit", "Login"}, []org.ID{all.ID, login.ID}, all.ID},
 		{[]string{"Login", "Login", "Login"}, []org.ID{login.ID}, org.ID{}},
 	} {
-		got := activity.EnforcedMFA(u, typed(c.names...))
+		steps := policy.MaxDecisionSteps
+		got := activity.EnforcedMFA(u, typed(c.names...), &steps)
 		if len(got) != len(c.want) {
 			t.Errorf("%v: %d policies", c.names, len(got))
 			continue
@@ -45,8 +48,96 @@ func TestMFAOfPayloads(t *testing.T) {
 				t.Errorf("%v: %v", c.names, got[i].Condition)
 			}
 		}
-		if m := activity.Owed(u, typed(c.names...), apiKey); (m == nil) != c.owes.Zero() || m != nil && m.ID != c.owes {
+		if m := activity.Owed(u, typed(c.names...), apiKey, &steps); (m == nil) != c.owes.Zero() || m != nil && m.ID != c.owes {
 			t.Errorf("%v: an API key leaves %+v", c.names, m)
 		}
+	}
+}
+
+// dear is a condition that takes more than a hundred thousand steps to find out.
+func dear(holds bool) string {
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 250), ",") + "]"
+	return fmt.Sprintf("%s.all(a, %[1]s.all(b, a == b)) == %t", list, holds)
+}
+
+// dearSteps is less than what dear takes.
+const dearSteps = 100_000
+
+// What users' MFA policies take is taken off the steps of whoever asks, no voter may
+// use up what is another's, and what cannot be found out is demanded.
+func TestMFASharesSteps(t *testing.T) {
+	w := newWorld(t)
+	passkey := []org.MFAMethod{{Any: []org.Factor{{Type: "AUTHENTICATION_TYPE_PASSKEY"}}}}
+	root := userOf(w, w.root)
+	p := &org.Pending{Initiator: root.ID, OpenedMs: w.now}
+	user := func(id org.ID, condition string) {
+		u := &org.User{ID: id, Name: id.String(), APIKeys: []org.APIKey{{ID: w.newID(), Type: "CREDENTIAL_TYPE_API_KEY_P256", PublicKey: w.freshP256()}}}
+		if id == root.ID {
+			copied := *root
+			u = &copied
+		}
+		u.MFAPolicies = []org.MFAPolicy{{ID: w.newID(), Condition: condition, Required: passkey}}
+		alter(w, func(tx *org.Tx) { w.must(tx.PutUser(u)) })
+		p.Votes = append(p.Votes, org.PendingVote{User: id, CreatedMs: w.now, Credentials: []org.VoteCredential{activity.APIKeyCredential(&u.APIKeys[0])}})
+	}
+	user(root.ID, "false")
+	for range 8 {
+		user(w.newID(), dear(false))
+	}
+	user(w.newID(), "false")
+	q := new(policy.Request)
+	for _, c := range []struct{ steps, approvals int }{
+		{policy.MaxDecisionSteps, 10},
+		{10 * dearSteps, 2}, // the dear ones owe what cannot be found out, the others nothing
+		{100, 2},
+		{0, 0},
+	} {
+		left := c.steps
+		lacks, err := activity.Electorate(w.tx(), p, q, &left)
+		w.must(err)
+		if len(q.Approvals) != c.approvals || (lacks != nil) != (c.approvals == 0) {
+			t.Errorf("%d steps: %d approvals, the initiator lacks %v", c.steps, len(q.Approvals), lacks)
+		}
+		if spent := c.steps - left; left < 0 || spent < min(c.steps, 8*dearSteps)*8/10-100 {
+			t.Errorf("%d steps: %d are spent", c.steps, spent)
+		}
+	}
+	q.Payloads = make([]policy.Facts, 1000)
+	left := 500
+	if m := activity.EnforcedMFA(userOf(w, w.root), q, &left); len(m) != 1 || left != 0 {
+		t.Errorf("more payloads than steps: %d are enforced, %d steps are left", len(m), left)
+	}
+}
+
+// A list of activities asks who may vote within the steps of one reply, whatever the
+// MFA policies of those who voted take.
+func TestListsShareStepsOfMFA(t *testing.T) {
+	w := newWorld(t)
+	o := *mustOrganization(w)
+	root := *userOf(w, w.root)
+	root.MFAPolicies = []org.MFAPolicy{{ID: w.newID(), Condition: dear(false)}}
+	who := w.newID()
+	alter(w, func(tx *org.Tx) {
+		w.must(tx.PutUser(&root))
+		w.must(tx.PutUser(&org.User{ID: who, Name: "V"}))
+	})
+	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
+	e.Initiator = root.ID
+	steps, asked := activity.VotableSteps, 0
+	for range 100 {
+		before := steps
+		a, r, err := activity.Votable(w.tx(), &o, e, who, &steps)
+		w.must(err)
+		if a || r {
+			t.Fatal("somebody may vote whom no policy counts")
+		}
+		if spent := before - steps; spent >= dearSteps {
+			asked++
+		} else if before > 2*dearSteps {
+			t.Fatalf("an activity took %d steps", spent)
+		}
+	}
+	if asked == 0 || asked > activity.VotableSteps/dearSteps || steps > dearSteps {
+		t.Errorf("%d of 100 were looked into, %d steps are left", asked, steps)
 	}
 }

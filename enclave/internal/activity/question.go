@@ -156,9 +156,13 @@ func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
 
 // Electorate fills in whose approval counts: those that have not lapsed, of users
 // who are still there and have proven all that is demanded of them; and who has
-// rejected. It answers the MFA policy that the initiator still owes, if any.
-func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request) (lacks *org.MFAPolicy, err error) {
+// rejected. It answers the MFA policy that the initiator still owes, if any. What it
+// takes to find out what is demanded is taken off steps, of which every voter may use
+// as much as any other: beyond, the first policy that is not known not to hold is
+// demanded.
+func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, steps *int) (lacks *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
+	share := VoterSteps(*steps, p)
 	for i := range p.Votes {
 		v := &p.Votes[i]
 		u, err := tx.User(v.User)
@@ -174,7 +178,10 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request) (lacks *org.MFAPo
 		case !p.Live(v, tx.NowMs):
 			continue
 		}
-		if m := Owed(u, q, v.Credentials); m != nil {
+		left := share
+		m := Owed(u, q, v.Credentials, &left)
+		*steps -= share - left
+		if m != nil {
 			if v.User == p.Initiator {
 				lacks = m
 			}
@@ -184,6 +191,9 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request) (lacks *org.MFAPo
 	}
 	return lacks, nil
 }
+
+// VoterSteps is the part of steps that each voter's MFA policies may take.
+func VoterSteps(steps int, p *org.Pending) int { return max(steps, 0) / max(len(p.Votes), 1) }
 
 // Approval is a user's yes in the terms of the policy room.
 func Approval(v *org.PendingVote) policy.Approval {
@@ -256,7 +266,7 @@ func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user
 	if err != nil {
 		return false, err
 	}
-	if _, err := Electorate(tx, p, &q); err != nil {
+	if _, err := Electorate(tx, p, &q, steps); err != nil || *steps <= 0 {
 		return false, err
 	}
 	s := PolicyState(tx, o)
@@ -340,15 +350,19 @@ func Evaluated(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluatio
 
 // EnforcedMFA are the policies of a user that a request calls for: the first whose
 // condition it meets, for each of its payloads if it has several. One that cannot
-// be evaluated is enforced.
-func EnforcedMFA(u *org.User, r *policy.Request) []*org.MFAPolicy {
+// be evaluated, or not within what is left of steps, is enforced.
+func EnforcedMFA(u *org.User, r *policy.Request, steps *int) []*org.MFAPolicy {
 	var out []*org.MFAPolicy
 	if len(u.MFAPolicies) == 0 {
 		return nil
 	}
-	left := policy.MaxDecisionSteps
+	// A payload is a step at least, whatever is asked of it.
+	if *steps -= len(r.Payloads); *steps <= 0 {
+		*steps = 0
+		return append(out, &u.MFAPolicies[0])
+	}
 	for _, each := range r.Each() {
-		if m := enforced(u, &each, &left); m != nil && !slices.Contains(out, m) {
+		if m := enforced(u, &each, steps); m != nil && !slices.Contains(out, m) {
 			out = append(out, m)
 		}
 	}
@@ -374,8 +388,8 @@ func enforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 
 // Owed is the first of a user's policies that a request calls for and credentials
 // do not satisfy, or nil.
-func Owed(u *org.User, r *policy.Request, cs []org.VoteCredential) *org.MFAPolicy {
-	for _, m := range EnforcedMFA(u, r) {
+func Owed(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
+	for _, m := range EnforcedMFA(u, r, steps) {
 		if !Satisfied(m, cs) {
 			return m
 		}

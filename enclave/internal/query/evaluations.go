@@ -105,7 +105,8 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 		return nil, err
 	}
 	vote := org.PendingVote{User: v.Caller.ID, CreatedMs: v.NowMs, Credentials: []org.VoteCredential{v.Credential}}
-	lacks, err := activity.Electorate(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q)
+	steps := policy.MaxDecisionSteps
+	lacks, err := activity.Electorate(v.Tx, &org.Pending{Initiator: v.Caller.ID, OpenedMs: v.NowMs, Votes: []org.PendingVote{vote}}, &q, &steps)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := true
+	first, share := true, activity.VoterSteps(policy.MaxDecisionSteps, p) // as when it is decided
 	for i := range p.Votes {
 		vote := &p.Votes[i]
 		u, err := v.User(vote.User)
@@ -183,7 +184,8 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 		if u == nil || vote.Rejected || in.UserID != nil && vote.User != only {
 			continue
 		}
-		for _, m := range activity.EnforcedMFA(u, &q) {
+		left := share
+		for _, m := range activity.EnforcedMFA(u, &q, &left) {
 			if !first {
 				dst = append(dst, ',')
 			}
