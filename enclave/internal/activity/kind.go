@@ -236,6 +236,9 @@ func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
 	r, err := v.Kind.run(tx, in.newest)
 	if err == nil {
+		err = tx.stayBounded()
+	}
+	if err == nil {
 		err = tx.link()
 	}
 	if err != nil {

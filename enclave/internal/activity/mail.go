@@ -289,6 +289,9 @@ func (in *InitUserEmailRecovery) check() (err error) {
 }
 
 func initRecovery(tx *Tx, in *InitUserEmailRecovery) (*UserID, error) {
+	if !tx.Stamped.Profile.Zero() { // the key would be good for a passkey
+		return nil, errBounded
+	}
 	if err := maySend(tx, login.Email); err != nil {
 		return nil, err
 	}

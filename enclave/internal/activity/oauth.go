@@ -59,12 +59,8 @@ func oauthKey(tx *Tx, in *Oauth) (*OauthKey, error) {
 	if name == "" {
 		name = "Oauth - " + time.UnixMilli(int64(tx.NowMs)).UTC().Format(time.RFC3339)
 	}
-	profile, err := sessionProfile(tx, org.ID{})
-	if err != nil {
-		return nil, err
-	}
 	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: name, typ: typeOauth, seconds: in.seconds, profile: profile, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+		name: name, typ: typeOauth, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"slices"
 	"strings"
 
 	"cloister/enclave/internal/bundle"
@@ -104,12 +105,8 @@ func parseLoginKey(public string, seconds, profile *string, alone *bool) (k logi
 
 // logIn gives u a session by a key of a client.
 func logIn(tx *Tx, u *org.User, k *loginKey) (*LoginSession, error) {
-	profile, err := sessionProfile(tx, k.profile)
-	if err != nil {
-		return nil, err
-	}
 	s := &newSession{
-		name: "Session", public: k.public.String(), typ: typeLogin, seconds: k.seconds, profile: profile, alone: k.alone,
+		name: "Session", public: k.public.String(), typ: typeLogin, seconds: k.seconds, asked: k.profile, alone: k.alone,
 	}
 	added, err := s.give(tx, u)
 	if err != nil {
@@ -119,11 +116,11 @@ func logIn(tx *Tx, u *org.User, k *loginKey) (*LoginSession, error) {
 		ExpiresMs: tx.NowMs + 1000*added.ExpirationSeconds, PublicKey: added.PublicKey, Type: login.ReadWrite,
 		UserID: u.ID.String(), OrganizationID: tx.ID.String(),
 	}
-	if profile != nil {
-		t.Type, t.ProfileID, t.Scope = profile.Name, profile.ID.String(), profile.Scope
+	if p := s.profile; p != nil {
+		t.Type, t.ProfileID, t.Scope = p.Name, p.ID.String(), p.Scope
 	}
 	text, err := login.IssueSession(tx.Sessions, t)
-	if err != nil && profile != nil { // name and scope are all of it that has no bound of its own
+	if err != nil && s.profile != nil { // name and scope are all of it that has no bound of its own
 		return nil, fault.Field("sessionProfileId", "the session profile's scope is too long for the token of a session")
 	}
 	return &LoginSession{text}, err
@@ -156,12 +153,63 @@ func sessionProfile(tx *Tx, asked org.ID) (*org.SessionProfile, error) {
 	return p, err
 }
 
+// bind bounds by a profile what is done from now on, as if a session with that profile
+// had asked.
+func (t *Tx) bind(profile org.ID) error {
+	switch {
+	case profile.Zero() || profile == t.Stamped.Profile:
+	case !t.Stamped.Profile.Zero():
+		return fault.New(fault.PermissionDenied, "the verification token was given to a session with another profile")
+	default:
+		t.Stamped.Profile = profile
+	}
+	return nil
+}
+
+// errBounded refuses a session with a profile what would be a way out of its scope.
+var errBounded = fault.Named(fault.PermissionDenied, "FORBIDDEN",
+	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
+
+// stayBounded refuses what leaves users, if a session with a profile asked, with a way
+// to log in that they did not have and that the profile does not bound. Users who are
+// new are bounded by what policies let them do.
+func (t *Tx) stayBounded() error {
+	bound := t.Stamped.Profile
+	if bound.Zero() {
+		return nil
+	}
+	return t.ChangedUsers(func(before, after *org.User) error {
+		if before == nil || after == nil {
+			return nil
+		}
+		free := after.Email != "" && after.Email != before.Email || after.Phone != "" && after.Phone != before.Phone
+		for i := range after.APIKeys {
+			k := &after.APIKeys[i]
+			free = free || k.Profile != bound && !slices.ContainsFunc(before.APIKeys, func(o org.APIKey) bool { return o.ID == k.ID })
+		}
+		for i := range after.Authenticators {
+			id := after.Authenticators[i].ID
+			free = free || !slices.ContainsFunc(before.Authenticators, func(o org.Authenticator) bool { return o.ID == id })
+		}
+		for i := range after.OauthProviders {
+			id := after.OauthProviders[i].ID
+			free = free || !slices.ContainsFunc(before.OauthProviders, func(o org.OauthProvider) bool { return o.ID == id })
+		}
+		if free {
+			return errBounded
+		}
+		return nil
+	})
+}
+
 // newSession is an expiring key that a user shall have.
 type newSession struct {
 	name, public, typ string
 	seconds           uint64 // asked for, or 0
-	profile           *org.SessionProfile
-	alone             bool // the others of its type go
+	asked             org.ID // the profile asked for, or zero
+	alone             bool   // the others of its type go
+
+	profile *org.SessionProfile // what bounds it, found by give; nil for nothing
 }
 
 // life is the shorter of what is asked for and what the profile has; one where
@@ -185,7 +233,10 @@ func (s *newSession) life() uint64 {
 // give stores the user with the session's key. A log-in with the key of a session
 // that the same user has is that session, renewed. Where the user would have too
 // many expiring keys, an expired one and then the oldest goes.
-func (s *newSession) give(tx *Tx, old *org.User) (*org.APIKey, error) {
+func (s *newSession) give(tx *Tx, old *org.User) (k *org.APIKey, err error) {
+	if s.profile, err = sessionProfile(tx, s.asked); err != nil {
+		return nil, err
+	}
 	u := *old
 	u.APIKeys = make([]org.APIKey, 0, len(old.APIKeys)+1)
 	for i := range old.APIKeys {
@@ -212,11 +263,11 @@ func (s *newSession) give(tx *Tx, old *org.User) (*org.APIKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := org.APIKey{ID: id, Name: s.name, PublicKey: s.public, Type: s.typ, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, ExpirationSeconds: s.life()}
+	k = &org.APIKey{ID: id, Name: s.name, PublicKey: s.public, Type: s.typ, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, ExpirationSeconds: s.life()}
 	if s.profile != nil {
 		k.Profile = s.profile.ID
 	}
-	u.APIKeys = append(u.APIKeys, k)
+	u.APIKeys = append(u.APIKeys, *k)
 	if err := tx.PutCredential(org.KeyCurve(k.Type), k.PublicKey, &org.Credential{User: u.ID, Key: id}); err != nil {
 		return nil, err
 	}
@@ -224,7 +275,7 @@ func (s *newSession) give(tx *Tx, old *org.User) (*org.APIKey, error) {
 		return nil, err
 	}
 	u.UpdatedMs = tx.NowMs
-	return &k, tx.PutUser(&u)
+	return k, tx.PutUser(&u)
 }
 
 // CreateReadOnlySession asks for a token with which its bearer may read, without
@@ -382,12 +433,8 @@ func createReadWriteSession(tx *Tx, in *CreateReadWriteSession) (*ReadWriteSessi
 	if name == "" {
 		name = "Read write session"
 	}
-	profile, err := sessionProfile(tx, org.ID{})
-	if err != nil {
-		return nil, err
-	}
 	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: name, typ: typeReadWrite, seconds: in.seconds, profile: profile, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+		name: name, typ: typeReadWrite, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
 	})
 	if err != nil {
 		return nil, err

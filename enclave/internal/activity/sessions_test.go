@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/sim/authenticator"
 )
 
 // freshP256 is the public key of another client each time, compressed.
@@ -246,6 +247,81 @@ func TestBoundedSessionsStayBounded(t *testing.T) {
 	if len(userOf(w, w.root).APIKeys) != 4 || id == nil {
 		t.Error("not all sessions are there")
 	}
+}
+
+// By no mail, code, token or credential does a bounded session lead to one that is not.
+func TestBoundedSessionsLeadNowhereElse(t *testing.T) {
+	w := mailWorld(t)
+	google := newIssuer(w, "https://accounts.google.com")
+	one, two := w.profile("One", "true", "60"), w.profile("Two", "true", "60")
+	s := mailSub(w, object{"userEmail": mailbox, "userPhoneNumber": phone})
+	s.run("CREATE_OAUTH_PROVIDERS", object{"userId": s.root, "oauthProviders": []any{byToken(google.token("me", "web"))}})
+	bounded := func(profile string) {
+		public := w.freshP256()
+		s.stamped = nil
+		s.run("STAMP_LOGIN", object{"publicKey": public, "sessionProfileId": profile})
+		c := activity.APIKeyCredential(keyOf(s, s.root, public))
+		s.stamped = &c
+	}
+	bounded(one)
+	private, to := w.keyPair()
+	passkey, _ := w.aPasskey(authenticator.None)
+	for typ, in := range map[string]func() object{
+		"EMAIL_AUTH_V3": func() object {
+			return object{"email": mailbox, "targetPublicKey": to, "emailCustomization": object{"appName": "App"}}
+		},
+		"OTP_AUTH": func() object {
+			return object{"otpId": s.run("INIT_OTP_AUTH_V3", byMail())["otpId"], "otpCode": s.code(), "targetPublicKey": to}
+		},
+		"CREATE_READ_WRITE_SESSION_V2": func() object { return object{"targetPublicKey": to} },
+		"OAUTH": func() object {
+			return object{"oidcToken": google.token("me", "web", boundTo(to)), "targetPublicKey": to}
+		},
+	} {
+		r := s.run(typ, in())
+		bundle := r["credentialBundle"]
+		if typ == "EMAIL_AUTH_V3" {
+			bundle = s.mailed()
+		}
+		if k := keyOf(s, s.root, w.publicOf(private, bundle)); k == nil || k.Profile.String() != one || k.ExpirationSeconds > 60 {
+			t.Errorf("%s: %+v", typ, k)
+		}
+	}
+	// A token that a bounded session got starts sessions bounded alike, whoever shows it.
+	c := w.client()
+	tok, id := s.token(varied(byMail(), "contact", strings.ToUpper(mailbox)), c)
+	session := w.freshP256()
+	in := object{"verificationToken": tok, "publicKey": session, "clientSignature": w.signs(c, loginMessage(session, id))}
+	bounded(two)
+	s.refused("OTP_LOGIN_V2", in, 7, "another profile")
+	s.stamped = nil
+	s.run("OTP_LOGIN_V2", in)
+	if k := keyOf(s, s.root, session); k == nil || k.Profile.String() != one {
+		t.Errorf("by a token: %+v", k)
+	}
+	bounded(one)
+	for _, x := range []struct {
+		typ string
+		in  object
+	}{
+		{"INIT_USER_EMAIL_RECOVERY_V2", object{"email": mailbox, "targetPublicKey": to, "emailCustomization": object{"appName": "App"}}},
+		{"CREATE_API_KEYS_V2", object{"userId": s.root, "apiKeys": []any{apiKey("new", w.freshKey())}}},
+		{"CREATE_AUTHENTICATORS_V2", passkeys(s.root, w.params(passkey, authenticator.None))},
+		{"CREATE_OAUTH_PROVIDERS", object{"userId": s.root, "oauthProviders": []any{byToken(google.token("another", "web"))}}},
+		{"UPDATE_USER_EMAIL", object{"userId": s.root, "userEmail": "b@example.org"}},
+		{"UPDATE_USER_PHONE_NUMBER", object{"userId": s.root, "userPhoneNumber": "+15005550009"}},
+		{"UPDATE_USER", object{"userId": s.root, "userEmail": "c@example.org"}},
+	} {
+		s.refused(x.typ, x.in, 7, "a session with a profile gives users no credential")
+		was := s.stamped
+		s.stamped = nil
+		s.run(x.typ, x.in) // by a key it is no matter of profiles
+		s.stamped = was
+	}
+	// What leads nowhere is as before.
+	s.run("UPDATE_USER", object{"userId": s.root, "userName": "Another"})
+	s.run("UPDATE_USER_EMAIL", object{"userId": s.root, "userEmail": ""})
+	s.run("CREATE_USERS_V4", object{"users": []any{object{"userName": "New", "apiKeys": []any{apiKey("n", w.freshKey())}, "authenticators": []any{}, "oauthProviders": []any{}, "userTags": []any{}}}})
 }
 
 func TestReadOnlySession(t *testing.T) {

@@ -39,7 +39,7 @@ func issueVerification(tx *Tx, p *org.Passcode, bound string, seconds uint64, le
 	if err != nil {
 		return "", err
 	}
-	v := &org.Verification{ID: id, ExpiresMs: tx.NowMs + 1000*seconds, Boot: tx.Boot}
+	v := &org.Verification{ID: id, ExpiresMs: tx.NowMs + 1000*seconds, Boot: tx.Boot, Profile: tx.Stamped.Profile}
 	if err := tx.PutVerification(v); err != nil {
 		return "", err
 	}
@@ -92,6 +92,11 @@ func spendVerification(tx *Tx, field string, t *login.VerificationToken, usage o
 		return login.ExpiredVerificationToken(field)
 	case v.Used&usage != 0:
 		return login.InvalidVerificationToken(field)
+	}
+	if usage == org.UsedLogin {
+		if err := tx.bind(v.Profile); err != nil {
+			return err
+		}
 	}
 	used := *v
 	used.Used |= usage

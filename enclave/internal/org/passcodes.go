@@ -141,6 +141,9 @@ type Verification struct {
 	// what it was used for.
 	Boot ID    `cbor:"3,keyasint"`
 	Used Usage `cbor:"4,keyasint,omitempty"`
+	// Profile bounds the log-ins by the token, as the session was bounded that got it;
+	// or zero.
+	Profile ID `cbor:"5,keyasint"`
 }
 
 // Usage are the purposes that a verification token serves once each.
