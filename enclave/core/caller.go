@@ -147,8 +147,9 @@ var errRecovery = fault.Named(fault.PermissionDenied, "FORBIDDEN", "the key of a
 
 var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 
-// inParent tells which user of the parent a stranger is, and the batch seen.
-func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer) (u *caller, batch uint64, err error) {
+// inParent tells which user of the parent a stranger is, and the batch seen. The
+// parent's allowlists bind its users below as they do at home.
+func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer, from string) (u *caller, batch uint64, err error) {
 	if s.parent.Zero() || who.session != nil || who.voucher != nil {
 		return nil, 0, unknownKey(id, who)
 	}
@@ -159,6 +160,9 @@ func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer
 			return err
 		}
 		t.Renew()
+		if err = c.allowed(tx, u, from); err != nil {
+			return err
+		}
 		u.home, err = tx.Organization()
 		return err
 	})
@@ -176,7 +180,7 @@ func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer
 func (c *Core) foreign(ctx context.Context, r *request, a answer, err error) (answer, error) {
 	var s *stranger
 	errors.As(err, &s)
-	_, batch, err := c.inParent(ctx, s, r.sub.Organization, r.signer)
+	_, batch, err := c.inParent(ctx, s, r.sub.Organization, r.signer, r.from)
 	a.batch = max(a.batch, batch)
 	if err == nil {
 		err = fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.sub.Organization, s.parent)

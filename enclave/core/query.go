@@ -100,7 +100,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		r.id = below[0]
 		return r.admit(ctx, "")
 	}
-	who, batch, err := r.c.inParent(ctx, s, r.id, r.signer)
+	who, batch, err := r.c.inParent(ctx, s, r.id, r.signer, r.from)
 	r.see(batch)
 	if err != nil {
 		return err

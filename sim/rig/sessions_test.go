@@ -2,7 +2,10 @@ package rig_test
 
 import (
 	"context"
+	"crypto/ecdh"
+	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -412,6 +415,64 @@ func TestReaderAndAllowlist(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		a.refuses("from elsewhere", from(token, "198.51.100.7"), 403, "FORBIDDEN", "not on the IP allowlist")
+	}
+}
+
+// The allowlist of an organization binds its users below as well, whether they read or
+// start log-ins there; users of the sub-organization itself it does not.
+func TestAllowlistBindsBelow(t *testing.T) {
+	a := asker{t, rig.Start(t, rig.Options{})}
+	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
+	_, listed := a.user("Listed")
+	sub, subKey := a.sub()
+	target, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := func(cidr string) []any { return []any{map[string]any{"cidr": cidr, "label": "Office"}} }
+	a.done(root, id, "SET_IP_ALLOWLIST", map[string]any{"publicKey": listed.PublicKey, "rules": rules("203.0.113.0/24"), "onEvaluationError": "DENY"})
+	a.done(root, id, "SET_IP_ALLOWLIST", map[string]any{"enabled": true, "rules": rules("192.0.2.0/24"), "onEvaluationError": "DENY"})
+	from := func(key laptop.KeyPair, address string, door wire.Door, op string, body []byte) answered {
+		r, err := a.Link.Call(t.Context(), &wire.Call{Door: door, Op: op, Head: []wire.Header{a.stamped(key, body)}, Body: body, From: wire.From{Address: address}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := answered{status: int(r.Status)}
+		if err := json.Unmarshal(r.Body, &got.m); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	const office, own, elsewhere, unknown = "192.0.2.7", "203.0.113.7", "198.51.100.7", ""
+	for name, ask := range map[string]func(key laptop.KeyPair, address string) answered{
+		"a query": func(key laptop.KeyPair, address string) answered {
+			return from(key, address, wire.DoorQuery, "list_wallets", fmt.Appendf(nil, `{"organizationId":%q}`, sub))
+		},
+		"whoami": func(key laptop.KeyPair, address string) answered {
+			return from(key, address, wire.DoorQuery, "whoami", fmt.Appendf(nil, `{"organizationId":%q}`, sub))
+		},
+		"a log-in": func(key laptop.KeyPair, address string) answered { // refused later on: nobody has the address
+			return from(key, address, wire.DoorSubmit, "email_auth", a.BodyOf(sub, "ACTIVITY_TYPE_EMAIL_AUTH_V3",
+				map[string]any{"email": "nobody@example.org", "targetPublicKey": hex.EncodeToString(target.PublicKey().Bytes()), "emailCustomization": map[string]any{"appName": "App"}}))
+		},
+		"what is the sub-organization's own": func(key laptop.KeyPair, address string) answered {
+			return from(key, address, wire.DoorSubmit, "create_wallet", a.BodyOf(sub, "ACTIVITY_TYPE_CREATE_WALLET", map[string]any{"walletName": "W", "accounts": []any{}}))
+		},
+	} {
+		for _, c := range []struct {
+			key     laptop.KeyPair
+			address string
+			refused bool
+		}{
+			{root, office, false}, {root, elsewhere, true}, {root, own, true}, {root, unknown, true},
+			{listed, own, false}, {listed, office, true}, {listed, elsewhere, true}, {listed, unknown, true},
+			{subKey, elsewhere, false}, {subKey, unknown, false},
+		} {
+			got := ask(c.key, c.address)
+			if bound := strings.Contains(rig.Text(got.m, "message"), "IP allowlist"); bound != c.refused || bound && got.status != 403 {
+				t.Errorf("%s from %q: %v", name, c.address, got)
+			}
+		}
 	}
 }
 
