@@ -128,14 +128,24 @@ func TestStolenTokens(t *testing.T) {
 		"clientSignature": p.signs(cl, object{"signupV2": object{"email": victim}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_SIGNUP"})}), "organizationId")
 	p.refused("a token that has signed up", steal(token), 400, "bound to a key")
 	p.refused("a token bound to no key, of a contact that is held", steal(p.token(victim)), 409, "exists already")
-	session, sub := logIn(victim)
-	if sub != own || sub == theirs {
+	// Nor does the host lead a log-in of the victim's to the thief, by naming where it is
+	// meant for: nobody has signed that.
+	if r := p.inSub(thief, theirs, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL", object{"userId": me, "userEmail": victim}); r.status != 200 {
+		t.Fatal(r.body)
+	}
+	k := p.newKey()
+	token = bound(victim, cl.Public)
+	led := object{"verificationToken": token, "publicKey": k.PublicKey, "organizationId": theirs, "clientSignature": p.signs(cl, object{
+		"login": object{"publicKey": k.PublicKey}, "tokenId": p.claims(token)["id"], "type": "USAGE_TYPE_LOGIN"})}
+	p.refused("a log-in that is led astray", p.ask("otp_login_v2", led), 404, "of another sub-organization")
+	delete(led, "organizationId")
+	if sub := p.claims(p.ok("otp_login_v2", led)["session"])["organization_id"]; sub != own {
 		t.Fatalf("the log-in leads to %s", sub)
 	}
-	user := rig.Text(p.whoami(own, session), "userId")
+	user := rig.Text(p.whoami(own, k), "userId")
 	const anew = "anew@example.org"
-	if r := p.inSub(session, own, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL",
-		object{"userId": user, "userEmail": anew, "verificationToken": bound(anew, session.PublicKey)}); r.status != 200 {
+	if r := p.inSub(k, own, "update_user_email", "ACTIVITY_TYPE_UPDATE_USER_EMAIL",
+		object{"userId": user, "userEmail": anew, "verificationToken": bound(anew, k.PublicKey)}); r.status != 200 {
 		t.Fatal(r.body)
 	}
 	if _, sub := logIn(anew); sub != own {

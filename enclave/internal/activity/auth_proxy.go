@@ -518,12 +518,17 @@ func (in *UpdateAuthProxyConfig) apply(p *org.AuthProxy) {
 	}
 }
 
+// stampedByProxy tells whether the auth proxy of top has asked for the activity.
+func stampedByProxy(tx *Tx, top *org.Tx) (bool, error) {
+	p, err := top.OnlyAuthProxy()
+	return p != nil && p.Key == tx.Stamped.ID, err
+}
+
 // refuseHeld refuses, to the auth proxy, a sub-organization with a key or passkey
 // by which another one of the same parent is found: whoever signs up twice would be
 // logged in to neither.
 func refuseHeld(tx *Tx, in *CreateSubOrganization) error {
-	p, err := tx.OnlyAuthProxy()
-	if err != nil || p == nil || p.Key != tx.Stamped.ID {
+	if proxied, err := stampedByProxy(tx, tx.Tx); err != nil || !proxied {
 		return err
 	}
 	for i := range in.RootUsers {

@@ -228,8 +228,9 @@ func verified(u *org.User, t login.ContactType) *org.User {
 
 // withContact is u, who has logged in by a contact of hers. It is verified from then on,
 // unless it is known to be that of a user of another sub-organization: log-ins that
-// name no sub-organization are led where it is verified, and one that the host, or
-// whoever has set u's contact, led here must not lead the next ones here too.
+// name no sub-organization are led where it is verified, and one that whoever has set
+// u's contact led here must not lead the next ones here too. By the auth proxy there
+// is none in that case: it is the host's word that it is meant for this one.
 func withContact(tx *Tx, u *org.User, t login.ContactType) (*org.User, error) {
 	contact, known := u.Email, u.EmailVerified
 	if t == login.SMS {
@@ -239,10 +240,21 @@ func withContact(tx *Tx, u *org.User, t login.ContactType) (*org.User, error) {
 		return u, nil
 	}
 	claimed, err := claimedElsewhere(tx, t, contact)
-	if err != nil || claimed {
-		return u, err
+	switch {
+	case err != nil:
+		return nil, err
+	case !claimed:
+		return verified(u, t), nil
 	}
-	return verified(u, t), nil
+	top, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	proxied, err := stampedByProxy(tx, top)
+	if err == nil && proxied {
+		err = fault.New(fault.NotFound, "the contact is that of a user of another sub-organization")
+	}
+	return u, err
 }
 
 // claimedElsewhere tells whether a contact is known to be that of a user of another

@@ -15,6 +15,8 @@
 //   - Tokens are believed only under the key that their kind has. Sessions are
 //     signed over a double SHA-256, verification tokens of the two forms by two
 //     keys, so that no token passes for one of another kind.
+//   - A verification token says nothing to anybody but to who has shown to hold the
+//     key that it is bound to: UnprovenToken.
 //   - Identity tokens are verified with RS256, PS256, ES256 or EdDSA, by the one
 //     key of the issuer's set that has the token's key id and is made for its
 //     algorithm; keys that a token brings along are not looked at.
