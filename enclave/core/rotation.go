@@ -18,10 +18,6 @@ import (
 	"cloister/shared/wire"
 )
 
-// objectNext holds the quorum public key, in hex, of the secret that a manifest
-// had made; the SHA-256 of the manifest stands behind it.
-const objectNext = "next-secret/"
-
 // keyringsOf is where the keyrings under a root secret lie: those under the first
 // one where they always were, those under a later one by its public key.
 func keyringsOf(quorumHex, genesisHex string) string {
@@ -45,29 +41,23 @@ func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *b
 			return err
 		}
 	}
-	next := objectNext + hex.EncodeToString(g.id[:])
 	if law.Manifest == g.id {
-		if !m.RotateRootSecret {
-			return nil
-		}
-		b, err := c.object(ctx, next)
-		s.next = string(b)
-		return err
+		s.next = hex.EncodeToString(law.Quorum)
+		return nil
 	}
+	var made []byte
 	if m.RotateRootSecret {
 		if set.KeyService != nil && c.wait.holders.factor == nil { // after a hand-over
 			return errors.New("a new root secret needs the key service that is a factor of the old one")
 		}
 		var err error
-		if s.next, err = c.rotateSecret(ctx, ring, s.deployment, m.Operators); err != nil {
-			return err
-		}
-		// Not once: a boot that broke off behind it made a secret that nobody uses.
-		if err := c.host.PutObject(ctx, wire.PutObject{Name: next, Bytes: []byte(s.next)}); err != nil {
+		if made, err = c.rotateSecret(ctx, ring, s.deployment, m.Operators); err != nil {
 			return err
 		}
 	}
-	return c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id))
+	// A boot that broke off before this made a secret that nobody uses.
+	s.next = hex.EncodeToString(made)
+	return c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id, made))
 }
 
 // rotateStorage does what a manifest asks of the storage keys, once: the keyring with
@@ -116,28 +106,27 @@ func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [3
 
 // rotateSecret draws a new root secret, splits it among the operators, and wraps
 // the keyring under it. It is in force once a manifest names its public key, which
-// is answered in hex.
-func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) (string, error) {
+// is answered.
+func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) ([]byte, error) {
 	q := make([]byte, boot.SecretSize)
 	defer clear(q)
 	if _, err := (mixed{c}).Read(q); err != nil {
-		return "", err
+		return nil, err
 	}
 	insecure.Record("root-secret", q)
 	public, err := boot.QuorumPublicKey(q)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	text := hex.EncodeToString(public)
 	sealed, err := ring.Wrap(c.cfg.Rand, q, deployment)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := c.putOnce(ctx, keyringsOf(text, "")+generation(uint64(ring.Epoch)), sealed); err != nil {
-		return "", err
+	if err := c.putOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+generation(uint64(ring.Epoch)), sealed); err != nil {
+		return nil, err
 	}
 	_, err = c.split(ctx, q, deployment, 1, operators, c.wait.holders.factor)
-	return text, err
+	return public, err
 }
 
 // storedShares answers the newest share set of a root secret with the document

@@ -21,6 +21,9 @@ type Law struct {
 	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
 	Manifest  [32]byte `cbor:"3,keyasint"` // SHA-256 of the manifest; zero until the first
 	Operators [32]byte `cbor:"4,keyasint"` // attestation.Operators.Digest of those named at genesis or last
+	// Quorum is the public key of the root secret that the manifest had made, for the
+	// next manifest to name; empty: it had none made.
+	Quorum []byte `cbor:"5,keyasint,omitempty"`
 }
 
 // ErrLaw is why a manifest is refused that the deployment does not know.
@@ -41,9 +44,10 @@ func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
 	return ErrLaw
 }
 
-// Next is the law once a manifest is taken.
-func (l *Law) Next(m *attestation.Manifest, hash [32]byte) *Law {
-	return &Law{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest()}
+// Next is the law once a manifest is taken that had a root secret of that public key
+// made, or none.
+func (l *Law) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *Law {
+	return &Law{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
 }
 
 // lawKey is of the blind-index key, which never rotates: the law must open
@@ -74,7 +78,7 @@ func (k *Keyring) OpenLaw(deployment [32]byte, sealed []byte) (*Law, error) {
 		return nil, fmt.Errorf("law: %w", err)
 	}
 	l := new(Law)
-	if err := decoding.Unmarshal(plain, l); err != nil || l.Format != 1 || l.Number == 0 {
+	if err := decoding.Unmarshal(plain, l); err != nil || l.Format != 1 || l.Number == 0 || len(l.Quorum) != 0 && len(l.Quorum) != quorumSize {
 		return nil, errors.New("law does not decode")
 	}
 	if again, err := cbor.Marshal(l); err != nil || !bytes.Equal(again, plain) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -145,7 +146,7 @@ func TestSharesAreFixed(t *testing.T) {
 }
 
 func law() *boot.Law {
-	return &boot.Law{Format: 1, Number: 3, Manifest: [32]byte{1}, Operators: [32]byte{2}}
+	return &boot.Law{Format: 1, Number: 3, Manifest: [32]byte{1}, Operators: [32]byte{2}, Quorum: make([]byte, 130)}
 }
 
 func TestLaw(t *testing.T) {
@@ -155,7 +156,7 @@ func TestLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := k.OpenLaw(deployment, sealed)
-	if err != nil || *got != *law() {
+	if err != nil || !reflect.DeepEqual(got, law()) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	other := deployment
@@ -173,7 +174,7 @@ func TestLaw(t *testing.T) {
 			t.Fatal("opens altered")
 		}
 	}
-	for name, l := range map[string]*boot.Law{"another format": {Format: 2, Number: 1}, "no number": {Format: 1}} {
+	for name, l := range map[string]*boot.Law{"another format": {Format: 2, Number: 1}, "no number": {Format: 1}, "half a key": {Format: 1, Number: 1, Quorum: make([]byte, 65)}} {
 		sealed, err := k.SealLaw(rand.Reader, deployment, l)
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +191,7 @@ func TestLawAllows(t *testing.T) {
 	others := &attestation.Manifest{Operators: attestation.Operators{Threshold: 1, PublicKeys: []string{"a", "b"}}}
 	one, two := [32]byte{1}, [32]byte{2}
 	second := &attestation.Manifest{Predecessor: hex.EncodeToString(one[:])}
-	later := genesis.Next(first, one)
+	later := genesis.Next(first, one, nil)
 	for name, c := range map[string]struct {
 		l    *boot.Law
 		m    *attestation.Manifest
@@ -203,8 +204,8 @@ func TestLawAllows(t *testing.T) {
 		"the same again":                 {later, first, one, true},
 		"another first":                  {later, first, two, false},
 		"the next":                       {later, second, two, true},
-		"the one behind the next":        {later.Next(second, two), second, [32]byte{3}, false},
-		"the first once there is a next": {later.Next(second, two), first, one, false},
+		"the one behind the next":        {later.Next(second, two, nil), second, [32]byte{3}, false},
+		"the first once there is a next": {later.Next(second, two, nil), first, one, false},
 	} {
 		if err := c.l.Allows(c.m, c.hash); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
