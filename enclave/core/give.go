@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -25,11 +26,30 @@ import (
 // They lie in the store. The taker believes them only when it takes the range at the
 // very next epoch, and no boot owns a range twice under one epoch or a lower one than
 // before: a message that is shown again fits nowhere.
+//
+// What is sealed stays good for its addressee whatever the host says came of it. So
+// the giver has ended there before it seals, and there is no way back: the tips are
+// stored and the row released as soon as the store does it, the range is given to
+// nobody else meanwhile, and this boot takes it again only from an owner who hands it
+// on, or once the addressee has left word that its tips are used up.
 
 const (
-	objectTips   = "tips/" // with range and part behind it
+	objectTips   = "tips/"  // with range and part behind it
+	objectTaken  = "taken/" // with range and taker behind it: the word that tips are used up
 	maxTipsParts = 1024
 )
+
+// How a question of a give is put to a store that does not answer: again and again.
+const (
+	givePause = 200 * time.Millisecond
+	giveAsk   = 30 * time.Second
+)
+
+// A giving is to whom a range was given, and under which epoch it was owned.
+type giving struct {
+	to    org.ID
+	epoch uint64
+}
 
 func tipsName(r wire.Range, part int) string {
 	return fmt.Sprintf("%s%03d/%05d", objectTips, r, part)
@@ -77,22 +97,26 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 	}
 	defer done()
 	if !handed {
-		err = s.released(ctx)
+		if err := s.released(ctx); err != nil {
+			return err
+		}
 	}
-	if err == nil && s.isFollowed() {
-		err = fault.Named(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
-	}
-	if err != nil {
-		return err
+	if s.isFollowed() {
+		return fault.Named(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
 	}
 	cfg := s.cfg
 	cfg.Range = r
 	s.mu.Lock()
-	used := s.used[r]
+	used, given := s.used[r], s.given[r]
 	cfg.Floor = s.past[r]
 	cfg.Limits = s.shareLocked(len(s.owned) + 1)
 	s.mu.Unlock()
 	var epoch uint64
+	if !handed && !given.to.Zero() {
+		if err := s.usedUp(ctx, r, given); err != nil {
+			return err
+		}
+	}
 	if handed {
 		if epoch, cfg.Tips, err = s.loadTips(ctx, r); err != nil {
 			return err
@@ -122,6 +146,7 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 	if err == nil {
 		s.used[r] = o.ledger.BootNumber()
 		s.owned[r] = o
+		delete(s.given, r)
 	}
 	s.shareLocked(len(s.owned))
 	s.mu.Unlock()
@@ -130,7 +155,49 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 		return err
 	}
 	s.c.hear.clear() // what was remembered of an earlier time may be out of date
+	if handed {
+		// If this is lost the giver takes the range back only from who hands it on.
+		_ = s.leaveWord(ctx, r, epoch)
+	}
 	return nil
+}
+
+func takenObject(r wire.Range, by org.ID) string {
+	return fmt.Sprintf("%s%03d/%x", objectTaken, r, by[:])
+}
+
+func (s *ranges) taken(r wire.Range, epoch uint64, by org.ID) seal.Name {
+	n := seal.Name{Kind: seal.KindTaken, Deployment: s.cfg.Deployment, Organization: by, Place: epoch}
+	n.Owner[0] = byte(r)
+	return n
+}
+
+// leaveWord says, to who gave the range, that this boot took it with the tips of that
+// epoch: it will never believe them again.
+func (s *ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
+	by := org.ID(s.cfg.Boot)
+	word, err := s.hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Rand, s.taken(r, epoch, by), nil)
+	if err != nil {
+		return err
+	}
+	return s.c.host.PutObject(ctx, wire.PutObject{Name: takenObject(r, by), Bytes: word})
+}
+
+// usedUp wants the word of who a range was given to that it took it, then or later:
+// until then it may still go on from the tips that it has.
+func (s *ranges) usedUp(ctx context.Context, r wire.Range, g giving) error {
+	word, err := s.c.object(ctx, takenObject(r, g.to))
+	if err != nil {
+		return err
+	}
+	if len(word) > 8 {
+		if epoch := binary.BigEndian.Uint64(word); epoch >= g.epoch {
+			if _, err := s.hands.Open(s.taken(r, epoch, g.to), word[8:]); err == nil {
+				return nil
+			}
+		}
+	}
+	return fault.Named(fault.FailedPrecondition, "RANGE_GIVEN", "range %d was given to boot %x, which may take it still: another enclave can take it, or that one", r, g.to[:])
 }
 
 // loadTips opens what another enclave of the deployment has sealed for this boot. It
@@ -168,37 +235,48 @@ func (s *ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips
 }
 
 // give gives a range back once all that was decided in it is stored. If it is given to
-// a boot, the tips are left for that one.
+// a boot, the tips are left for that one. Where storing what was decided takes longer
+// than ctx lasts, nothing has happened; after that only the answer is late.
 func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
 	o, done, err := s.reserve(r, true)
 	if err != nil {
 		return err
 	}
-	defer done()
-	// What is remembered is remembered for as long as this boot lasts: whoever could have
-	// it give a range and take it back would otherwise show it an older state.
-	var seen map[org.ID]ledger.Tip
-	hand := func(tips map[org.ID]ledger.Tip) error {
-		seen = tips
-		if to.Zero() {
-			return nil
-		}
-		return s.keepTips(ctx, o, to, tips)
-	}
-	ended, err := o.ledger.Give(ctx, hand)
-	if !ended {
+	tips, err := o.ledger.End(ctx)
+	if err != nil {
+		done()
 		return err
 	}
 	s.mu.Lock()
 	delete(s.owned, r)
 	s.shareLocked(len(s.owned))
-	s.past[r], _ = ledger.Raised(s.past[r], seen)
+	// What is remembered is remembered for as long as this boot lasts: whoever could have
+	// it give a range and take it back would otherwise show it an older state.
+	s.past[r], _ = ledger.Raised(s.past[r], tips)
+	if !to.Zero() {
+		s.given[r] = giving{to, o.ledger.BootNumber()}
+	}
 	s.mu.Unlock()
-	return err
+	ended := make(chan error, 1)
+	go func() {
+		defer done()
+		ended <- s.handOn(o, to, tips)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "range %d is given away, and the store has not taken that yet", r)
+	}
 }
 
-func (s *ranges) keepTips(ctx context.Context, o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
+// handOn leaves the tips of a range that has ended for a boot, if one is named, and
+// gives its row back. Nothing that the store answers undoes any of it.
+func (s *ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
 	parts := ledger.EncodeTips(tips)
+	if to.Zero() {
+		parts = nil
+	}
 	if len(parts) > maxTipsParts {
 		return errors.New("too many tips to hand on")
 	}
@@ -210,11 +288,29 @@ func (s *ranges) keepTips(ctx context.Context, o *owned, to org.ID, tips map[org
 		if err != nil {
 			return err
 		}
-		if err := s.c.host.PutObject(ctx, wire.PutObject{Name: tipsName(o.r, i), Bytes: b}); err != nil {
+		put := wire.PutObject{Name: tipsName(o.r, i), Bytes: b}
+		if err := s.insist(func(ctx context.Context) error { return s.c.host.PutObject(ctx, put) }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.insist(o.ledger.Free)
+}
+
+// insist asks the store until it has answered, or this enclave has ended.
+func (s *ranges) insist(ask func(context.Context) error) error {
+	for {
+		ctx, cancel := context.WithTimeout(s.life, giveAsk)
+		err := ask(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.life.Done():
+			return ledger.ErrFenced
+		case <-s.c.cfg.Clock.After(givePause):
+		}
+	}
 }
 
 // bootID is this run's, once it serves.

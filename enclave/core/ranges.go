@@ -33,7 +33,11 @@ type ranges struct {
 	used  map[wire.Range]uint64                // highest epoch under which this boot has owned it
 	busy  map[wire.Range]bool                  // being taken or given
 	past  map[wire.Range]map[org.ID]ledger.Tip // tips of ranges that were given away; a map in it never changes
+	given map[wire.Range]giving                // to whom tips of ranges were sealed that this boot has not owned since
 	ended bool
+
+	life context.Context // until this enclave has ended
+	end  context.CancelFunc
 
 	retiring bool // wants to own nothing; it goes on until that is so
 	// predecessor is the live key of the enclave that handed over to this one. Until
@@ -61,7 +65,9 @@ func (m *moved) Error() string { return fmt.Sprintf("range %d is not this enclav
 var errElsewhere = fault.Named(fault.Unavailable, "MOVED", "another enclave serves this organization: try again")
 
 func newRanges(c *Core, count int, cfg ledger.Config, hands *seal.Key) *ranges {
-	s := &ranges{c: c, count: count, cfg: cfg, hands: hands, owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{}, past: map[wire.Range]map[org.ID]ledger.Tip{}}
+	s := &ranges{c: c, count: count, cfg: cfg, hands: hands, owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{},
+		past: map[wire.Range]map[org.ID]ledger.Tip{}, given: map[wire.Range]giving{}}
+	s.life, s.end = context.WithCancel(context.Background())
 	if s.cfg.Limits.StateBytes == 0 {
 		s.cfg.Limits.StateBytes = ledger.DefaultStateBytes
 	}
@@ -114,6 +120,7 @@ func (s *ranges) fence(reason error) {
 	s.ended = true
 	all := s.allLocked()
 	s.mu.Unlock()
+	s.end()
 	for _, o := range all {
 		o.ledger.Quit()
 	}
@@ -349,6 +356,7 @@ func (s *ranges) Release(ctx context.Context) error {
 		wg.Go(func() { errs[i] = o.ledger.Release(ctx) })
 	}
 	wg.Wait()
+	s.end()
 	return errors.Join(errs...)
 }
 
@@ -358,6 +366,7 @@ func (s *ranges) Close() {
 	s.ended = true
 	all := s.allLocked()
 	s.mu.Unlock()
+	s.end()
 	for _, o := range all {
 		o.ledger.Close()
 	}

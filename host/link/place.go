@@ -30,9 +30,10 @@ const (
 
 // watched is a row that nobody we reach owns, as it was seen first.
 type watched struct {
-	row   wire.Owned
-	since time.Time
-	slack time.Duration
+	row     wire.Owned
+	since   time.Time
+	slack   time.Duration
+	refused int // how often an enclave did not take it: the next one is asked then
 }
 
 // place asks the enclaves again and again what they own and has them take what nobody
@@ -274,7 +275,7 @@ func (l *Links) adopt(ctx context.Context) {
 		}
 		w, seen := l.rows[r]
 		if !seen || w.row != row {
-			w = watched{row, now, l.random(time.Second)}
+			w = watched{row: row, since: now, slack: l.random(time.Second)}
 		}
 		rows[r] = w
 		after := abandoned + w.slack
@@ -298,7 +299,11 @@ func (l *Links) adopt(ctx context.Context) {
 		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.handed(ctx, m, r) }) {
 			continue
 		}
-		_ = l.move(ctx, ms[0].i, "take", moving{Ranges: []wire.Range{r}})
+		w := rows[r]
+		if l.move(ctx, ms[w.refused%len(ms)].i, "take", moving{Ranges: []wire.Range{r}}) != nil {
+			w.refused++
+			rows[r] = w
+		}
 	}
 }
 

@@ -33,14 +33,15 @@ type liar struct {
 	mu      sync.Mutex
 	load    func(wire.Organization) wire.Organization
 	object  func(wire.LoadObject, wire.Object) wire.Object
+	put     func(context.Context, wire.PutObject) error
 	own     func(wire.Own, func() (wire.Owned, error)) (wire.Owned, error)
-	objects map[string][][]byte // all that was put, in order
+	objects map[string][][]byte // all that was put, in order, whatever was said of it
 }
 
 func (s *liar) lie(f func(*liar)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.load, s.object, s.own = nil, nil, nil
+	s.load, s.object, s.put, s.own = nil, nil, nil, nil
 	f(s)
 }
 
@@ -67,7 +68,13 @@ func (s *liar) LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object
 func (s *liar) PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error) {
 	s.mu.Lock()
 	s.objects[put.Name] = append(s.objects[put.Name], put.Bytes)
+	refuse := s.put
 	s.mu.Unlock()
+	if refuse != nil {
+		if err := refuse(ctx, put); err != nil {
+			return wire.Done{}, err
+		}
+	}
 	return s.Store.PutObject(ctx, put)
 }
 

@@ -7,49 +7,29 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
 )
 
-// Give gives the range back while the enclave goes on with others: nothing more is
-// decided or opened for the first time, all that is decided is stored, hand gets the
-// tips that are remembered, and only then the range is free. Until then it answers
-// queries. If storing takes longer than ctx lasts, or hand refuses, nothing has
-// happened and the range is served on. An error that comes later leaves the range to
-// nobody: this ledger has ended all the same.
-func (l *Ledger) Give(ctx context.Context, hand func(map[org.ID]Tip) error) (ended bool, err error) {
+// End ends the ledger while the enclave goes on with others: nothing more is decided
+// or opened for the first time, all that is decided is stored, and then nothing is
+// answered any more. Only then are the tips known with which another may go on: there
+// is nothing newer, and never will be. If storing takes longer than ctx lasts, nothing
+// has happened and the range is served on. The row stays this boot's until Free.
+func (l *Ledger) End(ctx context.Context) (map[org.ID]Tip, error) {
 	if !l.shut(true) {
-		return false, ErrGiven
+		return nil, ErrGiven
 	}
 	if err := l.drain(ctx); err != nil {
 		l.shut(false)
-		return false, err
+		return nil, err
 	}
-	if hand != nil {
-		l.mu.Lock()
-		tips := maps.Clone(l.tips)
-		l.mu.Unlock()
-		if err := hand(tips); err != nil {
-			l.shut(false)
-			return false, err
-		}
-	}
-	err = l.release(ctx)
-	for try := 1; err != nil && try < releaseTries && ctx.Err() == nil; try++ {
-		<-l.cfg.Clock.After(releasePause)
-		_, err = l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
-	}
-	return true, err
+	l.halt()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tips, nil
 }
-
-// How often a release is tried whose answer does not come. Until it is known to whoever
-// takes the range, nobody believes the tips that were handed on.
-const (
-	releaseTries = 5
-	releasePause = 200 * time.Millisecond
-)
 
 // shut says whether decisions may take effect and tips be learned. It waits for those
 // that are about to, and answers false if it was so before.

@@ -2,50 +2,94 @@ package ledger_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
 )
 
-func TestGive(t *testing.T) {
+func TestEnd(t *testing.T) {
 	s := newStore()
 	r := start(t, s, nil)
 	for n := range 5 {
 		r.found(orgID(n))
 	}
-	var tips map[org.ID]ledger.Tip
-	refuse := errors.New("not now")
-	if ended, err := r.l.Give(ctx(t), func(map[org.ID]ledger.Tip) error { return refuse }); ended || !errors.Is(err, refuse) {
-		t.Fatalf("given although the tips were not handed on: %v, %v", ended, err)
+	// What is decided cannot be stored: the range is served on.
+	away := errors.New("away")
+	s.lie(hooks{append: func(context.Context, *wire.Batch, func() wire.Stored) (wire.Stored, error) {
+		return wire.Stored{}, away
+	}})
+	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); err != nil {
+		t.Fatal(err)
 	}
+	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if tips, err := r.l.End(soon); tips != nil || err == nil {
+		t.Fatalf("ended with entries that are not stored: %d tips, %v", len(tips), err)
+	}
+	s.lie(hooks{})
 	r.found(orgID(5)) // it goes on
-	ended, err := r.l.Give(ctx(t), func(all map[org.ID]ledger.Tip) error {
-		tips = all
-		// Nothing is decided any more, and queries are answered.
-		if _, err := r.l.Found(r.child(orgID(6), org.ID{}), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrGiven) {
-			t.Errorf("decided while it is given: %v", err)
+	// While the last is stored nothing is decided any more.
+	storing, stored := make(chan struct{}), make(chan struct{})
+	s.lie(hooks{append: func(_ context.Context, _ *wire.Batch, honest func() wire.Stored) (wire.Stored, error) {
+		close(storing)
+		<-stored
+		return honest(), nil
+	}})
+	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-storing
+	s.lie(hooks{})
+	ended := make(chan map[org.ID]ledger.Tip)
+	go func() {
+		tips, err := r.l.End(ctx(t))
+		if err != nil {
+			t.Error(err)
 		}
-		if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrGiven) {
-			t.Errorf("decided while it is given: %v", err)
+		ended <- tips
+	}()
+	eventually(t, func() bool {
+		_, err := r.l.Found(r.child(orgID(6), org.ID{}), &org.Entry{TimeMs: 1}, nil)
+		return errors.Is(err, ledger.ErrGiven)
+	}, func() string { return "decided while it ends" })
+	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrGiven) {
+		t.Errorf("decided while it ends: %v", err)
+	}
+	close(stored)
+	tips := <-ended
+	for n := range 6 {
+		if stood := s.stored(wid(orgID(n))); tips[orgID(n)].Count != stood || stood == 0 {
+			t.Errorf("organization %d ended at %d, stored are %d", n, tips[orgID(n)].Count, stood)
 		}
-		return r.l.Wait(ctx(t), 0)
-	})
-	if !ended || err != nil || len(tips) != 6 {
-		t.Fatalf("%v, %v, %d tips", ended, err, len(tips))
+	}
+	// Nothing is decided or answered, while the row is still its own.
+	if row := s.row; row.Released || row.Epoch != 1 {
+		t.Fatalf("%+v", row)
 	}
 	if err := r.l.Wait(ctx(t), 0); !errors.Is(err, ledger.ErrFenced) {
-		t.Fatalf("answers after it was given: %v", err)
+		t.Fatalf("answers after it ended: %v", err)
 	}
-	if ended, err := r.l.Give(ctx(t), nil); ended || !errors.Is(err, ledger.ErrGiven) {
-		t.Fatalf("given twice: %v, %v", ended, err)
+	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); err == nil {
+		t.Fatal("decided after it ended")
 	}
-	if row := s.row; !row.Released || row.Epoch != 1 {
-		t.Fatalf("%+v", row)
+	if _, err := r.l.End(ctx(t)); !errors.Is(err, ledger.ErrGiven) {
+		t.Fatalf("ended twice: %v", err)
+	}
+	s.lie(hooks{own: func(wire.Own, func() wire.Owned) (wire.Owned, error) { return wire.Owned{}, away }})
+	if err := r.l.Free(ctx(t)); !errors.Is(err, away) {
+		t.Fatal(err)
+	}
+	s.lie(hooks{})
+	if err := r.l.Free(ctx(t)); err != nil || !s.row.Released {
+		t.Fatalf("%+v, %v", s.row, err)
 	}
 
 	// The next believes the tips: an organization that is shown older, or not at all,
@@ -71,19 +115,87 @@ func TestGive(t *testing.T) {
 	}
 }
 
-// A range that cannot be released is nobody's.
-func TestGiveWithoutTheStore(t *testing.T) {
-	s := newStore()
-	r := start(t, s, nil)
-	r.found(orgID(0))
-	s.lie(hooks{own: func(wire.Own, func() wire.Owned) (wire.Owned, error) { return wire.Owned{}, errors.New("away") }})
-	ended, err := r.l.Give(ctx(t), nil)
-	if !ended || err == nil {
-		t.Fatalf("%v, %v", ended, err)
+// A boot that takes a range again believes what goes on from where it left it, and
+// nothing else, however many entries there are: not those of another boot that went on
+// from an older state, and not behind a snapshot either.
+func TestTakenBack(t *testing.T) {
+	for name, every := range map[string]int{"from entries": 1000, "from a snapshot": 4} {
+		t.Run(name, func(t *testing.T) {
+			limit := func(c *ledger.Config) { c.Limits.SnapshotEvery = every }
+			s := newStore()
+			r := start(t, s, limit)
+			id := orgID(0)
+			r.found(id)
+			r.user(id, 1, "before")
+			fork := s.copy()
+			r.user(id, 2, "seen")
+			floor, err := r.l.End(ctx(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			goOn := func(s *memStore, names string) {
+				o := start(t, s, limit)
+				for n := range 6 {
+					o.user(id, 10+n, names)
+				}
+				if every < 6 {
+					o.snapshots(1)
+				}
+				if _, err := o.l.End(ctx(t)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			goOn(s, "honest")
+			goOn(fork, "forked")
+			floored := func(c *ledger.Config) { limit(c); c.Floor = floor }
+			back := start(t, s, floored)
+			back.mustRead(id, 2, "seen")
+			back.mustRead(id, 12, "honest")
+			back.quiet()
+			for what, tips := range map[string]map[org.ID]ledger.Tip{"with nobody's tips": nil, "with the other's tips": tipsIn(fork, id)} {
+				b := start(t, fork, func(c *ledger.Config) { floored(c); c.Tips = tips })
+				before := b.alarms.Counts()
+				_, err := b.read(id, 1)
+				if err := b.breached(err, fault.AlarmTip, before); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			for what, h := range map[string]hooks{
+				"withheld": {proven: func(wire.Find, wire.Proven) (wire.Proven, error) { return wire.Proven{}, nil }},
+				"another entry": {proven: func(q wire.Find, p wire.Proven) (wire.Proven, error) {
+					return wire.Proven{Entries: []wire.ProvenEntry{proven(s.of(q.Organization).entries, q.TreeSize, int(q.Seqs[0])+1)}}, nil
+				}},
+			} {
+				s.lie(h)
+				b := start(t, s, floored)
+				if _, err := b.read(id, 1); err == nil {
+					t.Errorf("%s: believed", what)
+				}
+				s.lie(hooks{})
+			}
+		})
 	}
-	if err := r.l.Wait(ctx(t), 0); !errors.Is(err, ledger.ErrFenced) {
-		t.Fatal(err)
+}
+
+// copy is the store as it is now.
+func (s *memStore) copy() *memStore {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := newStore()
+	c.row = s.row
+	for id, o := range s.orgs {
+		n := *o
+		n.entries, n.history = slices.Clone(o.entries), slices.Clone(o.history)
+		n.pieces, n.all = maps.Clone(o.pieces), maps.Clone(o.all)
+		c.orgs[id] = &n
 	}
+	return c
+}
+
+// tipsIn is where an organization stands in a store.
+func tipsIn(s *memStore, id org.ID) map[org.ID]ledger.Tip {
+	es := s.of(wid(id)).entries
+	return map[org.ID]ledger.Tip{id: {Count: uint64(len(es)), Root: rootOf(leaves(es))}}
 }
 
 // A ledger takes no organization of another range.

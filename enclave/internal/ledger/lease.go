@@ -123,13 +123,20 @@ func (l *Ledger) Release(ctx context.Context) error {
 	if err := l.drain(ctx); err != nil {
 		return err
 	}
-	return l.release(ctx)
+	l.halt()
+	return l.Free(ctx)
 }
 
-func (l *Ledger) release(ctx context.Context) error {
+// halt ends all that this ledger does, answering included.
+func (l *Ledger) halt() {
 	l.stop()
 	l.wg.Wait()
 	l.lease.finish()
+}
+
+// Free gives the row of a ledger that has ended back. What the store says of it changes
+// nothing here: without an answer it may be asked again.
+func (l *Ledger) Free(ctx context.Context) error {
 	_, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
 	return err
 }

@@ -82,7 +82,8 @@ type Config struct {
 	// not. They are believed like those of this boot.
 	Tips map[org.ID]Tip
 	// Floor is what this boot remembered when it owned the range before: an organization
-	// may have gone on since, and is not believed at an earlier entry. It is not changed.
+	// may have gone on since, and is believed only where it has gone on from there. It is
+	// not changed.
 	Floor map[org.ID]Tip
 	// Loads bounds the organizations that are brought in at a time; the ledgers of one
 	// enclave share it. nil: a ledger by itself.
@@ -183,7 +184,7 @@ type Tip struct {
 }
 
 // above tells that another tip is older than this one, or of another history at the
-// same place.
+// same place. That a higher one goes on from this one, only the entries tell.
 func (t Tip) above(other Tip) bool {
 	return other.Count < t.Count || other.Count == t.Count && other.Root != t.Root
 }

@@ -248,6 +248,11 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	if err := l.replay(ctx, o, keys, got); err != nil {
 		return err
 	}
+	if least, owned := l.cfg.Floor[o.id]; owned && !insecure.Skip(insecure.Tip) {
+		if err := l.extends(ctx, o, keys, least); err != nil {
+			return err
+		}
+	}
 	if rec, err := org.Begin(o.id, o.state, 0).Organization(); err != nil || rec == nil || (rec.ID != o.id && !insecure.Skip(insecure.Target)) {
 		return l.breach(fault.AlarmRecord, "state of another organization")
 	}
@@ -260,14 +265,39 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		if l.given {
 			return ErrGiven
 		}
-		if least, owned := l.cfg.Floor[o.id]; owned && least.above(Tip{o.count, o.root}) && !insecure.Skip(insecure.Tip) {
-			return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d from an earlier ownership", o.count, least.Count)
-		}
 		l.tips[o.id] = Tip{o.count, o.root}
 		return nil
 	}
 	if (Tip{o.count, o.root}) != tip && !insecure.Skip(insecure.Tip) {
 		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d", o.count, tip.Count)
+	}
+	return nil
+}
+
+// extends wants what was loaded to have gone on from where an earlier ownership of this
+// boot left it. More entries are not enough: they may be of another history.
+func (l *Ledger) extends(ctx context.Context, o *organization, keys map[uint32]*seal.Key, least Tip) error {
+	if o.count < least.Count {
+		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d from an earlier ownership", o.count, least.Count)
+	}
+	root := o.root
+	if o.count > least.Count {
+		// The entry behind the tip names the root before it.
+		v := &View{l: l, id: o.id, tip: Tip{o.count, o.root}, keys: keys}
+		got, err := asked(ctx, v.find, wire.Find{Seqs: []uint64{least.Count}})
+		if err != nil {
+			return err
+		}
+		if len(got.Entries) != 1 || got.Entries[0].Seq != least.Count {
+			return l.breach(fault.AlarmIndex, "entry withheld")
+		}
+		if _, err := v.prove(&got.Entries[0]); err != nil {
+			return err
+		}
+		root = wire.Hash(got.Entries[0].Sealed[4:entryPrefix])
+	}
+	if root != least.Root {
+		return l.breach(fault.AlarmTip, "organization of another history than remembered at entry %d from an earlier ownership", least.Count)
 	}
 	return nil
 }

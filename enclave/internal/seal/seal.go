@@ -9,8 +9,10 @@
 // deployment, nor join entries of two histories. That a record opens says who
 // wrote it, never that it is the newest: that is ledger's to prove.
 //
-// Nonces are random, 96 bits, drawn from the reader given; a key is replaced
-// long before the 2^32 records that such nonces allow.
+// Nonces are random, 96 bits, drawn from the reader given. That allows 2^32 records
+// under a key. An organization's data key is never replaced, and its records are not
+// counted: ten million activities with a dozen records each, snapshots included, are
+// fewer than 2^27, among which two nonces are the same with a chance below 2^-42.
 package seal
 
 import (
@@ -58,6 +60,9 @@ const (
 	// KindFarewell is the word of an enclave, its live key, that it serves no longer.
 	// Organization: the boot after it.
 	KindFarewell Kind = 21
+	// KindTaken is the word of a boot that it took a range with the tips that it was
+	// given. Place: the giver's epoch; organization: the taker's boot; owner: range.
+	KindTaken Kind = 22
 )
 
 // A Name says what a sealed object is and where it belongs.

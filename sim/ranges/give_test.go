@@ -1,0 +1,189 @@
+package ranges_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/shared/wire"
+)
+
+var errAway = errors.New("the store is away")
+
+// soon asks a boot operation with a deadline, and answers the refusal.
+func (e *enclave) soon(op, body string, within time.Duration) string {
+	e.w.t.Helper()
+	reply, err := e.link.Call(e.w.t.Context(), &wire.Call{Door: wire.DoorBoot, Op: op, Body: []byte(body), WithinMs: uint32(within / time.Millisecond)})
+	if err != nil {
+		return err.Error()
+	}
+	if reply.Status == 200 {
+		return ""
+	}
+	return string(reply.Body)
+}
+
+// What a host has of a give that it calls failed is the last state there is: the giver
+// decides and answers nothing more in the range, gives it to nobody else and does not
+// take it back, and the give goes on to its end once the store lets it.
+func TestGiveThatFails(t *testing.T) {
+	tips := func(name string) bool { return strings.HasPrefix(name, "tips/000/") }
+	for name, lie := range map[string]func(*liar){
+		"tips refused": func(s *liar) {
+			s.put = func(_ context.Context, p wire.PutObject) error {
+				if tips(p.Name) {
+					return errAway
+				}
+				return nil
+			}
+		},
+		"tips without an answer": func(s *liar) {
+			s.put = func(ctx context.Context, p wire.PutObject) error {
+				if tips(p.Name) {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}
+		},
+		"release refused": func(s *liar) {
+			s.own = func(q wire.Own, honest func() (wire.Owned, error)) (wire.Owned, error) {
+				if q.Action == wire.OwnRelease && q.Range == 0 {
+					return wire.Owned{}, errAway
+				}
+				return honest()
+			}
+		},
+		"released and denied": func(s *liar) {
+			s.own = func(q wire.Own, honest func() (wire.Owned, error)) (wire.Owned, error) {
+				row, err := honest()
+				if q.Action == wire.OwnRelease && q.Range == 0 {
+					return wire.Owned{}, errAway
+				}
+				return row, err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a, b, c := w.start(), w.start(), w.start()
+			o := w.in(0)
+			a.must(w.tag(o, "first"))
+			w.store.lie(lie)
+			if a.soon("give", give(0, b.table().Boot), 300*time.Millisecond) == "" {
+				t.Fatal("given without the store")
+			}
+			w.store.mu.Lock()
+			sealed := len(w.store.objects[fmt.Sprintf("tips/%03d/%05d", 0, 0)])
+			w.store.mu.Unlock()
+			if sealed == 0 {
+				t.Fatal("no tips were sealed")
+			}
+			nothing := func() {
+				t.Helper()
+				a.elsewhere(w.tag(o, "behind the tips"), 0)
+				a.elsewhere(w.whoami(o), 0)
+				for _, x := range []struct{ op, body string }{{"give", give(0, c.table().Boot)}, {"give", `{"ranges":[0]}`}, {"take", taking(0)}, {"take", handed(0)}} {
+					if a.soon(x.op, x.body, time.Second) == "" {
+						t.Errorf("%s %s: done", x.op, x.body)
+					}
+				}
+			}
+			nothing()
+			if got := a.owned(); got != "1 2 3" {
+				t.Errorf("owns %q", got)
+			}
+			a.must(w.tag(w.in(1), "elsewhere"))
+			w.store.lie(func(*liar) {})
+			for until := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+				_, refused := b.boot("take", handed(0))
+				if refused == "" {
+					break
+				}
+				if time.Now().After(until) {
+					t.Fatalf("the give does not come to its end: %s", refused)
+				}
+			}
+			b.must(w.tag(o, "second"))
+			a.elsewhere(w.whoami(o), 0)
+		})
+	}
+}
+
+// Tips that were sealed for a boot are good until it has taken the range. So long the
+// giver does not take it back, whatever row it is shown and whatever word of another.
+func TestTakenBackFromTheAddressee(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(), w.start()
+	o := w.in(0)
+	a.must(w.tag(o, "first"))
+	given := func(what string) {
+		t.Helper()
+		if _, refused := a.boot("take", taking(0)); !strings.Contains(refused, "RANGE_GIVEN") {
+			t.Fatalf("%s: %q", what, refused)
+		}
+	}
+	to := b.table().Boot
+	word := func(r wire.Range) []byte {
+		t.Helper()
+		w.store.mu.Lock()
+		defer w.store.mu.Unlock()
+		all := w.store.objects[fmt.Sprintf("taken/%03d/%s", r, to)]
+		if len(all) == 0 {
+			t.Fatalf("no word that range %d was taken", r)
+		}
+		return all[len(all)-1]
+	}
+	show := func(b []byte) {
+		w.store.lie(func(s *liar) {
+			s.object = func(wire.LoadObject, wire.Object) wire.Object { return wire.Object{Found: true, Bytes: b} }
+		})
+	}
+	if _, refused := a.boot("give", give(0, to)); refused != "" {
+		t.Fatal(refused)
+	}
+	given("not taken yet")
+	w.store.lie(func(s *liar) {
+		s.own = func(q wire.Own, honest func() (wire.Owned, error)) (wire.Owned, error) {
+			if q.Range != 0 {
+				return honest()
+			}
+			row := wire.Owned{OK: true, Epoch: 2, Boot: wire.ID{1}, Released: true}
+			if q.Action == wire.OwnTake {
+				row = wire.Owned{OK: true, Epoch: 3, Boot: q.Boot}
+			}
+			return row, nil
+		}
+	})
+	given("at a row that somebody else has owned since")
+	w.store.lie(func(*liar) {})
+	if _, refused := b.boot("take", handed(0)); refused != "" {
+		t.Fatal(refused)
+	}
+	first := word(0)
+	move(t, 0, b, a)
+	move(t, 1, a, b)
+	if _, refused := a.boot("give", give(0, to)); refused != "" {
+		t.Fatal(refused)
+	}
+	for what, bytes := range map[string][]byte{"a word of before": first, "a word of another range": word(1), "no word": {}, "half a word": first[:8],
+		"a word of before as one of now": append([]byte{0, 0, 0, 0, 0, 0, 0, 9}, first[8:]...)} {
+		show(bytes)
+		given(what)
+	}
+	w.store.lie(func(*liar) {})
+	given("not taken again")
+	// Once it was, it is anybody's.
+	if _, refused := b.boot("take", handed(0)); refused != "" {
+		t.Fatal(refused)
+	}
+	b.must(w.tag(o, "second"))
+	b.stop()
+	if _, refused := a.boot("take", taking(0)); refused != "" {
+		t.Fatal(refused)
+	}
+	a.must(w.tag(o, "third"))
+}
