@@ -70,7 +70,7 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err 
 	case "take_over":
 		return c.takeOver(ctx, call.Body)
 	case "farewell":
-		return c.farewell(ctx, call.Body)
+		return c.farewell(ctx)
 	case "setup_document":
 		return c.setupDocument(call.Body)
 	case "create_organization":
@@ -429,7 +429,7 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 		Deployment: s.deployment, Boot: id, Storage: storage, Before: before, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
 		Alarms: &c.alarms, Limits: c.cfg.Limits,
 	}, hands)
-	s.ranges.predecessor = s.predecessor
+	s.ranges.predecessor, s.ranges.setup = s.predecessor, s.setup
 	if err := s.ranges.start(ctx, s.boot); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)
 	}

@@ -146,6 +146,7 @@ type serving struct {
 	keyrings    string // where the deployment's keyrings lie in the store
 	seedSource  string // how this boot came by it
 	predecessor string // live key of the enclave that handed it over, in hex; empty: none did
+	setup       string // setup key to which it did, in hex
 	rootPEM     string // of the module, as it says itself
 	rootSHA256  string
 	public      boot.PublicKeys

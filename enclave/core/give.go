@@ -97,8 +97,10 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 	}
 	defer done()
 	if !handed {
-		if err := s.released(ctx); err != nil {
+		if alone, err := s.released(ctx); err != nil {
 			return err
+		} else if !alone {
+			return fault.Named(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
 		}
 	}
 	if s.isFollowed() {

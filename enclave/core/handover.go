@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -12,7 +13,6 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
@@ -35,13 +35,19 @@ import (
 // handed to it with their tips, until this one has said farewell: a host that shows
 // the two different stores gets neither to serve what the other serves.
 //
+// For that the line must not fork. The keyring goes to one setup key for ever, and so
+// does the farewell; of two that wait under one manifest the other gets neither. And
+// who was handed over to hands over only once the farewell to itself is there, so that
+// what it will say is true of all who came before. If the next one is lost before the
+// farewell, operators start another by shares.
+//
 // Nobody is asked who he is. What the operators have not approved gets nothing, and
 // the rest a host may do or leave, as it may end service in any other way.
 
 // Objects of a hand-over in the store.
 const (
 	objectHandOver = "handover/" // with the SHA-256 of the next manifest and the nonce behind it: to whom the keyring was given
-	objectFarewell = "farewell/" // with the id of the next boot behind it
+	objectFarewell = "farewell/" // with the SHA-256 of the setup key that the keyring went to
 )
 
 // farewellAfter is how long an enclave that said farewell still answers, that another
@@ -51,10 +57,13 @@ const farewellAfter = 3 * time.Second
 // handing is the giving side.
 type handing struct {
 	nonces map[[attestation.SetupNonceSize]byte]time.Time // drawn and not used yet, and until when
+	to     string                                         // the one setup key that gets the keyring and the farewell; empty: nobody yet
 }
 
 var (
 	errNoSuccessor = fault.Named(fault.FailedPrecondition, "HAND_OVER_WITHOUT_OPERATORS", "the manifest names no operators, so nobody could approve the one that comes after it")
+	errHandedOver  = fault.Named(fault.FailedPrecondition, "HAND_OVER_TO_ANOTHER", "the keyring was given to another enclave, and is given once: without that one the next is started by shares")
+	errNotReleased = fault.Named(fault.FailedPrecondition, "HAND_OVER_TOO_EARLY", "the enclave before this one has not said farewell: this one has nothing to hand over yet")
 	errStaleNonce  = fault.Named(fault.FailedPrecondition, "HAND_OVER_STALE", "the nonce is too old, was used, or is not of this enclave")
 )
 
@@ -120,9 +129,21 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
+	if c.handing.to != "" && c.handing.to != next.PublicKeyHex {
+		return nil, errHandedOver
+	}
+	if alone, err := s.ranges.released(ctx); err != nil {
+		return nil, err
+	} else if !alone {
+		return nil, errNotReleased
+	}
 	if err := c.announce(ctx, next, in.Setup); err != nil {
 		return nil, err
 	}
+	c.handing.to = next.PublicKeyHex
+	s.ranges.mu.Lock()
+	s.ranges.retiring, s.ranges.followed = true, true
+	s.ranges.mu.Unlock()
 	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.deployment, next.ManifestHash, nonce))
 	if err != nil {
 		return nil, err
@@ -140,9 +161,6 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	h.Signature = hex.EncodeToString(sig)
-	s.ranges.mu.Lock()
-	s.ranges.retiring, s.ranges.followed = true, true
-	s.ranges.mu.Unlock()
 	return json.Marshal(&h)
 }
 
@@ -253,7 +271,7 @@ func (c *Core) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, refusedHandOver(err)
 	}
 	return c.begin(ctx, stateSeed, w.given, nil, func(s *serving) (*boot.Keyring, error) {
-		s.predecessor, s.seedSource = giver.PublicKeyHex, attestation.SeedHandover
+		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.publicHex, attestation.SeedHandover
 		return ring, c.inherit(ctx, s, deployment)
 	})
 }
@@ -293,38 +311,27 @@ func (c *Core) inherit(ctx context.Context, s *serving, deployment [32]byte) err
 	return nil
 }
 
-// farewell ends this enclave for good, once it owns nothing: it leaves the next boot
-// word that nobody else has what was its own, and is fenced.
-func (c *Core) farewell(ctx context.Context, body []byte) ([]byte, error) {
-	var in struct {
-		To string `json:"to" rule:"required"` // the next boot, as the operation ranges tells it
-	}
-	if err := strictjson.Decode(body, &in); err != nil {
-		return nil, err
-	}
-	b, err := hex.DecodeString(in.To)
-	if err != nil || len(b) != len(org.ID{}) {
-		return nil, fault.Field("to", "want the id of a boot, 32 hex digits")
-	}
-	to := org.ID(b)
+// farewell ends this enclave for good, once it owns nothing: it leaves the one that got
+// the keyring word that nobody else has what was its own, and is fenced.
+func (c *Core) farewell(ctx context.Context) ([]byte, error) {
 	c.bootMu.Lock()
 	defer c.bootMu.Unlock()
 	if state(c.state.Load()) != stateServing {
 		return nil, errNotServing
 	}
 	r := c.serve.ranges
-	if !r.isFollowed() {
+	if c.handing.to == "" {
 		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}
 	if !r.leave() {
 		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TOO_EARLY", "this enclave still owns ranges: give them first")
 	}
-	word, err := r.hands.Seal(c.cfg.Rand, farewellName(c.serve.deployment, to), []byte(c.serve.live.publicHex))
+	object, name := farewellTo(c.serve.deployment, c.handing.to)
+	word, err := r.hands.Seal(c.cfg.Rand, name, []byte(c.serve.live.publicHex))
 	if err != nil {
 		return nil, err
 	}
-	err = c.host.PutObject(ctx, wire.PutObject{Name: objectFarewell + hex.EncodeToString(to[:]), Bytes: word})
-	if err != nil {
+	if err := c.host.PutObject(ctx, wire.PutObject{Name: object, Bytes: word}); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -334,31 +341,34 @@ func (c *Core) farewell(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(map[string]string{"state": stateTexts[stateFenced]})
 }
 
-func farewellName(deployment [32]byte, to org.ID) seal.Name {
-	return seal.Name{Kind: seal.KindFarewell, Deployment: deployment, Organization: to}
+// farewellTo is where the farewell to the enclave of a setup key lies, and its name.
+func farewellTo(deployment [32]byte, setupKeyHex string) (object string, name seal.Name) {
+	to := sha256.Sum256([]byte(setupKeyHex))
+	return objectFarewell + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: deployment, Root: to}
 }
 
-// released wants the enclave that handed over to this one, if one did, to have said
-// farewell.
-func (s *ranges) released(ctx context.Context) error {
+// released tells whether the enclave that handed over to this one, if one did, has said
+// farewell to it.
+func (s *ranges) released(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	giver := s.predecessor
 	s.mu.Unlock()
 	if giver == "" {
-		return nil
+		return true, nil
 	}
-	word, err := s.c.object(ctx, objectFarewell+hex.EncodeToString(s.cfg.Boot[:]))
+	object, name := farewellTo(s.cfg.Deployment, s.setup)
+	word, err := s.c.object(ctx, object)
 	if err != nil {
-		return err
+		return false, err
 	}
-	by, err := s.hands.Open(farewellName(s.cfg.Deployment, org.ID(s.cfg.Boot)), word)
+	by, err := s.hands.Open(name, word)
 	if err != nil || string(by) != giver {
-		return fault.Named(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
+		return false, nil
 	}
 	s.mu.Lock()
 	s.predecessor = ""
 	s.mu.Unlock()
-	return nil
+	return true, nil
 }
 
 // isFollowed tells whether another enclave comes after this one.

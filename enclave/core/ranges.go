@@ -40,10 +40,11 @@ type ranges struct {
 	end  context.CancelFunc
 
 	retiring bool // wants to own nothing; it goes on until that is so
-	// predecessor is the live key of the enclave that handed over to this one. Until
-	// that has said farewell, nothing is taken but what is handed.
-	predecessor string
-	followed    bool // another enclave comes after this one: nothing is taken any more
+	// predecessor is the live key of the enclave that handed over to this one, and setup
+	// the key to which it did. Until it has said farewell to that, nothing is taken but
+	// what is handed, and nobody is handed over to.
+	predecessor, setup string
+	followed           bool // another enclave comes after this one: nothing is taken any more
 }
 
 // owned is a range for as long as this enclave owns it.

@@ -51,32 +51,32 @@ func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func
 		if err != nil {
 			return err
 		}
-		if len(old.Owned) == 0 {
-			break
-		}
 		if !old.Retiring {
 			return fmt.Errorf("the old enclave has not handed over to another")
 		}
-		r := old.Owned[0].Range
 		began := now()
-		err = operate(ctx, from, "give", map[string]any{"ranges": []int{int(r)}, "to": next.Boot}, nil)
-		if err == nil {
-			err = operate(ctx, to, "take", map[string]any{"ranges": []int{int(r)}, "handed": true}, nil)
-		}
-		if err != nil {
-			if try >= upgradeTries || ctx.Err() != nil {
-				return err
+		if len(old.Owned) == 0 {
+			// Refused while a range that it has given is not stored as given yet.
+			if err = operate(ctx, from, "farewell", nil, nil); err == nil {
+				told("the old enclave has said farewell")
+				return nil
 			}
-			pause(ctx, upgradePause) // a host may be moving the same one
-			continue
+		} else {
+			r := old.Owned[0].Range
+			err = operate(ctx, from, "give", map[string]any{"ranges": []int{int(r)}, "to": next.Boot}, nil)
+			if err == nil {
+				err = operate(ctx, to, "take", map[string]any{"ranges": []int{int(r)}, "handed": true}, nil)
+			}
+			if err == nil {
+				told("range %d moved in %d ms", r, now().Sub(began).Milliseconds())
+				continue
+			}
 		}
-		told("range %d moved in %d ms", r, now().Sub(began).Milliseconds())
+		if try >= upgradeTries || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, upgradePause) // a host may be moving the same one
 	}
-	if err := operate(ctx, from, "farewell", map[string]string{"to": next.Boot}, nil); err != nil {
-		return err
-	}
-	told("the old enclave has said farewell")
-	return nil
 }
 
 func handOver(ctx context.Context, from, to Ask) error {

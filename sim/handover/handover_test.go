@@ -209,7 +209,7 @@ func TestGivesToNobodyElse(t *testing.T) {
 	if old.state() != "serving" || next.state() != "seed" {
 		t.Error("something has changed")
 	}
-	if _, refusal := old.ask("farewell", map[string]string{"to": strings.Repeat("01", 16)}); !strings.Contains(refusal, "FAREWELL_TO_NOBODY") {
+	if _, refusal := old.ask("farewell", nil); !strings.Contains(refusal, "FAREWELL_TO_NOBODY") {
 		t.Errorf("farewell to nobody: %q", refusal)
 	}
 }
@@ -286,18 +286,10 @@ func TestNoRangeBeforeFarewell(t *testing.T) {
 	next := w.waiting(after(t, w.manifest), w.manifest, nil)
 	d := w.documents(old, next)
 	next.must("take_over", old.must("hand_over", d.body()))
-	boot := func(e *enclave) string {
-		var table string
-		must(t, json.Unmarshal(e.must("ranges", nil)["table"], &table))
-		var b struct{ Boot string }
-		must(t, json.Unmarshal([]byte(table), &b))
-		return b.Boot
-	}
-	all := []int{0, 1, 2, 3}
 	if _, refusal := next.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
 		t.Errorf("taken from one that lives: %q", refusal)
 	}
-	if _, refusal := old.ask("farewell", map[string]string{"to": boot(next)}); !strings.Contains(refusal, "FAREWELL_TOO_EARLY") {
+	if _, refusal := old.ask("farewell", nil); !strings.Contains(refusal, "FAREWELL_TOO_EARLY") {
 		t.Errorf("farewell before the ranges are given: %q", refusal)
 	}
 	old.must("give", map[string]any{"ranges": all[:1]}) // to nobody
@@ -307,10 +299,10 @@ func TestNoRangeBeforeFarewell(t *testing.T) {
 	if _, refusal := next.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
 		t.Errorf("taken without tips: %q", refusal)
 	}
-	old.must("give", map[string]any{"ranges": all[1:], "to": boot(next)})
+	old.must("give", map[string]any{"ranges": all[1:], "to": next.boot()})
 	next.must("take", map[string]any{"ranges": all[1:], "handed": true})
-	// A farewell to another boot, and one that the store has lost.
-	old.must("farewell", map[string]string{"to": boot(next)})
+	// A farewell that the store has lost.
+	old.must("farewell", nil)
 	w.store.mu.Lock()
 	w.store.lose = func(name string) bool { return strings.HasPrefix(name, "farewell/") }
 	w.store.mu.Unlock()
@@ -322,4 +314,120 @@ func TestNoRangeBeforeFarewell(t *testing.T) {
 	w.store.mu.Unlock()
 	next.must("take", map[string]any{"ranges": all[:1]})
 	send(t, next.link, w.sign(o, []byte("afterwards")))
+}
+
+var all = []int{0, 1, 2, 3}
+
+// boot is the id of an enclave's run.
+func (e *enclave) boot() string {
+	e.w.t.Helper()
+	var table string
+	must(e.w.t, json.Unmarshal(e.must("ranges", nil)["table"], &table))
+	var b struct{ Boot string }
+	must(e.w.t, json.Unmarshal([]byte(table), &b))
+	return b.Boot
+}
+
+// moveAll hands all ranges on.
+func moveAll(old, next *enclave) {
+	old.w.t.Helper()
+	old.must("give", map[string]any{"ranges": all, "to": next.boot()})
+	next.must("take", map[string]any{"ranges": all, "handed": true})
+}
+
+// Of two that wait under one manifest the one that was named first gets the keyring and
+// the farewell, as often as it is asked for, and the other neither.
+func TestTwoSuccessors(t *testing.T) {
+	w := newWorld(t)
+	old := w.serving()
+	m := after(t, w.manifest)
+	next, twin := w.waiting(m, w.manifest, nil), w.waiting(m, w.manifest, nil)
+	refused := func(when string) {
+		t.Helper()
+		if _, refusal := old.ask("hand_over", w.documents(old, twin).body()); !strings.Contains(refusal, "HAND_OVER_TO_ANOTHER") {
+			t.Errorf("%s: %q", when, refusal)
+		}
+	}
+	old.must("hand_over", w.documents(old, next).body())
+	refused("before the keyring was taken over")
+	next.must("take_over", old.must("hand_over", w.documents(old, next).body())) // the answer before was lost
+	refused("after it was")
+	moveAll(old, next)
+	refused("with nothing left")
+	old.must("farewell", nil)
+	refused("after the farewell")
+	old.must("farewell", nil) // to the same one
+	if s := twin.state(); s != "seed" {
+		t.Errorf("the other one is in state %s", s)
+	}
+}
+
+// Who was handed over to has nothing to hand over while the one before may still serve,
+// and a farewell is to one enclave by the one before it.
+func TestChainOfSuccessors(t *testing.T) {
+	w := newWorld(t)
+	first := w.serving()
+	o := w.organization(first.link)
+	m2 := after(t, w.manifest)
+	m3 := after(t, m2)
+	second, third := w.waiting(m2, w.manifest, nil), w.waiting(m3, m2, nil)
+	second.must("take_over", first.must("hand_over", w.documents(first, second).body()))
+	early := func(when string) {
+		t.Helper()
+		if _, refusal := second.ask("hand_over", w.documents(second, third).body()); !strings.Contains(refusal, "HAND_OVER_TOO_EARLY") {
+			t.Errorf("%s: hands over: %q", when, refusal)
+		}
+		if _, refusal := second.ask("farewell", nil); !strings.Contains(refusal, "FAREWELL_TO_NOBODY") {
+			t.Errorf("%s: says farewell: %q", when, refusal)
+		}
+	}
+	early("owning nothing")
+	first.must("give", map[string]any{"ranges": all[1:], "to": second.boot()})
+	second.must("take", map[string]any{"ranges": all[1:], "handed": true})
+	early("owning a part")
+	first.must("give", map[string]any{"ranges": all[:1], "to": second.boot()})
+	second.must("take", map[string]any{"ranges": all[:1], "handed": true})
+	early("owning all")
+	first.must("farewell", nil)
+	// Now the line goes on. The word to the second is none to the third.
+	third.must("take_over", second.must("hand_over", w.documents(second, third).body()))
+	second.must("give", map[string]any{"ranges": all[:1]}) // to nobody
+	words := w.words()
+	if len(words) != 1 {
+		t.Fatalf("%d words of farewell", len(words))
+	}
+	w.store.mu.Lock()
+	w.store.every = words[0]
+	w.store.mu.Unlock()
+	if _, refusal := third.ask("take", map[string]any{"ranges": all[:1]}); !strings.Contains(refusal, "RANGE_NOT_HANDED") {
+		t.Errorf("taken by a farewell to another: %q", refusal)
+	}
+	w.store.mu.Lock()
+	w.store.every = ""
+	w.store.mu.Unlock()
+	second.must("give", map[string]any{"ranges": all[1:], "to": third.boot()})
+	third.must("take", map[string]any{"ranges": all[1:], "handed": true})
+	second.must("farewell", nil)
+	third.must("take", map[string]any{"ranges": all[:1]})
+	send(t, third.link, w.sign(o, []byte("at last")))
+}
+
+// Where the next one is lost with the keyring, operators start another by shares, and no
+// freshness is lost: the old one goes on until its ranges are handed on.
+func TestSuccessorLost(t *testing.T) {
+	w := newWorld(t)
+	old := w.serving()
+	o := w.organization(old.link)
+	m := after(t, w.manifest)
+	next := w.waiting(m, w.manifest, nil)
+	next.must("take_over", old.must("hand_over", w.documents(old, next).body()))
+	next.stop()
+	send(t, old.link, w.sign(o, []byte("the old one goes on")))
+	another := w.waiting(m, w.manifest, nil)
+	if _, refusal := old.ask("hand_over", w.documents(old, another).body()); !strings.Contains(refusal, "HAND_OVER_TO_ANOTHER") {
+		t.Errorf("handed over once more: %q", refusal)
+	}
+	another.shares(m)
+	moveAll(old, another)
+	send(t, another.link, w.sign(o, []byte("by the next one")))
 }

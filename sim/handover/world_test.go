@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,9 +77,11 @@ func (o *operator) public(t testing.TB) string {
 // keeps is a store that remembers what was put last under a name, to be shown again.
 type keeps struct {
 	store.Store
-	mu   sync.Mutex
-	lose func(name string) bool // what is to seem not to be there
-	hide bool                   // data keys
+	mu    sync.Mutex
+	lose  func(name string) bool // what is to seem not to be there
+	words []string               // names of the farewells that were put
+	every string                 // which of them is shown as every one
+	hide  bool                   // data keys
 }
 
 func (k *keeps) LoadKeys(ctx context.Context, ask wire.LoadKeys) (wire.Keys, error) {
@@ -94,11 +97,30 @@ func (k *keeps) LoadKeys(ctx context.Context, ask wire.LoadKeys) (wire.Keys, err
 func (k *keeps) LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error) {
 	k.mu.Lock()
 	lose := k.lose
+	if k.every != "" && strings.HasPrefix(ask.Name, "farewell/") {
+		ask.Name = k.every
+	}
 	k.mu.Unlock()
 	if lose != nil && lose(ask.Name) {
 		return wire.Object{}, nil
 	}
 	return k.Store.LoadObject(ctx, ask)
+}
+
+func (k *keeps) PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error) {
+	k.mu.Lock()
+	if strings.HasPrefix(put.Name, "farewell/") {
+		k.words = append(k.words, put.Name)
+	}
+	k.mu.Unlock()
+	return k.Store.PutObject(ctx, put)
+}
+
+// words are the names of all farewells.
+func (w *world) words() []string {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	return slices.Clone(w.store.words)
 }
 
 // A world is a deployment of two operators, both needed, that enclaves come and go in.

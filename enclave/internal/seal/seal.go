@@ -58,7 +58,7 @@ const (
 	// key id: which part.
 	KindTips Kind = 20
 	// KindFarewell is the word of an enclave, its live key, that it serves no longer.
-	// Organization: the boot after it.
+	// Root: SHA-256 of the setup key to which it gave the keyring.
 	KindFarewell Kind = 21
 	// KindTaken is the word of a boot that it took a range with the tips that it was
 	// given. Place: the giver's epoch; organization: the taker's boot; owner: range.
