@@ -2,12 +2,16 @@ package ranges_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"cloister/host/link"
 	"cloister/shared/wire"
 )
 
@@ -186,4 +190,55 @@ func TestTakenBackFromTheAddressee(t *testing.T) {
 		t.Fatal(refused)
 	}
 	a.must(w.tag(o, "third"))
+}
+
+// A range whose addressee ended before it took it is taken by another enclave than the
+// one that gave it, though that one owns least and is asked first.
+func TestAddresseeLost(t *testing.T) {
+	w := newWorld(t)
+	a, b, c := w.start(), w.start(), w.start()
+	a.must(w.tag(w.in(0), "first"))
+	for r := range wire.Range(count) {
+		if r > 0 {
+			move(t, r, a, c)
+		}
+	}
+	if _, refused := a.boot("give", give(0, b.table().Boot)); refused != "" {
+		t.Fatal(refused)
+	}
+	b.stop()
+	var links []*link.Link
+	for _, e := range []*enclave{a, c} {
+		l, err := link.New(link.Options{Address: e.address, StoreTimeout: 5 * time.Second, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause})
+		if err != nil {
+			t.Fatal(err)
+		}
+		links = append(links, l)
+	}
+	host, err := link.NewLinks(link.LinksOptions{Links: links, Own: w.store.Own, Log: slog.New(slog.DiscardHandler), Now: time.Now, Pause: pause, Rand: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ran sync.WaitGroup
+	ran.Go(func() { host.Run(ctx) })
+	defer func() { cancel(); ran.Wait() }()
+	owner := func() *wire.TableRange {
+		for _, e := range []*enclave{a, c} {
+			for _, o := range e.table().Owned {
+				if o.Range == 0 {
+					if e == a && !o.Handed { // the host levels: it may have it from the other one by now
+						t.Fatal("the giver has taken it as it stands")
+					}
+					return &o
+				}
+			}
+		}
+		return nil
+	}
+	for until := time.Now().Add(30 * time.Second); owner() == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("nobody takes it: %q and %q", a.owned(), c.owned())
+		}
+	}
 }
