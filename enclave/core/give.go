@@ -111,7 +111,6 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 	s.mu.Lock()
 	used, given := s.used[r], s.given[r]
 	cfg.Floor = s.past[r]
-	cfg.Limits = s.shareLocked(len(s.owned) + 1)
 	s.mu.Unlock()
 	var epoch uint64
 	if !handed && !given.to.Zero() {
@@ -128,6 +127,9 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 			return fault.New(fault.FailedPrecondition, "range %d is handed on with less than this boot has seen of it", r)
 		}
 	}
+	s.mu.Lock()
+	cfg.Limits = s.shareLocked(len(s.owned) + 1)
+	s.mu.Unlock()
 	o := &owned{r: r, ledger: ledger.New(cfg), term: term, sinceMs: s.c.now(), handed: handed}
 	err = o.ledger.Take(ctx, func(row wire.Owned) error {
 		switch {
