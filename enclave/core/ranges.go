@@ -165,6 +165,7 @@ const leastUnstored = 1 << 20
 type locus struct {
 	mu sync.Mutex
 	at *owned
+	by org.ID // the first organization that it looked at: on whose behalf it waits
 }
 
 type locusKey struct{}
@@ -181,6 +182,16 @@ func locusOf(ctx context.Context) *locus {
 		p = new(locus)
 	}
 	return p
+}
+
+// asker is on whose behalf the call looks at an organization.
+func (p *locus) asker(id org.ID) org.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by.Zero() {
+		return id
+	}
+	return p.by
 }
 
 func (p *locus) owned() *owned {
@@ -210,7 +221,7 @@ func (s *ranges) of(ctx context.Context, id org.ID) (*owned, error) {
 	if err := o.ledger.Serving(ctx); err != nil {
 		return nil, err
 	}
-	p.at = o
+	p.at, p.by = o, id
 	return o, nil
 }
 
@@ -268,13 +279,14 @@ func (c *Core) gone(at *locus, err error) *moved {
 	return &moved{o.r}
 }
 
-// Turn is ledger.Turn in the organization's range.
+// Turn is ledger.TurnFor in the organization's range, for the organization that the
+// call is about.
 func (s *ranges) Turn(ctx context.Context, id org.ID, f func(*ledger.Turn) error) error {
 	o, err := s.of(ctx, id)
 	if err != nil {
 		return err
 	}
-	return o.ledger.Turn(ctx, id, f)
+	return o.ledger.TurnFor(ctx, id, locusOf(ctx).asker(id), f)
 }
 
 // Pair is ledger.Pair in the range of both.

@@ -15,8 +15,9 @@
 //   - memory is bounded: organizations are evicted, least recently used first,
 //     never one with an unstored entry, and unstored bytes have a bound.
 //
-// Lock order: parent before child, an organization's turn before the ledger's
-// own mutex, and that before the pipe's. No lock is held while the host is asked.
+// Lock order: an organization's turn before the ledger's own mutex, that before the
+// pipe's, and the mutex of turns behind all of them. No lock is held while the host
+// is asked, and no turn while another is waited for (queue.go).
 package ledger
 
 import (
@@ -153,6 +154,9 @@ type Ledger struct {
 	// mu when nothing more is to be decided.
 	gate  sync.RWMutex
 	given bool
+
+	turns   sync.Mutex // of all queues
+	waiting int        // claims in them
 
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization
@@ -295,8 +299,11 @@ func (l *Ledger) Stats() map[string]uint64 {
 	l.pipe.mu.Lock()
 	stored, unstored := l.pipe.stored, l.pipe.unstored
 	l.pipe.mu.Unlock()
+	l.turns.Lock()
+	waiting := l.waiting
+	l.turns.Unlock()
 	m := map[string]uint64{
-		"organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
+		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
 		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(),
 		"batches_stored": stored, "unstored_bytes": uint64(unstored),
 	}

@@ -122,14 +122,11 @@ func (t *Turn) Renew() {
 
 // adopt puts a child that was just decided among the opened organizations.
 func (l *Ledger) adopt(o *organization) {
-	close(o.ready)
-	o.turn.Lock()
-	o.account()
-	o.turn.Unlock()
+	o.account() // nobody has the turn of what is not ready yet
 	l.mu.Lock()
-	l.orgs[o.id] = o
 	o.place = l.used.PushBack(o)
 	l.mu.Unlock()
+	close(o.ready)
 }
 
 // account counts the organization's bytes anew and tells whether all together
@@ -175,10 +172,10 @@ func (l *Ledger) evictLocked() bool {
 // busy tells that the organization must stay: it has an unstored entry or a
 // snapshot on its way. Nobody has a turn, as there are no uses.
 func (o *organization) busy(stored uint64) bool {
-	if !o.turn.TryLock() {
+	if !o.tryLock() {
 		return true
 	}
-	defer o.turn.Unlock()
+	defer o.unlock()
 	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.shooting
 }
 
@@ -206,10 +203,10 @@ func (l *Ledger) load(o *organization) {
 	}
 	l.mu.Unlock()
 	if err == nil {
-		o.turn.Lock()
+		o.lock()
 		o.account()
 		o.maybeShoot()
-		o.turn.Unlock()
+		o.unlock()
 	}
 	close(o.ready)
 }
@@ -376,20 +373,24 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 	return nil
 }
 
-// fetch loads one piece of an opened organization. What comes is judged when it
+// fetch loads one piece of an opened organization, on behalf of by. What comes is judged when it
 // is installed: by then a snapshot may have replaced the piece, and a host that
 // has dropped it since did no wrong.
-func (l *Ledger) fetch(ctx context.Context, o *organization, ref org.Hash) error {
-	o.turn.Lock()
+func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
+	if err := enter(ctx, o, nil, by); err != nil {
+		return err
+	}
 	keys := map[uint32]*seal.Key{o.keyID: o.key}
-	o.turn.Unlock()
+	leave(o, nil)
 	var ws []org.Write
 	got, err := l.pieces(ctx, o.id, []org.Hash{ref})
 	if err == nil {
 		ws, err = l.openPiece(o.id, keys, got[0])
 	}
-	o.turn.Lock()
-	defer o.turn.Unlock()
+	if err := enter(ctx, o, nil, by); err != nil {
+		return err
+	}
+	defer leave(o, nil)
 	if !o.state.Misses(ref) {
 		return nil
 	}

@@ -79,15 +79,15 @@ func (l *Ledger) fetchFor(o *organization, ref org.Hash) {
 	defer l.leave(o)
 	for {
 		ctx, cancel := context.WithTimeout(l.life, askTimeout)
-		err := l.fetch(ctx, o, ref)
+		err := l.fetch(ctx, o, o.id, ref)
 		cancel()
 		var m *org.Missing
-		o.turn.Lock()
+		o.lock()
 		if err == nil {
 			m = o.tryShoot()
 		}
 		o.fetching = m != nil
-		o.turn.Unlock()
+		o.unlock()
 		if m == nil {
 			return
 		}
@@ -221,11 +221,11 @@ func (l *Ledger) deliver(o *organization, puts []wire.PutSnapshot, covered uint6
 		}
 	}
 	l.shots.Add(1)
-	o.turn.Lock()
+	o.lock()
 	o.shot = puts[len(puts)-1].Count
 	o.shooting = false
 	o.maybeShoot() // much may have happened while this one was on its way
-	o.turn.Unlock()
+	o.unlock()
 }
 
 // put sends one message until the host has answered it or the ledger ends.

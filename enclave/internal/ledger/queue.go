@@ -1,0 +1,241 @@
+package ledger
+
+import (
+	"container/list"
+	"context"
+	"slices"
+
+	"cloister/enclave/internal/org"
+)
+
+// A queue hands an organization's turn from step to step. A step over a
+// sub-organization and its parent gets both turns at once or neither: it holds
+// none while it waits for the other.
+//
+// Who waits stands in line with those on whose behalf the same organization asks.
+// The organization's own line and those of its sub-organizations take turns, and
+// of the latter each has one before any has its next: however many requests of one
+// wait, they cost the others every second turn, or one in a round.
+//
+// Where it is the turn of a step over both and the sub-organization is in another,
+// the next in line passes it by, and the sub-organization starts nothing else until
+// the step over both was taken. So the parent waits for nobody, the sub-organization
+// for two turns of the parent's at most, and nobody for ever: what is kept free is
+// kept for a step that waits for the parent alone, whose turns end by themselves.
+//
+// The ledger's mutex of turns guards it. Nothing is locked under that.
+type queue struct {
+	taken   bool
+	kept    *claim // free for this one alone
+	own     line
+	below   list.List                // of *line, of those who ask and are not the organization itself; the next one in front
+	lines   map[org.ID]*list.Element // of below
+	lastOwn bool                     // whose turn it was
+	// up is the parent while pairs steps over both wait in its queue.
+	up    *organization
+	pairs int
+}
+
+// A line are the claims that one organization makes, in the order of their coming.
+type line struct{ claims []*claim }
+
+// A claim is a step that waits: for the turn of o, and that of its parent above if
+// there is one.
+type claim struct {
+	o, above *organization
+	by       org.ID
+	granted  chan struct{}
+}
+
+// in is in whose queue the claim stands.
+func (c *claim) in() *organization {
+	if c.above != nil {
+		return c.above
+	}
+	return c.o
+}
+
+// free tells whether a step over o, and above if there is one, can be taken now; c
+// is its claim if it waits.
+func free(o, above *organization, c *claim) bool {
+	return o.queue.free(c) && (above == nil || above.queue.free(c))
+}
+
+func (q *queue) free(c *claim) bool { return !q.taken && (q.kept == nil || q.kept == c) }
+
+// enter takes the turn of o, or of o and above at once, for a step that
+// organization by has asked for. The context bounds the waiting.
+func enter(ctx context.Context, o, above *organization, by org.ID) error {
+	mu := &o.l.turns
+	mu.Lock()
+	if free(o, above, nil) {
+		o.queue.taken = true
+		if above != nil {
+			above.queue.taken = true
+		}
+		mu.Unlock()
+		return nil
+	}
+	c := &claim{o: o, above: above, by: by, granted: make(chan struct{})}
+	c.wait()
+	mu.Unlock()
+	select {
+	case <-c.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	select {
+	case <-c.granted: // meanwhile
+		return nil
+	default:
+	}
+	c.leave()
+	o.wake()
+	return ErrBusy
+}
+
+// leave gives back what enter took.
+func leave(o, above *organization) {
+	mu := &o.l.turns
+	mu.Lock()
+	defer mu.Unlock()
+	o.queue.taken = false
+	if above != nil {
+		above.queue.taken = false
+		o.next() // its own steps come between two that are over both
+		o = above
+	}
+	o.wake()
+}
+
+// lock and unlock are enter and leave for what the ledger itself has to do.
+func (o *organization) lock()   { _ = enter(context.Background(), o, nil, o.id) }
+func (o *organization) unlock() { leave(o, nil) }
+
+// tryLock is lock where nobody has the turn and nobody waits for it.
+func (o *organization) tryLock() bool {
+	o.l.turns.Lock()
+	defer o.l.turns.Unlock()
+	if !free(o, nil, nil) {
+		return false
+	}
+	o.queue.taken = true
+	return true
+}
+
+// The mutex of turns is held in what follows.
+
+// wake starts what the turn of o being free lets start.
+func (o *organization) wake() {
+	if up := o.queue.up; up != nil {
+		up.next()
+	}
+	o.next()
+}
+
+// next starts the step whose turn it is in o's queue.
+func (o *organization) next() {
+	q := &o.queue
+	switch {
+	case q.taken:
+		return
+	case q.kept != nil:
+		if free(q.kept.o, q.kept.above, q.kept) {
+			q.kept.start()
+		}
+		return
+	case len(q.own.claims) > 0 && !q.lastOwn:
+		q.own.claims[0].start()
+		return
+	}
+	passed := false
+	for e := q.below.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*line).claims[0]
+		if free(c.o, c.above, c) {
+			c.start()
+			return
+		}
+		if !passed && c.o.queue.kept == nil { // o is free, so it is the sub-organization that is not
+			c.o.queue.kept = c
+		}
+		passed = true
+	}
+	if len(q.own.claims) > 0 {
+		q.own.claims[0].start()
+	}
+}
+
+// wait puts the claim into its line.
+func (c *claim) wait() {
+	q := &c.in().queue
+	c.o.l.waiting++
+	if c.above != nil {
+		c.o.queue.up = c.above
+		c.o.queue.pairs++
+	}
+	if c.by == c.in().id {
+		q.own.claims = append(q.own.claims, c)
+		return
+	}
+	e := q.lines[c.by]
+	if e == nil {
+		if q.lines == nil {
+			q.lines = map[org.ID]*list.Element{}
+		}
+		e = q.below.PushBack(&line{})
+		q.lines[c.by] = e
+	}
+	l := e.Value.(*line)
+	l.claims = append(l.claims, c)
+}
+
+// leave takes the claim out of its line again.
+func (c *claim) leave() {
+	q := &c.in().queue
+	c.o.l.waiting--
+	if c.above != nil {
+		if c.o.queue.pairs--; c.o.queue.pairs == 0 {
+			c.o.queue.up = nil
+		}
+		if c.o.queue.kept == c {
+			c.o.queue.kept = nil
+		}
+	}
+	if c.by == c.in().id {
+		q.own.claims = without(q.own.claims, c)
+		return
+	}
+	e := q.lines[c.by]
+	l := e.Value.(*line)
+	if l.claims = without(l.claims, c); len(l.claims) == 0 {
+		q.below.Remove(e)
+		delete(q.lines, c.by)
+	}
+}
+
+func without(cs []*claim, c *claim) []*claim {
+	if cs[0] == c { // which all but those are that give up
+		cs[0] = nil
+		return cs[1:]
+	}
+	i := slices.Index(cs, c)
+	return slices.Delete(cs, i, i+1)
+}
+
+// start takes the turns that the claim is for.
+func (c *claim) start() {
+	up := c.above
+	c.leave()
+	c.o.queue.taken = true
+	if up != nil {
+		up.queue.taken = true
+	}
+	q := &c.in().queue
+	q.lastOwn = c.by == c.in().id
+	if e := q.lines[c.by]; e != nil {
+		q.below.MoveToBack(e) // with the next one, behind the others
+	}
+	close(c.granted)
+}
