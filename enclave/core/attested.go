@@ -90,7 +90,10 @@ func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp
 	if v.verified != nil {
 		return u, activity.IdentityCredential(p), v.verified, nil
 	}
-	v.asking.o, v.asking.who = v.c.serve.providers, tx.ID
+	v.asking.o = v.c.serve.providers
+	if v.asking.who, err = tenant(tx); err != nil {
+		return nil, org.VoteCredential{}, nil, err
+	}
 	set, err := v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
 	if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
 		return nil, org.VoteCredential{}, nil, err

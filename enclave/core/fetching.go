@@ -22,9 +22,8 @@ import (
 // Bounds on what is fetched. Who may ask for it chooses where from.
 const (
 	maxIssuers   = 10 // that one request waits for
-	maxLoads     = 64 // key sets fetched at a time
-	maxLoadsOf   = 4  // and for one organization
-	maxExchanges = 64 // codes exchanged at a time
+	maxLoads     = 64 // key sets fetched at a time, divided among tenants
+	maxExchanges = 64 // codes exchanged at a time, likewise
 	exchangeWait = 5 * time.Second
 )
 
@@ -36,9 +35,10 @@ type providers struct {
 	own     *login.KeySet // of issuer
 	others  map[string]settings.Endpoints
 
+	loadsOf, exchangesOf *portion
+
 	mu        sync.Mutex
 	loads     map[string]*load
-	loadsOf   map[org.ID]int
 	exchanges map[org.ID]*exchange
 }
 
@@ -52,6 +52,7 @@ type load struct {
 // it is under way.
 type exchange struct {
 	act    org.ID
+	who    org.ID
 	done   chan struct{}
 	got    *activity.Exchanged
 	err    error
@@ -81,7 +82,7 @@ func until(ctx context.Context, turn func() error) error {
 // asking is what one request has fetched so far.
 type asking struct {
 	o     *providers
-	who   org.ID           // whose organization it is for
+	who   org.ID           // the tenant that it is for
 	tried map[string]error // issuers, with what came of it
 }
 
@@ -120,27 +121,24 @@ func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*logi
 // errCrowded says that too much is being fetched.
 var errCrowded = errors.New("too much is being fetched")
 
-// load fetches an issuer's key set, or waits for who does.
+// load fetches an issuer's key set for tenant who, or waits for who does.
 func (o *providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
 	o.mu.Lock()
 	l := o.loads[issuer]
 	if l == nil {
-		if len(o.loads) >= maxLoads || o.loadsOf[who] >= maxLoadsOf {
+		if !o.loadsOf.take(who, 1) {
 			o.mu.Unlock()
 			return errCrowded
 		}
 		l = &load{done: make(chan struct{})}
 		o.loads[issuer] = l
-		o.loadsOf[who]++
 		go func() {
 			// Who waits may give up: what was begun is finished, within its own time.
 			err := o.issuers.Load(context.WithoutCancel(ctx), issuer, has)
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			delete(o.loads, issuer)
-			if o.loadsOf[who]--; o.loadsOf[who] == 0 {
-				delete(o.loadsOf, who)
-			}
+			o.loadsOf.add(who, -1)
 			l.err = err
 			close(l.done)
 		}()
@@ -209,7 +207,7 @@ func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error)
 		return nil, fault.New(fault.Unavailable, "%s could not be asked: the enclave has no way out", e.Provider.Name)
 	}
 	return nil, &needs{func(ctx context.Context) error {
-		s, err := x.o.share(ctx, x.act, e)
+		s, err := x.o.share(ctx, x.who, x.act, e)
 		if err != nil {
 			return err
 		}
@@ -226,18 +224,18 @@ func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error)
 // share begins the exchange of an activity, or joins the request that has: two
 // bodies that are the same, or two votes, must not exchange one code twice, for
 // which a provider may take back what it gave. The secret is wiped.
-func (o *providers) share(ctx context.Context, act org.ID, e *activity.Exchange) (*exchange, error) {
+func (o *providers) share(ctx context.Context, who, act org.ID, e *activity.Exchange) (*exchange, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.exchanges[act]
 	switch {
 	case s != nil:
 		e.Secret.Wipe()
-	case len(o.exchanges) >= maxExchanges:
+	case !o.exchangesOf.take(who, 1):
 		e.Secret.Wipe()
 		return nil, fault.New(fault.Unavailable, "too many authorization codes are being exchanged; try again")
 	default:
-		s = &exchange{act: act, done: make(chan struct{}), shares: 1} // its own, until it is made
+		s = &exchange{act: act, who: who, done: make(chan struct{}), shares: 1} // its own, until it is made
 		o.exchanges[act] = s
 		go func() {
 			defer o.leave(s)
@@ -265,6 +263,7 @@ func (o *providers) leave(s *exchange) {
 	defer o.mu.Unlock()
 	if s.shares--; s.shares == 0 {
 		delete(o.exchanges, s.act)
+		o.exchangesOf.add(s.who, -1)
 	}
 }
 

@@ -157,14 +157,14 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 
 // Identity is the core's, as queries want it.
 func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
-	i, err := x.r.c.identity(x.ctx, x.r.id, field, token)
+	i, err := x.r.c.identity(x.ctx, x.r.payer, field, token)
 	if err != nil {
 		return "", "", nil, err
 	}
 	return i.Issuer, i.Subject, i.Audiences, nil
 }
 
-// identity verifies an identity token, for organization who. It asks the token's
+// identity verifies an identity token, for tenant who. It asks the token's
 // issuer for its keys if need be: nothing is held meanwhile.
 func (c *Core) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
 	u, err := login.ParseIdentityToken(field, token)

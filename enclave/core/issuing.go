@@ -25,7 +25,7 @@ func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Setti
 		return err
 	}
 	s.providers = &providers{client: s.outside.client, issuers: s.outside.issuers, issuer: set.Issuer, own: login.KeySetOf(s.tokens.Public()), others: set.OAuth2,
-		loads: map[string]*load{}, loadsOf: map[org.ID]int{}, exchanges: map[org.ID]*exchange{}}
+		loadsOf: newPortion(maxLoads), exchangesOf: newPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
 	return nil
 }
 

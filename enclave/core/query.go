@@ -21,6 +21,7 @@ type reading struct {
 	signer *signer
 	from   string
 	id     org.ID
+	payer  org.ID // the tenant
 	req    *query.Request
 	shape  error // what is wrong with operation or body; told to who may ask
 	q      *query.Query
@@ -79,6 +80,10 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		}
 		if ferr := r.fix(t, tx); ferr != nil {
 			return ferr
+		}
+		var perr error
+		if r.payer, perr = tenant(tx); perr != nil {
+			return perr
 		}
 		if err != nil {
 			return err

@@ -246,7 +246,10 @@ func (s *step) wait(status org.Status) error {
 }
 
 // run executes what has been granted.
-func (s *step) run(g *policy.Grant) error {
+func (s *step) run(g *policy.Grant) (err error) {
+	if s.r.asking.who, err = tenant(s.tx); err != nil {
+		return err
+	}
 	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs}
 	at := s.r.c.activityTx(s, n, g)
 	result, err := s.version.Run(at, s.intent)

@@ -48,7 +48,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, 
 		return answer{}, err
 	}
 	r.print = sha256.Sum256(r.signer.body)
-	r.asking = asking{o: c.serve.providers, who: r.sub.Organization}
+	r.asking.o = c.serve.providers
 	r.read(call.Op)
 	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
