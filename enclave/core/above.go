@@ -56,6 +56,9 @@ func (r *request) enterFromAbove(t, above *ledger.Turn) (tx, law *org.Tx, who *c
 	if err := r.c.allowed(law, who, r.from); err != nil {
 		return nil, nil, nil, nil, err
 	}
+	if err := r.hold(tx, int64(len(r.signer.body))); err != nil {
+		return nil, nil, nil, nil, err
+	}
 	if f, err = r.seen(t, tx, who); f != nil || err != nil {
 		return nil, nil, nil, f, err
 	}

@@ -108,7 +108,7 @@ func (c *Core) status() ([]byte, error) {
 
 // counters are the alarms, caches and batches, by name.
 func (c *Core) counters() map[string]uint64 {
-	m := map[string]uint64{}
+	m := map[string]uint64{"reply_bytes": uint64(c.replies.given())}
 	for k, n := range c.alarms.Counts() {
 		m["alarm_"+k] = n
 	}

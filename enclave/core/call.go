@@ -17,6 +17,7 @@ import (
 // phases measure a call: stamp, decide, execute, store; microseconds.
 type phases struct {
 	toll  toll
+	room  *room // of the reply
 	clock Clock
 	last  time.Time
 	us    [4]uint32
@@ -41,21 +42,30 @@ type answer struct {
 // Call answers one call of the host. It never panics on what the call holds. A
 // reply, whatever it says, is signed where the caller asked for that.
 func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
+	reply, of := c.answer(ctx, call)
+	of.settle(0)
+	return reply
+}
+
+// answer is Call with the room that the reply takes, until that is settled.
+func (c *Core) answer(ctx context.Context, call *wire.Call) (*wire.Reply, *room) {
+	of := &room{of: c.replies}
 	inner, wish, err := c.wish(call)
 	if err != nil {
 		reply := &wire.Reply{Request: sha256.Sum256(call.Body)}
 		reply.Status, reply.Body = c.refuse(err)
-		return reply
+		return reply, of
 	}
-	reply := c.reply(ctx, inner)
+	reply := c.reply(ctx, inner, of)
 	c.sign(wish, reply)
-	return reply
+	return reply, of
 }
 
-func (c *Core) reply(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
+func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
 		if r := recover(); r != nil { // the text of a panic may hold anything: it stays here
+			of.settle(0)
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
 	}()
@@ -70,8 +80,9 @@ func (c *Core) reply(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	ctx, at := enter(ctx)
-	p := &phases{toll: toll{meter: c.meter}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
+	p := &phases{toll: toll{meter: c.meter}, room: of, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
 	a, err := c.door(ctx, call, p)
+	of.settle(int64(len(a.body)))
 	// No reply of any kind leaves before all that it could have seen is stored.
 	// The lease is looked at again behind the reading: without one a newer boot
 	// may have decided meanwhile.
@@ -87,6 +98,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call) (reply *wire.Reply) {
 		reply.Moved, err = uint16(m.r)+1, errElsewhere
 	}
 	if err != nil {
+		of.settle(0)
 		reply.Status, reply.Body = c.refuse(err)
 	} else {
 		reply.Status, reply.Body = uint16(a.status), a.body

@@ -120,6 +120,7 @@ type Core struct {
 	meter      *meter
 	deliveries deliveries
 	proxies    proxies
+	replies    *portion // of replyBytes
 	hear       audiences
 
 	bootMu    sync.Mutex     // one boot step at a time
@@ -189,7 +190,7 @@ func New(cfg Config) *Core {
 	}
 	cfg.Quotas = cfg.Quotas.WithDefaults()
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), active: make(chan struct{}, 1)}
+		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: newPortion(replyBytes), active: make(chan struct{}, 1)}
 	c.host, c.streams = newHost(c), newStreams(c)
 	return c
 }

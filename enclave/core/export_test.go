@@ -41,7 +41,7 @@ func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	v := &visit{c: c, call: &wire.Call{}, p: &phases{}}
+	v := &visit{c: c, call: &wire.Call{}, p: &phases{room: &room{of: c.replies}}}
 	ctx, _ = enter(ctx)
 	if err := v.open(ctx, id); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]
 // AsProxy takes a body and its stamp on the way that the proxy's own take.
 func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.Header, body []byte) (status int, text []byte) {
 	call := &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body}
-	p := &phases{toll: toll{meter: c.meter}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
+	p := &phases{toll: toll{meter: c.meter}, room: &room{of: c.replies}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
 	ask := c.submit
 	if query {
 		ask = c.query

@@ -125,10 +125,16 @@ func (h *host) call(ctx context.Context, kind wire.Kind, payload []byte) (wire.K
 		h.c.alarms.Raise(fault.AlarmFrame)
 		return wire.KindFailed, nil
 	}
-	reply := h.c.Call(ctx, &call)
+	reply, of := h.c.answer(ctx, &call)
 	b, err := wire.Marshal(reply)
 	if err != nil {
+		of.settle(0)
 		return wire.KindFailed, nil
+	}
+	if of.n <= smallReply {
+		of.settle(0)
+	} else {
+		context.AfterFunc(ctx, func() { of.settle(0) }) // once the host has it, or nobody wants it
 	}
 	return wire.KindReply, b
 }

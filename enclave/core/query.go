@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/activity"
@@ -22,6 +23,8 @@ type reading struct {
 	from   string
 	id     org.ID
 	payer  org.ID // the tenant
+	room   *room  // of the reply
+	read   int64  // bytes of entries that it is made from
 	req    *query.Request
 	shape  error // what is wrong with operation or body; told to who may ask
 	q      *query.Query
@@ -36,7 +39,7 @@ type reading struct {
 // query answers from the newest state. It writes nothing, and its answer waits
 // like any other for what it has seen.
 func (c *Core) query(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
-	r := &reading{c: c, from: call.From.Address}
+	r := &reading{c: c, from: call.From.Address, room: p.room}
 	var err error
 	if r.signer, err = c.read(call, &p.toll); err != nil {
 		return answer{}, err
@@ -146,7 +149,14 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 		if above != nil {
 			v.Parent = org.Begin(above.ID(), above.State, tx.NowMs)
 		}
-		body, err = r.req.Answer(v)
+		if strings.HasPrefix(r.q.Op, "list_") { // as much as all that there is to tell, about
+			if err := r.room.raise(r.payer, r.read+min(int64(t.State.Bytes()), maxList)); err != nil {
+				return err
+			}
+		}
+		if body, err = r.req.Answer(v); err == nil {
+			err = r.room.raise(r.payer, r.read+int64(len(body)))
+		}
 		if errors.Is(err, activity.ErrNeedsParent) {
 			o, oerr := tx.Organization()
 			if oerr != nil {
@@ -172,15 +182,33 @@ type history struct {
 }
 
 func (h history) Activity(id org.ID) (*org.Entry, error) {
+	var e *org.Entry
+	var err error
 	if seq, waits := h.r.waits[id]; waits {
-		return h.r.view.Entry(h.ctx, seq)
+		e, err = h.r.view.Entry(h.ctx, seq)
+	} else {
+		e, err = h.r.view.Activity(h.ctx, id)
 	}
-	return h.r.view.Activity(h.ctx, id)
+	if e != nil && err == nil {
+		err = h.r.took(e)
+	}
+	return e, err
+}
+
+// took counts entries that were read.
+func (r *reading) took(es ...*org.Entry) error {
+	for _, e := range es {
+		r.read += entryBytes(e)
+	}
+	return r.room.raise(r.payer, r.read)
 }
 
 func (h history) Page(p query.Page) ([]*org.Entry, error) {
 	es, err := h.r.view.Page(h.ctx, ledger.Page{Types: p.Types, Statuses: p.Statuses, Before: p.Before, After: p.After, Limit: p.Limit})
 	if err != nil {
+		return nil, err
+	}
+	if err := h.r.took(es...); err != nil {
 		return nil, err
 	}
 	for _, e := range es {

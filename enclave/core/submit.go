@@ -177,10 +177,23 @@ func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
 	if err := r.c.allowed(tx, who, r.from); err != nil {
 		return nil, nil, nil, err
 	}
+	if err := r.hold(tx, int64(len(r.signer.body))); err != nil {
+		return nil, nil, nil, err
+	}
 	if f != nil { // a known body has its answer, whatever its age
 		return tx, who, f, nil
 	}
 	return tx, who, nil, r.starts(tx, who)
+}
+
+// hold makes room for the reply to a body of n bytes, before anything is decided: what
+// is done must not be left untold.
+func (r *request) hold(tx *org.Tx, n int64) error {
+	payer, err := tenant(tx)
+	if err != nil {
+		return err
+	}
+	return r.p.room.raise(payer, 3*n)
 }
 
 // starts is what only a body passes that is new: in time, in shape, and not beyond
@@ -272,6 +285,9 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 	if e.Refused != 0 {
 		a.status, a.body = int(e.Refused), e.Failure
 		return a, nil
+	}
+	if err := r.p.room.raise(r.p.room.who, 3*entryBytes(e)); err != nil {
+		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
 		if target, err := r.target(ctx, f); target != nil || err != nil {

@@ -70,6 +70,9 @@ func (r *request) vote(ctx context.Context) (a answer, old *found, err error) {
 			if now.Last != p.Last {
 				return errMoved
 			}
+			if err := r.hold(tx, entryBytes(target)); err != nil {
+				return err
+			}
 			s, err := r.resume(t, above, tx, who, now, target)
 			if err != nil {
 				return err

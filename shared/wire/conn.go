@@ -24,8 +24,8 @@ var (
 // A Handler answers one question. It has a goroutine to itself while it runs
 // and owns payload. The answer must be the kind that belongs to the question, or
 // KindFailed, and within its size; anything else goes out as KindFailed.
-// ctx ends when the asker gave up (then the answer is dropped) or the
-// connection is closed. A panic is not caught here.
+// ctx ends when the asker gave up (then the answer is dropped), the answer is
+// written, or the connection is closed. A panic is not caught here.
 type Handler func(ctx context.Context, kind Kind, payload []byte) (Kind, []byte)
 
 // Options say what a connection is for and what it may take.
@@ -77,6 +77,7 @@ type frame struct {
 	id      uint64
 	kind    Kind
 	payload []byte
+	written context.CancelFunc // of an answer, or nil
 }
 
 type asking struct {
@@ -239,7 +240,7 @@ func (c *Conn) enter(a asking, kind Kind, payload []byte) (uint64, error) {
 	}
 	c.lastOut++
 	c.asked[c.lastOut] = a
-	c.queue(frame{c.lastOut, kind, payload})
+	c.queue(frame{id: c.lastOut, kind: kind, payload: payload})
 	return c.lastOut, nil
 }
 
@@ -249,7 +250,7 @@ func (c *Conn) leave(id uint64, a asking) (frame, bool) {
 	defer c.mu.Unlock()
 	if _, open := c.asked[id]; open {
 		delete(c.asked, id)
-		c.queue(frame{id, KindCancel, nil})
+		c.queue(frame{id: id, kind: KindCancel})
 		return frame{}, false
 	}
 	return <-a.answer, true // it was put there before the question was removed
@@ -461,13 +462,12 @@ func (c *Conn) turnAway(id uint64) error {
 	if len(c.out) > unreadAnswers*c.o.MaxInFlight {
 		return breach("asks but does not read")
 	}
-	c.queue(frame{id, KindFailed, busy})
+	c.queue(frame{id: id, kind: KindFailed, payload: busy})
 	return nil
 }
 
 func (c *Conn) serve(ctx context.Context, s *serving, f frame) {
 	kind, payload := c.o.Handler(ctx, f.kind, f.payload)
-	s.cancel()
 	if kind != KindFailed && kind != c.limits.answerTo[f.kind] || len(payload) >= c.limits.answersOut[kind] {
 		kind, payload = KindFailed, notAllowed
 	}
@@ -476,7 +476,7 @@ func (c *Conn) serve(ctx context.Context, s *serving, f frame) {
 	delete(c.serving, f.id)
 	c.waiting -= int64(len(f.payload))
 	if !s.dropped {
-		c.queue(frame{f.id, kind, payload})
+		c.queue(frame{f.id, kind, payload, s.cancel})
 	}
 }
 

@@ -513,6 +513,34 @@ func TestWrongAnswersOfAHandlerStayInside(t *testing.T) {
 	}
 }
 
+// An answer counts until the peer takes it: till then its handler's context stands.
+func TestContextStandsUntilTheAnswerIsWritten(t *testing.T) {
+	h, e := net.Pipe() // which holds nothing itself
+	defer h.Close()
+	ended := make(chan struct{})
+	enclave := wire.NewConn(e, enclaveOptions(func(ctx context.Context, _ wire.Kind, _ []byte) (wire.Kind, []byte) {
+		context.AfterFunc(ctx, func() { close(ended) })
+		return wire.KindReply, make([]byte, 1<<20)
+	}))
+	defer enclave.Close()
+	if _, err := h.Write(rawFrame(1, wire.KindCall, nil)); err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 100)
+	if _, err := io.ReadFull(h, first); err != nil { // the handler is through, the answer on its way
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+		t.Fatal("the answer is not written")
+	case <-time.After(20 * time.Millisecond):
+	}
+	if _, err := io.CopyN(io.Discard, h, 1<<20+4+8+1-100); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+}
+
 func TestClosingEndsHandlers(t *testing.T) {
 	h, e := pair(t, "unix")
 	ended := make(chan struct{})

@@ -127,6 +127,9 @@ func (c *Conn) send(w *bufio.Writer, batch []frame) error {
 			return err
 		}
 		size += int64(len(f.payload)) + frameCost
+		if f.written != nil {
+			f.written()
+		}
 	}
 	clear(batch)
 	c.mu.Lock()

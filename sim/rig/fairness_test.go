@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"cloister/host/store"
+	"cloister/host/store/sqlite"
+	"cloister/shared/wire"
+	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
@@ -79,4 +84,107 @@ func TestSilentIssuersAreTheirTenantsAlone(t *testing.T) {
 		t.Errorf("%d places at a time for one tenant, want at most %d", n, share)
 	}
 	t.Logf("%d issuers asked, %d at a time, %d refused", begun.Load(), most.Load(), refused.Load())
+}
+
+// stalled is a store that takes no batch for a while.
+type stalled struct {
+	store.Store
+	gate sync.RWMutex
+}
+
+func (s *stalled) Append(ctx context.Context, b *wire.Batch) (wire.Stored, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	return s.Store.Append(ctx, b)
+}
+
+// Replies wait for a store that takes its time. What they hold in the enclave is
+// bounded for each tenant, whichever of its organizations asks; what is small passes,
+// and so does what another tenant asks for.
+func TestRepliesAreBounded(t *testing.T) {
+	const share = 256 << 20 / 9 // an eighth of what is left
+	s := new(stalled)
+	var err error
+	if s.Store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "cloister.db")); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Store.Close()
+	a := asker{t, rig.Start(t, rig.Options{Store: s, Organizations: 1})}
+	id, key := a.Credentials.OrganizationID, a.Credentials.RootAPIKey
+	sub, subKey := a.sub()
+	others, err := a.Dir.Organizations()
+	if err != nil || len(others) != 1 {
+		t.Fatal(err, len(others))
+	}
+	other, otherKey := others[0].OrganizationID, others[0].RootAPIKey
+	filled := func(key laptop.KeyPair, id string) int64 {
+		var all []any
+		for n := range 100 {
+			all = append(all, map[string]any{"policyName": fmt.Sprint("policy ", n), "effect": "EFFECT_DENY", "notes": "", "consensus": "true",
+				"condition": "activity.type in [" + strings.Repeat("'ACTIVITY_TYPE_CREATE_WALLET', ", 100) + "'x']"})
+		}
+		for len(all) > 0 {
+			a.done(key, id, "CREATE_POLICIES", map[string]any{"policies": all[:20]})
+			all = all[20:]
+		}
+		list := a.send(wire.DoorQuery, "list_policies", fmt.Appendf(nil, `{"organizationId":%q}`, id), key)
+		if list.Status != 200 {
+			t.Fatalf("%s", list.Body)
+		}
+		return int64(len(list.Body))
+	}
+	size := filled(key, id)
+	filled(subKey, sub)
+	filled(otherKey, other)
+
+	s.gate.Lock()
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if got := a.submit(key, id, "CREATE_USER_TAG", map[string]any{"userTagName": "tag", "userIds": []any{}}); got.status != 200 {
+			t.Error(got)
+		}
+	})
+	held := func(what string, name string, least int64) int64 {
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			if n := int64(a.Counters()[name]); n >= least {
+				return n
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %v", what, a.Counters())
+			}
+		}
+	}
+	held("nothing is decided", "unstored_bytes", 1)
+	asked := share / size
+	for range asked {
+		waiting.Go(func() {
+			if got := a.ask(key, id, "list_policies"); got.status != 200 {
+				t.Errorf("a list that waited: %d", got.status)
+			}
+		})
+	}
+	if n := held("the lists do not wait", "reply_bytes", size*asked); n > share {
+		t.Errorf("replies hold %d bytes, want at most %d", n, share)
+	}
+	body := func(id string) []byte { return fmt.Appendf(nil, `{"organizationId":%q}`, id) }
+	if r := a.send(wire.DoorQuery, "list_policies", body(sub), subKey); r.Status != 429 || !strings.Contains(string(r.Body), "REPLY_BYTES_EXCEEDED") {
+		t.Errorf("one more list, of the same tenant: %d, %d bytes", r.Status, len(r.Body))
+	}
+	if got := a.ask(subKey, sub, "whoami"); got.status != 200 {
+		t.Errorf("what is small: %v", got)
+	}
+	if got := a.ask(otherKey, other, "list_policies"); got.status != 200 {
+		t.Errorf("another tenant's list: %d", got.status)
+	}
+	s.gate.Unlock()
+	waiting.Wait()
+	t.Logf("%d lists of %d bytes", asked, size)
+	for end := time.Now().Add(20 * time.Second); a.Counters()["reply_bytes"] != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes of replies that were written", a.Counters()["reply_bytes"])
+		}
+	}
+	if got := a.ask(subKey, sub, "list_policies"); got.status != 200 {
+		t.Errorf("a list when there is room again: %d", got.status)
+	}
 }

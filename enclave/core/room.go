@@ -1,0 +1,73 @@
+package core
+
+import (
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+const (
+	// replyBytes is what replies may take of the enclave's memory that are being made,
+	// wait to be stored, or wait for the host to take them. A reply stands in it once,
+	// and for a moment twice: as a body and as a frame.
+	replyBytes = 256 << 20
+	// smallReply is what is never refused, but counted: what a wallet says of itself and
+	// what it has signed. Of those a connection's own bounds hold.
+	smallReply = 64 << 10
+	// maxList is about what a list may have; see query.Answer.
+	maxList = 7 << 20
+)
+
+// A room is what the reply to one call takes of replyBytes, for a tenant.
+type room struct {
+	of  *portion
+	who org.ID
+	n   int64
+}
+
+// raise makes room for n bytes in all, or says that there is none. A call is of one
+// tenant: the first one counts.
+func (r *room) raise(who org.ID, n int64) error {
+	if n <= r.n {
+		return nil
+	}
+	if r.who.Zero() {
+		r.who = who
+	}
+	had := r.n
+	r.settle(0)
+	if n > smallReply && !r.of.take(r.who, n) {
+		r.settle(had)
+		return fault.Named(fault.ResourceExhausted, "REPLY_BYTES_EXCEEDED", "too many large replies are under way: wait for some of them, or ask for less at a time")
+	}
+	if n <= smallReply {
+		r.of.add(r.who, n)
+	}
+	r.n = n
+	return nil
+}
+
+// settle makes the room just as large as what is there.
+func (r *room) settle(n int64) {
+	if r.n != n && !r.who.Zero() {
+		r.of.add(r.who, n-r.n)
+		r.n = n
+	}
+}
+
+// entryBytes is about what an entry takes that is read for a reply.
+func entryBytes(e *org.Entry) int64 {
+	n := 1024 + len(e.Body) + len(e.Result) + len(e.Failure)
+	for i := range e.Votes {
+		n += len(e.Votes[i].Message)
+	}
+	for i := range e.Proofs {
+		n += len(e.Proofs[i].Payload)
+	}
+	for i := range e.Writes {
+		n += len(e.Writes[i].Key) + len(e.Writes[i].Value)
+	}
+	for i := range e.Sends {
+		n += len(e.Sends[i].Content)
+	}
+	return int64(n)
+}
