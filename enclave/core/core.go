@@ -78,7 +78,7 @@ type Config struct {
 	// Quotas are how much an organization may have; none is below what the
 	// interface documents.
 	Quotas Quotas
-	// Rates are how many requests are answered.
+	// Rates are how many requests are answered; on outside of a simulator.
 	Rates Rates
 	// WebhookLoopback lets organizations name receivers of webhooks on the loopback
 	// interface, also without TLS. For tests and laptops; a simulator's only.
@@ -189,6 +189,9 @@ func New(cfg Config) *Core {
 		panic("core: a root secret at rest outside of a simulator") // wrong wiring
 	}
 	cfg.Quotas = cfg.Quotas.WithDefaults()
+	if !cfg.Simulator {
+		cfg.Rates = cfg.Rates.withUsual()
+	}
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
 		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: newPortion(replyBytes), active: make(chan struct{}, 1)}
 	c.host, c.streams = newHost(c), newStreams(c)

@@ -99,3 +99,9 @@ func (p Portion) Add(who org.ID, n int64) { p.p.add(who, n) }
 
 // Given is how much all tenants have.
 func (p Portion) Given() int64 { return p.p.given() }
+
+// Take counts a request of a key of an organization, and tells whether it is answered.
+func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
+	_, err := c.meter.take(id, sub, key, now)
+	return err
+}

@@ -9,12 +9,37 @@ import (
 )
 
 // Rates are how much is answered: to the users of one organization of the top
-// level, to those of one sub-organization, to one key. Zero sets no limit. They
-// are of this process alone and forgotten with it.
+// level, to those of one sub-organization, to one key. Zero is the usual rate, and
+// in a simulator no limit: load is measured there. They are of this process alone
+// and forgotten with it.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
 	// Proxy are those of the auth proxy, which are on unless switched off.
 	Proxy ProxyRates
+}
+
+// usualRates are those of an enclave that nobody gave any: the production enclave. An
+// enclave on two processors answers some thousand signatures a second. One tenant's
+// own users have half of that at the most, so that one that loops leaves as much to
+// the others; one key half of that again, four times what the published service
+// sells at the highest; an end user's sub-organization twenty a second, far more than
+// a person causes. A bucket holds a whole minute's: what comes in bursts passes.
+var usualRates = Rates{
+	Organization:    pace.Rate{Count: 30_000, Per: time.Minute},
+	SubOrganization: pace.Rate{Count: 1_200, Per: time.Minute},
+	Key:             pace.Rate{Count: 15_000, Per: time.Minute},
+}
+
+// withUsual puts the usual rates where there are none.
+func (r Rates) withUsual() Rates {
+	for _, f := range []struct{ own, usual *pace.Rate }{
+		{&r.Organization, &usualRates.Organization}, {&r.SubOrganization, &usualRates.SubOrganization}, {&r.Key, &usualRates.Key},
+	} {
+		if !f.own.On() {
+			*f.own = *f.usual
+		}
+	}
+	return r
 }
 
 // maxBuckets is how many organizations of each level, and how many keys, are
