@@ -105,3 +105,14 @@ func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
 	_, err := c.meter.take(id, sub, key, now)
 	return err
 }
+
+// OnBehalf is for whom a call that has looked at one organization waits for another.
+func (c *Core) OnBehalf(ctx context.Context, first, next org.ID) (org.ID, error) {
+	ctx, _ = enter(ctx)
+	before := locusOf(ctx).asker(first)
+	err := c.serve.ranges.Turn(ctx, first, func(*ledger.Turn) error { return nil })
+	if before != first {
+		return before, err
+	}
+	return locusOf(ctx).asker(next), err
+}

@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/sim/rig"
 )
 
 // Tenants that take all they can, one after another, of sixty-four places.
@@ -79,5 +80,18 @@ func TestProductionHasRates(t *testing.T) {
 		if err := c.Take(org.ID{2}, x.sub, "key", now); err != nil {
 			t.Errorf("%s: another organization: %v", x.name, err)
 		}
+	}
+}
+
+// What a request to a sub-organization then wants of the parent stands in the
+// sub-organization's line there.
+func TestCallWaitsForWhomItIsAbout(t *testing.T) {
+	r := rig.Start(t, rig.Options{})
+	first, err := org.ParseID(r.Credentials.OrganizationID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by, err := r.Enclave.OnBehalf(t.Context(), first, org.ID{1}); err != nil || by != first {
+		t.Error(by, err)
 	}
 }
