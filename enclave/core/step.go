@@ -199,7 +199,7 @@ func (s *step) othersCan() (can bool, err error) {
 // evaluated keeps what the policies made of the newest vote.
 func (s *step) evaluated(d *policy.Decision) error {
 	s.e.Outcome = d.Outcome.String()
-	if d.Outcome == policy.Allow && len(d.Evaluations) == 0 {
+	if d.Outcome == policy.Allow && d.Evaluations.Len() == 0 {
 		return nil // the root quorum: there is nothing to tell
 	}
 	id, err := org.NewID(s.r.c.cfg.Rand)
@@ -215,9 +215,9 @@ func (s *step) evaluated(d *policy.Decision) error {
 func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}
 	if n := len(e.Evaluations); n > 0 {
-		f.Evaluations = activity.PolicyEvaluations(e.Evaluations[n-1].Policies)
-		for i := range f.Evaluations {
-			f.Evaluations[i].Name = d.Evaluations[i].Name
+		f.Evaluations = activity.PolicyEvaluations(activity.Outcomes(&e.Evaluations[n-1]))
+		for i, one := range d.Evaluations.Each() {
+			f.Evaluations[i].Name = one.Name
 		}
 	}
 	return f

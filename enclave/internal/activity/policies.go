@@ -228,7 +228,7 @@ func recompiled(what string, id org.ID, c policy.Clause, source string) (*policy
 }
 
 // compiledPolicies are all policies but one, in the order of their ids.
-func compiledPolicies(tx *Tx, but org.ID) ([]*policy.Policy, error) {
+func compiledPolicies(tx *org.Tx, but org.ID) ([]*policy.Policy, error) {
 	var ps []*policy.Policy
 	var bad error
 	err := tx.EachPolicy(func(p *org.Policy) bool {
@@ -310,7 +310,7 @@ func addPolicies(tx *Tx, path func(int) string, ps ...*CreatePolicy) (*PolicyIDs
 	if int(old.Policies)+len(ps) > tx.Limits.Policies {
 		return nil, overQuota(tx.Limits.Policies, "policies")
 	}
-	others, err := compiledPolicies(tx, org.ID{})
+	others, err := compiledPolicies(tx.Tx, org.ID{})
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +424,7 @@ func updatePolicy(tx *Tx, in *UpdatePolicy) (*PolicyID, error) {
 	if in.PolicyNotes != nil {
 		p.Notes = *in.PolicyNotes
 	}
-	others, err := compiledPolicies(tx, p.ID)
+	others, err := compiledPolicies(tx.Tx, p.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -95,22 +95,17 @@ func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 		})
 		return us, err
 	}
-	s.Policies = func() ([]*policy.Policy, error) {
-		ps := make([]*policy.Policy, 0, o.Policies)
-		var bad error
-		err := tx.EachPolicy(func(p *org.Policy) bool {
-			c, err := CompiledPolicy(p)
-			if err != nil {
-				bad = err
-				return false
-			}
-			ps = append(ps, c)
-			return true
-		})
-		if err == nil {
-			err = bad
+	s.Policies = func() (*policy.Set, error) {
+		if set, ok := tx.PolicySet().(*policy.Set); ok {
+			return set, nil
 		}
-		return ps, err
+		ps, err := compiledPolicies(tx, org.ID{})
+		if err != nil {
+			return nil, err
+		}
+		set := policy.NewSet(ps)
+		tx.KeepPolicySet(set)
+		return set, nil
 	}
 	return s
 }
@@ -296,56 +291,6 @@ func Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	}
 	in, err := v.Decode(sub.Parameters)
 	return sub, v, in, err
-}
-
-// explainedBytes bounds what explanations of one evaluation may take in an entry;
-// outcomes are always kept.
-const explainedBytes = 16 << 10
-
-// maxEvaluations bounds in bytes what an entry keeps of evaluations.
-const maxEvaluations = 256 << 10
-
-// AddEvaluation puts the newest evaluation behind the others. When they take too
-// much, the oldest lose what they say of single policies.
-func AddEvaluation(es []org.Evaluation, e org.Evaluation) []org.Evaluation {
-	es = append(es, e)
-	size := 0
-	for i := len(es) - 1; i >= 0; i-- {
-		for j := range es[i].Policies {
-			p := &es[i].Policies[j]
-			size += len(p.Outcome) + len(p.Clause) + 32
-			for _, v := range p.Values {
-				size += len(v) + 3
-			}
-		}
-		if size > maxEvaluations && i < len(es)-1 {
-			es[i].Policies = nil
-		}
-	}
-	return es
-}
-
-// Evaluated is a decision's record.
-func Evaluated(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
-	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String()}
-	room := explainedBytes
-	for i := range d.Evaluations {
-		ev := &d.Evaluations[i]
-		o := org.PolicyOutcome{Policy: ev.Policy, Outcome: ev.Outcome.String()}
-		size := len(ev.Clause) + 16
-		for _, x := range ev.Values {
-			size += len(x.Expression) + len(x.Value) + 8
-		}
-		if ev.Clause != "" && size <= room {
-			room -= size
-			o.Clause, o.Position = ev.Clause, int64(ev.Position)
-			for _, x := range ev.Values {
-				o.Values = append(o.Values, x.Expression, x.Value)
-			}
-		}
-		e.Policies = append(e.Policies, o)
-	}
-	return e
 }
 
 // EnforcedMFA are the policies of a user that a request calls for: the first whose

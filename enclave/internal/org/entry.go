@@ -83,11 +83,24 @@ type Entry struct {
 
 // Evaluation is what the policies made of an activity at one vote.
 type Evaluation struct {
-	ID       ID              `cbor:"1,keyasint"`
-	Vote     ID              `cbor:"2,keyasint"`
-	TimeMs   uint64          `cbor:"3,keyasint"`
+	ID     ID     `cbor:"1,keyasint"`
+	Vote   ID     `cbor:"2,keyasint"`
+	TimeMs uint64 `cbor:"3,keyasint"`
+	// Policies are what entries of old have in place of what begins with Asked.
 	Policies []PolicyOutcome `cbor:"4,keyasint,omitempty"`
 	Outcome  string          `cbor:"5,keyasint,omitempty"` // of the activity, where no policy was asked
+	// Asked are the ids of the policies, one behind the other, Verdicts a byte for
+	// each. Reasons are of some of them, in their order.
+	Asked    []byte   `cbor:"6,keyasint,omitempty"`
+	Verdicts []byte   `cbor:"7,keyasint,omitempty"`
+	Reasons  []Reason `cbor:"8,keyasint,omitempty"`
+}
+
+// Reason explains the verdict of one policy.
+type Reason struct {
+	At       uint32   `cbor:"1,keyasint"` // of the policy among those asked
+	Position int64    `cbor:"2,keyasint"`
+	Values   []string `cbor:"3,keyasint,omitempty"` // expression, value, expression, value …
 }
 
 // PolicyOutcome is what one policy made of it. What explains it may be left out.

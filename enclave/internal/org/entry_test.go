@@ -34,6 +34,12 @@ func sampleEntry() *org.Entry {
 	}
 }
 
+func sampleVerdicts() org.Evaluation {
+	one, two := id(11), id(12)
+	return org.Evaluation{ID: id(10), Vote: id(4), TimeMs: 3, Outcome: "OUTCOME_DENY_IMPLICIT", Asked: append(one[:], two[:]...), Verdicts: []byte{0x20, 0x25},
+		Reasons: []org.Reason{{At: 1, Position: 4, Values: []string{"a", "1"}}}}
+}
+
 func encode(t testing.TB, e *org.Entry) []byte {
 	b, err := e.Encode()
 	if err != nil {
@@ -48,8 +54,9 @@ func TestEntryEncodingIsFixed(t *testing.T) {
 		e    *org.Entry
 		want string
 	}{
-		"full":  {sampleEntry(), "aebd9068a6df67fd11f064bcac5ebf037f22e110ff9485ffa7bc8ae753761ca4"},
-		"empty": {&org.Entry{}, "2791cab5b3e652881cfba9382b21e4b7e34e71fef7f4bda6ea9467db9dc184e2"},
+		"full":     {sampleEntry(), "aebd9068a6df67fd11f064bcac5ebf037f22e110ff9485ffa7bc8ae753761ca4"},
+		"verdicts": {&org.Entry{Evaluations: []org.Evaluation{sampleVerdicts()}}, "eb1443392631c7b6f5e22a6364f8812c3411656df7056eb6c2bdfa83b01ebed8"},
+		"empty":    {&org.Entry{}, "2791cab5b3e652881cfba9382b21e4b7e34e71fef7f4bda6ea9467db9dc184e2"},
 	} {
 		b := encode(t, c.e)
 		if h := sha256.Sum256(b); hex.EncodeToString(h[:]) != c.want {
@@ -66,6 +73,7 @@ func TestEntryRoundTrip(t *testing.T) {
 			t.Fatalf("the sample leaves %s empty", v.Type().Field(i).Name)
 		}
 	}
+	e.Evaluations = append(e.Evaluations, sampleVerdicts())
 	got, err := org.DecodeEntry(encode(t, e))
 	if err != nil || !reflect.DeepEqual(got, e) {
 		t.Fatalf("got %+v, %v", got, err)

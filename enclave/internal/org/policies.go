@@ -17,6 +17,9 @@ type Policy struct {
 	Compiled any `cbor:"-"`
 }
 
+// allPolicies is what the keys of policies begin with.
+const allPolicies = string(rune(collectionPolicies))
+
 // Policy returns the policy with this id, or nil.
 func (t *Tx) Policy(id ID) (*Policy, error) {
 	return get[Policy](t, key(collectionPolicies, raw(id)))
@@ -30,7 +33,24 @@ func (t *Tx) DeletePolicy(id ID) { t.del(key(collectionPolicies, raw(id))) }
 
 // EachPolicy visits the policies in the order of their ids.
 func (t *Tx) EachPolicy(visit func(*Policy) bool) error {
-	return list(t, string([]byte{byte(collectionPolicies)}), "", func(_ string, p *Policy) bool { return visit(p) })
+	return list(t, allPolicies, "", func(_ string, p *Policy) bool { return visit(p) })
+}
+
+// PolicySet is what KeepPolicySet was given, if it is of the policies that the change
+// sees, or nil.
+func (t *Tx) PolicySet() any {
+	if t.policies {
+		return nil
+	}
+	return t.state.policySet
+}
+
+// KeepPolicySet keeps what the reader of the policies made of all of them, in
+// memory until one is written. It is only touched in the turn.
+func (t *Tx) KeepPolicySet(set any) {
+	if !t.policies {
+		t.state.policySet = set
+	}
 }
 
 // Tag groups users or private keys; those that bear it name it.

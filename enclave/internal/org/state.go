@@ -83,6 +83,8 @@ type State struct {
 	fresh   []string         // keys of over that are not in sorted yet
 	overLen int              // bytes in over
 	resid   int              // bytes of present pieces
+
+	policySet any // made of all policies; nil once one is written
 }
 
 // NewState is the state before the first entry.
@@ -222,6 +224,9 @@ func (s *State) Apply(ws []Write) {
 }
 
 func (s *State) put(k string, v *slot) {
+	if has(k, allPolicies) {
+		s.policySet = nil
+	}
 	old, was := s.over[k]
 	switch {
 	case !was:

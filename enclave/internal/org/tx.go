@@ -83,6 +83,8 @@ type Tx struct {
 	state *State
 	mine  map[string]*slot
 	order []string // keys of mine as first written
+	// policies: one is among mine.
+	policies bool
 }
 
 // Begin starts a change to s, the state of organization id.
@@ -129,6 +131,7 @@ func (t *Tx) set(key string, v *slot) {
 		}
 		t.order = append(t.order, key)
 	}
+	t.policies = t.policies || has(key, allPolicies)
 	t.mine[key] = v
 }
 

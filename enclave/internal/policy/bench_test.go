@@ -25,9 +25,10 @@ func crowd(b testing.TB, users, policies int, last string) (policy.State, policy
 		rules = append(rules, &policy.Policy{ID: [16]byte{4, byte(i >> 8), byte(i)}, Effect: policy.EffectAllow, Condition: compile(b, policy.ClauseCondition, source),
 			Consensus: compile(b, policy.ClauseConsensus, fmt.Sprintf("approvers.any(user, user.id == '%s')", "01000000-0000-0000-0000-000000000000"))})
 	}
+	set := policy.NewSet(rules)
 	s := policy.State{RootUsers: [][16]byte{{9}}, Threshold: 1,
 		Users:    func() ([]policy.User, error) { return all, nil },
-		Policies: func() ([]*policy.Policy, error) { return rules, nil }}
+		Policies: func() (*policy.Set, error) { return set, nil }}
 	r := policy.Request{Type: "ACTIVITY_TYPE_SIGN_TRANSACTION_V2", Kind: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", NowMs: 1773144000000,
 		Approvals: []policy.Approval{{User: [16]byte{1, 0}, Credentials: all[0].Credentials}},
 		Facts: policy.Facts{"eth.tx": policy.Struct(policy.Member{Name: "to", Value: policy.Hex(fmt.Sprintf("0x%040x", 1<<40))},
@@ -71,11 +72,13 @@ func BenchmarkDecideReach(b *testing.B) {
 		"approvers[0].id == 'x' && approvers.count() == 3",
 	} {
 		b.Run(consensus[:20], func(b *testing.B) {
-			s, r := crowd(b, 100, 100, "")
-			rules, _ := s.Policies()
-			for _, p := range rules {
-				p.Condition, p.Consensus = nil, compile(b, policy.ClauseConsensus, consensus)
+			s, r := crowd(b, 100, 0, "")
+			rules := make([]*policy.Policy, 100)
+			for i := range rules {
+				rules[i] = &policy.Policy{ID: [16]byte{byte(i)}, Effect: policy.EffectAllow, Consensus: compile(b, policy.ClauseConsensus, consensus)}
 			}
+			set := policy.NewSet(rules)
+			s.Policies = func() (*policy.Set, error) { return set, nil }
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := policy.Decide(s, r); err != nil {

@@ -173,7 +173,7 @@ func decideCase(t *testing.T, f caseFile, c policyCase) {
 		t.Fatalf("the basis is %d, want %s", d.Basis, want)
 	}
 	got := map[string]string{}
-	for _, e := range d.Evaluations {
+	for _, e := range d.Evaluations.Each() {
 		got[e.Name] = e.Outcome.String()
 	}
 	if want := c.Expect.PolicyOutcomes; want != nil && !maps.Equal(got, want) {
@@ -227,7 +227,8 @@ func (f caseFile) question(t testing.TB, c policyCase) (policy.State, policy.Req
 		s.RootUsers = append(s.RootUsers, parseID(t, o.Users[name].ID))
 	}
 	s.Users = func() ([]policy.User, error) { return o.users(t), nil }
-	s.Policies = func() (out []*policy.Policy, err error) {
+	s.Policies = func() (*policy.Set, error) {
+		var out []*policy.Policy
 		for _, p := range c.Policies {
 			compiled, err := compilePolicy(p)
 			if err != nil {
@@ -235,7 +236,7 @@ func (f caseFile) question(t testing.TB, c policyCase) (policy.State, policy.Req
 			}
 			out = append(out, compiled)
 		}
-		return out, nil
+		return policy.NewSet(out), nil
 	}
 	return s, r
 }

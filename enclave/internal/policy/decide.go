@@ -135,20 +135,18 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 	if !slices.ContainsFunc(d.users, func(u User) bool { return u.ID == r.initiator() }) {
 		return Decision{Basis: BasisNobody}, nil
 	}
-	policies, err := d.policies()
-	if err != nil {
+	if err := d.policies(); err != nil {
 		return Decision{}, err
 	}
-	out := Decision{Evaluations: make([]Evaluation, len(policies))}
+	out := Decision{Evaluations: Evaluations{set: d.set, verdicts: make([]Verdict, d.set.len())}}
 	var allows, denies, waits bool
-	for i, p := range policies {
-		e := &out.Evaluations[i]
-		e.Policy, e.Name, e.Position = p.ID, p.Name, -1
-		e.Outcome, e.Clause = d.judge(p)
-		d.unsure = d.unsure || e.Outcome == Error && p.Effect != EffectAllow && d.machine.why.reason == failedSteps
-		allows = allows || e.Outcome == Allow
-		denies = denies || e.Outcome == DenyExplicit
-		waits = waits || e.Outcome == RequiresConsensus
+	for i := range out.Evaluations.verdicts {
+		v := d.judge(i)
+		out.Evaluations.verdicts[i] = v
+		d.unsure = d.unsure || v.Outcome == Error && d.set.policies[i].Effect != EffectAllow && d.machine.why.reason == failedSteps
+		allows = allows || v.Outcome == Allow
+		denies = denies || v.Outcome == DenyExplicit
+		waits = waits || v.Outcome == RequiresConsensus
 	}
 	switch out.Basis = BasisPolicies; {
 	case denies:
@@ -167,7 +165,7 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 		out.Outcome, out.Basis = d.orQuorum(DenyImplicit), BasisNoPolicy
 	}
 	if out.Outcome != Allow {
-		d.explain(policies, out.Evaluations)
+		d.explain(&out.Evaluations)
 	}
 	return out, nil
 }
@@ -218,18 +216,18 @@ func counts(s State, r Request, user [16]byte) (bool, error) {
 	who := d.others[i]
 	d.others = slices.Delete(d.others, i, i+1)
 	d.voters = append(d.voters, who)
-	policies, err := d.policies()
-	if err != nil {
+	if err := d.policies(); err != nil {
 		return false, err
 	}
-	for _, p := range policies {
+	for i := range d.set.len() {
+		p := d.set.policies[i]
 		if p.Effect != EffectAllow || p.Consensus == nil || d.spent >= d.limit {
 			continue
 		}
 		if timely, _ := d.run(p.Time); !timely {
 			continue
 		}
-		if matches, _ := d.run(p.Condition); !matches {
+		if matches, _ := d.matches(i); !matches {
 			continue
 		}
 		if counts, _ := d.reach(p.Consensus, who, true); counts {
@@ -253,6 +251,8 @@ type decider struct {
 	state   *State
 	request *Request
 	machine machine
+	set     *Set
+	glance  glance
 	// voters have approved, in the order in which they did; others could: they have
 	// a credential and have not rejected.
 	voters, others []voter
@@ -330,11 +330,15 @@ func (r *Request) approved(user [16]byte) bool {
 	return slices.ContainsFunc(r.Approvals, func(a Approval) bool { return a.User == user })
 }
 
-func (d *decider) policies() ([]*Policy, error) {
+// policies asks for the policies and reads what their conditions read.
+func (d *decider) policies() (err error) {
 	if d.state.Policies == nil {
-		return nil, nil
+		return nil
 	}
-	return d.state.Policies()
+	if d.set, err = d.state.Policies(); err == nil && d.set != nil {
+		d.glance = d.set.look(&d.machine)
+	}
+	return err
 }
 
 // orQuorum is RequiresConsensus instead of a denial while the initiator is a
@@ -372,58 +376,78 @@ func (d *decider) run(p *Program) (yes, ok bool) {
 	return yes && ok, ok
 }
 
-// judge is what one policy makes of the request, and the clause that decided.
-func (d *decider) judge(p *Policy) (Outcome, string) {
+// matches evaluates the condition of policy i.
+func (d *decider) matches(i int) (yes, ok bool) {
+	c := &d.set.short[i]
+	if !c.known {
+		return d.run(d.set.policies[i].Condition)
+	}
+	if d.glance.fails&c.mask != 0 {
+		for _, r := range c.reads {
+			if d.glance.fails>>r.view&1 == 1 {
+				d.machine.why = d.glance.seen[r.view].why
+				d.spent += r.steps
+				return false, false
+			}
+		}
+	}
+	d.spent += c.steps
+	return c.test.holds(&d.glance), true
+}
+
+// judge is what policy i makes of the request.
+func (d *decider) judge(i int) Verdict {
+	p := d.set.policies[i]
 	if d.spent >= d.limit {
-		return Error, ""
+		return Verdict{Outcome: Error}
 	}
 	timely, ok := d.run(p.Time)
 	switch {
 	case !ok:
-		return Error, "time"
+		return Verdict{Error, ClauseTime}
 	case !timely:
-		return TimeInactive, "time"
+		return Verdict{TimeInactive, ClauseTime}
 	}
-	matches, ok := d.run(p.Condition)
+	matches, ok := d.matches(i)
 	if !ok {
-		return Error, "condition"
+		return Verdict{Error, ClauseCondition}
 	}
 	d.spoken = d.spoken || matches && p.Condition != nil
 	if !matches {
 		// A consensus that cannot fail cannot change the outcome either.
 		if p.Consensus != nil && p.Consensus.fails {
 			if _, ok := d.run(p.Consensus); !ok {
-				return Error, "consensus"
+				return Verdict{Error, ClauseConsensus}
 			}
 		}
-		return DenyImplicit, "condition"
+		return Verdict{DenyImplicit, ClauseCondition}
 	}
 	agreed, ok := d.run(p.Consensus)
 	switch {
 	case !ok:
-		return Error, "consensus"
+		return Verdict{Error, ClauseConsensus}
 	case agreed && p.Effect == EffectAllow && len(d.voters) == 0: // all approvals have lapsed
-		return RequiresConsensus, "consensus"
+		return Verdict{RequiresConsensus, ClauseConsensus}
 	case agreed && p.Effect == EffectAllow:
-		return Allow, ""
+		return Verdict{Outcome: Allow}
 	// Whatever else has no effect that is known denies.
 	case agreed && p.Condition == nil && p.Consensus != nil:
-		return DenyExplicit, "consensus"
+		return Verdict{DenyExplicit, ClauseConsensus}
 	case agreed && p.Condition == nil:
-		return DenyExplicit, ""
+		return Verdict{Outcome: DenyExplicit}
 	case agreed:
-		return DenyExplicit, "condition"
+		return Verdict{DenyExplicit, ClauseCondition}
 	case p.Effect != EffectAllow:
-		return DenyImplicit, "consensus"
+		return Verdict{DenyImplicit, ClauseConsensus}
 	}
 	counts, ok := d.awaits(p.Consensus)
 	switch {
 	case !ok:
-		return Error, "consensus"
+		return Verdict{Error, ClauseConsensus}
 	case counts:
-		return RequiresConsensus, "consensus"
+		return Verdict{RequiresConsensus, ClauseConsensus}
 	}
-	return DenyImplicit, "consensus"
+	return Verdict{DenyImplicit, ClauseConsensus}
 }
 
 // awaits tells whether a consensus that does not hold could hold with more

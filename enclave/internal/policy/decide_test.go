@@ -81,11 +81,12 @@ type scene struct {
 func (s scene) question(t testing.TB) (policy.State, policy.Request) {
 	users := staff(s.users)
 	state := policy.State{RootUsers: ids(s.root), Threshold: s.threshold, Users: func() ([]policy.User, error) { return users, nil }}
-	state.Policies = func() (out []*policy.Policy, err error) {
+	state.Policies = func() (*policy.Set, error) {
+		var out []*policy.Policy
 		for i, p := range s.policies {
 			out = append(out, rule(t, i, p))
 		}
-		return out, nil
+		return policy.NewSet(out), nil
 	}
 	r := policy.Request{Organization: [16]byte{1}, Activity: [16]byte{2}, Type: "ACTIVITY_TYPE_CREATE_WALLET", Kind: "CREATE_WALLET", Resource: "WALLET", Action: "CREATE",
 		NowMs: 1773144000000, Rejections: ids(s.reject), Facts: policy.Facts{"wallet": policy.Struct(policy.Member{Name: "id", Value: policy.String("w")})}}
@@ -218,7 +219,7 @@ func TestDecide(t *testing.T) {
 			}
 			letters := map[policy.Outcome]byte{allow: 'a', deny: 'd', implicit: 'i', wait: 'w', policy.Error: 'e', policy.TimeInactive: 't'}
 			var each []byte
-			for i, e := range d.Evaluations {
+			for i, e := range d.Evaluations.Each() {
 				each = append(each, letters[e.Outcome])
 				if e.Name != fmt.Sprint(i) || e.Policy[1] != byte(i) {
 					t.Errorf("evaluation %d is of policy %s", i, e.Name)
@@ -278,7 +279,7 @@ func TestMayVote(t *testing.T) {
 func TestErrorsOfState(t *testing.T) {
 	gone := errors.New("gone")
 	none := func() ([]policy.User, error) { return nil, gone }
-	s := policy.State{RootUsers: ids("r"), Threshold: 1, Users: none, Policies: func() ([]*policy.Policy, error) { return nil, gone }}
+	s := policy.State{RootUsers: ids("r"), Threshold: 1, Users: none, Policies: func() (*policy.Set, error) { return nil, gone }}
 	by := func(u string) policy.Request { return policy.Request{Approvals: []policy.Approval{{User: ids(u)[0]}}} }
 	if d, err := policy.Decide(s, by("r")); err != nil || d.Outcome != policy.Allow {
 		t.Error(d.Outcome, err)
@@ -337,7 +338,7 @@ func reachable(t testing.TB, p *policy.Policy, users []policy.User, initiator in
 		for _, u := range set {
 			r.Approvals = append(r.Approvals, policy.Approval{User: u.ID, Credentials: u.Credentials})
 		}
-		d, err := policy.Decide(policy.State{Users: func() ([]policy.User, error) { return set, nil }, Policies: func() ([]*policy.Policy, error) { return []*policy.Policy{p}, nil }}, r)
+		d, err := policy.Decide(policy.State{Users: func() ([]policy.User, error) { return set, nil }, Policies: func() (*policy.Set, error) { return policy.NewSet([]*policy.Policy{p}), nil }}, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,11 +389,11 @@ func TestReachabilityAgainstItsWords(t *testing.T) {
 		users := staff(pick([]string{"a1 b1 c2 d", "a b c d e12", "a1 b1 c1 d2 e2 f2 g", "a12 b2", "a", "a1 b12 c12 d12 e"}))
 		p := rule(t, i, "ALLOW "+source)
 		r := policy.Request{Approvals: []policy.Approval{{User: users[0].ID, Credentials: users[0].Credentials}}}
-		d, err := policy.Decide(policy.State{Users: func() ([]policy.User, error) { return users, nil }, Policies: func() ([]*policy.Policy, error) { return []*policy.Policy{p}, nil }}, r)
+		d, err := policy.Decide(policy.State{Users: func() ([]policy.User, error) { return users, nil }, Policies: func() (*policy.Set, error) { return policy.NewSet([]*policy.Policy{p}), nil }}, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Evaluations[0].Outcome == policy.Allow || d.Evaluations[0].Outcome == policy.Error {
+		if d.Evaluations.Each()[0].Outcome == policy.Allow || d.Evaluations.Each()[0].Outcome == policy.Error {
 			continue
 		}
 		if want := reachable(t, p, users, 0); (d.Outcome == policy.RequiresConsensus) != want {
@@ -447,12 +448,12 @@ func TestExplain(t *testing.T) {
 			if err != nil || d.Outcome == policy.Allow {
 				t.Fatal(d.Outcome, err)
 			}
-			e := d.Evaluations[0]
+			e := d.Evaluations.Each()[0]
 			var values []string
 			for _, v := range e.Values {
 				values = append(values, v.Expression+"="+v.Value)
 			}
-			if e.Clause != c.clause || strings.Join(values, ";") != c.values {
+			if e.Clause.String() != c.clause || strings.Join(values, ";") != c.values {
 				t.Errorf("%s at %d: %s", e.Clause, e.Position, strings.Join(values, ";"))
 			}
 			p := rule(t, 0, c.rule)
@@ -484,10 +485,10 @@ func TestExplanationIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(d.Evaluations[0].Values); n != 8 {
+	if n := len(d.Evaluations.Each()[0].Values); n != 8 {
 		t.Errorf("%d values", n)
 	}
-	for _, e := range d.Evaluations {
+	for _, e := range d.Evaluations.Each() {
 		for _, v := range e.Values {
 			if len(v.Expression) > 256 || len(v.Value) > 256 || bytes.ContainsRune([]byte(v.Value), '\uFFFD') {
 				t.Errorf("%d and %d bytes: %q", len(v.Expression), len(v.Value), v.Value)

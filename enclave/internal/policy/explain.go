@@ -16,54 +16,54 @@ const (
 
 // explain finds out why policies did not allow: which expression of the clause
 // decided, and what it and its parts came to.
-func (d *decider) explain(policies []*Policy, evaluations []Evaluation) {
+func (d *decider) explain(e *Evaluations) {
 	left := maxExplainSteps
 	d.machine.seat(d.voters)
-	for i, p := range policies {
-		e := &evaluations[i]
-		program := p.clause(e.Clause)
+	for i, v := range e.verdicts {
+		program := e.set.policies[i].clause(v.Clause)
 		if program == nil || left <= 0 {
 			continue
 		}
-		x := explainer{machine: &d.machine, source: program.source, evaluation: e}
-		if x.steps = maxSteps; e.Outcome != Error {
-			x.why(program.root, e.Outcome == DenyExplicit)
+		x := explainer{machine: &d.machine, source: program.source, reason: Reason{At: i, Position: -1}}
+		if x.steps = maxSteps; v.Outcome != Error {
+			x.why(program.root, v.Outcome == DenyExplicit)
 		} else if _, ok := x.truth(program.root); !ok {
 			x.failure()
 		}
+		e.reasons = append(e.reasons, x.reason)
 		left -= maxSteps - x.steps
 	}
 }
 
-func (p *Policy) clause(name string) *Program {
-	switch name {
-	case "consensus":
+func (p *Policy) clause(c Clause) *Program {
+	switch c {
+	case ClauseConsensus:
 		return p.Consensus
-	case "condition":
+	case ClauseCondition:
 		return p.Condition
-	case "time":
+	case ClauseTime:
 		return p.Time
 	}
 	return nil
 }
 
-// An explainer explains one evaluation.
+// An explainer explains one verdict.
 type explainer struct {
 	*machine
-	source     string
-	evaluation *Evaluation
+	source string
+	reason Reason
 }
 
 // failure notes the node that could not be evaluated.
 func (x *explainer) failure() {
-	x.evaluation.Position = x.where.pos
-	x.evaluation.Values = []Explained{{x.text(x.where), shorten(x.machine.why.String(), maxExplainText)}}
+	x.reason.Position = x.where.pos
+	x.reason.Values = []Explained{{x.text(x.where), shorten(x.machine.why.String(), maxExplainText)}}
 }
 
 // at notes the deepest single expression that decided.
 func (x *explainer) at(n *node) {
-	if x.evaluation.Position < 0 {
-		x.evaluation.Position = n.pos
+	if x.reason.Position < 0 {
+		x.reason.Position = n.pos
 	}
 }
 
@@ -123,7 +123,7 @@ func (x *explainer) why(n *node, yes bool) {
 // note adds what an expression came to, unless that is plain to see or not to be
 // shown.
 func (x *explainer) note(n *node) {
-	e := x.evaluation
+	e := &x.reason
 	if len(e.Values) == maxExplained || plain(n) || reads(n, "secret") {
 		return
 	}

@@ -67,11 +67,11 @@ func FuzzCompile(f *testing.F) {
 				}
 			}
 			d, err := policy.Decide(policy.State{RootUsers: ids("ad"), Threshold: 2, Users: func() ([]policy.User, error) { return users, nil },
-				Policies: func() ([]*policy.Policy, error) { return []*policy.Policy{one}, nil }}, *r)
+				Policies: func() (*policy.Set, error) { return policy.NewSet([]*policy.Policy{one}), nil }}, *r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range d.Evaluations {
+			for _, e := range d.Evaluations.Each() {
 				if e.Position >= len(source) || len(e.Values) > 8 {
 					t.Fatalf("%+v", e)
 				}

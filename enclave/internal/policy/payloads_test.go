@@ -46,8 +46,8 @@ func TestPayloads(t *testing.T) {
 			if err != nil || d.Outcome != c.want {
 				t.Fatalf("%s, %v, want %s", d.Outcome, err, c.want)
 			}
-			if (d.Grant != nil) != (c.want == policy.Allow) || len(d.Evaluations) != len(c.policies) {
-				t.Errorf("grant %v, %d evaluations", d.Grant, len(d.Evaluations))
+			if (d.Grant != nil) != (c.want == policy.Allow) || d.Evaluations.Len() != len(c.policies) {
+				t.Errorf("grant %v, %d evaluations", d.Grant, d.Evaluations.Len())
 			}
 			if c.want == policy.RequiresConsensus {
 				if yes, err := policy.Counts(s, r, ids("b")[0]); err != nil || !yes {
@@ -98,7 +98,7 @@ func TestDenyBeyondItsSteps(t *testing.T) {
 	for effect, want := range map[string]policy.Outcome{"DENY": policy.DenyImplicit, "ALLOW": policy.Allow} {
 		s, r := scene{users: "a r", root: "r", threshold: 1, approve: "a", policies: []string{"ALLOW", effect + " ; " + slow}}.question(t)
 		d, err := policy.Decide(s, r)
-		if err != nil || d.Outcome != want || d.Evaluations[1].Outcome != policy.Error {
+		if err != nil || d.Outcome != want || d.Evaluations.Each()[1].Outcome != policy.Error {
 			t.Errorf("%s: %s, %v", effect, d.Outcome, err)
 		}
 		if want != policy.Allow && d.Basis != policy.BasisSteps {

@@ -11,7 +11,7 @@
 // The language of policies is for users in README.md. Its parts, in the order of
 // reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of
 // what can be read; check.go; eval.go and cron.go; decide.go and reach.go for
-// decisions; explain.go and lint.go for people.
+// decisions, set.go for those of many policies; explain.go and lint.go for people.
 package policy
 
 import (
@@ -121,24 +121,44 @@ type State struct {
 	RootUsers [][16]byte
 	Threshold uint32
 	Users     func() ([]User, error)
-	Policies  func() ([]*Policy, error) // in the order of their ids
+	Policies  func() (*Set, error)
 	// Steps, if not nil, bounds the work of all questions that share it, beyond what
 	// bounds each; what is spent is taken off. Without any left nobody counts.
 	Steps *int
 }
 
+// A Verdict is what one policy made of a request, and the clause that decided, or 0.
+// Both are in ledgers by their numbers.
+type Verdict struct {
+	Outcome Outcome
+	Clause  Clause
+}
+
+// Evaluations are what the policies of a set made of a request, in the order of
+// their ids. The zero value is of no policy.
+type Evaluations struct {
+	set      *Set
+	verdicts []Verdict
+	reasons  []Reason
+}
+
 // Evaluation is what one policy made of a request, and why.
 type Evaluation struct {
-	Policy  [16]byte
-	Name    string
-	Outcome Outcome
-	// Clause is the part of the policy that decided: "condition", "consensus",
-	// "time", or "". Position is the byte in its source, from 0, of the deepest
-	// expression that did, or -1.
-	Clause   string
+	Policy [16]byte
+	Name   string
+	Verdict
+	// Position is the byte in the source of the clause, from 0, of the deepest
+	// expression that decided, or -1.
 	Position int
 	// Values are what that expression and its neighbours came to, as text.
 	Values []Explained
+}
+
+// A Reason explains the verdict of one policy.
+type Reason struct {
+	At       int // of the policy among the evaluations
+	Position int // as in Evaluation
+	Values   []Explained
 }
 
 // Explained is an expression with what it came to, or the error that it was.
@@ -146,12 +166,42 @@ type Explained struct {
 	Expression, Value string
 }
 
+// Len is how many policies were asked.
+func (e *Evaluations) Len() int { return len(e.verdicts) }
+
+// IDs are the ids of the policies, one behind the other. They must not be changed.
+func (e *Evaluations) IDs() []byte {
+	if e.set == nil {
+		return nil
+	}
+	return e.set.ids
+}
+
+// Verdicts are of each policy.
+func (e *Evaluations) Verdicts() []Verdict { return e.verdicts }
+
+// Reasons are of the policies that were explained, in their order.
+func (e *Evaluations) Reasons() []Reason { return e.reasons }
+
+// Each is all that is known of each policy.
+func (e *Evaluations) Each() []Evaluation {
+	es := make([]Evaluation, len(e.verdicts))
+	for i, v := range e.verdicts {
+		p := e.set.policies[i]
+		es[i] = Evaluation{Policy: p.ID, Name: p.Name, Verdict: v, Position: -1}
+	}
+	for _, r := range e.reasons {
+		es[r.At].Position, es[r.At].Values = r.Position, r.Values
+	}
+	return es
+}
+
 // Decision is the answer.
 type Decision struct {
 	Outcome Outcome
-	// Evaluations are of every policy that was consulted, in the order of their
-	// ids; nil when the root quorum decided.
-	Evaluations []Evaluation
+	// Evaluations are of every policy that was consulted: of none when the root
+	// quorum decided.
+	Evaluations Evaluations
 	Grant       *Grant // not nil exactly when Outcome is Allow
 	Basis       Basis
 }

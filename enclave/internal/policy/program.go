@@ -22,10 +22,12 @@ func (c Clause) String() string {
 	switch c {
 	case ClauseConsensus:
 		return "consensus"
+	case ClauseCondition:
+		return "condition"
 	case ClauseTime:
 		return "time"
 	}
-	return "condition"
+	return ""
 }
 
 // Program is an expression of type bool, parsed and checked. It is immutable.

@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[policy.Outcome]string{policy.Allow: "allows", policy.RequiresConsensus: "waits", policy.DenyImplicit: "denies", policy.Error: "errs", policy.TimeInactive: "sleeps"}[d.Evaluations[0].Outcome]
+			got := map[policy.Outcome]string{policy.Allow: "allows", policy.RequiresConsensus: "waits", policy.DenyImplicit: "denies", policy.Error: "errs", policy.TimeInactive: "sleeps"}[d.Evaluations.Each()[0].Outcome]
 			if got != want {
 				t.Errorf("%s, want %s: %+v", got, want, d.Evaluations)
 			}

@@ -24,43 +24,44 @@ func fetchEvaluations(in *ActivityRequest, r *Request, h History, _ BootProofs) 
 
 func answerEvaluations(v *View, r *Request) ([]byte, error) {
 	e := r.entries[0]
-	if err := nameThem(v, e.Evaluations); err != nil {
-		return nil, err
-	}
-	return append(array(nil, `{"policyEvaluations":`, e.Evaluations, func(dst []byte, ev org.Evaluation) []byte {
+	var bad error
+	dst := array(nil, `{"policyEvaluations":`, e.Evaluations, func(dst []byte, ev org.Evaluation) []byte {
+		outcomes, err := outcomesOf(v, &ev)
+		if err != nil {
+			bad = err
+		}
 		dst = ident(dst, `{"id":`, ev.ID)
 		dst = ident(dst, `,"activityId":`, e.Activity)
 		dst = ident(dst, `,"organizationId":`, v.ID)
 		dst = ident(dst, `,"voteId":`, ev.Vote)
 		dst = append(dst, `,"policyEvaluations":`...)
-		if len(ev.Policies) == 0 && ev.Outcome != "" && ev.Outcome != policy.Allow.String() {
+		if len(outcomes) == 0 && ev.Outcome != "" && ev.Outcome != policy.Allow.String() {
 			// Nothing was asked of a policy: the activity's own outcome stands alone.
 			dst = text(dst, `[{"outcome":`, ev.Outcome)
 			dst = append(dst, `}]`...)
 		} else {
-			dst = activity.AppendEvaluations(dst, ev.Policies)
+			dst = activity.AppendEvaluations(dst, outcomes)
 		}
 		dst = activity.AppendTime(append(dst, `,"createdAt":`...), ev.TimeMs)
 		return append(dst, '}')
-	}), '}'), nil
+	})
+	return append(dst, '}'), bad
 }
 
-// nameThem gives policies the names that they have now; those that are gone have
-// none.
-func nameThem(v *View, es []org.Evaluation) error {
-	for i := range es {
-		for j := range es[i].Policies {
-			o := &es[i].Policies[j]
-			p, err := v.Policy(o.Policy)
-			if err != nil {
-				return err
-			}
-			if p != nil {
-				o.Name = p.Name
-			}
+// outcomesOf is what an evaluation tells of each policy, with the names that they
+// have now; those that are gone have none.
+func outcomesOf(v *View, e *org.Evaluation) ([]org.PolicyOutcome, error) {
+	os := activity.Outcomes(e)
+	for i := range os {
+		p, err := v.Policy(os[i].Policy)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			os[i].Name = p.Name
 		}
 	}
-	return nil
+	return os, nil
 }
 
 // Hypothesis is an activity that nobody has submitted.
@@ -128,13 +129,14 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	case policy.RequiresAuthenticators:
 		status = org.StatusAuthenticatorsNeeded
 	}
-	e := []org.Evaluation{activity.Evaluated(org.ID{}, org.ID{}, v.NowMs, &d)}
-	if err := nameThem(v, e); err != nil {
+	e := activity.Evaluated(org.ID{}, org.ID{}, v.NowMs, &d)
+	outcomes, err := outcomesOf(v, &e)
+	if err != nil {
 		return nil, err
 	}
 	dst := text(nil, `{"outcome":`, d.Outcome.String())
 	dst = text(dst, `,"status":`, status.String())
-	dst = activity.AppendEvaluations(append(dst, `,"policyEvaluations":`...), e[0].Policies)
+	dst = activity.AppendEvaluations(append(dst, `,"policyEvaluations":`...), outcomes)
 	return append(dst, '}'), nil
 }
 

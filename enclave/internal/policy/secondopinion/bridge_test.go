@@ -140,7 +140,7 @@ func (w world) theirs() (a answer, err error) {
 	state := policy.State{
 		RootUsers: each(w.org.Root, bin), Threshold: uint32(w.org.Threshold),
 		Users:    func() ([]policy.User, error) { return users, nil },
-		Policies: func() ([]*policy.Policy, error) { return ps, nil },
+		Policies: func() (*policy.Set, error) { return policy.NewSet(ps), nil },
 	}
 	r := w.request
 	out := policy.Request{
@@ -167,7 +167,7 @@ func (w world) theirs() (a answer, err error) {
 		return a, fmt.Errorf("%s with grant %v", d.Outcome, d.Grant)
 	}
 	a.final = d.Outcome.String()
-	for i, e := range d.Evaluations {
+	for i, e := range d.Evaluations.Each() {
 		if e.Policy != ps[i].ID {
 			return a, fmt.Errorf("evaluation %d is of policy %x", i, e.Policy)
 		}

@@ -1,0 +1,354 @@
+package policy
+
+import "strings"
+
+// A Set is an organization's policies in the order of their ids, made ready to be
+// asked together. It is immutable.
+//
+// Most policies of a long list are about other requests than the one that is
+// asked. A condition that only compares what a request says with literals, joined
+// by &&, || and !, is told from a table: what such conditions read is read once
+// for all of them, texts are looked up once among all literals, and each condition
+// is then a few comparisons of numbers. It comes to the same as walking it, errors
+// and steps included: nothing in it can take more steps for one request than for
+// another, but that an error ends it, so the steps are counted when it is compiled.
+// Whatever else a condition does is walked.
+type Set struct {
+	policies []*Policy
+	short    []short // of each policy's condition
+	views    []view
+	exact    map[string]uint32 // the literals, from 1
+	folded   map[string]uint32 // the same, and those apart only in the case of ASCII letters as one
+	ids      []byte
+}
+
+// A view is something that short conditions read. Their literals are texts under
+// maxSymbol bytes, which are compared in no extra step, whole numbers of 64 bits, or
+// truths.
+type view struct {
+	name string
+	path *node
+}
+
+const (
+	maxViews  = 64
+	maxSymbol = 64
+)
+
+// A short is a condition in terms of the views.
+type short struct {
+	known bool // the condition is one
+	steps int  // to evaluate it
+	reads []read
+	mask  uint64 // of views
+	test  test
+}
+
+// A read is a view that a condition reads, with the steps that it has taken when
+// that fails.
+type read struct{ view, steps int }
+
+// A test is a comparison with literals, or several joined.
+type test struct {
+	op    op // opAnd, opOr, opNot, opBool: a literal; a comparison; opIn
+	yes   bool
+	swap  bool // the literal stands on the left
+	view  uint8
+	text  symbol   // a text
+	n     int64    // a number
+	texts []symbol // of opIn
+	ns    []int64  // of opIn
+	kids  []test
+}
+
+// A symbol is a literal text by its numbers in exact and in folded.
+type symbol struct{ exact, folded uint32 }
+
+// NewSet makes policies, which are in the order of their ids, ready.
+func NewSet(policies []*Policy) *Set {
+	s := &Set{policies: policies, short: make([]short, len(policies)), exact: map[string]uint32{}, folded: map[string]uint32{}}
+	for i, p := range policies {
+		s.ids = append(s.ids, p.ID[:]...)
+		if p.Condition == nil {
+			continue
+		}
+		a := abbreviator{set: s, views: len(s.views)}
+		if a.test(p.Condition.root, &a.short.test) {
+			a.short.known = true
+			s.short[i] = a.short
+		} else {
+			s.views = s.views[:a.views] // those that it alone needed
+		}
+	}
+	return s
+}
+
+// IDs are the ids of the policies, one behind the other. They must not be changed.
+func (s *Set) IDs() []byte { return s.ids }
+
+func (s *Set) len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.policies)
+}
+
+// An abbreviator makes one short condition. It goes where the machine goes, and
+// counts the steps that it takes.
+type abbreviator struct {
+	set   *Set
+	views int // that were there before
+	short short
+}
+
+// test makes the test of an expression of type bool.
+func (a *abbreviator) test(n *node, t *test) bool {
+	if a.path(n, t) {
+		t.op, t.yes = opEq, true
+		return n.shape.class == classBool
+	}
+	a.short.steps++
+	switch t.op = n.op; n.op {
+	case opBool:
+		t.yes = n.lit.yes
+		return true
+	case opAnd, opOr, opNot:
+		t.kids = make([]test, len(n.kids))
+		for i, k := range n.kids {
+			if !a.test(k, &t.kids[i]) {
+				return false
+			}
+		}
+		return true
+	case opEq, opNe, opLt, opGt, opLe, opGe:
+		left, right := n.kids[0], n.kids[1]
+		if t.swap = left.literal(); t.swap {
+			return a.literal(left, right, t) && a.path(right, t)
+		}
+		return a.path(left, t) && a.literal(right, left, t)
+	case opIn:
+		return a.in(n.kids[1], n.kids[0], t)
+	case opContains:
+		t.op = opIn
+		return a.in(n.kids[0], n.kids[1], t)
+	}
+	return false
+}
+
+// path makes a view of what is read of the request.
+func (a *abbreviator) path(n *node, t *test) bool {
+	depth, base := 1, n
+	for ; base.root == 0; base = base.kids[0] {
+		if base.op != opMember {
+			return false
+		}
+		depth++
+	}
+	switch n.shape.class {
+	case classBool, classInt, classUint, classString, classHex:
+	default:
+		return false
+	}
+	var b strings.Builder
+	n.print(&b)
+	name, at := b.String(), 0
+	for at < len(a.set.views) && a.set.views[at].name != name {
+		at++
+	}
+	if at == maxViews {
+		return false
+	}
+	if at == len(a.set.views) {
+		a.set.views = append(a.set.views, view{name, n})
+	}
+	a.short.steps += depth
+	a.short.reads = append(a.short.reads, read{at, a.short.steps})
+	a.short.mask |= 1 << at
+	t.view = uint8(at)
+	return true
+}
+
+// literal makes the literal that something is compared with.
+func (a *abbreviator) literal(n, with *node, t *test) bool {
+	a.short.steps++
+	switch n.op {
+	case opBool:
+		t.yes = n.lit.yes
+		return with.shape.class == classBool
+	case opInt:
+		t.n = n.lit.small
+		return with.shape.number() && n.lit.n == nil
+	case opString:
+		if len(n.lit.s) >= maxSymbol {
+			return false
+		}
+		t.text = a.set.symbol(n.lit.s)
+		return with.shape.text()
+	}
+	return false
+}
+
+// in makes the literals in which something is.
+func (a *abbreviator) in(list, item *node, t *test) bool {
+	if list.op != opList || list.lit.typ != TypeList || len(list.kids) == 0 {
+		return false
+	}
+	a.short.steps++
+	if !a.path(item, t) {
+		return false
+	}
+	for _, k := range list.kids {
+		var one test
+		if k.op == opBool || !a.literal(k, item, &one) {
+			return false
+		}
+		if k.op == opString {
+			t.texts = append(t.texts, one.text)
+		} else {
+			t.ns = append(t.ns, one.n)
+		}
+	}
+	return true
+}
+
+// symbol numbers a literal.
+func (s *Set) symbol(text string) symbol {
+	number := func(of map[string]uint32, text string) uint32 {
+		if of[text] == 0 {
+			of[text] = uint32(len(of) + 1)
+		}
+		return of[text]
+	}
+	return symbol{number(s.exact, text), number(s.folded, lowered(text))}
+}
+
+// lowered is text with its ASCII letters in lower case.
+func lowered(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] |= 0x20
+		}
+	}
+	return string(b)
+}
+
+// A glance is what a request has in the views of a set.
+type glance struct {
+	fails uint64 // of views: reading it is an error
+	seen  []seen
+}
+
+// seen is what stands in one view.
+type seen struct {
+	why    failure
+	yes    bool
+	folds  bool
+	symbol uint32 // in exact, or if it folds in folded; 0: no literal
+	small  int64
+	beyond int // the sign of a number that small cannot hold
+}
+
+// look reads the views.
+func (s *Set) look(m *machine) glance {
+	g := glance{seen: make([]seen, len(s.views))}
+	for i := range s.views {
+		m.steps = maxSteps
+		v, ok := m.value(s.views[i].path)
+		e := &g.seen[i]
+		if !ok {
+			g.fails |= 1 << i
+			e.why = m.why
+			continue
+		}
+		switch e.yes, e.small, e.folds = v.yes, v.small, v.typ == TypeHex; {
+		case v.n != nil:
+			e.beyond = v.n.Sign()
+		case !v.text() || len(v.s) >= maxSymbol:
+		case e.folds:
+			e.symbol = s.folded[lowered(v.s)]
+		default:
+			e.symbol = s.exact[v.s]
+		}
+	}
+	return g
+}
+
+// holds evaluates a short condition that cannot fail on what was seen.
+func (t *test) holds(g *glance) bool {
+	switch t.op {
+	case opAnd, opOr:
+		for i := range t.kids {
+			if t.kids[i].holds(g) != (t.op == opAnd) {
+				return t.op == opOr
+			}
+		}
+		return t.op == opAnd
+	case opNot:
+		return !t.kids[0].holds(g)
+	case opBool:
+		return t.yes
+	}
+	e := &g.seen[t.view]
+	if t.op == opIn {
+		return t.among(e)
+	}
+	order := t.order(e)
+	if t.swap {
+		order = -order
+	}
+	switch t.op {
+	case opEq:
+		return order == 0
+	case opNe:
+		return order != 0
+	case opLt:
+		return order < 0
+	case opGt:
+		return order > 0
+	case opLe:
+		return order <= 0
+	default:
+		return order >= 0
+	}
+}
+
+// order compares what was seen with the literal; of what is no number it tells
+// only whether they are equal.
+func (t *test) order(e *seen) int {
+	switch {
+	case t.text.exact != 0:
+		if t.text.is(e) {
+			return 0
+		}
+		return 1
+	case e.beyond != 0:
+		return e.beyond
+	case e.small < t.n || e.yes != t.yes:
+		return -1
+	case e.small > t.n:
+		return 1
+	}
+	return 0
+}
+
+func (y symbol) is(e *seen) bool {
+	if e.folds {
+		return y.folded == e.symbol
+	}
+	return y.exact == e.symbol
+}
+
+func (t *test) among(e *seen) bool {
+	for _, y := range t.texts {
+		if y.is(e) {
+			return true
+		}
+	}
+	for _, n := range t.ns {
+		if e.beyond == 0 && e.small == n {
+			return true
+		}
+	}
+	return false
+}
