@@ -1,4 +1,4 @@
-package secondopinion_test
+package policytest_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"cloister/enclave/internal/policy/secondopinion"
+	"cloister/enclave/internal/policy/policytest"
 )
 
 // A generator makes organizations, policies and requests. The same seed makes the
@@ -60,15 +60,15 @@ var (
 	names     = []string{"alice", "bob", "carol", "dave", "erin", "frank"}
 )
 
-func text(s string) any { return secondopinion.Text{S: s} }
+func text(s string) any { return policytest.Text{S: s} }
 func hexed(s string) any {
-	return secondopinion.Text{S: s, Hex: true}
+	return policytest.Text{S: s, Hex: true}
 }
 func num(n int64) any { return big.NewInt(n) }
 
 type (
-	object = secondopinion.Struct
-	table  = secondopinion.Map
+	object = policytest.Struct
+	table  = policytest.Map
 )
 
 func (g *generator) address() any { return hexed(pick(g, addresses...)) }
@@ -129,7 +129,7 @@ func (g *generator) dynamic(depth int) any {
 			switch like.(type) {
 			case *big.Int:
 				return g.small()
-			case secondopinion.Text:
+			case policytest.Text:
 				return g.address()
 			}
 			return like
@@ -271,88 +271,88 @@ func (g *generator) target(facts map[string]any) map[string]any {
 }
 
 // templates make requests of one kind each, without who asks and when.
-var templates = []func(g *generator) secondopinion.Request{
-	func(g *generator) secondopinion.Request { return g.transaction("ETHEREUM", "eth.tx", g.ethTx()) },
-	func(g *generator) secondopinion.Request { return g.transaction("ETHEREUM", "eth.tx", g.ethTx()) },
-	func(g *generator) secondopinion.Request { return g.transaction("SOLANA", "solana.tx", g.solanaTx()) },
-	func(g *generator) secondopinion.Request { return g.transaction("SOLANA", "solana.tx", g.solanaTx()) },
-	func(g *generator) secondopinion.Request { return g.transaction("BITCOIN", "bitcoin.tx", g.bitcoinTx()) },
-	func(g *generator) secondopinion.Request { return g.transaction("TRON", "tron.tx", g.tronTx()) },
-	func(g *generator) secondopinion.Request { return g.transaction("TEMPO", "tempo.tx", g.tempoTx()) },
-	func(g *generator) secondopinion.Request { return g.payload("EIP712", "eth.eip_712", g.eip712()) },
-	func(g *generator) secondopinion.Request { return g.payload("EIP712", "eth.eip_712", g.eip712()) },
-	func(g *generator) secondopinion.Request {
+var templates = []func(g *generator) policytest.Request{
+	func(g *generator) policytest.Request { return g.transaction("ETHEREUM", "eth.tx", g.ethTx()) },
+	func(g *generator) policytest.Request { return g.transaction("ETHEREUM", "eth.tx", g.ethTx()) },
+	func(g *generator) policytest.Request { return g.transaction("SOLANA", "solana.tx", g.solanaTx()) },
+	func(g *generator) policytest.Request { return g.transaction("SOLANA", "solana.tx", g.solanaTx()) },
+	func(g *generator) policytest.Request { return g.transaction("BITCOIN", "bitcoin.tx", g.bitcoinTx()) },
+	func(g *generator) policytest.Request { return g.transaction("TRON", "tron.tx", g.tronTx()) },
+	func(g *generator) policytest.Request { return g.transaction("TEMPO", "tempo.tx", g.tempoTx()) },
+	func(g *generator) policytest.Request { return g.payload("EIP712", "eth.eip_712", g.eip712()) },
+	func(g *generator) policytest.Request { return g.payload("EIP712", "eth.eip_712", g.eip712()) },
+	func(g *generator) policytest.Request {
 		return g.payload("EIP7702_AUTHORIZATION", "eth.eip_7702_authorization", object{"address": g.address(), "chain_id": g.small(), "nonce": g.amount()})
 	},
-	func(g *generator) secondopinion.Request { return g.payload("HEXADECIMAL", "", nil) },
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request { return g.payload("HEXADECIMAL", "", nil) },
+	func(g *generator) policytest.Request {
 		return ask("ETH_SEND_TRANSACTION", "", "PRIVATE_KEY", "SIGN", object{}, g.target(map[string]any{"eth.tx": g.ethTx()}))
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("EXPORT_WALLET_ACCOUNT", "", "WALLET", "EXPORT", object{"target_public_key": text("04beef")}, map[string]any{"wallet": g.wallet(), "wallet_account": g.account()})
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("EXPORT_PRIVATE_KEY", "", "PRIVATE_KEY", "EXPORT", object{"target_public_key": text("04beef")}, map[string]any{"private_key": g.privateKey()})
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("DELETE_WALLETS", "", "WALLET", "DELETE", object{}, map[string]any{"wallets": g.list(3, g.wallet)})
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("DELETE_USERS", "", "USER", "DELETE", object{"user_ids": g.texts(g.IntN(3), walletIDs...)}, nil)
 	},
 	(*generator).createKeys, (*generator).createKeys, (*generator).createKeys,
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		r := ask("DELETE_API_KEYS", "", "CREDENTIAL", "DELETE", object{"user_id": text(pick(g, walletIDs...)), "api_key_ids": g.texts(1, walletIDs...)}, nil)
 		r.Self = g.chance(70)
 		return r
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		r := ask("STAMP_LOGIN", "", "AUTH", "CREATE", object{"session_profile_id": text("")}, nil)
 		r.Self = g.chance(80)
 		return r
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("CREATE_WALLET", "", "WALLET", "CREATE", nil, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("UPDATE_WALLET", "", "WALLET", "UPDATE", object{"wallet_id": text(pick(g, walletIDs...))}, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("CREATE_POLICY", "_V3", "POLICY", "CREATE", object{}, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("INIT_OTP_AUTH", "_V3", "AUTH", "CREATE", object{"otp_length": num(int64(6 + g.IntN(4)))}, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("UPDATE_WEBHOOK_ENDPOINT", "", "WEBHOOK_ENDPOINT", "UPDATE", object{"endpoint_id": text(pick(g, walletIDs...))}, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		r := ask("INIT_IMPORT_WALLET", "", "WALLET", "IMPORT", object{}, nil)
 		r.Foreign = g.chance(30)
 		return r
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		r := ask("UPDATE_ROOT_QUORUM", "", "", "", object{}, nil)
 		r.RootQuorum = true
 		return r
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("EXPORT_SECRET", "", "SECRET", "EXPORT", object{}, map[string]any{"secret": object{"static_properties": table{"env": text("prod"), "team": text("")}}})
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("SPARK_SIGN_FROST", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "signatures": g.list(3, func() any {
 			return object{"derivation": g.derivation(), "message": text("aa"), "verifying_key": text("02"), "adaptor_public_key": text(pick(g, "", "02aa")),
 				"operator_commitments": g.list(2, func() any { return object{"id": text("1"), "hiding": text("02"), "binding": text("03")} })}
 		})}, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("SPARK_PREPARE_TRANSFER", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "transfer": object{"transfer_id": text("t"), "threshold": g.small(),
 			"operator_recipients": g.recipients(), "receiver_public_key": text(pick(g, "03aa", "03bb")),
 			"leaves": g.list(2, func() any {
 				return object{"leaf_id": text("leaf-1"), "old_leaf_derivation": g.derivation(), "new_leaf_derivation": g.derivation()}
 			})}}, nil)
 	},
-	func(g *generator) secondopinion.Request {
+	func(g *generator) policytest.Request {
 		return ask("SPARK_CLAIM_TRANSFER", "", "PRIVATE_KEY", "SIGN", object{"sign_with": text("sp1"), "claim": object{"transfer_id": text("t"), "threshold": g.small(),
 			"operator_recipients": g.recipients(), "sender_identity_public_key": text("02aa"),
 			"leaves": g.list(2, func() any {
@@ -361,21 +361,21 @@ var templates = []func(g *generator) secondopinion.Request{
 	},
 }
 
-func (g *generator) createKeys() secondopinion.Request {
+func (g *generator) createKeys() policytest.Request {
 	r := ask("CREATE_API_KEYS", "_V2", "CREDENTIAL", "CREATE", object{"user_id": text(pick(g, walletIDs...))}, nil)
 	r.Self = g.chance(70)
 	return r
 }
 
-func ask(kind, version, resource, action string, params any, facts map[string]any) secondopinion.Request {
-	return secondopinion.Request{Type: "ACTIVITY_TYPE_" + kind + version, Kind: kind, Resource: resource, Action: action, Params: params, Facts: facts}
+func ask(kind, version, resource, action string, params any, facts map[string]any) policytest.Request {
+	return policytest.Request{Type: "ACTIVITY_TYPE_" + kind + version, Kind: kind, Resource: resource, Action: action, Params: params, Facts: facts}
 }
 
-func (g *generator) transaction(chain, root string, tx any) secondopinion.Request {
+func (g *generator) transaction(chain, root string, tx any) policytest.Request {
 	return ask("SIGN_TRANSACTION", "_V2", "PRIVATE_KEY", "SIGN", object{"type": text("TRANSACTION_TYPE_" + chain)}, g.target(map[string]any{root: tx}))
 }
 
-func (g *generator) payload(encoding, root string, v any) secondopinion.Request {
+func (g *generator) payload(encoding, root string, v any) policytest.Request {
 	facts := g.target(map[string]any{})
 	if root != "" {
 		facts[root] = v
@@ -387,9 +387,9 @@ func (g *generator) payload(encoding, root string, v any) secondopinion.Request 
 // A scenario is an organization with its policies, as they are written, and
 // requests that were made of it. Their scopes stand beside them.
 type scenario struct {
-	org      secondopinion.Organization
+	org      policytest.Organization
 	policies []source
-	requests []secondopinion.Request
+	requests []policytest.Request
 	scopes   []string
 }
 
@@ -427,9 +427,9 @@ func (g *generator) scenario() (s scenario) {
 	return s
 }
 
-func (g *generator) organization() (o secondopinion.Organization) {
+func (g *generator) organization() (o policytest.Organization) {
 	for i := range pick(g, 1, 2, 3, 4, 5, 6, 5, 6) {
-		u := secondopinion.User{ID: g.uuid(), Name: names[i]}
+		u := policytest.User{ID: g.uuid(), Name: names[i]}
 		if g.chance(80) {
 			u.Email = names[i] + "@example.com"
 		}
@@ -443,7 +443,7 @@ func (g *generator) organization() (o secondopinion.Organization) {
 		}
 		o.Users = append(o.Users, u)
 	}
-	slices.SortFunc(o.Users, func(a, b secondopinion.User) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(o.Users, func(a, b policytest.User) int { return strings.Compare(a.ID, b.ID) })
 	for _, i := range g.Perm(len(o.Users))[:1+g.IntN(min(3, len(o.Users)))] {
 		o.Root = append(o.Root, o.Users[i].ID)
 	}
@@ -451,8 +451,8 @@ func (g *generator) organization() (o secondopinion.Organization) {
 	return o
 }
 
-func (g *generator) credential(user string) secondopinion.Credential {
-	c := secondopinion.Credential{ID: g.uuid(), User: user, Type: pick(g, credTypes...), PublicKey: "02" + g.hex(12)}
+func (g *generator) credential(user string) policytest.Credential {
+	c := policytest.Credential{ID: g.uuid(), User: user, Type: pick(g, credTypes...), PublicKey: "02" + g.hex(12)}
 	if c.Type == "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR" {
 		c.CredentialID = g.hex(8)
 	}
@@ -461,7 +461,7 @@ func (g *generator) credential(user string) secondopinion.Credential {
 
 const lapsed = 10 // percent
 
-func (g *generator) votes(o secondopinion.Organization, r *secondopinion.Request) {
+func (g *generator) votes(o policytest.Organization, r *policytest.Request) {
 	order := g.Perm(len(o.Users))
 	if i := slices.IndexFunc(order, func(u int) bool { return !slices.Contains(o.Root, o.Users[u].ID) }); i > 0 && g.chance(70) {
 		order[0], order[i] = order[i], order[0] // mostly somebody else than root asks
@@ -470,7 +470,7 @@ func (g *generator) votes(o secondopinion.Organization, r *secondopinion.Request
 		u := o.Users[i]
 		switch {
 		case n == 0 || n < 3 && g.chance(15):
-			v := secondopinion.Vote{User: u.ID}
+			v := policytest.Vote{User: u.ID}
 			for _, c := range u.Credentials {
 				if len(v.Credentials) == 0 || g.chance(20) {
 					v.Credentials = append(v.Credentials, c)
@@ -492,7 +492,7 @@ func (g *generator) votes(o secondopinion.Organization, r *secondopinion.Request
 	// speaks of no exception, and is denied by the engine: it is not asked for here.
 	possible := 0
 	for _, u := range o.Users {
-		voted := slices.ContainsFunc(r.Votes, func(v secondopinion.Vote) bool { return v.User == u.ID })
+		voted := slices.ContainsFunc(r.Votes, func(v policytest.Vote) bool { return v.User == u.ID })
 		if slices.Contains(o.Root, u.ID) && (voted || len(u.Credentials) > 0 && !slices.Contains(r.Rejected, u.ID)) {
 			possible++
 		}
@@ -516,7 +516,7 @@ func (g *generator) now() time.Time {
 	return t.UTC()
 }
 
-func (g *generator) policy(o secondopinion.Organization, r secondopinion.Request) (s source) {
+func (g *generator) policy(o policytest.Organization, r policytest.Request) (s source) {
 	s.Deny = g.chance(30)
 	if g.chance(80) {
 		s.Condition = g.condition(r)
@@ -540,7 +540,7 @@ func (g *generator) policy(o secondopinion.Organization, r secondopinion.Request
 }
 
 // condition is an expression about what r is, mostly true of it.
-func (g *generator) condition(r secondopinion.Request) string {
+func (g *generator) condition(r policytest.Request) string {
 	var parts []string
 	paths := g.paths(r)
 	for range pick(g, 1, 1, 1, 2, 2, 3) {
@@ -601,7 +601,7 @@ type path struct {
 	dynamic bool // typed by data alone
 }
 
-func (g *generator) activity(r secondopinion.Request) []path {
+func (g *generator) activity(r policytest.Request) []path {
 	kind := r.Kind
 	if r.RootQuorum {
 		kind = ""
@@ -611,7 +611,7 @@ func (g *generator) activity(r secondopinion.Request) []path {
 }
 
 // paths are expressions that can be written about a request.
-func (g *generator) paths(r secondopinion.Request) []path {
+func (g *generator) paths(r policytest.Request) []path {
 	out := g.activity(r)
 	if p, ok := r.Params.(object); ok && len(p) > 0 {
 		out = append(out, g.below(path{expr: "activity.params", value: r.Params}, 0)...)
@@ -667,7 +667,7 @@ func (g *generator) atom(p path, want bool, depth int) string {
 		return g.boolAtom(p.expr, v, want)
 	case *big.Int:
 		return g.intAtom(p, v, want)
-	case secondopinion.Text:
+	case policytest.Text:
 		return g.textAtom(p, v, want)
 	case []any:
 		return g.listAtom(p, v, want, depth)
@@ -756,14 +756,14 @@ func btoi(b bool) int64 {
 }
 
 // quoted writes text as a literal, hexadecimal text in any case.
-func (g *generator) quoted(t secondopinion.Text, s string) string {
+func (g *generator) quoted(t policytest.Text, s string) string {
 	if t.Hex && g.chance(40) {
 		s = strings.ToUpper(s)
 	}
 	return "'" + s + "'"
 }
 
-func (g *generator) textAtom(p path, t secondopinion.Text, want bool) string {
+func (g *generator) textAtom(p path, t policytest.Text, want bool) string {
 	chars := []rune(t.S)
 	eq, other := g.space("=="), "'other'"
 	if !want {
@@ -839,7 +839,7 @@ func (g *generator) listAtom(p path, l []any, want bool, depth int) string {
 		return g.atom(path{fmt.Sprintf("%s[%d]", p.expr, i), l[i], p.dynamic}, want, depth+1)
 	case 7:
 		switch x := item.(type) {
-		case secondopinion.Text:
+		case policytest.Text:
 			return pick(g, p.expr+".contains("+g.quoted(x, x.S)+")", g.quoted(x, x.S)+" in "+p.expr)
 		case *big.Int:
 			return pick(g, p.expr+".contains("+literal(x)+")", literal(x)+" in "+p.expr)
@@ -851,7 +851,7 @@ func (g *generator) listAtom(p path, l []any, want bool, depth int) string {
 }
 
 // consensus is an expression about who votes.
-func (g *generator) consensus(o secondopinion.Organization, r secondopinion.Request) string {
+func (g *generator) consensus(o policytest.Organization, r policytest.Request) string {
 	var parts []string
 	for range pick(g, 1, 1, 1, 2, 2, 3) {
 		parts = append(parts, g.agreement(o, r))
@@ -863,9 +863,9 @@ func (g *generator) consensus(o secondopinion.Organization, r secondopinion.Requ
 }
 
 // waiting is a consensus that who asks counts towards and that needs another one.
-func (g *generator) waiting(o secondopinion.Organization, r secondopinion.Request) string {
-	silent := slices.DeleteFunc(slices.Clone(o.Users), func(u secondopinion.User) bool {
-		return slices.ContainsFunc(r.Votes, func(v secondopinion.Vote) bool { return v.User == u.ID })
+func (g *generator) waiting(o policytest.Organization, r policytest.Request) string {
+	silent := slices.DeleteFunc(slices.Clone(o.Users), func(u policytest.User) bool {
+		return slices.ContainsFunc(r.Votes, func(v policytest.Vote) bool { return v.User == u.ID })
 	})
 	u, first := pick(g, silent...), r.Votes[0].User
 	other := pick(g, "approvers.any(u, u.id == '"+u.ID+"')", "credentials.any(c, c.user_id == '"+u.ID+"')", "approvers.any(x, x.alias == '"+u.Name+"')",
@@ -881,10 +881,10 @@ func (g *generator) waiting(o secondopinion.Organization, r secondopinion.Reques
 	return own + g.space("&&") + other
 }
 
-func (g *generator) agreement(o secondopinion.Organization, r secondopinion.Request) string {
+func (g *generator) agreement(o policytest.Organization, r policytest.Request) string {
 	u, c := pick(g, o.Users...), pick(g, credTypes...)
 	if g.chance(40) && len(r.Votes) > 0 {
-		u = o.Users[slices.IndexFunc(o.Users, func(u secondopinion.User) bool { return u.ID == r.Votes[0].User })]
+		u = o.Users[slices.IndexFunc(o.Users, func(u policytest.User) bool { return u.ID == r.Votes[0].User })]
 	}
 	tag, n := pick(g, allTags...), 1+g.IntN(3)
 	op := pick(g, ">=", ">=", ">=", "==", ">", "<=", "!=", "<")

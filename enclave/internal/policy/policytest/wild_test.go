@@ -1,4 +1,4 @@
-package secondopinion_test
+package policytest_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"cloister/enclave/internal/policy/secondopinion"
+	"cloister/enclave/internal/policy/policytest"
 )
 
 // kindOf is what an expression with this value can stand for.
@@ -16,7 +16,7 @@ func kindOf(v any) string {
 		return "bool"
 	case *big.Int:
 		return "int"
-	case secondopinion.Text:
+	case policytest.Text:
 		return "text"
 	case []any:
 		return "list"
@@ -129,7 +129,7 @@ func (g *generator) lambda(l path, paths []path, depth int) string {
 }
 
 // votersPaths are what a consensus can be written about.
-func votersPaths(o secondopinion.Organization) []path {
+func votersPaths(o policytest.Organization) []path {
 	users, credentials := []any{}, []any{}
 	for _, u := range o.Users {
 		users = append(users, object{"id": text(u.ID), "email": text(u.Email), "alias": text(u.Name), "tags": each(u.Tags, func(t string) any { return text(t) })})
@@ -146,7 +146,7 @@ func votersPaths(o secondopinion.Organization) []path {
 }
 
 // wildCondition is a wild expression about a request.
-func (g *generator) wildCondition(r secondopinion.Request) string {
+func (g *generator) wildCondition(r policytest.Request) string {
 	paths := g.paths(r)
 	if g.chance(10) {
 		paths = append(paths, g.paths(pick(g, templates...)(g))...)
@@ -154,6 +154,6 @@ func (g *generator) wildCondition(r secondopinion.Request) string {
 	return strings.TrimSpace(g.wild("bool", paths, 2+g.IntN(3)).expr)
 }
 
-func (g *generator) wildConsensus(o secondopinion.Organization) string {
+func (g *generator) wildConsensus(o policytest.Organization) string {
 	return g.wild("bool", votersPaths(o), 2+g.IntN(3)).expr
 }

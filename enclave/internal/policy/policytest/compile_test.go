@@ -1,11 +1,11 @@
-package secondopinion_test
+package policytest_test
 
 import (
 	"strings"
 	"testing"
 
 	"cloister/enclave/internal/policy"
-	"cloister/enclave/internal/policy/secondopinion"
+	"cloister/enclave/internal/policy/policytest"
 )
 
 // TestCompileAlike spoils expressions and holds what one accepts against what the
@@ -56,9 +56,9 @@ func TestCompileAlike(t *testing.T) {
 // expressions that nothing random finds.
 func TestCompileAtTheEdges(t *testing.T) {
 	const (
-		con = secondopinion.Consensus
-		cnd = secondopinion.Condition
-		tim = secondopinion.Time
+		con = policytest.Consensus
+		cnd = policytest.Condition
+		tim = policytest.Time
 	)
 	items := func(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",") }
 	lambdas := func(n int) string {
@@ -68,7 +68,7 @@ func TestCompileAtTheEdges(t *testing.T) {
 		return "CronSpan('" + cron + "', '" + duration + "', '" + zone + "')"
 	}
 	for _, c := range []struct {
-		clause secondopinion.Clause
+		clause policytest.Clause
 		source string
 		ok     bool
 	}{
@@ -281,7 +281,7 @@ func TestCompileAtTheEdges(t *testing.T) {
 		{tim, "CronSpan('0 0 * * *', '1h', 'Etc/UTC', 'a')", false},
 		{tim, "CronSpan('0 0 * * *', '1h', 'Etc/UTC') == 1", false},
 	} {
-		_, mine := secondopinion.Parse(c.clause, c.source)
+		_, mine := policytest.Parse(c.clause, c.source)
 		_, theirs := policy.Compile(clauses[c.clause], c.source)
 		shown := c.source[:min(len(c.source), 120)]
 		if (mine == nil) != c.ok {
@@ -293,6 +293,6 @@ func TestCompileAtTheEdges(t *testing.T) {
 	}
 }
 
-var clauses = map[secondopinion.Clause]policy.Clause{
-	secondopinion.Consensus: policy.ClauseConsensus, secondopinion.Condition: policy.ClauseCondition, secondopinion.Time: policy.ClauseTime,
+var clauses = map[policytest.Clause]policy.Clause{
+	policytest.Consensus: policy.ClauseConsensus, policytest.Condition: policy.ClauseCondition, policytest.Time: policy.ClauseTime,
 }

@@ -1,4 +1,4 @@
-package secondopinion_test
+package policytest_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/enclave/internal/policy/secondopinion"
+	"cloister/enclave/internal/policy/policytest"
 )
 
 // The cases of the semantics, as they are written.
@@ -99,7 +99,7 @@ func fact(key string, v any) any {
 				return n
 			}
 		}
-		return secondopinion.Text{S: x, Hex: strings.HasPrefix(x, "0x")}
+		return policytest.Text{S: x, Hex: strings.HasPrefix(x, "0x")}
 	case []any:
 		l := []any{}
 		for _, item := range x {
@@ -113,18 +113,18 @@ func fact(key string, v any) any {
 		}
 		switch key {
 		case "contract_call_args", "message", "named_accounts", "program_call_args", "static_properties", "permitted":
-			return secondopinion.Map(m)
+			return policytest.Map(m)
 		}
-		return secondopinion.Struct(m)
+		return policytest.Struct(m)
 	}
 	return nil
 }
 
-func organization(o caseOrg) (out secondopinion.Organization) {
+func organization(o caseOrg) (out policytest.Organization) {
 	out.Threshold = o.RootQuorum.Threshold
 	for _, name := range sorted(o.Users) {
 		u := o.Users[name]
-		user := secondopinion.User{ID: u.ID, Name: u.Alias, Email: u.Email, Tags: u.Tags}
+		user := policytest.User{ID: u.ID, Name: u.Alias, Email: u.Email, Tags: u.Tags}
 		for _, c := range sorted(o.Credentials) {
 			if cred := credential(o, c); cred.User == u.ID {
 				user.Credentials = append(user.Credentials, cred)
@@ -138,9 +138,9 @@ func organization(o caseOrg) (out secondopinion.Organization) {
 	return out
 }
 
-func credential(o caseOrg, name string) secondopinion.Credential {
+func credential(o caseOrg, name string) policytest.Credential {
 	c := o.Credentials[name]
-	return secondopinion.Credential{ID: c.ID, User: c.UserID, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
+	return policytest.Credential{ID: c.ID, User: c.UserID, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
 }
 
 // facts are the roots of a request, or false if its transaction is refused.
@@ -166,10 +166,10 @@ func facts(t *testing.T, file caseFile, row caseRow) (map[string]any, bool) {
 		return nil, false
 	}
 	for _, root := range sorted(tx.Parsed) {
-		s := fact(root, tx.Parsed[root]).(secondopinion.Struct)
+		s := fact(root, tx.Parsed[root]).(policytest.Struct)
 		switch root {
 		case "eth.tx":
-			s["function_name"], s["function_signature"] = secondopinion.Text{}, secondopinion.Text{}
+			s["function_name"], s["function_signature"] = policytest.Text{}, policytest.Text{}
 			if slices.Contains(row.Interfaces, tx.Interface) {
 				for _, k := range sorted(tx.Decoded) {
 					s[k] = fact(k, tx.Decoded[k])
@@ -183,7 +183,7 @@ func facts(t *testing.T, file caseFile, row caseRow) (map[string]any, bool) {
 		case "solana.tx":
 			for _, i := range s["instructions"].([]any) {
 				if !slices.Contains(row.Interfaces, tx.Interface) {
-					delete(i.(secondopinion.Struct), "parsed_instruction_data")
+					delete(i.(policytest.Struct), "parsed_instruction_data")
 				}
 			}
 		}
@@ -193,24 +193,24 @@ func facts(t *testing.T, file caseFile, row caseRow) (map[string]any, bool) {
 }
 
 // request is what the case asks for.
-func request(t *testing.T, file caseFile, row caseRow) (r secondopinion.Request, parsed bool) {
+func request(t *testing.T, file caseFile, row caseRow) (r policytest.Request, parsed bool) {
 	org, in := file.Orgs[row.Org], row.Request
 	kind := version.ReplaceAllString(strings.TrimPrefix(in.Type, "ACTIVITY_TYPE_"), "")
 	resource, action, ok := strings.Cut(actions[kind], " ")
 	if !ok {
 		t.Fatalf("no action for %s", kind)
 	}
-	params := secondopinion.Struct{}
+	params := policytest.Struct{}
 	for _, k := range sorted(in.PolicyParams) {
 		params[k] = fact("", in.PolicyParams[k])
 	}
-	r = secondopinion.Request{Type: in.Type, Kind: kind, Resource: resource, Action: action, Params: params, RootQuorum: action == "" && resource == ""}
+	r = policytest.Request{Type: in.Type, Kind: kind, Resource: resource, Action: action, Params: params, RootQuorum: action == "" && resource == ""}
 	for _, v := range append([]caseVote{in.By}, row.Approvals...) {
 		id, c := org.Users[v.User].ID, credential(org, v.Credential)
-		if i := slices.IndexFunc(r.Votes, func(x secondopinion.Vote) bool { return x.User == id }); i >= 0 {
+		if i := slices.IndexFunc(r.Votes, func(x policytest.Vote) bool { return x.User == id }); i >= 0 {
 			r.Votes[i].Credentials = append(r.Votes[i].Credentials, c)
 		} else {
-			r.Votes = append(r.Votes, secondopinion.Vote{User: id, Credentials: []secondopinion.Credential{c}})
+			r.Votes = append(r.Votes, policytest.Vote{User: id, Credentials: []policytest.Credential{c}})
 		}
 	}
 	own := in.Params["userId"] == r.Votes[0].User
@@ -230,9 +230,9 @@ func request(t *testing.T, file caseFile, row caseRow) (r secondopinion.Request,
 
 func short(outcome string) string {
 	switch outcome {
-	case secondopinion.Allow:
+	case policytest.Allow:
 		return "ALLOW"
-	case secondopinion.RequiresConsensus:
+	case policytest.RequiresConsensus:
 		return "CONSENSUS"
 	}
 	return "DENY"

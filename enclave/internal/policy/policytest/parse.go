@@ -1,8 +1,8 @@
-// Package secondopinion evaluates policies a second time. It is used by tests
-// only, to be held against the engine in enclave/internal/policy, with which it
+// Package policytest is test support: it evaluates policies a second time. Its
+// tests hold it against the engine in enclave/internal/policy, with which it
 // shares no code: it is written from the page on the policy language alone,
 // slowly, sentence by sentence.
-package secondopinion
+package policytest
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package secondopinion
+package policytest
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package secondopinion_test
+package policytest_test
 
 import (
 	"encoding/hex"
@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/policy"
-	"cloister/enclave/internal/policy/secondopinion"
+	"cloister/enclave/internal/policy/policytest"
 )
 
 // source is a policy as it is written.
@@ -26,15 +26,15 @@ func (s source) String() string {
 }
 
 // mine compiles for the second opinion.
-func (s source) mine() (p secondopinion.Policy, err error) {
+func (s source) mine() (p policytest.Policy, err error) {
 	p.Deny = s.Deny
-	if p.Consensus, err = secondopinion.Parse(secondopinion.Consensus, s.Consensus); err != nil {
+	if p.Consensus, err = policytest.Parse(policytest.Consensus, s.Consensus); err != nil {
 		return p, err
 	}
-	if p.Condition, err = secondopinion.Parse(secondopinion.Condition, s.Condition); err != nil {
+	if p.Condition, err = policytest.Parse(policytest.Condition, s.Condition); err != nil {
 		return p, err
 	}
-	p.Time, err = secondopinion.Parse(secondopinion.Time, s.Time)
+	p.Time, err = policytest.Parse(policytest.Time, s.Time)
 	return p, err
 }
 
@@ -57,7 +57,7 @@ func (s source) theirs() (p policy.Policy, err error) {
 // rule is a policy in both representations.
 type rule struct {
 	source
-	mine   secondopinion.Policy
+	mine   policytest.Policy
 	theirs policy.Policy
 }
 
@@ -72,9 +72,9 @@ func compile(s source) (r rule, mine, theirs error) {
 // world is all that a decision is made from. The policies of org are those of
 // rules, the scope of request is scope.
 type world struct {
-	org     secondopinion.Organization
+	org     policytest.Organization
 	rules   []rule
-	request secondopinion.Request
+	request policytest.Request
 	scope   string
 }
 
@@ -110,7 +110,7 @@ func (w world) silent() (ids []string) {
 		return nil
 	}
 	for _, u := range w.org.Users {
-		if !slices.Contains(w.request.Rejected, u.ID) && !slices.ContainsFunc(w.request.Votes, func(v secondopinion.Vote) bool { return v.User == u.ID }) {
+		if !slices.Contains(w.request.Rejected, u.ID) && !slices.ContainsFunc(w.request.Votes, func(v policytest.Vote) bool { return v.User == u.ID }) {
 			ids = append(ids, u.ID)
 		}
 	}
@@ -119,13 +119,13 @@ func (w world) silent() (ids []string) {
 
 func (w world) mine() (a answer, err error) {
 	org, r := w.org, w.request
-	org.Policies = each(w.rules, func(r rule) secondopinion.Policy { return r.mine })
-	if r.Scope, err = secondopinion.Parse(secondopinion.Condition, w.scope); err != nil {
+	org.Policies = each(w.rules, func(r rule) policytest.Policy { return r.mine })
+	if r.Scope, err = policytest.Parse(policytest.Condition, w.scope); err != nil {
 		return a, err
 	}
-	a.final, a.outcomes = secondopinion.Decide(org, r)
+	a.final, a.outcomes = policytest.Decide(org, r)
 	for _, id := range w.silent() {
-		a.may = append(a.may, secondopinion.CanApprove(org, r, id))
+		a.may = append(a.may, policytest.CanApprove(org, r, id))
 	}
 	return a, nil
 }
@@ -146,7 +146,7 @@ func (w world) theirs() (a answer, err error) {
 	out := policy.Request{
 		Organization: [16]byte{1}, Activity: [16]byte{2}, Type: r.Type, Kind: r.Kind, Resource: r.Resource, Action: r.Action, Params: value("params", r.Params), Facts: policy.Facts{},
 		RootQuorum: r.RootQuorum, Self: r.Self, Foreign: r.Foreign, Rejections: each(r.Rejected, bin), NowMs: uint64(r.Now.UnixMilli()),
-		Approvals: each(r.Votes, func(v secondopinion.Vote) policy.Approval {
+		Approvals: each(r.Votes, func(v policytest.Vote) policy.Approval {
 			return policy.Approval{User: bin(v.User), Credentials: each(v.Credentials, credentialOf)}
 		}),
 	}
@@ -206,11 +206,11 @@ func bin(uuid string) (id [16]byte) {
 	return id
 }
 
-func user(u secondopinion.User) policy.User {
+func user(u policytest.User) policy.User {
 	return policy.User{ID: bin(u.ID), Name: u.Name, Email: u.Email, Tags: each(u.Tags, bin), Credentials: each(u.Credentials, credentialOf)}
 }
 
-func credentialOf(c secondopinion.Credential) policy.Credential {
+func credentialOf(c policytest.Credential) policy.Credential {
 	return policy.Credential{ID: bin(c.ID), User: bin(c.User), Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
 }
 
@@ -221,14 +221,14 @@ func value(name string, v any) policy.Value {
 		return policy.Bool(x)
 	case *big.Int:
 		return policy.BigInt(x)
-	case secondopinion.Text:
+	case policytest.Text:
 		if x.Hex {
 			return policy.Hex(x.S)
 		}
 		return policy.String(x.S)
 	case []any:
 		return policy.List(each(x, func(item any) policy.Value { return value("", item) })...)
-	case secondopinion.Struct:
+	case policytest.Struct:
 		ms := members(x)
 		for i := range ms {
 			if name == "eth.eip_7702_authorization" && ms[i].Name != "address" {
@@ -236,7 +236,7 @@ func value(name string, v any) policy.Value {
 			}
 		}
 		return policy.Struct(ms...)
-	case secondopinion.Map:
+	case policytest.Map:
 		out := policy.Map(members(x)...)
 		if name == "contract_call_args" || name == "message" || name == "program_call_args" {
 			out = policy.Dynamic(out)

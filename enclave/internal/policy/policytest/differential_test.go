@@ -1,4 +1,4 @@
-package secondopinion_test
+package policytest_test
 
 import (
 	"flag"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/policy"
-	"cloister/enclave/internal/policy/secondopinion"
+	"cloister/enclave/internal/policy/policytest"
 )
 
 var (
@@ -66,13 +66,13 @@ func TestDifferential(t *testing.T) {
 	if disagreements > 0 {
 		return
 	}
-	for _, o := range []string{secondopinion.Allow, secondopinion.DenyExplicit, secondopinion.RequiresConsensus, secondopinion.Error} {
+	for _, o := range []string{policytest.Allow, policytest.DenyExplicit, policytest.RequiresConsensus, policytest.Error} {
 		if count[o]*10 < done {
 			t.Errorf("%s is only %d of %d: the worlds test too little of it", o, count[o], done)
 		}
 	}
-	for _, o := range []string{secondopinion.DenyImplicit, secondopinion.TimeInactive, "final " + secondopinion.Allow, "final " + secondopinion.DenyExplicit, "final " + secondopinion.DenyImplicit,
-		"final " + secondopinion.RequiresConsensus} {
+	for _, o := range []string{policytest.DenyImplicit, policytest.TimeInactive, "final " + policytest.Allow, "final " + policytest.DenyExplicit, "final " + policytest.DenyImplicit,
+		"final " + policytest.RequiresConsensus} {
 		if count[o]*100 < 3*requests {
 			t.Errorf("%s is only %d: the worlds test too little of it", o, count[o])
 		}
@@ -95,12 +95,12 @@ func (w world) ask() (mine answer, difference string) {
 // shrinkSource is the shortest policy found that one compiles and the other does
 // not.
 func shrinkSource(s source) string {
-	differ := func(c secondopinion.Clause, text string) (string, bool) {
-		_, mine := secondopinion.Parse(c, text)
+	differ := func(c policytest.Clause, text string) (string, bool) {
+		_, mine := policytest.Parse(c, text)
 		_, theirs := policy.Compile(clauses[c], text)
 		return fmt.Sprintf("%s %q: second opinion says %v, engine %v", c, text, mine, theirs), (mine == nil) != (theirs == nil)
 	}
-	for c, text := range map[secondopinion.Clause]string{secondopinion.Consensus: s.Consensus, secondopinion.Condition: s.Condition, secondopinion.Time: s.Time} {
+	for c, text := range map[policytest.Clause]string{policytest.Consensus: s.Consensus, policytest.Condition: s.Condition, policytest.Time: s.Time} {
 		if _, yes := differ(c, text); yes {
 			for again := true; again; {
 				again = false
@@ -137,10 +137,10 @@ func shrinkWorld(w world) string {
 	fmt.Fprintf(&out, "threshold %d\n", w.org.Threshold)
 	for _, u := range w.org.Users {
 		fmt.Fprintf(&out, "user %s %s %q root %v, rejected %v, tags %v, credentials %v", u.ID, u.Name, u.Email, slices.Contains(w.org.Root, u.ID), slices.Contains(r.Rejected, u.ID), u.Tags,
-			each(u.Credentials, func(c secondopinion.Credential) string { return c.ID[:4] + " " + c.Type[16:] }))
+			each(u.Credentials, func(c policytest.Credential) string { return c.ID[:4] + " " + c.Type[16:] }))
 		for i, v := range r.Votes {
 			if v.User == u.ID {
-				fmt.Fprintf(&out, ", vote %d with %v", i, each(v.Credentials, func(c secondopinion.Credential) string { return c.ID[:4] }))
+				fmt.Fprintf(&out, ", vote %d with %v", i, each(v.Credentials, func(c policytest.Credential) string { return c.ID[:4] }))
 			}
 		}
 		out.WriteString("\n")
@@ -157,16 +157,16 @@ func shrinkWorld(w world) string {
 
 func show(v any) string {
 	switch x := v.(type) {
-	case secondopinion.Text:
+	case policytest.Text:
 		if x.Hex {
 			return "hex '" + x.S + "'"
 		}
 		return "'" + x.S + "'"
 	case []any:
 		return "[" + strings.Join(each(x, show), ", ") + "]"
-	case secondopinion.Struct:
+	case policytest.Struct:
 		return "{" + strings.Join(each(sorted(x), func(k string) string { return k + ": " + show(x[k]) }), ", ") + "}"
-	case secondopinion.Map:
+	case policytest.Map:
 		return "map{" + strings.Join(each(sorted(x), func(k string) string { return k + ": " + show(x[k]) }), ", ") + "}"
 	}
 	return fmt.Sprint(v)
@@ -195,7 +195,7 @@ func smaller(w world) (out []world) {
 		out = append(out, less)
 	}
 	for i, u := range w.org.Users {
-		voted := slices.ContainsFunc(w.request.Votes, func(v secondopinion.Vote) bool { return v.User == u.ID })
+		voted := slices.ContainsFunc(w.request.Votes, func(v policytest.Vote) bool { return v.User == u.ID })
 		if !voted && !slices.Contains(w.request.Rejected, u.ID) && u.ID != w.request.Initiator && !slices.Contains(w.org.Root, u.ID) {
 			less := w
 			less.org.Users = slices.Delete(slices.Clone(w.org.Users), i, i+1)
