@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"cloister/enclave/internal/policy"
@@ -59,6 +60,39 @@ func BenchmarkDecideDenied(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s, r := crowd(b, 100, n, "")
 			benchmarkDecide(b, s, r, policy.DenyImplicit)
+		})
+	}
+}
+
+// What a policy costs that is about something else, by what tells so.
+func BenchmarkDecidePast(b *testing.B) {
+	const kind, user = "activity.kind == 'SIGN_TRANSACTION'", "approvers.any(user, user.id == '01000000-0000-0000-0000-000000000000')"
+	for _, past := range []struct{ what, condition, consensus string }{
+		{"destination", kind + " && eth.tx.to == '#'", user},
+		{"wallet", "wallet.id == '#'", user},
+		{"missing", "secret.static_properties['#'] == ''", user},
+		{"key's tag", "private_key.tags.contains('#')", user},
+		{"approver", kind, "approvers.any(user, user.id == '#')"},
+		{"approver's tag", kind, "approvers.any(user, user.tags.contains('#'))"},
+		{"approvers' tag", kind, "approvers.filter(user, user.tags.contains('#')).count() >= 2"},
+	} {
+		b.Run(past.what, func(b *testing.B) {
+			s, r := crowd(b, 100, 0, "")
+			id := policy.Member{Name: "id", Value: policy.String("")}
+			r.Facts["wallet"] = policy.Struct(id)
+			r.Facts["private_key"] = policy.Struct(id, policy.Member{Name: "tags", Value: policy.Strings([]string{"a", "b"})})
+			rules := make([]*policy.Policy, 1000)
+			for i := range rules {
+				n := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+				rules[i] = &policy.Policy{ID: [16]byte{byte(i >> 8), byte(i)}, Effect: policy.EffectAllow,
+					Condition: compile(b, policy.ClauseCondition, strings.ReplaceAll(past.condition, "#", n)),
+					Consensus: compile(b, policy.ClauseConsensus, strings.ReplaceAll(past.consensus, "#", n))}
+			}
+			rules[0] = &policy.Policy{Effect: policy.EffectAllow} // so that nothing is explained
+			set := policy.NewSet(rules)
+			s.Policies = func() (*policy.Set, error) { return set, nil }
+			benchmarkDecide(b, s, r, policy.Allow)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(rules)), "ns/policy")
 		})
 	}
 }

@@ -395,6 +395,26 @@ func (d *decider) matches(i int) (yes, ok bool) {
 	return c.test.holds(&d.glance), true
 }
 
+// agrees evaluates the consensus of policy i.
+func (d *decider) agrees(i int) (yes, ok bool) {
+	c := &d.set.asks[i]
+	if !c.known {
+		return d.run(d.set.policies[i].Consensus)
+	}
+	if d.glance.voters == nil {
+		d.glance.voters = d.set.meet(d.voters)
+	}
+	steps := c.steps
+	for j := range d.glance.voters {
+		steps += c.each + c.tags*len(d.glance.voters[j].tags)
+	}
+	if steps > maxSteps {
+		return d.run(d.set.policies[i].Consensus)
+	}
+	d.spent += steps
+	return c.test.holds(&d.glance), true
+}
+
 // judge is what policy i makes of the request.
 func (d *decider) judge(i int) Verdict {
 	p := d.set.policies[i]
@@ -422,7 +442,7 @@ func (d *decider) judge(i int) Verdict {
 		}
 		return Verdict{DenyImplicit, ClauseCondition}
 	}
-	agreed, ok := d.run(p.Consensus)
+	agreed, ok := d.agrees(i)
 	switch {
 	case !ok:
 		return Verdict{Error, ClauseConsensus}
@@ -440,7 +460,7 @@ func (d *decider) judge(i int) Verdict {
 	case p.Effect != EffectAllow:
 		return Verdict{DenyImplicit, ClauseConsensus}
 	}
-	counts, ok := d.awaits(p.Consensus)
+	counts, ok := d.awaits(i)
 	switch {
 	case !ok:
 		return Verdict{Error, ClauseConsensus}
@@ -450,22 +470,30 @@ func (d *decider) judge(i int) Verdict {
 	return Verdict{DenyImplicit, ClauseConsensus}
 }
 
-// awaits tells whether a consensus that does not hold could hold with more
-// approvals, so that the initiator counts. One whose approval has lapsed would
+// awaits tells whether the consensus of policy i, which does not hold, could hold with
+// more approvals, so that the initiator counts. One whose approval has lapsed would
 // have to give it again, as others would theirs.
-func (d *decider) awaits(p *Program) (counts, ok bool) {
+func (d *decider) awaits(i int) (counts, ok bool) {
+	p, short := d.set.policies[i].Consensus, &d.set.asks[i]
 	who := d.request.initiator()
 	is := func(v voter) bool { return v.id == who }
-	if i := slices.IndexFunc(d.voters, is); i >= 0 {
-		return d.reach(p, d.voters[i], false)
+	if at := slices.IndexFunc(d.voters, is); at >= 0 {
+		if short.known { // reach would begin by asking it all of him
+			v := &d.glance.voters[at]
+			if steps := short.each + short.tags*len(v.tags); steps <= min(maxReachSteps, d.limit-d.spent) && !short.test.sees(v) {
+				d.spent += steps
+				return false, true
+			}
+		}
+		return d.reach(p, d.voters[at], false)
 	}
-	i := slices.IndexFunc(d.remaining(), is)
-	if i < 0 {
+	at := slices.IndexFunc(d.remaining(), is)
+	if at < 0 {
 		return false, true // gone, or without a credential
 	}
 	voters, others := d.voters, d.others
-	d.voters = append(slices.Clone(voters), others[i])
-	d.others = slices.Delete(slices.Clone(others), i, i+1)
+	d.voters = append(slices.Clone(voters), others[at])
+	d.others = slices.Delete(slices.Clone(others), at, at+1)
 	counts, ok = d.reach(p, d.voters[len(d.voters)-1], true)
 	d.voters, d.others = voters, others
 	return counts, ok

@@ -1,9 +1,9 @@
 package policy
 
-// Walked is the set of which every condition is walked whole.
+// Walked is the set of which every expression is walked whole.
 func (s *Set) Walked() *Set {
 	walked := *s
-	walked.short = make([]short, len(s.short))
+	walked.short, walked.asks = make([]short, len(s.short)), make([]short, len(s.asks))
 	return &walked
 }
 
@@ -11,7 +11,7 @@ func (s *Set) Walked() *Set {
 func (s *Set) Short() []bool {
 	short := make([]bool, len(s.short))
 	for i := range s.short {
-		short[i] = s.short[i].known
+		short[i] = s.short[i].known || s.asks[i].known
 	}
 	return short
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // A Set is an organization's policies in the order of their ids, made ready to be
 // asked together. It is immutable.
@@ -13,9 +17,13 @@ import "strings"
 // and steps included: nothing in it can take more steps for one request than for
 // another, but that an error ends it, so the steps are counted when it is compiled.
 // Whatever else a condition does is walked.
+//
+// So is a consensus, but for those that ask whether somebody, or how many, of the
+// approvers have an id, a name, a mail address or a tag that stands in the policy.
 type Set struct {
 	policies []*Policy
 	short    []short // of each policy's condition
+	asks     []short // of its consensus
 	views    []view
 	exact    map[string]uint32 // the literals, from 1
 	folded   map[string]uint32 // the same, and those apart only in the case of ASCII letters as one
@@ -35,10 +43,12 @@ const (
 	maxSymbol = 64
 )
 
-// A short is a condition in terms of the views.
+// A short is a condition in terms of the views, or a consensus.
 type short struct {
-	known bool // the condition is one
+	known bool // the expression is one
 	steps int  // to evaluate it
+	each  int  // and for each approver
+	tags  int  // and for each tag of each
 	reads []read
 	mask  uint64 // of views
 	test  test
@@ -66,9 +76,16 @@ type symbol struct{ exact, folded uint32 }
 
 // NewSet makes policies, which are in the order of their ids, ready.
 func NewSet(policies []*Policy) *Set {
-	s := &Set{policies: policies, short: make([]short, len(policies)), exact: map[string]uint32{}, folded: map[string]uint32{}}
+	s := &Set{policies: policies, short: make([]short, len(policies)), asks: make([]short, len(policies)), exact: map[string]uint32{}, folded: map[string]uint32{}}
 	for i, p := range policies {
 		s.ids = append(s.ids, p.ID[:]...)
+		if c := p.Consensus; c != nil {
+			a := abbreviator{set: s}
+			if a.test(c.root, &a.short.test) {
+				a.short.known = true
+				s.asks[i] = a.short
+			}
+		}
 		if p.Condition == nil {
 			continue
 		}
@@ -99,6 +116,15 @@ type abbreviator struct {
 	set   *Set
 	views int // that were there before
 	short short
+	voter bool // inside of what is asked of each approver
+}
+
+func (a *abbreviator) step(steps int) {
+	if a.voter {
+		a.short.each += steps
+		return
+	}
+	a.short.steps += steps
 }
 
 // test makes the test of an expression of type bool.
@@ -107,7 +133,7 @@ func (a *abbreviator) test(n *node, t *test) bool {
 		t.op, t.yes = opEq, true
 		return n.shape.class == classBool
 	}
-	a.short.steps++
+	a.step(1)
 	switch t.op = n.op; n.op {
 	case opBool:
 		t.yes = n.lit.yes
@@ -122,6 +148,10 @@ func (a *abbreviator) test(n *node, t *test) bool {
 		return true
 	case opEq, opNe, opLt, opGt, opLe, opGe:
 		left, right := n.kids[0], n.kids[1]
+		if left.op == opCount && left.kids[0].op == opFilter && right.op == opInt {
+			a.step(2) // the two
+			return a.literal(right, left, t) && a.approvers(left.kids[0], t)
+		}
 		if t.swap = left.literal(); t.swap {
 			return a.literal(left, right, t) && a.path(right, t)
 		}
@@ -129,14 +159,45 @@ func (a *abbreviator) test(n *node, t *test) bool {
 	case opIn:
 		return a.in(n.kids[1], n.kids[0], t)
 	case opContains:
-		t.op = opIn
 		return a.in(n.kids[0], n.kids[1], t)
+	case opAny:
+		return a.approvers(n, t)
 	}
 	return false
 }
 
+// approvers makes the test that a lambda asks of each approver.
+func (a *abbreviator) approvers(n *node, t *test) bool {
+	if a.voter || n.kids[0].root != rootApprovers {
+		return false
+	}
+	a.step(1)
+	a.voter = true
+	t.kids = make([]test, 1)
+	ok := a.test(n.kids[1], &t.kids[0])
+	a.voter = false
+	return ok
+}
+
+// voterFields are what short consensuses read of an approver besides his tags.
+var voterFields = [...]string{"id", "email", "alias"}
+
+// field tells whether n is a member of an approver.
+func (a *abbreviator) field(n *node) bool {
+	return a.voter && n.op == opMember && n.kids[0].op == opName && n.kids[0].root == 0
+}
+
 // path makes a view of what is read of the request.
 func (a *abbreviator) path(n *node, t *test) bool {
+	if a.voter {
+		at := slices.Index(voterFields[:], n.name)
+		if !a.field(n) || at < 0 {
+			return false
+		}
+		a.step(2)
+		t.view = uint8(at)
+		return true
+	}
 	depth, base := 1, n
 	for ; base.root == 0; base = base.kids[0] {
 		if base.op != opMember {
@@ -170,7 +231,7 @@ func (a *abbreviator) path(n *node, t *test) bool {
 
 // literal makes the literal that something is compared with.
 func (a *abbreviator) literal(n, with *node, t *test) bool {
-	a.short.steps++
+	a.step(1)
 	switch n.op {
 	case opBool:
 		t.yes = n.lit.yes
@@ -190,10 +251,17 @@ func (a *abbreviator) literal(n, with *node, t *test) bool {
 
 // in makes the literals in which something is.
 func (a *abbreviator) in(list, item *node, t *test) bool {
+	if a.field(list) && list.name == "tags" && item.op == opString {
+		t.op = opContains
+		a.step(2)
+		a.short.tags++
+		return a.literal(item, item, t)
+	}
+	t.op = opIn
 	if list.op != opList || list.lit.typ != TypeList || len(list.kids) == 0 {
 		return false
 	}
-	a.short.steps++
+	a.step(1)
 	if !a.path(item, t) {
 		return false
 	}
@@ -233,10 +301,13 @@ func lowered(text string) string {
 	return string(b)
 }
 
-// A glance is what a request has in the views of a set.
+// A glance is what a request has in the views of a set, or an approver in
+// voterFields.
 type glance struct {
-	fails uint64 // of views: reading it is an error
-	seen  []seen
+	fails  uint64 // of views: reading it is an error
+	seen   []seen
+	tags   []uint32 // of the approver, in exact
+	voters []glance
 }
 
 // seen is what stands in one view.
@@ -274,7 +345,32 @@ func (s *Set) look(m *machine) glance {
 	return g
 }
 
-// holds evaluates a short condition that cannot fail on what was seen.
+// meet reads the approvers.
+func (s *Set) meet(voters []voter) []glance {
+	gs := make([]glance, len(voters))
+	for i := range voters {
+		gs[i].seen = make([]seen, len(voterFields))
+		for j, name := range voterFields {
+			v, _ := voters[i].user.member(name)
+			gs[i].seen[j].symbol = s.exact[v.s]
+		}
+		tags, _ := voters[i].user.member("tags")
+		for _, tag := range tags.list {
+			gs[i].tags = append(gs[i].tags, s.exact[tag.s])
+		}
+	}
+	return gs
+}
+
+// sees tells whether anything that is asked of approvers is true of one.
+func (t *test) sees(voter *glance) bool {
+	if len(t.kids) == 1 && t.op != opNot {
+		return t.kids[0].holds(voter)
+	}
+	return slices.ContainsFunc(t.kids, func(k test) bool { return k.sees(voter) })
+}
+
+// holds evaluates a short expression that cannot fail on what was seen.
 func (t *test) holds(g *glance) bool {
 	switch t.op {
 	case opAnd, opOr:
@@ -288,12 +384,19 @@ func (t *test) holds(g *glance) bool {
 		return !t.kids[0].holds(g)
 	case opBool:
 		return t.yes
+	case opContains:
+		return slices.Contains(g.tags, t.text.exact)
+	case opIn:
+		return t.among(&g.seen[t.view])
+	case opAny:
+		return t.count(g) > 0
 	}
-	e := &g.seen[t.view]
-	if t.op == opIn {
-		return t.among(e)
+	var order int
+	if len(t.kids) > 0 {
+		order = cmp.Compare(t.count(g), t.n)
+	} else {
+		order = t.order(&g.seen[t.view])
 	}
-	order := t.order(e)
 	if t.swap {
 		order = -order
 	}
@@ -311,6 +414,16 @@ func (t *test) holds(g *glance) bool {
 	default:
 		return order >= 0
 	}
+}
+
+// count counts the approvers of whom it is true what is asked of each.
+func (t *test) count(g *glance) (n int64) {
+	for i := range g.voters {
+		if t.kids[0].holds(&g.voters[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // order compares what was seen with the literal; of what is no number it tells

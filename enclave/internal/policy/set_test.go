@@ -127,13 +127,57 @@ func (g neighbourhood) condition(depth int) string {
 	return strings.Join(parts, " && ")
 }
 
+// consensus is one that a policy might demand.
+func (g neighbourhood) consensus(depth int) string {
+	if depth > 0 && g.chance(25) {
+		return fmt.Sprintf(among(g, "!(%s) && %s", "(%s || %s)", "%s && %s"), g.consensus(depth-1), g.consensus(depth-1))
+	}
+	tag := func() string {
+		return among(g, "'01000000-0000-0000-0000-000000000000'", "'02000000-0000-0000-0000-000000000000'", "'x'")
+	}
+	field := func() string {
+		return among(g, "id", "id", "email", "alias")
+	}
+	literal := func() string {
+		return among(g, "'61000000-0000-0000-0000-000000000000'", "'62000000-0000-0000-0000-000000000000'", "'63000000-0000-0000-0000-000000000000'", "'a'", "'A'", "'a@example.com'", "'"+long+"'")
+	}
+	one := func() string {
+		switch g.IntN(8) {
+		case 0:
+			return "u." + field() + " in [" + literal() + ", " + literal() + "]"
+		case 1:
+			return literal() + " != u." + field()
+		case 2, 3:
+			return "u.tags.contains(" + tag() + ")"
+		case 4:
+			return tag() + " in u.tags"
+		case 5:
+			return among(g, "u.id[0] == '6'", "u.tags.count() == 1", "u.tags.any(x, x == u.id)", "true", "u.id == u.email")
+		}
+		return "u." + field() + " == " + literal()
+	}
+	lambda := one()
+	if g.chance(30) {
+		lambda = among(g, "!(", "(") + lambda + among(g, " && ", " || ") + one() + ")"
+	}
+	switch g.IntN(10) {
+	case 0:
+		return among(g, "approvers.count() >= 2", "approvers[1].id == 'x'", "credentials.any(c, c.type == 'CREDENTIAL_TYPE_LOGIN')", "approvers.all(u, "+lambda+")", "false")
+	case 1, 2, 3:
+		return "approvers.filter(u, " + lambda + ").count() " + among(g, ">=", ">", "==", "!=", "<=", "<") + " " + among(g, "0", "1", "2")
+	case 4:
+		return among(g, "1", "2") + " <= approvers.filter(u, " + lambda + ").count()"
+	}
+	return "approvers.any(u, " + lambda + ")"
+}
+
 // policy is one that compiles.
 func (g neighbourhood) policy(t testing.TB, n int) *policy.Policy {
 	p := &policy.Policy{ID: [16]byte{14: byte(n >> 8), 15: byte(n)}, Name: fmt.Sprint("policy ", n), Effect: among(g, policy.EffectAllow, policy.EffectAllow, policy.EffectDeny)}
 	if g.chance(70) {
-		p.Consensus = compile(t, policy.ClauseConsensus, among(g, "approvers.any(u, u.id == '61000000-0000-0000-0000-000000000000')", "approvers.count() >= 2",
-			"approvers.any(u, u.tags.contains('01000000-0000-0000-0000-000000000000'))", "approvers[1].id == 'x'",
-			"approvers.filter(u, u.tags.contains('02000000-0000-0000-0000-000000000000')).count() >= 2", "credentials.any(c, c.type == 'CREDENTIAL_TYPE_LOGIN')"))
+		for p.Consensus == nil {
+			p.Consensus, _ = policy.Compile(policy.ClauseConsensus, g.consensus(2))
+		}
 	}
 	if g.chance(10) {
 		p.Time = compile(t, policy.ClauseTime, among(g, "time.now < Timestamp('2026-03-10T12:00:00Z')", "time.now > Timestamp('2026-03-10T12:00:00Z')"))
