@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What policies cost as they grow in number: see policies.py.
 #
-#   scripts/load/policies.sh [COUNTS [REPETITIONS [SECONDS]]]     such as 1,10,100,1000; the table goes to standard output
+#   scripts/load/policies.sh [COUNTS [REPETITIONS [SECONDS]]]     such as 2,10,100,1000; the table goes to standard output
 #   YARDSTICK=dir          where the load generator is, ../shared/bench unless said otherwise
 #   SPARE=1                without taskset: the machine may do something else
 set -euo pipefail
@@ -14,4 +14,4 @@ make --no-print-directory BIN="$tmp/bin" build >&2
 cp -r "$yard/load" "$tmp/src"
 chmod -R u+w "$tmp/src"
 (cd "$tmp/src" && go build -o "$tmp/bin/load" .)
-python3 scripts/load/policies.py "$tmp" "${1:-1,10,100,1000}" "${2:-5}" "${3:-2}"
+python3 scripts/load/policies.py "$tmp" "${1:-2,10,100,1000}" "${2:-5}" "${3:-2}"
