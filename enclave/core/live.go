@@ -19,6 +19,7 @@ import (
 
 // bootKey is one of the boot's own keys: made at boot, attested, never stored.
 // The live key signs app proofs and replies; the setup key receives the root secret.
+// Both lie in memory for the whole boot, so that signing erases nothing.
 type bootKey struct {
 	encrypt   *ecdh.PrivateKey
 	sign      *ecdsa.PrivateKey

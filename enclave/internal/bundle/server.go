@@ -11,7 +11,8 @@ import (
 )
 
 // A Signer signs the messages that the enclave sends encrypted or to be encrypted
-// to. Clients pin its public key. It is safe for concurrent use.
+// to. Clients pin its public key. The private one lies in memory for the whole boot,
+// so that signing erases nothing. It is safe for concurrent use.
 type Signer struct {
 	key    *ecdsa.PrivateKey
 	public string

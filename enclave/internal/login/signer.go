@@ -43,7 +43,8 @@ func (p PublicKey) verify(digest [32]byte, signature []byte) bool {
 	return p.key != nil && p256.Verify(p.key, digest, signature)
 }
 
-// A Signer signs tokens of one kind. It is safe for concurrent use.
+// A Signer signs tokens of one kind. Its key lies in memory for the whole boot, so
+// that signing erases nothing. It is safe for concurrent use.
 type Signer struct {
 	key    *ecdsa.PrivateKey
 	public PublicKey

@@ -51,11 +51,10 @@ func NewKey(private []byte) (key *ecdsa.PrivateKey, point [PointSize]byte, err e
 }
 
 // Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: no randomness is
-// needed, and one digest has one signature.
+// needed, and one digest has one signature. It erases nothing, being for keys of the
+// whole boot; who signs with a key of one request does so inside erase.Do.
 func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
-	var der []byte
-	var err error
-	erase.Do(func() { der, err = key.Sign(nil, digest[:], crypto.SHA256) })
+	der, err := key.Sign(nil, digest[:], crypto.SHA256)
 	if err != nil {
 		return Signature{}, errors.New("a key of P-256 does not sign")
 	}

@@ -91,7 +91,8 @@ func (n *Name) append(b []byte) []byte {
 	return append(b, n.Root[:]...)
 }
 
-// A Key seals and opens. It is safe for concurrent use.
+// A Key seals and opens. The storage key and those of open organizations outlive every
+// request, so that only making a Key erases. It is safe for concurrent use.
 type Key struct {
 	aead  cipher.AEAD
 	block cipher.Block
