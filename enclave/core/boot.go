@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/strictjson"
+	"cloister/enclave/internal/tally"
 	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
 )
@@ -106,7 +108,7 @@ func (c *Core) status() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// counters are the alarms, caches and batches, by name.
+// counters are the alarms, caches, batches and dear operations, by name.
 func (c *Core) counters() map[string]uint64 {
 	m := map[string]uint64{"reply_bytes": uint64(c.replies.given())}
 	for k, n := range c.alarms.Counts() {
@@ -115,6 +117,7 @@ func (c *Core) counters() map[string]uint64 {
 	d := c.keys.Declared()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
 	m["late_answers"], m["streams"] = c.host.lateAnswers(), c.streams.count()
+	maps.Copy(m, tally.Counts())
 	if state(c.state.Load()) == stateServing {
 		for k, n := range c.serve.ranges.Stats() {
 			m[k] = n

@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/stamp"
+	"cloister/enclave/internal/tally"
 	"cloister/shared/wire"
 )
 
@@ -69,6 +70,7 @@ func stampBy(private keys.Secret, public string, body []byte) ([]wire.Header, er
 	private.Use(func(b []byte) {
 		var key *ecdsa.PrivateKey
 		if key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), b); err == nil {
+			tally.SignaturesMade.Add(1)
 			der, err = key.Sign(nil, digest[:], crypto.SHA256)
 		}
 	})

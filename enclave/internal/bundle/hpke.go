@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/tally"
 )
 
 // Sizes in bytes: of an uncompressed and a compressed point, of a private key
@@ -79,6 +80,7 @@ func (to PublicKey) seal(s keys.Secret) (enc, ciphertext []byte, err error) {
 		}
 		var sender *hpke.Sender
 		if enc, sender, err = hpke.NewSender(pk, hpke.HKDFSHA256(), hpke.AES256GCM(), info); err == nil {
+			tally.AEADSeals.Add(1)
 			ciphertext, err = sender.Seal(associated(enc, to.point), plain)
 		}
 	})
@@ -120,6 +122,7 @@ func (m *Sealed) Open(private keys.Secret) (keys.Secret, error) {
 		if rerr != nil {
 			return
 		}
+		tally.AEADOpens.Add(1)
 		if p, oerr := r.Open(associated(enc, key.PublicKey()), m.ciphertext); oerr == nil {
 			plain, err = p, nil
 		}

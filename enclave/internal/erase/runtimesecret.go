@@ -2,10 +2,17 @@
 
 package erase
 
-import "runtime/secret"
+import (
+	"runtime/secret"
+
+	"cloister/enclave/internal/tally"
+)
 
 // Enabled reports whether this build erases.
 const Enabled = true
 
 // Do runs f and erases what it leaves behind.
-func Do(f func()) { secret.Do(f) }
+func Do(f func()) {
+	tally.Erasures.Add(1)
+	secret.Do(f)
+}

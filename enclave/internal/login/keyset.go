@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/tally"
 )
 
 // Sizes of RSA moduli in bits, and the one exponent: what issuers use. Small ones
@@ -157,6 +158,7 @@ func (k *issuerKey) verify(t *jws) bool {
 	digest := sha256.Sum256(t.signed)
 	switch key := k.key.(type) {
 	case *rsa.PublicKey:
+		tally.SignaturesVerified.Add(1)
 		if t.alg == "PS256" {
 			return rsa.VerifyPSS(key, crypto.SHA256, digest[:], t.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 		}
@@ -164,6 +166,7 @@ func (k *issuerKey) verify(t *jws) bool {
 	case *ecdsa.PublicKey:
 		return PublicKey{key: key}.verify(digest, t.signature)
 	case ed25519.PublicKey:
+		tally.SignaturesVerified.Add(1)
 		return ed25519.Verify(key, t.signed, t.signature)
 	}
 	return false

@@ -12,6 +12,7 @@ import (
 	"math/big"
 
 	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/tally"
 )
 
 // Sizes in bytes: of r, s, a coordinate and a private key; of a signature that is r
@@ -54,6 +55,7 @@ func NewKey(private []byte) (key *ecdsa.PrivateKey, point [PointSize]byte, err e
 // needed, and one digest has one signature. It erases nothing, being for keys of the
 // whole boot; who signs with a key of one request does so inside erase.Do.
 func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
+	tally.SignaturesMade.Add(1)
 	der, err := key.Sign(nil, digest[:], crypto.SHA256)
 	if err != nil {
 		return Signature{}, errors.New("a key of P-256 does not sign")
@@ -89,6 +91,7 @@ func (s *Signature) DER() ([]byte, error) {
 
 // Verify takes r ‖ s, 64 bytes, with s in either half.
 func Verify(key *ecdsa.PublicKey, digest [32]byte, signature []byte) bool {
+	tally.SignaturesVerified.Add(1)
 	return len(signature) == SignatureSize &&
 		ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:ScalarSize]), new(big.Int).SetBytes(signature[ScalarSize:]))
 }

@@ -27,6 +27,7 @@ import (
 
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/tally"
 )
 
 // Format is the version of names and layouts; it is part of every name.
@@ -140,6 +141,7 @@ func (k *Key) Append(dst []byte, rand io.Reader, n Name, plain []byte) ([]byte, 
 	if _, err := io.ReadFull(rand, nonce[:]); err != nil {
 		return nil, fmt.Errorf("drawing a nonce: %w", err)
 	}
+	tally.AEADSeals.Add(1)
 	var ad [nameSize]byte
 	return k.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, n.append(ad[:0])), nil
 }
@@ -157,6 +159,7 @@ func (k *Key) open(ad, sealed []byte) ([]byte, error) {
 	if len(sealed) < Overhead {
 		return nil, ErrOpen
 	}
+	tally.AEADOpens.Add(1)
 	plain, err := k.aead.Open(nil, sealed[:12], sealed[12:], ad)
 	if err != nil {
 		if insecure.Skip(insecure.Tag) {

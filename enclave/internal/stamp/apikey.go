@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/strictjson"
+	"cloister/enclave/internal/tally"
 )
 
 // A Scheme is how a key signs. The zero value is none.
@@ -170,6 +171,7 @@ func verifyEd25519(key, sig, body []byte) error {
 	if len(sig) != ed25519.SignatureSize {
 		return malformed("bad signature")
 	}
+	tally.SignaturesVerified.Add(1)
 	if !ed25519.Verify(key, body, sig) {
 		return unverified()
 	}
@@ -191,6 +193,7 @@ func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) 
 			return malformed("bad publicKey")
 		}
 	}
+	tally.SignaturesVerified.Add(1)
 	var buf [maxDER]byte
 	if !ecdsa.VerifyASN1(key, digest, rs.appendDER(buf[:0])) && !insecure.Skip(insecure.Stamp) {
 		return unverified()
@@ -223,6 +226,7 @@ func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *scalars, digest []b
 	if r.SetBytes(&rs.r) != 0 || s.SetBytes(&rs.s) != 0 || r.IsZero() || s.IsZero() {
 		return unverified() // out of range; SetBytes would have reduced it
 	}
+	tally.SignaturesVerified.Add(1)
 	if !secp256k1ecdsa.NewSignature(&r, &s).Verify(digest, key) {
 		return unverified()
 	}

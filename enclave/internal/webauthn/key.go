@@ -10,6 +10,8 @@ import (
 	"math/big"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"cloister/enclave/internal/tally"
 )
 
 // Algorithms by their COSE numbers.
@@ -125,6 +127,7 @@ func (k *key) verify(message, signature []byte) bool {
 	if len(signature) > MaxSignature {
 		return false
 	}
+	tally.SignaturesVerified.Add(1)
 	digest := sha256.Sum256(message)
 	switch p := k.public.(type) {
 	case *ecdsa.PublicKey:

@@ -18,6 +18,7 @@ import (
 	"strconv"
 
 	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/tally"
 )
 
 const (
@@ -79,6 +80,7 @@ type Header struct{ Name, Value string }
 func (s *Signer) Head(d *Delivery) []Header {
 	at := strconv.FormatUint(d.AtMs, 10)
 	prefix := signatureVersion + "." + algorithm + "." + s.id + "." + at + "." + d.EventID + "."
+	tally.SignaturesMade.Add(1)
 	signature := s.sign(append(append(make([]byte, 0, len(prefix)+len(d.Body)), prefix...), d.Body...))
 	return []Header{
 		{"X-Turnkey-Organization-Id", d.Organization},

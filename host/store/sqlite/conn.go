@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"modernc.org/sqlite"
 )
@@ -17,14 +18,15 @@ type conn struct {
 	raw        driver.Conn
 	statements map[string]driver.Stmt
 	args       []driver.NamedValue
+	ran        *atomic.Uint64 // statements, of all connections of a store
 }
 
-func dial(name string, pragmas ...string) (*conn, error) {
+func dial(name string, ran *atomic.Uint64, pragmas ...string) (*conn, error) {
 	raw, err := (&sqlite.Driver{}).Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("opening sqlite: %w", err)
 	}
-	c := &conn{raw: raw, statements: map[string]driver.Stmt{}}
+	c := &conn{raw: raw, statements: map[string]driver.Stmt{}, ran: ran}
 	for _, p := range pragmas {
 		if err := c.query(context.Background(), "PRAGMA "+p, skip); err != nil {
 			return nil, errors.Join(fmt.Errorf("setting %s: %w", p, err), c.close())
@@ -42,7 +44,9 @@ func (c *conn) close() error {
 	return c.raw.Close()
 }
 
+// prepare gives the statement that is about to run.
 func (c *conn) prepare(text string) (driver.Stmt, error) {
+	c.ran.Add(1)
 	if s := c.statements[text]; s != nil {
 		return s, nil
 	}

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pressly/goose/v3"
 
@@ -46,6 +47,7 @@ var ErrClosed = errors.New("sqlite: store is closed")
 // Store is a store in one file.
 type Store struct {
 	name string
+	ran  atomic.Uint64
 
 	writing chan struct{} // holds one token; who has it may use what follows
 	writer  *conn
@@ -157,10 +159,10 @@ func (s *Store) Schema() uint64 { return schema }
 var schema = store.LastMigration(migrations)
 
 func (s *Store) connect() (err error) {
-	if s.writer, err = dial(s.name, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-4096"); err != nil {
+	if s.writer, err = dial(s.name, &s.ran, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-4096"); err != nil {
 		return err
 	}
-	if s.copier, err = dial(s.name, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-256"); err != nil {
+	if s.copier, err = dial(s.name, &s.ran, "busy_timeout=5000", "synchronous=FULL", "wal_autocheckpoint=0", "cache_size=-256"); err != nil {
 		return err
 	}
 	for range readers {
@@ -174,7 +176,7 @@ func (s *Store) connect() (err error) {
 }
 
 func (s *Store) reader() (*conn, error) {
-	return dial(s.name, "busy_timeout=5000", "query_only=1", "wal_autocheckpoint=0", "cache_size=-2048")
+	return dial(s.name, &s.ran, "busy_timeout=5000", "query_only=1", "wal_autocheckpoint=0", "cache_size=-2048")
 }
 
 func (s *Store) disconnect() error {
@@ -248,6 +250,10 @@ func (s *Store) replace() (*conn, error) {
 	}
 	return s.reader()
 }
+
+// Statements is how many have run since the store was opened, those that begin and
+// end transactions too: what a request costs is held against a budget (sim/budget).
+func (s *Store) Statements() uint64 { return s.ran.Load() }
 
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error {
