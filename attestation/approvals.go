@@ -163,7 +163,7 @@ func (a ManifestApproval) check() error {
 	if err := checkCompressed("approval key", a.PublicKey); err != nil {
 		return err
 	}
-	_, err := parseHex("approval", a.Signature, signatureSize)
+	err := checkHex("approval", a.Signature, signatureSize)
 	return err
 }
 

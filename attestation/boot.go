@@ -153,7 +153,7 @@ func (b *Boot) checkHash() error {
 	}
 	allowed := b.policy.AllowedManifestSHA256
 	for _, h := range allowed {
-		if _, err := parseHex("allowed manifest hash", h, 32); err != nil {
+		if err := checkHex("allowed manifest hash", h, 32); err != nil {
 			return err
 		}
 	}

@@ -41,10 +41,10 @@ func (h *HandOver) Text(setupKeyHex string, manifestHash [32]byte) ([]byte, erro
 	if _, err := parsePair("setup key", setupKeyHex); err != nil {
 		return nil, err
 	}
-	if _, err := parseHex("nonce", h.Nonce, SetupNonceSize); err != nil {
+	if err := checkHex("nonce", h.Nonce, SetupNonceSize); err != nil {
 		return nil, err
 	}
-	if _, err := parseHex("deployment", h.Deployment, 32); err != nil {
+	if err := checkHex("deployment", h.Deployment, 32); err != nil {
 		return nil, err
 	}
 	return fmt.Appendf(nil, "cloister hand-over 1\n%s\n%s\n%x\n%s\n%x\n", h.Deployment, setupKeyHex, manifestHash, h.Nonce, sha256.Sum256(box)), nil

@@ -108,7 +108,7 @@ func (c *PublicKeys) check() error {
 	if err := c.Keys.check(); err != nil {
 		return err
 	}
-	if _, err := parseHex("attestationRootSha256", strings.ToLower(c.AttestationRootSHA256), 32); err != nil || strings.ToUpper(c.AttestationRootSHA256) != c.AttestationRootSHA256 {
+	if err := checkHex("attestationRootSha256", strings.ToLower(c.AttestationRootSHA256), 32); err != nil || strings.ToUpper(c.AttestationRootSHA256) != c.AttestationRootSHA256 {
 		return errors.New("attestationRootSha256 is not 32 bytes of upper-case hex")
 	}
 	return checkFresh(c.Freshness)

@@ -183,11 +183,11 @@ func (m *Manifest) check() error {
 			return err
 		}
 	}
-	if _, err := parseHex("applicationDigest", m.ApplicationDigest, 32); err != nil {
+	if err := checkHex("applicationDigest", m.ApplicationDigest, 32); err != nil {
 		return err
 	}
 	for i, v := range m.PCRs.list() {
-		if _, err := parseHex(fmt.Sprintf("PCR%d", i), v, pcrSize); err != nil {
+		if err := checkHex(fmt.Sprintf("PCR%d", i), v, pcrSize); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (m *Manifest) check() error {
 		if f.text == "" {
 			continue
 		}
-		if _, err := parseHex(f.name, f.text, 32); err != nil {
+		if err := checkHex(f.name, f.text, 32); err != nil {
 			return err
 		}
 	}

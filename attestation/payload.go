@@ -244,7 +244,7 @@ func (c *PolicyOutcome) check() error {
 		digests = append(digests, c.ParentOrganizationDataDigest)
 	}
 	for _, d := range digests {
-		if _, err := parseHex("digest", d, 32); err != nil {
+		if err := checkHex("digest", d, 32); err != nil {
 			return err
 		}
 	}
@@ -263,14 +263,14 @@ func (c *SignatureMade) check() error {
 	if n := len(c.PublicKey) / 2; n < 32 || n > pointSize {
 		return errors.New("publicKey is not 32 to 65 bytes of hex")
 	}
-	if _, err := parseHex("publicKey", c.PublicKey, len(c.PublicKey)/2); err != nil {
+	if err := checkHex("publicKey", c.PublicKey, len(c.PublicKey)/2); err != nil {
 		return err
 	}
 	if len(c.Digests) == 0 || len(c.Digests) > MaxDigests {
 		return errors.New("digests is empty or too long")
 	}
 	for _, d := range c.Digests {
-		if _, err := parseHex("digest", d, 32); err != nil {
+		if err := checkHex("digest", d, 32); err != nil {
 			return err
 		}
 	}
@@ -289,7 +289,7 @@ func checkNames(c Claim, must bool) error {
 			return err
 		}
 		digits, ok := strings.CutPrefix(fingerprint, "sha256:")
-		if _, err := parseHex("fingerprint", digits, 32); err != nil || !ok {
+		if err := checkHex("fingerprint", digits, 32); err != nil || !ok {
 			return errors.New("fingerprint is not sha256: and 32 bytes of hex")
 		}
 	}

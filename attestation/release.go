@@ -115,7 +115,7 @@ func (r *Release) check() error {
 		if err := checkText("name", f.Name, 1); err != nil {
 			return err
 		}
-		if _, err := parseHex("sha256", f.SHA256, 32); err != nil {
+		if err := checkHex("sha256", f.SHA256, 32); err != nil {
 			return fmt.Errorf("%q: %w", f.Name, err)
 		}
 	}
@@ -126,13 +126,13 @@ func (r *Release) check() error {
 		if f.text == "" && f.name == "source" {
 			continue
 		}
-		if _, err := parseHex(f.name, f.text, f.size); err != nil {
+		if err := checkHex(f.name, f.text, f.size); err != nil {
 			return err
 		}
 	}
 	for i, text := range r.ExpectedPCRs() {
 		name := fmt.Sprintf("PCR%d", i)
-		if _, err := parseHex(name, text, pcrSize); err != nil {
+		if err := checkHex(name, text, pcrSize); err != nil {
 			return err
 		}
 		// Debug mode measures zeros, whatever the image.

@@ -92,7 +92,7 @@ func (s *ShareSet) check() error {
 		return errors.New("format or generation is out of range")
 	}
 	for _, f := range []struct{ name, text string }{{"deployment", s.Deployment}, {"random", s.Random}} {
-		if _, err := parseHex(f.name, f.text, 32); err != nil {
+		if err := checkHex(f.name, f.text, 32); err != nil {
 			return err
 		}
 	}
@@ -106,10 +106,10 @@ func (s *ShareSet) check() error {
 		if n := len(k.CiphertextBlob) / 2; n == 0 || n > maxCiphertextBlob {
 			return errors.New("ciphertextBlob is empty or too long")
 		}
-		if _, err := parseHex("ciphertextBlob", k.CiphertextBlob, len(k.CiphertextBlob)/2); err != nil {
+		if err := checkHex("ciphertextBlob", k.CiphertextBlob, len(k.CiphertextBlob)/2); err != nil {
 			return err
 		}
-		if _, err := parseHex("commitment", k.Commitment, 32); err != nil {
+		if err := checkHex("commitment", k.Commitment, 32); err != nil {
 			return err
 		}
 	}
@@ -117,10 +117,10 @@ func (s *ShareSet) check() error {
 		return errors.New("not as many shares as operators")
 	}
 	for _, share := range s.Shares {
-		if _, err := parseHex("commitment", share.Commitment, 32); err != nil {
+		if err := checkHex("commitment", share.Commitment, 32); err != nil {
 			return err
 		}
-		if _, err := parseHex("box", share.Box, shareBoxSize); err != nil {
+		if err := checkHex("box", share.Box, shareBoxSize); err != nil {
 			return err
 		}
 	}
@@ -329,7 +329,7 @@ func (s *ShareSubmission) Check(publicKey string) error {
 		name, text string
 		size       int
 	}{{"manifestSha256", s.ManifestSHA256, 32}, {"shareSetDigest", s.ShareSetDigest, 32}, {"nonce", s.Nonce, SetupNonceSize}, {"box", s.Box, shareBoxSize}} {
-		if _, err := parseHex(f.name, f.text, f.size); err != nil {
+		if err := checkHex(f.name, f.text, f.size); err != nil {
 			return err
 		}
 	}

@@ -165,7 +165,7 @@ func (s SignedReply) Text() ([]byte, error) {
 	case s.TimeMs == 0 || s.TimeMs > maxExactInt:
 		return nil, errors.New("signed reply: time is out of range")
 	}
-	if _, err := parseHex("live key", s.LiveKey, bootKeySize); err != nil {
+	if err := checkHex("live key", s.LiveKey, bootKeySize); err != nil {
 		return nil, fmt.Errorf("signed reply: %w", err)
 	}
 	b := make([]byte, 0, 1024)

@@ -155,8 +155,8 @@ func half(raw []byte, i int) byte {
 
 // encodeJSON writes without escaping of HTML characters and without a newline.
 func encodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	b := bytes.NewBuffer(make([]byte, 0, 1<<10)) // an app proof's payload has about that
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, err

@@ -15,15 +15,23 @@ import (
 // parseHex takes lower-case hex only: two spellings of one value would make
 // string comparisons, which the published clients use, disagree with ours.
 func parseHex(name, s string, size int) ([]byte, error) {
-	if len(s) != 2*size {
-		return nil, fmt.Errorf("%s is not %d bytes of hex", name, size)
-	}
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return nil, fmt.Errorf("%s is not lower-case hex", name)
-		}
+	if err := checkHex(name, s, size); err != nil {
+		return nil, err
 	}
 	return hex.DecodeString(s)
+}
+
+// checkHex is parseHex of what only must have the form.
+func checkHex(name, s string, size int) error {
+	if len(s) != 2*size {
+		return fmt.Errorf("%s is not %d bytes of hex", name, size)
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return fmt.Errorf("%s is not lower-case hex", name)
+		}
+	}
+	return nil
 }
 
 // parseBase64 takes the standard alphabet with padding and no line breaks; max

@@ -65,11 +65,12 @@ func (k *bootKey) prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 	if err != nil {
 		return org.Proof{}, fmt.Errorf("encoding a proof: %w", err)
 	}
-	sig, err := k.signText([]byte(text))
+	payload := []byte(text)
+	sig, err := k.signText(payload)
 	if err != nil {
 		return org.Proof{}, err
 	}
-	return org.Proof{Key: k.public, Payload: []byte(text), Signature: sig}, nil
+	return org.Proof{Key: k.public, Payload: payload, Signature: sig}, nil
 }
 
 // signText signs a proof's payload or the text of a reply: r ‖ s with low s over

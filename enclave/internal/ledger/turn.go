@@ -15,8 +15,6 @@ import (
 	"cloister/shared/wire"
 )
 
-var ranges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
-
 // organization is one opened ledger.
 type organization struct {
 	id org.ID
@@ -230,7 +228,7 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 
 func (l *Ledger) fresh(id org.ID) *organization {
 	o := &organization{id: id, l: l, state: org.NewState(), window: org.NewWindow(), edge: ranges.NewEmptyRange(0), ready: make(chan struct{}), slow: make(chan struct{})}
-	o.root = wire.Hash(rfc6962.DefaultHasher.EmptyRoot())
+	o.root = emptyRoot
 	return o
 }
 

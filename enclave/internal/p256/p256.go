@@ -4,6 +4,7 @@
 package p256
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -26,8 +27,9 @@ const (
 )
 
 var (
-	order     = elliptic.P256().Params().N
-	halfOrder = new(big.Int).Rsh(order, 1)
+	order      = elliptic.P256().Params().N
+	orderBytes = [ScalarSize]byte(order.FillBytes(make([]byte, ScalarSize)))
+	halfOrder  = [ScalarSize]byte(new(big.Int).Rsh(order, 1).FillBytes(make([]byte, ScalarSize)))
 )
 
 // A Signature is r ‖ s, big-endian, s at most half the order: a message and a key
@@ -68,20 +70,38 @@ func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
 // two that verify and the other one was taken. Whether r and s are those of a
 // signature is not looked at, but that they lie below the order.
 func FromDER(der []byte) (s Signature, negated bool, err error) {
-	var rs struct{ R, S *big.Int }
-	rest, err := asn1.Unmarshal(der, &rs)
-	if err != nil || len(rest) > 0 || outside(rs.R) || outside(rs.S) {
+	if len(der) < 2 || len(der) > MaxDER || der[0] != 0x30 || int(der[1]) != len(der)-2 {
 		return s, false, errForm
 	}
-	if negated = rs.S.Cmp(halfOrder) > 0; negated {
-		rs.S.Sub(order, rs.S)
+	low := s[ScalarSize:]
+	rest, ok := integer(s[:ScalarSize], der[2:])
+	if rest, ok2 := integer(low, rest); !ok || !ok2 || len(rest) > 0 {
+		return Signature{}, false, errForm
 	}
-	rs.R.FillBytes(s[:ScalarSize])
-	rs.S.FillBytes(s[ScalarSize:])
+	if negated = bytes.Compare(low, halfOrder[:]) > 0; negated {
+		n := new(big.Int).SetBytes(low)
+		n.Sub(order, n).FillBytes(low)
+	}
 	return s, negated, nil
 }
 
-func outside(n *big.Int) bool { return n.Sign() <= 0 || n.Cmp(order) >= 0 }
+// integer takes one INTEGER off der, in its one form, from 1 to below the order.
+func integer(value, der []byte) (rest []byte, ok bool) {
+	if len(der) < 3 || der[0] != 0x02 || int(der[1]) > len(der)-2 {
+		return nil, false
+	}
+	digits, rest := der[2:2+int(der[1])], der[2+int(der[1]):]
+	if len(digits) > 1 && digits[0] == 0 && digits[1]&0x80 != 0 {
+		digits = digits[1:] // it keeps the number from being negative
+	} else if len(digits) == 0 || digits[0] == 0 || digits[0]&0x80 != 0 {
+		return nil, false // zero, not the shortest, or negative
+	}
+	if len(digits) > ScalarSize {
+		return nil, false
+	}
+	copy(value[ScalarSize-len(digits):], digits)
+	return rest, bytes.Compare(value, orderBytes[:]) < 0
+}
 
 // DER is the signature as ASN.1 has it.
 func (s *Signature) DER() ([]byte, error) {
