@@ -1,4 +1,4 @@
-# Cloister. `make run` needs Go and nothing else; what the other targets use is told at the end of `make test`.
+# Cloister. `make run` and `make test` need Go and nothing else; what the other targets lack is told at their end.
 
 GO  ?= go
 BIN := bin
@@ -10,7 +10,7 @@ export GOEXPERIMENT := $(shell GOEXPERIMENT=runtimesecret $(GO) version >/dev/nu
 # No paths and no version control stamp: the same source gives the same bytes in every directory.
 BUILD := $(GO) build -trimpath -buildvcs=false
 
-.PHONY: run build enclave eif test test-nitro check fuzz interop clean
+.PHONY: run build enclave eif test campaign turn test-vsock test-nitro check fuzz interop clean
 
 # Settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
 run: build
@@ -33,11 +33,19 @@ eif:
 	@$(BUILD) -o $(BIN)/cloister-eif ./eif
 	@GO=$(GO) eif/build.sh $(BIN)/cloister.eif
 
-# Everything, with what it needs started and stopped; CLOISTER_TEST_REQUIRE=all fails on whatever is left out.
-test:
-	GO=$(GO) scripts/test.sh
+# What one waits for: checks, every test, each campaign once. ONLY=REGEXP chooses stages, here and in the campaign.
+test: build
+	@GO=$(GO) $(GO) run ./scripts/stages test '$(ONLY)'
 
-# Host and enclave in two virtual machines, joined by AF_VSOCK: part of make test too.
+# Everything, with what it needs started and stopped. What has passed on this commit is not run again, unless AGAIN=1.
+campaign: build
+	@GO=$(GO) $(GO) run ./scripts/stages campaign $(if $(AGAIN),-again) '$(ONLY)'
+
+# Of the campaign what comes next in turn, as CI does after make test.
+turn: build
+	@GO=$(GO) $(GO) run ./scripts/stages turn -minutes $(or $(MINUTES),45)
+
+# Host and enclave in two virtual machines, joined by AF_VSOCK: part of make campaign too.
 test-vsock:
 	GO=$(GO) scripts/vsock/test.sh
 

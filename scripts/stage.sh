@@ -1,10 +1,9 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the scripts beside it: naming, timing and counting of stages, some of them beside others, and the list of what
-# was left out.
+# Sourced by the scripts beside it: naming, timing and counting of stages, and the list of what was left out.
 #
 # A stage is a named command. It passes, fails, or leaves something out: then it calls left_out and goes on. The list is a
-# file that scripts started by a stage share (CLOISTER_LEFT_OUT); the script that made it prints it at the end. Under
-# CLOISTER_TEST_REQUIRE=all anything on it is a failure.
+# file (CLOISTER_LEFT_OUT) of scripts/stages, which runs these scripts, or else of the script that made it and prints it at
+# the end. Under CLOISTER_TEST_REQUIRE=all anything on it is a failure.
 
 GO=${GO:-go}
 CACHE=${CLOISTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cloister}
@@ -69,62 +68,6 @@ stage() {
 	set -e
 	used
 	counted "$name" "$status" $((SECONDS - began)) $((spent - before))
-}
-
-# aside NAME COMMAND...: the stage is run by beside, later than now.
-waiting=()
-aside() {
-	waiting+=("$(printf '%q ' "$@")")
-}
-
-# beside: begins to run what was put aside, one after the other, at the lowest priority: for work that only computes,
-# beside stages that mostly wait. joined waits for it, prints what each has printed, and counts it.
-beside() {
-	[ ${#waiting[@]} -gt 0 ] || return 0
-	lane=$(mktemp -d)
-	# shellcheck disable=SC2294
-	(
-		renice -n 19 -p "$BASHPID" >/dev/null
-		n=0
-		for each in "${waiting[@]}"; do
-			began=$SECONDS
-			used
-			before=$spent
-			# A shell of its own, whose failure at its first error is seen here.
-			set +e
-			(
-				set -e
-				eval "set -- $each"
-				shift
-				"$@"
-			) >"$lane/$n.log" 2>&1
-			status=$?
-			set -e
-			used
-			echo "$status $((SECONDS - began)) $((spent - before))" >"$lane/$n.end"
-			n=$((n + 1))
-		done
-	) &
-	lane_pid=$!
-}
-
-joined() {
-	local n=0 each name status took spent
-	[ -n "${lane_pid:-}" ] || return 0
-	wait "$lane_pid" || true
-	lane_pid=''
-	for each in "${waiting[@]}"; do
-		eval "set -- $each"
-		name=$1
-		printf '\n== %s (beside the stages above)\n' "$name"
-		cat "$lane/$n.log" || true
-		status=1 took=0 spent=0
-		read -r status took spent <"$lane/$n.end" || true
-		counted "$name" "$status" "$took" "$spent"
-		n=$((n + 1))
-	done
-	waiting=()
-	rm -rf "$lane"
 }
 
 # finish: the closing report. Its status is that of the whole run.

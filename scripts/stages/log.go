@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A tally is what a stage's output tells.
+type tally struct {
+	Passed  int      `json:"passed"` // tests
+	Failed  int      `json:"failed"`
+	Counted []string `json:"counted,omitempty"` // lines that tests mark with "counted: "
+	Lacking []string `json:"lacking,omitempty"` // left out because the machine lacks something, and how to get it
+	Later   []string `json:"later,omitempty"`   // what make test leaves to make campaign
+}
+
+// later begins the reason of a test that is skipped under -short.
+const later = "left to make campaign: "
+
+// An event is one line of `go test -json`.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// readTests reads what `go test -json` prints and writes what a person wants to see of it: one line for each package, the
+// whole output of whatever failed, and the lines marked with "counted: ".
+func readTests(in io.Reader, out io.Writer) (*tally, error) {
+	var sum tally
+	output := map[string][]string{} // by package and test
+	blamed := map[string]bool{}     // packages of which a failure was shown
+
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintln(out, lines.Text()) // go's own words: a build that failed, a module that is missing
+			continue
+		}
+		name := e.Package + " " + e.Test
+		switch e.Action {
+		case "build-output":
+			fmt.Fprint(out, e.Output)
+		case "output":
+			output[name] = append(output[name], e.Output)
+			if e.Test == "" && (strings.HasPrefix(e.Output, "ok  ") || strings.HasPrefix(e.Output, "FAIL\t")) {
+				fmt.Fprint(out, e.Output)
+			}
+			if _, said, ok := strings.Cut(e.Output, "counted: "); ok {
+				fmt.Fprint(out, "        ", said)
+				sum.Counted = append(sum.Counted, strings.TrimSpace(said))
+			}
+		case "pass":
+			if e.Test != "" {
+				sum.Passed++
+			}
+			delete(output, name)
+		case "skip":
+			if reason := reasonOf(output[name]); e.Test != "" && reason != "" {
+				if what, ok := strings.CutPrefix(reason, later); ok {
+					sum.Later = append(sum.Later, what)
+				} else {
+					sum.Lacking = append(sum.Lacking, reason)
+				}
+			}
+			delete(output, name)
+		case "fail":
+			if e.Test == "" && blamed[e.Package] {
+				break // its tests have said why
+			}
+			sum.Failed++
+			blamed[e.Package] = true
+			fmt.Fprintf(out, "--- failed: %s\n%s", name, strings.Join(output[name], ""))
+			delete(output, name)
+		}
+	}
+	return &sum, lines.Err()
+}
+
+// reasonOf is what a skipped test gave as its reason: its line that begins with a file and a line number.
+func reasonOf(output []string) string {
+	for _, line := range output {
+		if _, reason, ok := strings.Cut(line, ".go:"); ok {
+			if _, reason, ok = strings.Cut(reason, ": "); ok {
+				return strings.TrimSpace(reason)
+			}
+		}
+	}
+	return ""
+}
+
+// readScript copies what a script prints, and keeps its counts.
+func readScript(in io.Reader, out io.Writer) (*tally, error) {
+	var sum tally
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		fmt.Fprintln(out, lines.Text())
+		if _, said, ok := strings.Cut(lines.Text(), "counted: "); ok {
+			sum.Counted = append(sum.Counted, strings.TrimSpace(said))
+		}
+	}
+	return &sum, lines.Err()
+}

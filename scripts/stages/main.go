@@ -1,0 +1,115 @@
+// Command stages runs what tests this tree: table.go says what there is.
+//
+//	stages test [REGEXP]               what make test is: small counts, with Go alone
+//	stages campaign [-again] [REGEXP]  everything; a stage that has passed on this commit is not run again unless asked
+//	stages turn [-minutes N]           of the campaign this commit's turn, and of the rest what ends within so many minutes
+//	stages report                      what is known about this commit
+//
+// REGEXP chooses stages by name. What a machine lacks is left out and named, never taken for passed; under
+// CLOISTER_TEST_REQUIRE=all it is a failure.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// grace is what stages of a turn that take longer than they cost have, before they are ended and have failed.
+const grace = 15 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := run(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stages:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (ok bool, err error) {
+	if len(args) == 0 {
+		return false, fmt.Errorf("want test, campaign, turn or report")
+	}
+	flags := flag.NewFlagSet("stages "+args[0], flag.ExitOnError)
+	again := flags.Bool("again", false, "run what has passed on this commit too")
+	minutes := flags.Int("minutes", 45, "of a turn: what would not end within them is not begun")
+	_ = flags.Parse(args[1:])
+	only, err := regexp.Compile(flags.Arg(0))
+	if err != nil {
+		return false, err
+	}
+	kept, err := here()
+	if err != nil {
+		return false, err
+	}
+	p := &play{state: kept, again: *again, results: map[string]*result{}}
+	var stages []stage
+	told := campaign
+	switch args[0] {
+	case "test":
+		p.again = true
+		stages, told = chosen(coffee, only), coffee
+	case "campaign":
+		stages = chosen(campaign, only)
+	case "turn":
+		n, err := turnHere()
+		if err != nil {
+			return false, err
+		}
+		fmt.Printf("turn %d of %d on %s\n", n%turns+1, turns, kept.about)
+		for i := range turns {
+			stages = append(stages, turn(n+i)...)
+		}
+		told = slices.Concat(coffee, campaign[1:])
+		p.until = time.Now().Add(time.Duration(*minutes) * time.Minute)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, p.until.Add(grace))
+		defer cancel()
+	case "report":
+	default:
+		return false, fmt.Errorf("unknown command %q", args[0])
+	}
+	for _, s := range told {
+		if p.results[s.name], err = kept.load(s.name); err != nil {
+			return false, err
+		}
+	}
+	err = p.play(ctx, stages)
+	fmt.Printf("\n%s\n", kept.about)
+	if args[0] == "test" {
+		fmt.Println(elsewhere())
+	}
+	report(os.Stdout, told, p.results)
+	if args[0] == "report" { // a release wants all
+		return !slices.ContainsFunc(told, func(s stage) bool { return !p.results[s.name].whole() }), err
+	}
+	return !slices.ContainsFunc(stages, func(s stage) bool { r := p.results[s.name]; return r != nil && !r.OK }), err
+}
+
+func chosen(from []stage, only *regexp.Regexp) []stage {
+	return slices.DeleteFunc(slices.Clone(from), func(s stage) bool { return !only.MatchString(s.name) })
+}
+
+// here opens the state of this tree in the cache.
+func here() (*state, error) {
+	cache := os.Getenv("CLOISTER_CACHE")
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, err
+		}
+		cache = filepath.Join(user, "cloister")
+	}
+	return openState(cache)
+}

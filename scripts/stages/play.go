@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A play is one run of stages.
+type play struct {
+	state *state
+	again bool
+	until time.Time // no stage is begun that would not end before; zero is no limit
+	mu    sync.Mutex
+	// results are what is known of stages by their names, of this run or an earlier one.
+	results map[string]*result
+}
+
+// play runs the stages in their order, those that only compute beside the others.
+func (p *play) play(ctx context.Context, stages []stage) error {
+	var lanes [2][]stage
+	for _, s := range stages {
+		switch {
+		case p.results[s.name].whole() && !p.again:
+		case s.aside:
+			lanes[1] = append(lanes[1], s)
+		default:
+			lanes[0] = append(lanes[0], s)
+		}
+	}
+	var both sync.WaitGroup
+	var errs [2]error
+	for i, lane := range lanes {
+		both.Go(func() {
+			for _, s := range lane {
+				ends := time.Now().Add(time.Duration(s.cost) * time.Second)
+				if ctx.Err() != nil || !p.until.IsZero() && ends.After(p.until) {
+					continue
+				}
+				if errs[i] = p.one(ctx, s); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+	return errors.Join(errs[:]...)
+}
+
+func (p *play) one(ctx context.Context, s stage) error {
+	var log bytes.Buffer
+	var out io.Writer = os.Stdout
+	if s.aside {
+		out = &log // shown when the stage is done, so that both can be read
+	} else {
+		fmt.Printf("\n== %s\n", s.name)
+	}
+	r, err := s.play(ctx, out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.aside {
+		fmt.Printf("\n== %s (beside the others)\n%s", s.name, log.Bytes())
+	}
+	fmt.Printf("== %s: %s in %d s\n", s.name, r.word(), r.Seconds)
+	p.results[s.name] = r
+	if ctx.Err() != nil {
+		return nil // that it was ended says nothing about the commit
+	}
+	return p.state.save(r)
+}
+
+// play runs the stage's command. An error is one of the running; tests that fail are in the result.
+func (s stage) play(ctx context.Context, out io.Writer) (*result, error) {
+	if s.needs != "" {
+		if _, err := exec.LookPath(s.needs); err != nil {
+			return &result{Stage: s.name, OK: !strict(), tally: tally{Lacking: []string{s.name + " (apt-get install " + s.needs + ")"}}}, nil
+		}
+	}
+	words, err := s.command()
+	if err != nil {
+		return nil, err
+	}
+	read := readScript
+	if s.tests() {
+		read = readTests
+		// Vet is the check's, for both builds. The limit is for a test that hangs.
+		words = append([]string{cmp.Or(os.Getenv("GO"), "go"), "test", "-json", "-vet=off", "-count=1", "-timeout=25m"}, words[2:]...)
+	}
+	if s.aside {
+		words = append([]string{"nice", "-n", "19"}, words...)
+	}
+	lacking, err := os.CreateTemp("", "lacking")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(lacking.Name())
+	defer lacking.Close()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), "CLOISTER_LEFT_OUT="+lacking.Name())
+	if s.env != "" {
+		cmd.Env = append(cmd.Env, s.env)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = cmd.Stdout
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go endWith(ctx, cmd.Process.Pid, ended)
+	sum, err := read(pipe, out)
+	failure := cmd.Wait()
+	close(ended)
+	if err != nil {
+		return nil, err
+	}
+	named, err := io.ReadAll(lacking)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(named)) {
+		sum.Lacking = append(sum.Lacking, strings.TrimSpace(line))
+	}
+	if err := ctx.Err(); err != nil {
+		fmt.Fprintln(out, "ended:", err)
+	}
+	return s.result(failure == nil && ctx.Err() == nil, sum, time.Since(began), cmd.ProcessState), nil
+}
+
+// endWith ends the processes of a stage with ctx: they are told, as scripts end what they have started, and then killed.
+func endWith(ctx context.Context, group int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	_ = syscall.Kill(-group, syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+	}
+}
+
+// result takes together what a stage's end tells. A script counts as one test, and so does a run of Go tests that did not
+// come to test anything.
+func (s stage) result(ok bool, sum *tally, took time.Duration, end *os.ProcessState) *result {
+	slices.Sort(sum.Lacking)
+	sum.Lacking = slices.Compact(sum.Lacking)
+	ok = ok && sum.Failed == 0 && !(s.tests() && sum.Passed == 0) && !(strict() && len(sum.Lacking) > 0)
+	switch {
+	case !ok && sum.Failed == 0:
+		sum.Failed = 1
+	case ok && !s.tests():
+		sum.Passed = 1
+	}
+	return &result{Stage: s.name, OK: ok, Seconds: int(took.Seconds()), Processor: int((end.UserTime() + end.SystemTime()).Seconds()), tally: *sum}
+}
+
+// strict tells whether nothing may be left out for want of something.
+func strict() bool { return os.Getenv("CLOISTER_TEST_REQUIRE") == "all" }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// written is a script in a folder of its own, which leaves a line in the file "ran" there whenever it runs.
+func written(t *testing.T, text string) (run string, ran func() int) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(name, []byte("#!/bin/sh\necho x >>"+name+".ran\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return name, func() int {
+		b, _ := os.ReadFile(name + ".ran")
+		return bytes.Count(b, []byte("x"))
+	}
+}
+
+func played(t *testing.T, p *play, stages ...stage) {
+	t.Helper()
+	for _, s := range stages {
+		var err error
+		if p.results[s.name], err = p.state.load(s.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.play(t.Context(), stages); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStagesResume(t *testing.T) {
+	t.Setenv("CLOISTER_TEST_REQUIRE", "")
+	good, ranGood := written(t, "echo counted: 7 things")
+	bad, ranBad := written(t, "exit 3")
+	lacks, ranLacks := written(t, `echo "a thing (get it)" >>"$CLOISTER_LEFT_OUT"`)
+	all := []stage{{name: "good", run: good}, {name: "bad", run: bad, aside: true}, {name: "lacks", run: lacks}}
+	kept := &state{dir: t.TempDir()}
+	for range 2 {
+		played(t, &play{state: kept, results: map[string]*result{}}, all...)
+	}
+	if ranGood() != 1 || ranBad() != 2 || ranLacks() != 2 {
+		t.Errorf("ran %d, %d, %d times, want 1, 2, 2", ranGood(), ranBad(), ranLacks())
+	}
+	p := &play{state: kept, again: true, results: map[string]*result{}}
+	played(t, p, all...)
+	if ranGood() != 2 {
+		t.Error("what was asked for again did not run")
+	}
+	for name, word := range map[string]string{"good": "ok", "bad": "FAILED", "lacks": "in part"} {
+		if got := p.results[name].word(); got != word {
+			t.Errorf("%s: %s, want %s", name, got, word)
+		}
+	}
+	var out strings.Builder
+	report(&out, append(all, stage{name: "never"}), p.results)
+	for _, want := range []string{"counted: good: 7 things\n", "left out: a thing (get it)\n", "not run: never\n", "\ntests: 2 passed, 1 failed\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, &out)
+		}
+	}
+	t.Setenv("CLOISTER_TEST_REQUIRE", "all")
+	if played(t, p, all[2]); p.results["lacks"].OK {
+		t.Error("something was left out and it passed")
+	}
+}
+
+// What would not end in time is not begun; what does not end is ended and has failed.
+func TestTime(t *testing.T) {
+	run, ran := written(t, "sleep 1000 & wait")
+	long := stage{name: "long", run: run, cost: 60}
+	p := &play{state: &state{dir: t.TempDir()}, until: time.Now().Add(59 * time.Second), results: map[string]*result{}}
+	if played(t, p, long); ran() != 0 || p.results["long"] != nil {
+		t.Error("begun without time to end")
+	}
+	p.until = time.Time{}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ran() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if err := p.play(ctx, []stage{long}); err != nil || p.results["long"] == nil || p.results["long"].OK {
+		t.Errorf("ended before its end: %v %v", p.results["long"], err)
+	}
+	if kept, err := p.state.load("long"); kept != nil || err != nil {
+		t.Errorf("kept: %v %v", kept, err)
+	}
+}
+
+// The state is the commit's; a change that is not committed makes it another one, and back again.
+func TestState(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cache := t.TempDir()
+	sh := func(line string) {
+		t.Helper()
+		if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %s", line, out)
+		}
+	}
+	dir := func() string {
+		t.Helper()
+		s, err := openState(cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.dir
+	}
+	commit := "git -c user.name=x -c user.email=x@example.com commit -q --allow-empty -m x"
+	sh("git init -q && echo a >a && git add a && " + commit)
+	first := dir()
+	sh("echo b >b")
+	changed := dir()
+	sh("rm b")
+	again := dir()
+	sh(commit)
+	if next := dir(); first == changed || first != again || next == first || next == changed {
+		t.Error(first, changed, again, next)
+	}
+	t.Setenv("CLOISTER_TURN", "")
+	if n, err := turnHere(); n != 2 || err != nil {
+		t.Errorf("turn %d of the second commit: %v", n, err)
+	}
+	t.Setenv("CLOISTER_TURN", "5")
+	if n, err := turnHere(); n != 5 || err != nil {
+		t.Errorf("turn %d, set to 5: %v", n, err)
+	}
+}
+
+func TestLog(t *testing.T) {
+	const log = `{"Action":"output","Package":"p","Test":"A","Output":"    a_test.go:7: counted: 5 things\n"}
+{"Action":"pass","Package":"p","Test":"A"}
+{"Action":"output","Package":"p","Test":"B","Output":"    a_test.go:8: the thing is not here\n"}
+{"Action":"skip","Package":"p","Test":"B"}
+{"Action":"output","Package":"p","Test":"C","Output":"    a_test.go:9: left to make campaign: a large tree\n"}
+{"Action":"skip","Package":"p","Test":"C"}
+{"Action":"output","Package":"p","Test":"D","Output":"    a_test.go:10: wrong\n"}
+{"Action":"fail","Package":"p","Test":"D"}
+{"Action":"fail","Package":"p"}
+{"Action":"output","Package":"q","Output":"panic: no test\n"}
+{"Action":"fail","Package":"q"}
+go: no such module
+`
+	var out strings.Builder
+	sum, err := readTests(strings.NewReader(log), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Passed != 1 || sum.Failed != 2 || !slices.Equal(sum.Counted, []string{"5 things"}) ||
+		!slices.Equal(sum.Lacking, []string{"the thing is not here"}) || !slices.Equal(sum.Later, []string{"a large tree"}) {
+		t.Errorf("%+v", sum)
+	}
+	for _, want := range []string{"a_test.go:10: wrong", "panic: no test", "no such module"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("not shown: %s", want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func init() { root = "../.." }
+
+// Every stage but those of make test has one turn, and a turn leaves CI time for installing, building and make test.
+func TestTurns(t *testing.T) {
+	dealt := map[string]int{}
+	for n := range turns {
+		cost := [2]int{}
+		for _, s := range turn(n) {
+			dealt[s.name]++
+			lane := 0
+			if s.aside {
+				lane = 1
+			}
+			cost[lane] += s.cost
+		}
+		if slices.Max(cost[:]) > 45*60 {
+			t.Errorf("turn %d costs %v s", n, cost)
+		}
+		if !slices.EqualFunc(turn(n), turn(n+7*turns), func(a, b stage) bool { return a.name == b.name }) {
+			t.Errorf("turn %d does not come again", n)
+		}
+	}
+	for _, s := range campaign {
+		if want := map[bool]int{false: 1, true: 0}[s.coffee]; dealt[s.name] != want {
+			t.Errorf("%s has %d turns, want %d", s.name, dealt[s.name], want)
+		}
+	}
+}
+
+// Nothing is forgotten: every package that has tests and every folder of scripts with a file test.sh is in the campaign.
+func TestEverythingIsInTheCampaign(t *testing.T) {
+	var patterns, scripts []string
+	names := map[string]bool{}
+	for _, s := range slices.Concat(campaign, coffee[1:]) {
+		if names[s.name] {
+			t.Errorf("%s twice", s.name)
+		}
+		names[s.name] = true
+	}
+	for _, s := range campaign {
+		words, err := s.command()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case !s.tests():
+			scripts = append(scripts, s.run)
+		case !slices.Contains(words, "-short") && !slices.Contains(words, "-run"):
+			patterns = append(patterns, words[2:]...)
+		}
+	}
+	list := func(patterns ...string) []string {
+		cmd := exec.Command("go", append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"}, patterns...)...)
+		cmd.Dir = root
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	in := list(patterns...)
+	for _, p := range list("./...") {
+		if !slices.Contains(in, p) {
+			t.Errorf("%s is in no stage of the campaign", p)
+		}
+	}
+	folders, err := filepath.Glob(filepath.Join(root, "scripts/*/test.sh"))
+	if err != nil || len(folders) == 0 {
+		t.Fatal(folders, err)
+	}
+	for _, f := range folders {
+		if name := "scripts/" + filepath.Base(filepath.Dir(f)) + "/test.sh"; !slices.Contains(scripts, name) {
+			t.Errorf("%s is in no stage of the campaign", name)
+		}
+	}
+}
