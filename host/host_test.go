@@ -540,7 +540,7 @@ func TestServe(t *testing.T) {
 			func(string) string { return "" }, nil, io.Discard, &logged, time.Now, rand.Reader})
 	}()
 	api, proxy, ops := address(t, &logged, "api-addr"), address(t, &logged, "auth-proxy-addr"), address(t, &logged, "ops-addr")
-	for range 1000 {
+	for range 30_000 {
 		if r, err := http.Get(ops + "/readyz"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == 200 {
@@ -576,7 +576,7 @@ func TestServe(t *testing.T) {
 	}()
 	<-arrived
 	stop()
-	for range 1000 { // no new connection is taken
+	for range 300_000 { // no new connection is taken
 		c, err := net.Dial("tcp", strings.TrimPrefix(api, "http://"))
 		if err != nil {
 			break
@@ -635,7 +635,7 @@ func status(t *testing.T, method, url string) int {
 
 func address(t *testing.T, logged *output, what string) string {
 	t.Helper()
-	for range 5000 {
+	for range 300_000 {
 		for line := range strings.Lines(logged.String()) {
 			var l struct{ Msg, For, Address string }
 			if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.For == what {

@@ -220,7 +220,7 @@ func put(t testing.TB, r *rig.Rig, sends ...org.Send) wire.SendID {
 // ended waits until a send has come to its end.
 func ended(t testing.TB, r *rig.Rig, id wire.SendID) wire.SendStanding {
 	t.Helper()
-	for range 30_000 {
+	for range 300_000 {
 		got, err := r.Store.SendStates(t.Context(), wire.Sends{Sends: []wire.SendID{id}})
 		if err != nil {
 			t.Fatal(err)

@@ -189,7 +189,7 @@ func serve(tb testing.TB, a *api.API, h http.Handler) string {
 
 func waitFor(tb testing.TB, ok func() bool) {
 	tb.Helper()
-	for range 10_000 {
+	for range 300_000 {
 		if ok() {
 			return
 		}

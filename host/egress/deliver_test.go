@@ -84,7 +84,7 @@ func TestDeliveryPauses(t *testing.T) {
 	began := w.now()
 	stop := w.sends()
 	w.putKind(wire.SendMail, nil)
-	for range 5000 {
+	for range 300_000 {
 		if w.now().Sub(began) > 20*time.Minute {
 			break
 		}
@@ -189,7 +189,7 @@ func TestEndedIsForgotten(t *testing.T) {
 	w.ahead(36 * time.Hour)
 	w.sends()
 	for _, id := range mails {
-		for range 5000 {
+		for range 300_000 {
 			if w.standing(id).State == wire.SendUnknown {
 				break
 			}

@@ -46,7 +46,7 @@ func TestTakenAndNeverSeen(t *testing.T) {
 	stop := w.sends()
 	began := w.now()
 	w.put(ether(1))
-	for range 5000 {
+	for range 300_000 {
 		if w.now().Sub(began) > 2*time.Minute {
 			break
 		}

@@ -103,7 +103,7 @@ func TestHostileTargets(t *testing.T) {
 			}
 			w.delivers(d)
 			for i, id := range ids {
-				for range 5000 {
+				for range 300_000 {
 					if w.standing(id).Text != "" {
 						break
 					}

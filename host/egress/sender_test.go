@@ -187,7 +187,7 @@ func TestTriesAgain(t *testing.T) {
 			id := w.put(ether(0))
 			mend := fails(w)
 			w.sends()
-			for range 5000 {
+			for range 300_000 {
 				if got := w.standing(id); got.State != wire.SendWaiting {
 					t.Fatalf("%+v", got)
 				} else if got.Text != "" {
@@ -313,7 +313,7 @@ func TestExpired(t *testing.T) {
 			ethereum(w.node)
 			id := put(w)
 			w.sends()
-			for range 10_000 {
+			for range 300_000 {
 				if w.standing(id).State == wire.SendExpired {
 					return
 				}
@@ -473,7 +473,7 @@ func TestSolana(t *testing.T) {
 	id := w.put(lamport("name"))
 	w.sends()
 	w.until(id, wire.SendAccepted, "")
-	for range 5000 { // as long as the network does not have it, it goes out again
+	for range 300_000 { // as long as the network does not have it, it goes out again
 		mu.Lock()
 		n := sent
 		mu.Unlock()

@@ -273,7 +273,7 @@ func (w *world) standing(id wire.SendID) wire.SendStanding {
 func (w *world) until(id wire.SendID, want wire.SendState, says string) wire.SendStanding {
 	w.t.Helper()
 	var got wire.SendStanding
-	for range 5000 {
+	for range 150_000 {
 		got = w.standing(id)
 		if got.State == want && strings.Contains(got.Text, says) {
 			return got

@@ -74,7 +74,7 @@ func (p *peer) all(n int) map[wire.Role][]*wire.Conn {
 		select {
 		case a := <-p.conns:
 			found[a.role] = append(found[a.role], a.conn)
-		case <-time.After(20 * time.Second):
+		case <-time.After(5 * time.Minute):
 			p.t.Fatalf("%d connections did not come: %v", n, found)
 		}
 	}
@@ -155,7 +155,7 @@ func run(t *testing.T, o link.Options) *link.Link {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 10_000 {
+	for range 300_000 {
 		if ok() {
 			return
 		}
@@ -518,7 +518,7 @@ func TestRefusedQuestions(t *testing.T) {
 		t.Fatalf("%d failures were logged, want 8: %s", n, out)
 	}
 	// The link may be behind with counting those that it has just made.
-	for end := time.Now().Add(5 * time.Second); l.Stats().Connected != 7; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); l.Stats().Connected != 7; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("a refused question must not cost the connection: %d of 7 stand", l.Stats().Connected)
 		}

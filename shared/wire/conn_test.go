@@ -151,7 +151,7 @@ func TestBreaches(t *testing.T) {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 5000 {
+	for range 300_000 {
 		if ok() {
 			return
 		}

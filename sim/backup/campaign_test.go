@@ -67,6 +67,10 @@ func (x *times) String() string {
 	return b.String()
 }
 
+// signatures are how many of each backup are compared. The first backup is taken when
+// there are addresses enough.
+const signatures = 100
+
 // TestBackups takes backups of two deployments, one on SQLite, one on PostgreSQL,
 // while clients make wallets and sign, and restores each on an empty machine, on
 // SQLite and PostgreSQL by turns. Every address that had been answered before a
@@ -96,7 +100,11 @@ func TestBackups(t *testing.T) {
 			})
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
+	for _, s := range sources {
+		for s.addresses()*payloads < signatures && !t.Failed() {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	all := make([]*taken, count(t))
 	for i := range all {
 		all[i] = take(t, sources[i%2], steps)
@@ -214,7 +222,7 @@ func (b *taken) compare(t *testing.T, r *rig.Rig) {
 	}
 	made := 0
 	for address, a := range b.accounts {
-		if made += payloads; made > 100 {
+		if made += payloads; made > signatures {
 			return
 		}
 		want, err := b.of.signatures(address, a)
@@ -229,7 +237,7 @@ func (b *taken) compare(t *testing.T, r *rig.Rig) {
 			t.Fatalf("signatures of %s differ:\n%v\n%v", address, got, want)
 		}
 	}
-	if made < 100 {
+	if made < signatures {
 		t.Fatalf("%d signatures: the load made too few addresses", made)
 	}
 }

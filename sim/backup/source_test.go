@@ -46,13 +46,20 @@ func newSource(t testing.TB, s store.Store) *source {
 	return &source{t: t, r: rig.Start(t, rig.Options{Store: s}), accounts: map[string]account{}, activities: map[string]owner{}, signed: map[string][]any{}}
 }
 
+// addresses are how many have been answered.
+func (s *source) addresses() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.accounts)
+}
+
 func (s *source) root() owner {
 	return owner{s.r.Credentials.OrganizationID, s.r.Credentials.RootAPIKey}
 }
 
 // call sends a body of an organization and gives the reply, or why there is none.
 func call(r *rig.Rig, door wire.Door, op string, body []byte, o owner) (map[string]any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	reply, err := r.Send(ctx, door, op, body, o.key)
 	if err != nil {

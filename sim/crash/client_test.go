@@ -71,7 +71,7 @@ type wallet struct{ id, name, address string }
 
 const (
 	requestTimeout = 10 * time.Second
-	patience       = 2 * time.Minute // to get one body acknowledged
+	patience       = 5 * time.Minute // to get one body acknowledged
 )
 
 func (w *world) newClient(name, organization string, key laptop.KeyPair, seed uint64, stamped *atomic.Int64) *client {

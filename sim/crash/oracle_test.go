@@ -238,7 +238,7 @@ func (c *client) query(op string, request map[string]any, into any) (found bool,
 	}
 	var status int
 	var reply []byte
-	for range 20 {
+	for range 600 {
 		status, reply, err = c.post("query/"+op, body, requestTimeout)
 		if err == nil && status == 200 {
 			return true, json.Unmarshal(reply, into)

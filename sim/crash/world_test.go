@@ -178,7 +178,7 @@ func (w *world) kill(v victims) {
 }
 
 // recovery bounds the time to get up again.
-const recovery = 90 * time.Second
+const recovery = 5 * time.Minute
 
 // recover starts what is down and waits until a query is answered and a new
 // activity is acknowledged.

@@ -25,7 +25,7 @@ import (
 )
 
 // Bounds of one wait. They end a test that hangs; nothing is measured by them.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 const (
 	organizations = 10

@@ -129,7 +129,7 @@ func (s *stack) frozen(scan *scanner) (found map[find]int, size int64) {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = s.enclave.Process.Signal(syscall.SIGCONT) }()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	for state := ""; state != "T"; state = s.state(s.enclave.Process.Pid) {
 		if ctx.Err() != nil {

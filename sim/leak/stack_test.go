@@ -238,7 +238,7 @@ func (s *stack) visit(path string, body map[string]any) (map[string]any, error) 
 
 // post posts a body with one header until there is an answer.
 func post(url string, body []byte, name, value string) (map[string]any, error) {
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
 			return nil, err

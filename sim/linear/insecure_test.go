@@ -25,7 +25,7 @@ func TestEarlyReplies(t *testing.T) {
 			t.Logf("counted: early replies noticed in try %d of %d: %v", i+1, tries, err)
 			return
 		}
-		if porcupine.CheckOperationsTimeout(model, history, 30*time.Second) == porcupine.Illegal {
+		if porcupine.CheckOperationsTimeout(model, history, 2*time.Minute) == porcupine.Illegal {
 			t.Logf("counted: early replies noticed in try %d of %d: not linearizable", i+1, tries)
 			return
 		}

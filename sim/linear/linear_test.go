@@ -26,7 +26,7 @@ func (w *world) sendBody(t *tenant, op string, body []byte) (reply, error) {
 func check(t *testing.T, w *world, history []porcupine.Operation) {
 	t.Helper()
 	began := time.Now()
-	result, info := porcupine.CheckOperationsVerbose(model, history, 60*time.Second)
+	result, info := porcupine.CheckOperationsVerbose(model, history, 20*time.Minute)
 	if result != porcupine.Ok {
 		name := t.TempDir() + "/history.html"
 		_ = porcupine.VisualizePath(model, info, name)

@@ -36,7 +36,7 @@ func newWorld(t testing.TB, o rig.Options) *world {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	w := &world{t: t, o: o, began: time.Now(), slots: make(chan struct{}, 512), deadline: time.Now().Add(4 * time.Minute)}
+	w := &world{t: t, o: o, began: time.Now(), slots: make(chan struct{}, 512), deadline: time.Now().Add(20 * time.Minute)}
 	w.stamp.Store(time.Now().UnixMilli())
 	w.cur.Store(rig.Start(t, o))
 	return w

@@ -68,7 +68,7 @@ func (w *world) send(p *principal, door wire.Door, op string, body []byte) reply
 		w.t.Error(err)
 		return reply{}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	r, err := w.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body, From: wire.From{Address: "192.0.2.1"}})
 	if err != nil {

@@ -72,7 +72,7 @@ func (p *post) token(to string) string {
 // code waits for a message to somebody and takes the code in it.
 func (p *post) code(to string) string {
 	p.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		ms := p.box.Messages(to)
 		if len(ms) == 0 {
 			continue

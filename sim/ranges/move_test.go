@@ -327,7 +327,7 @@ func TestSuperseded(t *testing.T) {
 	if time.Since(began) < lease {
 		t.Errorf("answered %v after the take, within the lease of %v", time.Since(began), lease)
 	}
-	for n := 0; !a.fenced.Load() && n < 200; n++ {
+	for n := 0; !a.fenced.Load() && n < 30_000; n++ {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if !a.fenced.Load() {
@@ -373,7 +373,7 @@ func TestOneRange(t *testing.T) {
 	// The next boot takes it by itself, and then this one is fenced.
 	b := w.start()
 	b.must(w.tag(o, "at last"))
-	for n := 0; !a.fenced.Load() && n < 200; n++ {
+	for n := 0; !a.fenced.Load() && n < 30_000; n++ {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if !a.fenced.Load() {

@@ -219,7 +219,7 @@ func (j *jsonText) UnmarshalJSON(b []byte) error { *j = append([]byte{}, b...); 
 func (d *deployment) level(ranges int) time.Duration {
 	d.t.Helper()
 	began := time.Now()
-	for time.Since(began) < time.Minute {
+	for time.Since(began) < 5*time.Minute {
 		a, b := d.table(0), d.table(1)
 		if a != nil && b != nil && len(a.Owned) == ranges/2 && len(b.Owned) == ranges/2 {
 			return time.Since(began)
@@ -240,7 +240,7 @@ func (d *deployment) retire(i, ranges int) {
 	}
 	for {
 		from, to := d.table(i), d.table(1-i)
-		if from == nil || to == nil || time.Since(began) > 30*time.Second {
+		if from == nil || to == nil || time.Since(began) > 5*time.Minute {
 			d.t.Fatalf("not retired: %+v, %+v", from, to)
 		}
 		if len(from.Owned) == 0 && len(to.Owned) == ranges {

@@ -145,7 +145,7 @@ func (w *world) start() *enclave {
 	ran.Go(func() { e.link.Run(ctx) })
 	e.stop = sync.OnceFunc(func() { cancel(); e.core.Close(); ran.Wait() })
 	w.t.Cleanup(e.stop)
-	boot, done := context.WithTimeout(ctx, 30*time.Second)
+	boot, done := context.WithTimeout(ctx, 5*time.Minute)
 	defer done()
 	if w.orgs == nil {
 		if _, err := w.dir.Boot(boot, e.address, 24); err != nil {

@@ -175,7 +175,7 @@ func intercepted(t *testing.T, security string) {
 		}
 	}
 	kinds := map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text"}
-	for end := time.Now().Add(20 * time.Second); len(out.of(wire.SendMail)) < n || len(out.of(wire.SendText)) < n; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); len(out.of(wire.SendMail)) < n || len(out.of(wire.SendText)) < n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d mails and %d text messages are to go out", len(out.of(wire.SendMail)), len(out.of(wire.SendText)))
 		}

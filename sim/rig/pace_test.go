@@ -37,7 +37,7 @@ func (a asker) whoami(organization string, key laptop.KeyPair) *wire.Reply {
 
 func (a asker) send(door wire.Door, op string, body []byte, key laptop.KeyPair) *wire.Reply {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	r, err := a.Send(ctx, door, op, body, key)
 	if err != nil {

@@ -63,7 +63,7 @@ func startPost(t *testing.T, o rig.Options) *post {
 // of.
 func (p *post) next(to string, of *regexp.Regexp) string {
 	p.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		ms := p.box.Messages(to)
 		if len(ms) == 0 {
 			continue
@@ -107,7 +107,7 @@ func (p *post) in(organization, op, typ string, parameters any, key laptop.KeyPa
 
 func (p *post) send(door wire.Door, op string, body []byte, key laptop.KeyPair) (int, map[string]any) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	reply, err := p.Send(ctx, door, op, body, key)
 	if err != nil {
@@ -360,7 +360,7 @@ func (p *post) attested(organization, op, typ string, parameters any, key laptop
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	reply, err := p.Link.Call(ctx, &wire.Call{Door: wire.DoorSubmit, Op: op, Body: body, Head: []wire.Header{{Name: "X-Stamp-Attested", Value: base64.RawURLEncoding.EncodeToString(head)}}})
 	if err != nil {

@@ -26,6 +26,9 @@ import (
 	"cloister/sim/laptop"
 )
 
+// patience bounds one wait. It ends a test that hangs; nothing is measured by it.
+const patience = 5 * time.Minute
+
 // Options change what a rig is made of. The zero value is an enclave and a host
 // with an SQLite store.
 type Options struct {
@@ -174,7 +177,7 @@ func Try(t testing.TB, o Options) (*Rig, error) {
 		ran.Go(func() { webhooks.Run(ctx) })
 	}
 	r.stop[0] = func() { end(); ran.Wait() }
-	boot, done := context.WithTimeout(ctx, 60*time.Second)
+	boot, done := context.WithTimeout(ctx, patience)
 	defer done()
 	r.Credentials, err = r.Dir.Boot(boot, r.Address, o.Organizations)
 	return r, err
@@ -190,7 +193,7 @@ func (r *Rig) Kill() {
 
 // Stop ends the rig in good order.
 func (r *Rig) Stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.Enclave.Stop(ctx); err != nil {
 		r.t.Errorf("stopping the enclave: %v", err)
@@ -264,7 +267,7 @@ func (r *Rig) Query(op string, request map[string]any) (int, map[string]any) {
 
 func (r *Rig) ask(door wire.Door, op string, body []byte) (int, map[string]any) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	reply, err := r.Send(ctx, door, op, body, r.Credentials.RootAPIKey)
 	if err != nil {
@@ -280,7 +283,7 @@ func (r *Rig) ask(door wire.Door, op string, body []byte) (int, map[string]any) 
 // Counters are the enclave's own.
 func (r *Rig) Counters() map[string]uint64 {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	d, err := laptop.DialDoor(ctx, r.Address)
 	if err != nil {

@@ -40,7 +40,7 @@ func (a answered) result(t *testing.T) map[string]any {
 // call sends a body with these headers.
 func (a asker) call(door wire.Door, op string, body []byte, head ...wire.Header) answered {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	r, err := a.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body})
 	if err != nil {

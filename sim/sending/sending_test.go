@@ -91,7 +91,7 @@ func (w *world) status(id string) object {
 func (w *world) until(id, want string) object {
 	w.t.Helper()
 	var m object
-	for range 3000 {
+	for range 30_000 {
 		if m = w.status(id); m["txStatus"] == want {
 			return m
 		}

@@ -40,11 +40,17 @@ func (d *desk) write(name string, b []byte) string {
 	return d.file(name)
 }
 
+// patience bounds one wait. It ends a test that hangs; nothing is measured by it.
+const patience = 10 * time.Minute
+
 // try runs a command and gives what it wrote, and its errors' text if it failed.
 func (d *desk) try(args ...string) (out []byte, refusal string) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if args[1] == "boot" { // has a limit of its own
+		args = append([]string{args[0], "boot", "-timeout", patience.String()}, args[2:]...)
+	}
 	cmd := exec.CommandContext(ctx, d.file(args[0]), args[1:]...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -53,6 +59,20 @@ func (d *desk) try(args ...string) (out []byte, refusal string) {
 		return out, err.Error() + ": " + errs.String()
 	}
 	return out, ""
+}
+
+// until tries a command until it is not refused: the host may not be connected yet.
+func (d *desk) until(args ...string) []byte {
+	d.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		out, refusal := d.try(args...)
+		if refusal == "" {
+			return out
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("%s: %s", strings.Join(args, " "), refusal)
+		}
+	}
 }
 
 func (d *desk) run(args ...string) []byte {
@@ -131,16 +151,7 @@ func (d *desk) upgrade(m attestation.Manifest, before, next string) {
 	if _, refusal := d.try("cloister-host", "upgrade", "-from", old, "-to", next); !strings.Contains(refusal, "give it its manifest first") {
 		t.Errorf("an upgrade to an enclave without a manifest: %q", refusal)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; { // until the host is connected to it
-		_, refusal := d.try(append(append([]string{"cloister-host", "boot", "-enclave", next}, give...), "manifest")...)
-		if refusal == "" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(refusal)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	d.until(append(append([]string{"cloister-host", "boot", "-enclave", next}, give...), "manifest")...)
 	if out := d.run("cloister-host", "upgrade", "-from", old, "-to", next); !bytes.Contains(out, []byte("the old enclave has said farewell")) {
 		t.Errorf("upgrade: %s", out)
 	}
@@ -148,7 +159,7 @@ func (d *desk) upgrade(m attestation.Manifest, before, next string) {
 		t.Fatalf("after the upgrade: %s", b)
 	}
 	d.run("cloister-host", "create-organization", "-api-url", "http://"+d.api, "-admission-key", d.file("admission-key"), "-name", "after", "-out", d.file("organization-after.json"))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		if _, refusal := d.try("cloister-host", "boot", "-enclave", old, "status"); refusal != "" {
 			return // it has ended
 		}
@@ -209,17 +220,7 @@ func TestCommands(t *testing.T) {
 	if d.try("cloister-host", "boot", "-enclave", d.enclave, "status"); t.Failed() {
 		return
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; { // until the host is connected
-		out, refusal := d.try(append(append([]string{"cloister-host", "boot", "-enclave", d.enclave}, genesis...), "genesis")...)
-		if refusal == "" {
-			d.write("genesis.json", out)
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(refusal)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	d.write("genesis.json", d.until(append(append([]string{"cloister-host", "boot", "-enclave", d.enclave}, genesis...), "genesis")...))
 	shares := d.file("genesis.json")
 	for n := 1; n <= 3; n++ {
 		d.run(append([]string{"cloister-verify", "shares", "-key", d.file(fmt.Sprintf("key-%d", n)), "-shares", shares}, d.expected()...)...)
@@ -263,9 +264,8 @@ func TestCommands(t *testing.T) {
 		if start > 0 {
 			stop()
 			stop = d.startEnclave()
-			time.Sleep(3 * time.Second) // the host dials anew, and the lease of the lost boot runs out
 		}
-		d.boot(append(give, "manifest")...)
+		d.until(append(append([]string{"cloister-host", "boot", "-enclave", d.enclave}, give...), "manifest")...)
 		d.boot("-in", d.share(1+start, shares), "share")
 		if _, refusal := d.try("cloister-host", "boot", "-enclave", d.enclave, "-in", d.file(fmt.Sprintf("share-%d.json", 1+start)), "share"); !strings.Contains(refusal, "SHARE_STALE") {
 			t.Errorf("a share twice: %q", refusal)

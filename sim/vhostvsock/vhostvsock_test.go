@@ -195,7 +195,7 @@ func attach(t *testing.T, path string) *frontEnd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(5 * time.Minute))
 	f := &frontEnd{t: t, c: c}
 	fd, err := unix.MemfdCreate("guest", 0)
 	if err != nil {

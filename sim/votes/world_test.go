@@ -248,7 +248,7 @@ func fingerprint(body []byte) string {
 
 // send answers the status and the decoded reply.
 func (w *world) send(door wire.Door, op string, raw []byte, pair laptop.KeyPair) (int, map[string]any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
 		reply, err := w.r.Send(ctx, door, op, raw, pair)

@@ -72,7 +72,7 @@ func campaign(t *testing.T, w *world) {
 		all.Wait()
 	}
 	act(0, 30)
-	for range 1000 {
+	for range 300_000 {
 		if receivers["well"].distinct() > 20 {
 			break
 		}
@@ -97,7 +97,7 @@ func campaign(t *testing.T, w *world) {
 			}
 			return true
 		}
-		for range 9000 {
+		for range 30_000 {
 			if has() {
 				break
 			}
@@ -149,7 +149,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	dead := func(n int) (sends []store.Send) {
 		t.Helper()
-		for range 1000 {
+		for range 60_000 {
 			var err error
 			if sends, err = w.Store.DeadSends(t.Context(), store.DeadSends{Limit: 100}); err != nil {
 				t.Fatal(err)

@@ -73,7 +73,7 @@ func hostileWorld(t testing.TB) (*world, *hostile.Proxy, *watched) {
 
 // open asks the enclave what a send holds.
 func (w *world) open(id wire.SendID) (*wire.Opened, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	return w.Link.OpenSend(ctx, id)
 }

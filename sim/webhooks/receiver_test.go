@@ -95,7 +95,7 @@ func (r *receiver) distinct() int {
 // until waits for a number of events.
 func (r *receiver) until(n int) []event {
 	r.t.Helper()
-	for range 6000 {
+	for range 30_000 {
 		if r.distinct() >= n {
 			break
 		}

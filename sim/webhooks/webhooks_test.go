@@ -67,7 +67,7 @@ func (w *world) receiver(manner func(int, int, http.ResponseWriter, *http.Reques
 // as submits with a key and answers status and reply.
 func (w *world) as(key laptop.KeyPair, op string, body []byte) (int, object) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	reply, err := w.Send(ctx, wire.DoorSubmit, op, body, key)
 	if err != nil {

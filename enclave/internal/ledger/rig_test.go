@@ -113,7 +113,7 @@ func start(t testing.TB, s *memStore, edit func(*ledger.Config)) *rig {
 }
 
 func ctx(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	c, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return c
 }
@@ -240,7 +240,7 @@ func (r *rig) stat(name string, n uint64) {
 
 func eventually(t testing.TB, done func() bool, state func() string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never happens: %s", state())
 		}

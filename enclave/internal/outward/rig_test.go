@@ -221,7 +221,7 @@ func remaining() string {
 func settled(t *testing.T) {
 	t.Cleanup(func() {
 		left := ""
-		for range 200 {
+		for range 30_000 {
 			if left = remaining(); left == "" {
 				return
 			}
