@@ -112,6 +112,9 @@ func nothing(string) bool { return false }
 // The plain build shows what erasing is for: the same enclave keeps keys that
 // nobody uses.
 func TestLeaksOfThePlainBuild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make campaign: leaks of the plain build")
+	}
 	s := up(t, build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT="), build(t, "cloister/host", ""), settings{organizations: 1, control: newControl()})
 	l := s.work(30, 150)
 	idle := time.Now()

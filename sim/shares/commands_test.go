@@ -173,9 +173,6 @@ func (d *desk) upgrade(m attestation.Manifest, before, next string) {
 // and genesis to an enclave that serves, once more after it is gone, and to the one
 // that comes after it.
 func TestCommands(t *testing.T) {
-	if testing.Short() {
-		return // the programs are built without the race detector, which -short is for
-	}
 	d := &desk{t: t, dir: t.TempDir(), enclave: "tcp://" + free(t), api: free(t)}
 	for name, from := range map[string]string{"cloister-sim": "cloister/sim", "cloister-host": "cloister/host", "cloister-verify": "cloister/attestation/verify"} {
 		out, err := exec.Command("go", "build", "-o", d.file(name), from).CombinedOutput()

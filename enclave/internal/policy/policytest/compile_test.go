@@ -13,7 +13,7 @@ import (
 func TestCompileAlike(t *testing.T) {
 	g := newGenerator(*seed + 1)
 	accepted, refused, disagreements := 0, 0, 0
-	for accepted+refused < *pairs/2 && disagreements < 5 {
+	for accepted+refused < asked()/2 && disagreements < 5 {
 		s := g.scenario()
 		for range 20 {
 			s.policies = append(s.policies, source{Condition: g.wildCondition(pick(g, s.requests...)), Consensus: g.wildConsensus(s.org)})
