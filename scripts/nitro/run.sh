@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make test-nitro: boots the image that `make eif` makes in QEMU's nitro-enclave machine, with /dev/nsm and a parent beside it,
-# and holds what the module measured against two computations of our own. Not part of make test: it builds QEMU once.
+# and holds what the module measured against two computations of our own. Not part of make campaign: it builds QEMU once.
 #
 # Needs Debian, python3 and openssl; root the first time. The image is the production enclave, unmodified, with Debian's kernel,
 # signed with a key made for this run. The machine's security module signs nothing, so documents are checked up to there.
