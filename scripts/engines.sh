@@ -96,9 +96,9 @@ listening() {
 	(exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
 
-# await PID LOG COMMAND...: until the command succeeds, while the process lives, up to a minute; else the end of its log.
+# await PID LOG COMMAND...: until the command succeeds, while the process lives, up to five minutes; else the end of its log.
 await() {
-	local pid=$1 log=$2 deadline=$((SECONDS + 60))
+	local pid=$1 log=$2 deadline=$((SECONDS + 300))
 	shift 2
 	until "$@"; do
 		if ! kill -0 "$pid" 2>/dev/null || [ $SECONDS -ge $deadline ]; then

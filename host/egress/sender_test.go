@@ -418,7 +418,10 @@ func TestManySenders(t *testing.T) {
 	w.sends()
 	w.sends()
 	for _, id := range ids {
-		for w.standing(id).State < wire.SendAccepted {
+		for n := 0; w.standing(id).State < wire.SendAccepted; n++ {
+			if n == 300_000 {
+				t.Fatalf("send %d waits: %+v", id.Seq, w.standing(id))
+			}
 			time.Sleep(time.Millisecond)
 		}
 	}

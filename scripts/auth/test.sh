@@ -38,7 +38,7 @@ serve() {
 flow() {
 	CLOISTER_CREDENTIALS=$sim_credentials CLOISTER_HOST=$PWD/bin/cloister-host CLOISTER_PAGE=$work/page CLOISTER_CHROMIUM=$chromium \
 		CLOISTER_MAILS=$work/mails CLOISTER_OPENID_ISSUER=$issuer NODE_EXTRA_CA_CERTS=$work/tls/root.pem \
-		node --test --test-timeout=120000 --test-reporter=spec "$work/node/$1.mjs"
+		node --test --test-timeout=900000 --test-reporter=spec "$work/node/$1.mjs"
 }
 
 chromium=$(command -v chromium || true)

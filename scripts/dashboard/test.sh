@@ -13,11 +13,11 @@ work=$(mktemp -d)
 trap 'stop_engines; rm -rf "$work"' EXIT
 
 flows() {
-	node --test --test-timeout=170000 --test-reporter=spec "$work/dashboard.mjs"
+	node --test --test-timeout=900000 --test-reporter=spec "$work/dashboard.mjs"
 }
 
 verifies() {
-	node --test --test-timeout=120000 --test-reporter=spec "$work/verify.mjs"
+	node --test --test-timeout=900000 --test-reporter=spec "$work/verify.mjs"
 }
 
 chromium=$(command -v chromium || command -v chromium-browser || true)

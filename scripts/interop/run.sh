@@ -25,7 +25,7 @@ stop_all() {
 }
 trap 'stop_all; rm -rf "$work"' EXIT
 
-# start_again: by the environment alone, the way an operator runs a second instance. Waits up to a minute.
+# start_again: by the environment alone, the way an operator runs a second instance. Waits up to five minutes.
 start_again() {
 	CLOISTER_AUTH_PROXY=false CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
 		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
@@ -53,7 +53,7 @@ start_database() {
 	"${as[@]}" "$postgres/postgres" -D "$work/pg/data" -p "$port" -c listen_addresses=127.0.0.1 \
 		-c unix_socket_directories='' >"$work/postgres.log" 2>&1 &
 	database=$!
-	local deadline=$((SECONDS + 30))
+	local deadline=$((SECONDS + 300))
 	until "$postgres/pg_isready" -q -h 127.0.0.1 -p "$port" -U cloister -d postgres; do
 		[ $SECONDS -lt $deadline ] || { cat "$work/postgres.log"; return 1; }
 		sleep 0.1

@@ -46,7 +46,7 @@ func main() {
 	flag.StringVar(&o.kernel, "kernel", "", "`folder` of eif/debian-kernel.sh, for the parent's guest")
 	flag.StringVar(&o.parent, "parent", "", "`file`: the program scripts/nitro/parent")
 	flag.StringVar(&o.host, "host", "", "`file`: cloister-host, static")
-	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "for all of it")
+	flag.DurationVar(&o.limit, "limit", 30*time.Minute, "for all of it")
 	flag.Parse()
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "scripts/nitro:", err)

@@ -19,6 +19,6 @@ else
 	trap 'rm -rf "$work"' EXIT
 	cp scripts/oidc/provider.mjs "$work/"
 	ln -s "$modules/node_modules" "$work/node_modules"
-	OIDC_PROVIDER=$work/provider.mjs stage "$what" "$GO" test -count=1 -timeout 2m -tags oidc_real -run '^TestRealProvider' -v ./sim/rig
+	OIDC_PROVIDER=$work/provider.mjs stage "$what" "$GO" test -count=1 -timeout 20m -tags oidc_real -run '^TestRealProvider' -v ./sim/rig
 fi
 finish

@@ -12,7 +12,7 @@ trap 'rm -f "$log"' EXIT
 export CGO_ENABLED=0 GOFLAGS=''
 
 reference() {
-	(cd "$here" && "$GO" test -timeout 10m ./...)
+	(cd "$here" && "$GO" test -timeout 20m ./...)
 }
 
 if ! (cd "$here" && "$GO" list -deps -test ./...) >"$log" 2>&1; then

@@ -120,7 +120,7 @@ func (w *world) send(more object) (string, error) {
 
 // until waits for a status.
 func (w *world) until(id, want string) (object, error) {
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		m, err := w.query("get_send_transaction_status", object{"sendTransactionStatusId": id})
 		switch {

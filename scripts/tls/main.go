@@ -30,7 +30,7 @@ const (
 	name  = "api.cloister.test"
 	proxy = "auth.cloister.test"
 	other = "other.cloister.test"
-	wait  = 30 * time.Second
+	wait  = 5 * time.Minute
 )
 
 // A world is the processes and what they need of each other.

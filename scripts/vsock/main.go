@@ -53,7 +53,7 @@ func main() {
 	flag.StringVar(&o.guest, "guest", "", "`file`: the program sim/guest")
 	flag.StringVar(&o.scripts, "scripts", "sim/testdata", "`folder` with end-to-end scripts")
 	flag.StringVar(&o.dir, "dir", "", "`folder` for what is made on the way")
-	flag.DurationVar(&o.limit, "limit", 3*time.Minute, "how long all may take")
+	flag.DurationVar(&o.limit, "limit", 15*time.Minute, "how long all may take")
 	flag.Parse()
 	runtime.LockOSThread() // the machines die with the thread that started them
 	ctx, cancel := context.WithTimeout(context.Background(), o.limit)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Host and enclave, the programs of production, in two QEMU guests joined by AF_VSOCK: README.md beside it.
 #
-#   scripts/vsock/test.sh        CLOISTER_VSOCK_LIMIT=10m for a machine that is slow or busy
+#   scripts/vsock/test.sh        CLOISTER_VSOCK_LIMIT=1h for a machine that is slower still
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/stage.sh
@@ -16,7 +16,7 @@ played() {
 	"$GO" build -o "$work/play" ./scripts/vsock
 	mkdir "$work/run"
 	"$work/play" -kernel "$kernel" -enclave "$work/enclave" -host "$work/host" -guest "$work/guest" \
-		-dir "$work/run" -limit "${CLOISTER_VSOCK_LIMIT:-3m}"
+		-dir "$work/run" -limit "${CLOISTER_VSOCK_LIMIT:-15m}"
 }
 
 if ! command -v qemu-system-x86_64 >/dev/null; then

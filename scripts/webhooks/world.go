@@ -109,7 +109,7 @@ func (w *world) killHost() error {
 	select {
 	case <-w.ended:
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(5 * time.Minute):
 		return errors.New("the simulator goes on without its host")
 	}
 }

@@ -553,8 +553,16 @@ func TestClosingEndsHandlers(t *testing.T) {
 	go func() { _, _, _ = host.Ask(context.Background(), wire.KindCall, nil) }()
 	waitFor(t, func() bool { return enclave.Stats().Serving == 1 })
 	host.Close()
-	<-ended
-	<-enclave.Done()
+	waitFor(t, func() bool { return closed(ended) && closed(enclave.Done()) })
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // TestStorm mixes cancellations, closings and questions both sides cannot keep

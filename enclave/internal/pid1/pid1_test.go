@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"cloister/enclave/internal/pid1"
@@ -245,27 +246,30 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// One signal may stand for several children that ended, and for none. In a bubble
+// whoever would wait for ever fails at once.
 func TestReap(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended, zombies, gone := make(chan int), 3, make(chan int, 10)
-	done := make(chan struct{})
-	go func() {
-		pid1.Reap(ctx, ended, func() bool {
-			if zombies == 0 {
-				return false
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended, zombies, asked, done := make(chan int), 0, 0, false
+		go func() {
+			pid1.Reap(ctx, ended, func() bool {
+				asked++
+				zombies = max(zombies-1, -1)
+				return zombies >= 0
+			})
+			done = true
+		}()
+		for _, children := range []int{3, 0, 1} {
+			zombies, asked = children, 0
+			ended <- 0
+			if synctest.Wait(); zombies != -1 || asked != children+1 || done {
+				t.Errorf("of %d children %d are left, asked %d times, at an end: %v", children, zombies+1, asked, done)
 			}
-			zombies--
-			gone <- zombies
-			return true
-		})
-		close(done)
-	}()
-	ended <- 0
-	for range 3 {
-		<-gone
-	}
-	ended <- 0 // a signal without a child
-	cancel()
-	<-done
+		}
+		cancel()
+		if synctest.Wait(); !done {
+			t.Error("it goes on")
+		}
+	})
 }

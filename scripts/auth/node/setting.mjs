@@ -95,7 +95,7 @@ export async function world({ proxy = true } = {}) {
 // message waits for the newest message to somebody that is not among those seen: a mail at the mail server, a text message
 // in the inbox.
 export async function message(to, seen = []) {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 300_000;
   while (Date.now() < deadline) {
     const found = (to.startsWith("+") ? await texts(to) : mails(to)).find((m) => !seen.includes(m.id));
     if (found) return found;

@@ -31,7 +31,7 @@ export async function fund(...addresses) {
 
 // The receipt of a transaction that geth took and executed.
 export async function mined(hash) {
-  const receipt = await geth.waitForTransactionReceipt({ hash, timeout: 20_000 });
+  const receipt = await geth.waitForTransactionReceipt({ hash, timeout: 300_000 });
   assert.equal(receipt.status, "success");
   return receipt;
 }

@@ -27,7 +27,7 @@ after(() => provider.destroy());
 
 // sent: geth took it and executed it, as the type that was asked for, from the account.
 async function sent(response, type, from) {
-  const receipt = await response.wait(1, 20_000);
+  const receipt = await response.wait(1, 300_000);
   assert.equal(receipt.status, 1);
   assert.equal(receipt.type, type);
   assert.equal(receipt.from, from);
@@ -136,7 +136,7 @@ test("EIP-4844: the body is signed, the client attaches the blob", async () => {
   const body = decodeRlp("0x" + raw.slice(4));
   const wrapped = "0x03" + encodeRlp([body, "0x01", [hexlify(blob)], [hexlify(commitment)], proofs.map((p) => hexlify(p))]).slice(2);
   const hash = await provider.send("eth_sendRawTransaction", [wrapped]);
-  const receipt = await provider.waitForTransaction(hash, 1, 20_000);
+  const receipt = await provider.waitForTransaction(hash, 1, 300_000);
   assert.deepEqual([receipt.status, receipt.type, receipt.from, receipt.blobGasUsed], [1, 3, address, 131072n]);
 });
 
