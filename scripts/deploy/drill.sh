@@ -108,10 +108,10 @@ alerts() {
 	exec 4>&-
 }
 
-# within SECONDS WHAT COMMAND...
-within() {
-	local deadline=$((SECONDS + $1)) what=$2
-	shift 2
+# in_time WHAT COMMAND...: waits five minutes at most.
+in_time() {
+	local deadline=$((SECONDS + 300)) what=$1
+	shift
 	until "$@"; do
 		if [ $SECONDS -ge $deadline ]; then
 			echo "did not come: $what; alerts now: $(alerts | paste -sd ' ')"
@@ -138,48 +138,48 @@ silent() { [ -z "$(alerts)" ]; }
 start_enclave
 start_host
 boot
-within 20 "served" served
+in_time "served" served
 submitted first
 prometheus --config.file="$work/prometheus.yaml" --storage.tsdb.path="$work/tsdb" --web.listen-address="127.0.0.1:$prometheus_port" --log.level=warn >"$work/prometheus.log" 2>&1 &
 started+=($!)
 await $! "$work/prometheus.log" listening "$prometheus_port"
 sleep 2
-within 5 "all is well: no alert" silent
+in_time "all is well: no alert" silent
 
 ended "$enclave"
-within 15 "enclave killed: CloisterEnclaveGone" fires CloisterEnclaveGone
+in_time "enclave killed: CloisterEnclaveGone" fires CloisterEnclaveGone
 start_enclave
-within 15 "started again, nobody has booted it: CloisterEnclaveWaits" fires CloisterEnclaveWaits
+in_time "started again, nobody has booted it: CloisterEnclaveWaits" fires CloisterEnclaveWaits
 boot
-within 15 "booted: served" served
-within 15 "over" quiet CloisterEnclaveGone CloisterEnclaveWaits CloisterRecoveryStuck
+in_time "booted: served" served
+in_time "over" quiet CloisterEnclaveGone CloisterEnclaveWaits CloisterRecoveryStuck
 submitted second
 
 ended "$host"
-within 15 "host killed: CloisterHostDown" fires CloisterHostDown
+in_time "host killed: CloisterHostDown" fires CloisterHostDown
 start_host
-within 15 "started again: over" quiet CloisterHostDown
-within 15 "served, by the same boot" served
+in_time "started again: over" quiet CloisterHostDown
+in_time "served, by the same boot" served
 
 stop_postgres
-within 15 "store stopped: CloisterStoreGone" fires CloisterStoreGone
+in_time "store stopped: CloisterStoreGone" fires CloisterStoreGone
 if submitted third; then echo "something was decided without a store"; exit 1; fi
 # The copy that an attacker, or a mishap, brings back later.
 cp -a "$work/pg/data" "$work/pg/old"
 start_postgres
-within 15 "store back: served, by the same boot" served
-within 15 "over" quiet CloisterStoreGone
+in_time "store back: served, by the same boot" served
+in_time "over" quiet CloisterStoreGone
 # What was asked for meanwhile was decided and waited, or was refused: asked again, it is there once.
 again() { listed third || { submitted third; listed third; }; }
-within 15 "what was asked for meanwhile is done, once" again
+in_time "what was asked for meanwhile is done, once" again
 submitted fourth
-within 5 "nobody has caught anybody yet" quiet CloisterRollbackDetected CloisterStoreTaken CloisterBootNumberFell
+in_time "nobody has caught anybody yet" quiet CloisterRollbackDetected CloisterStoreTaken CloisterBootNumberFell
 
 # One boot more than the copy counts.
 ended "$enclave"
 start_enclave
 boot
-within 15 "a third boot: served" served
+in_time "a third boot: served" served
 submitted again
 sleep 1.5
 stop_postgres
@@ -187,11 +187,11 @@ mv "$work/pg/data" "$work/pg/newest"
 mv "$work/pg/old" "$work/pg/data"
 start_postgres
 submitted fifth || true
-within 20 "an old copy under a running enclave: CloisterStoreTaken" fires CloisterStoreTaken
+in_time "an old copy under a running enclave: CloisterStoreTaken" fires CloisterStoreTaken
 if submitted sixth; then echo "something was decided on the old copy by the enclave that knows better"; exit 1; fi
-if kill -0 "$enclave" 2>/dev/null; then within 10 "it has ended itself" gone "$enclave"; fi
+if kill -0 "$enclave" 2>/dev/null; then in_time "it has ended itself" gone "$enclave"; fi
 start_enclave
 boot
-within 15 "a new boot believes it, as nobody can tell it otherwise: served" served
+in_time "a new boot believes it, as nobody can tell it otherwise: served" served
 submitted seventh
-within 15 "but it is a boot that was counted before: CloisterBootNumberFell" fires CloisterBootNumberFell
+in_time "but it is a boot that was counted before: CloisterBootNumberFell" fires CloisterBootNumberFell
