@@ -13,6 +13,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -87,10 +88,24 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	}
 	err = p.play(ctx, stages)
 	fmt.Printf("\n%s\n", kept.about)
+	out := io.Writer(os.Stdout)
 	if args[0] == "test" {
 		fmt.Println(elsewhere())
+		for _, r := range p.results {
+			if r != nil {
+				r.Counted = nil // was seen as it went by; the campaign's are for keeping
+			}
+		}
+	} else {
+		file, err := os.Create(filepath.Join(kept.dir, "report"))
+		if err != nil {
+			return false, err
+		}
+		defer file.Close()
+		fmt.Println("kept in", file.Name())
+		out = io.MultiWriter(out, file)
 	}
-	report(os.Stdout, told, p.results)
+	report(out, told, p.results)
 	if args[0] == "report" { // a release wants all
 		return !slices.ContainsFunc(told, func(s stage) bool { return !p.results[s.name].whole() }), err
 	}

@@ -47,7 +47,9 @@ func report(out io.Writer, stages []stage, results map[string]*result) {
 		}
 	}
 	fmt.Fprintln(out)
-	list("counted", counted)
+	for _, line := range counted {
+		fmt.Fprintln(out, "counted:", line)
+	}
 	list("left out", lacking)
 	list("left to make campaign", later)
 	if len(missing) > 0 {

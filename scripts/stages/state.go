@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A result is how a stage ended on one state of the tree.
@@ -31,9 +32,9 @@ type state struct {
 	about string // the commit in words
 }
 
-// git gives the trimmed output of a git command.
+// git gives the trimmed output of a git command. CI may have checked out as somebody else.
 func git(env []string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
+	cmd := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err
@@ -104,7 +105,7 @@ func (s *state) save(r *result) error {
 }
 
 // turnHere is the number of this commit's turn: CLOISTER_TURN, or the count of commits that lead to it. A shallow copy does
-// not know the count; there the commit's own digits are as good as a die.
+// not know the count; there the commit's own digits are as good as a die, and without git the minute is.
 func turnHere() (int, error) {
 	if set := os.Getenv("CLOISTER_TURN"); set != "" {
 		n, err := strconv.ParseUint(set, 10, 31)
@@ -113,7 +114,7 @@ func turnHere() (int, error) {
 	if shallow, err := git(nil, "rev-parse", "--is-shallow-repository"); err != nil || shallow != "false" {
 		commit, err := git(nil, "rev-parse", "HEAD")
 		if err != nil {
-			return 0, nil // without git there is but one turn to take
+			return int(time.Now().Unix() / 60), nil
 		}
 		n, err := strconv.ParseUint(commit[:7], 16, 31)
 		return int(n), err
