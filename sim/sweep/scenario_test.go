@@ -205,7 +205,9 @@ func (s *script) play() {
 	s.root("delete_api_keys", "ACTIVITY_TYPE_DELETE_API_KEYS", map[string]any{"userId": c.RootUserID, "apiKeyIds": []string{s.keyID}})
 	s.listed()
 	if s.f.at.name == "store own renew" {
-		time.Sleep(lease) // four times the pause between renewals
+		for end := time.Now().Add(patience); !s.f.hit() && time.Now().Before(end); {
+			time.Sleep(lease / 4) // the pause between renewals
+		}
 	}
 	s.stop()
 	s.start()
