@@ -3,20 +3,11 @@
 # seconds (240) in all, however many targets there are; building the instrumented tests is not counted.
 #
 #   scripts/fuzz.sh [REGEXP]      only targets whose "package Name" matches
-#   scripts/fuzz.sh -build        builds the instrumented tests into the folder FUZZ_BINARIES, for a run of this script that
-#                                 finds them there
 set -euo pipefail
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
 each=${FUZZ_EACH:-10}
 total=${FUZZ_TOTAL:-240}
-build=no
-if [ "${1:-}" = -build ]; then
-	build=yes
-	shift
-	: "${FUZZ_BINARIES:?}"
-fi
-[ -z "${FUZZ_BINARIES:-}" ] || mkdir -p "$FUZZ_BINARIES"
 only=${1:-.}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -31,13 +22,8 @@ while read -r dir; do
 		if [[ "$dir $name" =~ $only ]]; then wanted=yes; fi
 	done < <(grep -ho --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go | cut -c6-)
 	[ "$wanted" = yes ] || continue
-	name=$(printf '%s' "$dir" | tr -c 'a-zA-Z0-9' _).test
-	binary=${FUZZ_BINARIES:-$work}/$name
-	# The linker writes in place: only what is whole has the name.
-	if [ ! -x "$binary" ]; then
-		"$GO" test -c -vet=off -fuzz=^Fuzz -o "$work/$name" "$dir"
-		[ "$work/$name" = "$binary" ] || mv "$work/$name" "$binary"
-	fi
+	binary=$work/$(printf '%s' "$dir" | tr -c 'a-zA-Z0-9' _).test
+	"$GO" test -c -vet=off -fuzz=^Fuzz -o "$binary" "$dir"
 	while read -r name; do
 		if [[ "$dir $name" =~ $only ]]; then
 			targets+=("$dir $name $binary")
@@ -49,10 +35,6 @@ done < <(grep -rl --include='*_test.go' '^func Fuzz' attestation eif enclave hos
 		[ -e "$dir/go.mod" ] || echo "./$dir"
 	done)
 
-if [ "$build" = yes ]; then
-	echo "${#targets[@]} fuzz targets"
-	exit 0
-fi
 if [ ${#targets[@]} -eq 0 ]; then
 	echo "no fuzz target matches" >&2
 	exit 1
@@ -93,5 +75,5 @@ for target in "${targets[@]}"; do
 		bad=$((bad + 1))
 	fi
 done
-printf 'fuzz targets: %d passed, %d failed, %d s\n' $((${#targets[@]} - bad)) "$bad" $((SECONDS - began))
+printf 'counted: fuzz targets: %d passed, %d failed, %d s\n' $((${#targets[@]} - bad)) "$bad" $((SECONDS - began))
 [ "$bad" -eq 0 ]

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -95,6 +96,9 @@ func reasonOf(output []string) string {
 	return ""
 }
 
+// counts are lines of scripts that tell one: marked as in tests, of their own stages, of Node's tests.
+var counts = []*regexp.Regexp{regexp.MustCompile(`counted: (.*)`), regexp.MustCompile(`^== (.*: (?:ok|FAILED) in \d+ s)$`), regexp.MustCompile(`^ℹ (pass \d+)$`)}
+
 // readScript copies what a script prints, and keeps its counts.
 func readScript(in io.Reader, out io.Writer) (*tally, error) {
 	var sum tally
@@ -102,8 +106,10 @@ func readScript(in io.Reader, out io.Writer) (*tally, error) {
 	lines.Buffer(nil, 1<<26)
 	for lines.Scan() {
 		fmt.Fprintln(out, lines.Text())
-		if _, said, ok := strings.Cut(lines.Text(), "counted: "); ok {
-			sum.Counted = append(sum.Counted, strings.TrimSpace(said))
+		for _, c := range counts {
+			if m := c.FindStringSubmatch(lines.Text()); m != nil {
+				sum.Counted = append(sum.Counted, m[1])
+			}
 		}
 	}
 	return &sum, lines.Err()
