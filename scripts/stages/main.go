@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	p := &play{state: kept, again: *again, results: map[string]*result{}}
+	p := &play{state: kept, out: os.Stdout, again: *again, results: map[string]*result{}}
 	var stages []stage
 	told := campaign
 	switch args[0] {

@@ -19,6 +19,7 @@ import (
 // A play is one run of stages.
 type play struct {
 	state *state
+	out   io.Writer
 	again bool
 	until time.Time // no stage is begun that would not end before; zero is no limit
 	mu    sync.Mutex
@@ -59,11 +60,11 @@ func (p *play) play(ctx context.Context, stages []stage) error {
 
 func (p *play) one(ctx context.Context, s stage) error {
 	var log bytes.Buffer
-	var out io.Writer = os.Stdout
+	out := p.out
 	if s.aside {
 		out = &log // shown when the stage is done, so that both can be read
 	} else {
-		fmt.Printf("\n== %s\n", s.name)
+		fmt.Fprintf(out, "\n== %s\n", s.name)
 	}
 	r, err := s.play(ctx, out)
 	if err != nil {
@@ -72,9 +73,9 @@ func (p *play) one(ctx context.Context, s stage) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.aside {
-		fmt.Printf("\n== %s (beside the others)\n%s", s.name, log.Bytes())
+		fmt.Fprintf(p.out, "\n== %s (beside the others)\n%s", s.name, log.Bytes())
 	}
-	fmt.Printf("== %s: %s in %d s\n", s.name, r.word(), r.Seconds)
+	fmt.Fprintf(p.out, "== %s: %s in %d s\n", s.name, r.word(), r.Seconds)
 	p.results[s.name] = r
 	if ctx.Err() != nil {
 		return nil // that it was ended says nothing about the commit

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,12 +47,12 @@ func TestStagesResume(t *testing.T) {
 	all := []stage{{name: "good", run: good}, {name: "bad", run: bad, aside: true}, {name: "lacks", run: lacks}}
 	kept := &state{dir: t.TempDir()}
 	for range 2 {
-		played(t, &play{state: kept, results: map[string]*result{}}, all...)
+		played(t, &play{state: kept, out: io.Discard, results: map[string]*result{}}, all...)
 	}
 	if ranGood() != 1 || ranBad() != 2 || ranLacks() != 2 {
 		t.Errorf("ran %d, %d, %d times, want 1, 2, 2", ranGood(), ranBad(), ranLacks())
 	}
-	p := &play{state: kept, again: true, results: map[string]*result{}}
+	p := &play{state: kept, out: io.Discard, again: true, results: map[string]*result{}}
 	played(t, p, all...)
 	if ranGood() != 2 {
 		t.Error("what was asked for again did not run")
@@ -78,7 +79,7 @@ func TestStagesResume(t *testing.T) {
 func TestTime(t *testing.T) {
 	run, ran := written(t, "sleep 1000 & wait")
 	long := stage{name: "long", run: run, cost: 60}
-	p := &play{state: &state{dir: t.TempDir()}, until: time.Now().Add(59 * time.Second), results: map[string]*result{}}
+	p := &play{state: &state{dir: t.TempDir()}, out: io.Discard, until: time.Now().Add(59 * time.Second), results: map[string]*result{}}
 	if played(t, p, long); ran() != 0 || p.results["long"] != nil {
 		t.Error("begun without time to end")
 	}
