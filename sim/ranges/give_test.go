@@ -102,7 +102,7 @@ func TestGiveThatFails(t *testing.T) {
 			}
 			a.must(w.tag(w.in(1), "elsewhere"))
 			w.store.lie(func(*liar) {})
-			for until := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			for until := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 				_, refused := b.boot("take", handed(0))
 				if refused == "" {
 					break
@@ -236,7 +236,7 @@ func TestAddresseeLost(t *testing.T) {
 		}
 		return nil
 	}
-	for until := time.Now().Add(30 * time.Second); owner() == nil; time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(5 * time.Minute); owner() == nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("nobody takes it: %q and %q", a.owned(), c.owned())
 		}

@@ -240,7 +240,7 @@ func (f *frontEnd) offer(queue, n int, address uint64, size int) {
 func (f *frontEnd) back(queue, n int) int {
 	f.t.Helper()
 	used := f.mem[queue*0x10000+0x2000:]
-	for end := time.Now().Add(10 * time.Second); uint16(*(*uint32)(unsafe.Pointer(&used[0]))>>16) != uint16(n); {
+	for end := time.Now().Add(5 * time.Minute); uint16(*(*uint32)(unsafe.Pointer(&used[0]))>>16) != uint16(n); {
 		if time.Now().After(end) {
 			f.t.Fatal("no buffer came back")
 		}
