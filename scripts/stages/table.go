@@ -46,7 +46,7 @@ var campaign = []stage{
 	{name: "rooms", cost: 240, run: "go test . ./attestation/... ./eif/... ./enclave/... ./host/... ./scripts/... ./shared/... ./sim"},
 	{name: "rooms without runtime/secret", cost: 60, run: "go test ./enclave/internal/keys/... ./enclave/internal/seal/...", aside: true, env: "GOEXPERIMENT="},
 	{name: "attacks on a build without the check", cost: 120, run: "go test {weakened}"},
-	{name: "sim: small ones", cost: 120, run: "go test ./sim/cuse ./sim/idp ./sim/inbox ./sim/nsm ./sim/script ./sim/vhostvsock"},
+	{name: "sim: small ones", cost: 120, run: "go test ./sim/budget ./sim/cuse ./sim/idp ./sim/inbox ./sim/nsm ./sim/script ./sim/vhostvsock"},
 	{name: "sim/backup", cost: 90, run: "go test ./sim/backup"},
 	{name: "sim/crash", cost: 180, run: "go test ./sim/crash"},
 	{name: "sim/handover", cost: 60, run: "go test ./sim/handover"},
