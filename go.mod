@@ -5,6 +5,7 @@ go 1.26.0
 toolchain go1.26.8
 
 require (
+	filippo.io/bigmod v0.1.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6

@@ -77,7 +77,7 @@ var table = []row{
 	{"enclave/internal/chain/xlm", "enclave/internal/chain enclave/internal/fault", "", ""},
 	{"enclave/internal/chain/xrp", "enclave/internal/chain enclave/internal/fault", "base58 x/crypto", ""},
 	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase",
-		"secp256k1 schnorr bip39 x/crypto", "base58"},
+		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "base58", ""},
 	{"enclave/internal/login", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", "sim/idp"},
 	{"enclave/internal/stamp", "enclave/internal/tally enclave/internal/p256 enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
@@ -168,6 +168,7 @@ var table = []row{
 var modules = map[string]string{
 	"base58":     "github.com/mr-tron/base58",                     // addresses; nothing in the standard library
 	"bech32":     "github.com/btcsuite/btcd/btcutil/bech32",       // BIP-173 and BIP-350
+	"bigmod":     "filippo.io/bigmod",                             // the standard library's constant-time arithmetic, which it does not export
 	"bip39":      "github.com/tyler-smith/go-bip39",               // the word list
 	"cbor":       "github.com/fxamacker/cbor/v2",                  // strict CBOR with limits
 	"goose":      "github.com/pressly/goose/v3",                   // migrations, with a lock between hosts
