@@ -18,11 +18,13 @@
 // Derivation is BIP-39, BIP-32 and SLIP-0010. ECDSA is RFC 6979 over SHA-256
 // with low s, so one payload has one signature; ed25519 is RFC 8032.
 //
-// Curve arithmetic is the libraries'. crypto/ecdsa, crypto/ecdh and
-// crypto/ed25519 run in constant time. decred's multiplication does not, and
-// its inversion goes through math/big: the nonce is therefore inverted under a
-// fresh blinding factor; the multiplication stays as the library has it.
-// Signatures are not verified after signing: a fault injected into a
-// deterministic scheme can give the key away, and the hardware below an
-// enclave is trusted (threat model, section 1).
+// Signing is the libraries' work, and verified tells of each signature whether the
+// library's verifier takes it, before it leaves. crypto/ecdsa, crypto/ecdh,
+// crypto/ed25519 and bigmod run in constant time. decred's secp256k1 does not: see
+// keySecp256k1.
+//
+// Written here are the steps between the libraries, for which the enclave would
+// otherwise link a Bitcoin node's packages (hdkeychain, txscript): the walk of
+// BIP-32 and SLIP-0010, the tweak of BIP-341, the words of BIP-39. They add scalars
+// with the libraries' types and have no arithmetic of their own.
 package keys

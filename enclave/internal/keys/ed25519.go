@@ -20,7 +20,7 @@ func newEd25519(point *[65]byte, raw *[32]byte) signer {
 	return k
 }
 
-func (k *keyEd25519) sign(out *Signature, _ chain.Scheme, message []byte) error {
+func (k *keyEd25519) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, message []byte) error {
 	do(func() {
 		sig := ed25519.Sign(k.key, message)
 		copy(out.R[:], sig[:32])

@@ -24,11 +24,9 @@ func DeriveFromSeed(seed []byte, c chain.Curve, path string) (key, code []byte, 
 // Unexported functions under test.
 var (
 	MAC512   = func(key, m []byte) []byte { var o [64]byte; mac512(&o, key, m); return o[:] }
-	MAC256   = func(key, m []byte) []byte { var o [32]byte; mac256(&o, key, m); return o[:] }
 	Stretch  = stretch
 	AddP256  = addP256
 	Mnemonic = func(entropy []byte) string { return string(appendMnemonic(nil, entropy)) }
-	Nonce    = func(x, z [32]byte) (out [32]byte) { g := newNonces(&x, &z); g.next(&out); return out }
 )
 
 // SeedHex gives the seed to tests.
@@ -52,4 +50,21 @@ func (k *PrivateKey) Masked(mask [32]byte) (out [32]byte) {
 		return nil
 	})
 	return out
+}
+
+// Break makes the key's next signatures faulty, as a fault in the hardware would.
+func (k *PrivateKey) Break(fault func(*Signature)) {
+	v := k.open()
+	v.s = broken{v.s, fault}
+}
+
+type broken struct {
+	signer
+	fault func(*Signature)
+}
+
+func (b broken) sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error {
+	err := b.signer.sign(out, public, scheme, message)
+	b.fault(out)
+	return err
 }

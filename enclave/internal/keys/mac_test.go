@@ -1,11 +1,7 @@
 package keys_test
 
 import (
-	"bytes"
 	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -49,7 +45,7 @@ type wycheproof struct {
 }
 
 func TestWycheproofMAC(t *testing.T) {
-	for file, mac := range map[string]func(key, m []byte) []byte{"hmac_sha512": keys.MAC512, "hmac_sha256": keys.MAC256} {
+	for file, mac := range map[string]func(key, m []byte) []byte{"hmac_sha512": keys.MAC512} {
 		var f wycheproof
 		load(t, "testdata/"+file+"_test.json", &f)
 		valid, refused := 0, 0
@@ -78,26 +74,6 @@ func TestWycheproofMAC(t *testing.T) {
 	}
 }
 
-func TestMACAgainstLibrary(t *testing.T) {
-	buf := make([]byte, 600)
-	rand.Read(buf)
-	for n := range 300 {
-		key, m := buf[:n], buf[300:300+min(n, 256)]
-		a, b := hmac.New(sha512.New, key), hmac.New(sha256.New, key)
-		a.Write(m)
-		b.Write(m)
-		if !bytes.Equal(keys.MAC512(key, m), a.Sum(nil)) || !bytes.Equal(keys.MAC256(key, m), b.Sum(nil)) {
-			t.Fatalf("differs with a key of %d bytes", n)
-		}
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a message too long was cut")
-		}
-	}()
-	keys.MAC512(nil, make([]byte, 257))
-}
-
 func TestWycheproofPBKDF2(t *testing.T) {
 	var f wycheproof
 	load(t, "testdata/pbkdf2_hmacsha512_test.json", &f)
@@ -106,9 +82,9 @@ func TestWycheproofPBKDF2(t *testing.T) {
 		for _, c := range g.Tests {
 			password := unhex(t, c.Password)
 			out := make([]byte, c.DkLen)
-			keys.Stretch(out, password, unhex(t, c.Salt), c.IterationCount)
-			if got := hex.EncodeToString(out); (got == c.Dk) != (c.Result == "valid") {
-				t.Errorf("%d (%s): wrong", c.TcID, c.Comment)
+			err := keys.Stretch(out, password, unhex(t, c.Salt), c.IterationCount)
+			if got := hex.EncodeToString(out); err != nil || (got == c.Dk) != (c.Result == "valid") {
+				t.Errorf("%d (%s): wrong, %v", c.TcID, c.Comment, err)
 			}
 			keys.Stretch(out, append(password, 1), unhex(t, c.Salt), c.IterationCount)
 			if hex.EncodeToString(out) == c.Dk {

@@ -155,10 +155,9 @@ func OpenWallet(entropy, passphrase Secret) (*Wallet, error) {
 			var salt [len(seedSalt) + MaxPassphrase]byte
 			copy(salt[:], seedSalt)
 			copy(salt[len(seedSalt):], p)
-			stretch(c.b, appendMnemonic(words[:0], e), salt[:len(seedSalt)+len(p)], seedRounds)
+			ok = stretch(c.b, appendMnemonic(words[:0], e), salt[:len(seedSalt)+len(p)], seedRounds) == nil
 			clear(words[:])
 			clear(salt[:])
-			ok = true
 		})
 	})
 	if !ok {

@@ -9,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/tally"
 )
 
 // Signature is a signature as the interface has it.
@@ -31,9 +32,9 @@ type vault struct {
 
 // A signer is a parsed key of one curve.
 type signer interface {
-	// sign signs a message that digest has approved, by a scheme that goes with the
-	// curve; on an error out is unset.
-	sign(out *Signature, scheme chain.Scheme, message []byte) error
+	// sign signs a message that checkDigest has approved, by a scheme that goes with
+	// the curve. Only PrivateKey.sign calls it, which verifies.
+	sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error
 	// bytes writes the private key: the scalar, or the seed for ed25519.
 	bytes(out *[32]byte)
 	// wipe overwrites the key.
@@ -180,14 +181,24 @@ func (k *PrivateKey) use(f func(signer) error) error {
 	return f(v.s)
 }
 
-// sign signs one message that digest has made. Callers have spent a Grant.
-func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (sig Signature, err error) {
-	err = k.use(func(s signer) error { return s.sign(&sig, scheme, message) })
-	if err != nil {
+// sign signs one message that checkDigest has approved, and verifies what it has
+// signed. Callers have spent a Grant.
+func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (Signature, error) {
+	var sig Signature
+	if err := k.use(func(s signer) error { return s.sign(&sig, k.public, scheme, message) }); err != nil {
 		return Signature{}, fmt.Errorf("signing: %w", err)
+	}
+	if k.curve != chain.P256 { // p256 counts its own
+		tally.SignaturesMade.Add(1)
+		tally.SignaturesVerified.Add(1)
+	}
+	if !verified(k.public, scheme, message, &sig) {
+		return Signature{}, errFaulty
 	}
 	return sig, nil
 }
+
+var errFaulty = errors.New("signing: the signature does not verify and was dropped")
 
 // Format writes the type's name under every verb.
 func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateKey") }

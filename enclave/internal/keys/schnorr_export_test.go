@@ -4,7 +4,7 @@ import "cloister/enclave/internal/chain"
 
 // SignWithAux signs by BIP-340 with auxiliary randomness.
 func SignWithAux(k *PrivateKey, tweak bool, digest, aux [32]byte) (sig Signature, err error) {
-	err = k.use(func(s signer) error { return s.(*keySecp256k1).bip340(&sig, tweak, digest[:], aux) })
+	err = k.use(func(s signer) error { return s.(*keySecp256k1).schnorr(&sig, k.public, tweak, digest[:], aux) })
 	return sig, err
 }
 
@@ -18,8 +18,8 @@ func SignBareAs(k *PrivateKey, s chain.Scheme, message []byte) (Signature, error
 func (k *PrivateKey) MaskedTweaked(mask [32]byte) (out [2][32]byte) {
 	k.use(func(s signer) error {
 		do(func() {
-			d := s.(*keySecp256k1).d
-			tapTweak(&d)
+			d := s.(*keySecp256k1).private.Key
+			tapTweak(&d, k.public)
 			for i := range out {
 				d.PutBytes(&out[i])
 				for j := range out[i] {

@@ -1,6 +1,7 @@
 // Package p256 holds the forms in which the enclave writes keys and signatures of
 // P-256 (SEC 1, sections 2.3 and 4.1; FIPS 186-5): points of 65 bytes and of 33,
-// signatures as r ‖ s and in DER. The arithmetic is the standard library's.
+// signatures as r ‖ s and in DER, with the recovery id. The arithmetic is the standard
+// library's; where it is that of math/big all values are public.
 package p256
 
 import (
@@ -55,7 +56,9 @@ func NewKey(private []byte) (key *ecdsa.PrivateKey, point [PointSize]byte, err e
 
 // Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: no randomness is
 // needed, and one digest has one signature. It erases nothing, being for keys of the
-// whole boot; who signs with a key of one request does so inside erase.Do.
+// whole boot; who signs with a key of one request does so inside erase.Do. Nor does it
+// verify: wallets' keys have it done (keys), those of a boot or of tokens can be
+// replaced, and two proofs a request would make it a tenth dearer.
 func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
 	tally.SignaturesMade.Add(1)
 	der, err := key.Sign(nil, digest[:], crypto.SHA256)

@@ -191,3 +191,48 @@ func BenchmarkSign(b *testing.B) {
 		}
 	}
 }
+
+// The recovery id is that of the signature's own key and digest, and of no others;
+// that it recovers the key is held in keys.
+func TestRecoveryID(t *testing.T) {
+	key, _, err := p256.NewKey(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := p256.NewKey(bytes.Repeat([]byte{8}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := [2]int{}
+	for i := range byte(40) {
+		digest := [32]byte{31: i} // zero among them
+		s, err := p256.Sign(key, digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, ok := p256.RecoveryID(&key.PublicKey, digest, &s)
+		if !ok || id > 1 {
+			t.Fatalf("digest %d: %d, %t", i, id, ok)
+		}
+		seen[id]++
+		if _, ok := p256.RecoveryID(&other.PublicKey, digest, &s); ok {
+			t.Errorf("digest %d: another key's", i)
+		}
+		if _, ok := p256.RecoveryID(&key.PublicKey, [32]byte{0: 1, 31: i}, &s); ok {
+			t.Errorf("digest %d: another digest's", i)
+		}
+		for b := range s {
+			bad := s
+			bad[b] ^= 1
+			if _, ok := p256.RecoveryID(&key.PublicKey, digest, &bad); ok {
+				t.Errorf("digest %d: byte %d may be flipped", i, b)
+			}
+		}
+	}
+	if seen[0] == 0 || seen[1] == 0 {
+		t.Errorf("ids %v", seen)
+	}
+	if _, ok := p256.RecoveryID(&key.PublicKey, [32]byte{1}, new(p256.Signature)); ok {
+		t.Error("zeros are a signature")
+	}
+}

@@ -3,7 +3,6 @@ package btc
 import (
 	"crypto/sha256"
 
-	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 addresses are made of it
 
 	"cloister/enclave/internal/chain"
@@ -84,7 +83,7 @@ func scriptOf(k kind, p chain.PublicKey) (script []byte, ok bool) {
 		h := sha256.Sum256(witnessScript(p))
 		return append([]byte{0, 32}, h[:]...), true
 	case p2tr:
-		x, ok := outputKey(p)
+		x, ok := p.Taproot()
 		return append([]byte{op1, 32}, x[:]...), ok
 	}
 	return nil, false
@@ -105,30 +104,6 @@ func redeemScript(p chain.PublicKey) []byte {
 // witnessScript is what our P2WSH is the hash of: the script of P2PK.
 func witnessScript(p chain.PublicKey) []byte {
 	return append(append([]byte{33}, p.Compressed()...), opCheckSig)
-}
-
-// outputKey is the x of the point that commits to the key and to no script (BIP-341,
-// BIP-86).
-func outputKey(p chain.PublicKey) (x [32]byte, ok bool) {
-	b := p.Bytes()
-	var point, tweak, sum secp256k1.JacobianPoint
-	point.X.SetByteSlice(b[1:33])
-	point.Y.SetByteSlice(b[33:65])
-	point.Z.SetInt(1)
-	if point.Y.IsOdd() {
-		point.Y.Negate(1).Normalize()
-	}
-	t := tagged("TapTweak", b[1:33])
-	var scalar secp256k1.ModNScalar
-	over := scalar.SetBytes(&t)
-	secp256k1.ScalarBaseMultNonConst(&scalar, &tweak)
-	secp256k1.AddNonConst(&point, &tweak, &sum)
-	if over != 0 || sum.X.IsZero() && sum.Y.IsZero() || sum.Z.IsZero() {
-		return x, false
-	}
-	sum.ToAffine()
-	sum.X.PutBytes(&x)
-	return x, true
 }
 
 func hash160(b []byte) (out [20]byte) {
