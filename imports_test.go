@@ -61,7 +61,7 @@ var table = []row{
 	{"enclave/internal/policy/policytest", "", "", "enclave/internal/policy enclave/internal/fault"}, // a second evaluator
 	{"enclave/internal/webauthn", "enclave/internal/tally enclave/internal/fault enclave/internal/strictjson", "cbor", "sim/authenticator"},
 	{"enclave/internal/org", "enclave/internal/fault", "cbor", ""},
-	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "secp256k1", "enclave/internal/chain/... enclave/internal/keys x/crypto"},
+	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "secp256k1", "enclave/internal/chain/... enclave/internal/keys enclave/internal/policy x/crypto"},
 	{"enclave/internal/chain/rlp", "", "", ""}, // the encoding of two chains
 	{"enclave/internal/chain/aptos", "enclave/internal/chain enclave/internal/fault", "", ""},
 	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/fault", "base58 bech32 secp256k1 x/crypto", ""},

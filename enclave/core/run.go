@@ -13,6 +13,8 @@ type run struct {
 	t        *ledger.Turn
 	nowMs    uint64
 	children []*ledger.Child
+	activity org.ID
+	grant    *policy.Grant
 }
 
 // activityTx is what the activity's function may touch. It runs as whoever
@@ -51,7 +53,7 @@ func (n *run) newOrganization() (*activity.Tx, error) {
 		return nil, err
 	}
 	n.children = append(n.children, child)
-	return &activity.Tx{Tx: child.Tx(), Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: n.r.id}, nil
+	return &activity.Tx{Tx: child.Tx(), Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: n.activity, Grant: n.grant, Grantor: n.t.ID()}, nil
 }
 
 // entries makes the first entry of each new organization. It and the parent's

@@ -250,7 +250,7 @@ func (s *step) run(g *policy.Grant) (err error) {
 	if s.r.asking.who, err = tenant(s.tx); err != nil {
 		return err
 	}
-	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs}
+	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs, activity: s.e.Activity, grant: g}
 	at := s.r.c.activityTx(s, n, g)
 	result, err := s.version.Run(at, s.intent)
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {

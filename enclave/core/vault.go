@@ -22,7 +22,7 @@ func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
 }
 
 // Open decrypts what Seal made for the same owner.
-func (v *vault) Open(owner org.ID, sealed []byte) (keys.Secret, error) {
+func (v *vault) Open(owner [16]byte, sealed []byte) (keys.Secret, error) {
 	n := v.name
 	n.Owner = owner
 	plain, err := v.key.Open(n, sealed)

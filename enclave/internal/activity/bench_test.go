@@ -44,7 +44,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, WantsProofs: proofs, Grant: w.grant("SIGN", id)}
+		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, WantsProofs: proofs, Grant: w.granted(v, in, id)}
 		if e.Result, err = v.Run(tx, in); err != nil {
 			b.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func BenchmarkRun(b *testing.B) {
 	id := w.newID()
 	b.ReportAllocs()
 	for b.Loop() {
-		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, Grant: w.grant("SIGN", id)}
+		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, Grant: w.granted(v, in, id)}
 		if _, err := v.Run(tx, in); err != nil {
 			b.Fatal(err)
 		}

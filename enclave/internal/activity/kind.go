@@ -35,7 +35,7 @@ import (
 // owns them. A sealed secret opens under that id only.
 type Vault interface {
 	Seal(owner org.ID, s keys.Secret) ([]byte, error)
-	Open(owner org.ID, sealed []byte) (keys.Secret, error)
+	keys.Vault
 }
 
 // KeyID names a key in the cache: account No of a wallet, or with No 0 a
@@ -60,7 +60,10 @@ type Tx struct {
 	// Parent is the organization above a sub-organization, when the step holds it
 	// too. Nil in a top-level organization; use Above.
 	Parent *org.Tx
-	Grant  *policy.Grant // spent by signing
+	Grant  *policy.Grant
+	// Grantor is the organization that gave the Grant, where that is another than the
+	// one whose records these are: the one that makes it.
+	Grantor org.ID
 	// WantsProofs asks that Claims be gathered.
 	WantsProofs bool
 	Claims      []Claim
@@ -96,6 +99,15 @@ type Tx struct {
 	Loopback bool
 
 	lasting []func(*org.Tx)
+}
+
+// holder is the activity, to keys.
+func (t *Tx) holder() *keys.Holder {
+	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: t.Vault}
+	if !t.Grantor.Zero() {
+		h.Organization = t.Grantor
+	}
+	return h
 }
 
 // Lasting makes a change that stays even if the activity is refused after it: that
@@ -180,6 +192,7 @@ type Kind struct {
 	examine  func(*org.Tx, any) error
 	ask      func(*org.Tx, any, *policy.Request) error
 	facts    func(*org.Tx, any) (policy.Facts, error)
+	keys     func(*org.Tx, any) ([]policy.Key, error)
 	self     func(any) string
 	only     func(any) string
 	need     func(*org.Tx, any) (*ChainNeed, error)
@@ -336,6 +349,13 @@ func showing[I any](k *Kind, params func(*I) policy.Value) *Kind {
 // wallet, wallet_account, private_key and so on. What does not exist has no root.
 func reading[I any](k *Kind, facts func(*org.Tx, *I) (policy.Facts, error)) *Kind {
 	k.facts = func(tx *org.Tx, in any) (policy.Facts, error) { return facts(tx, in.(*I)) }
+	return k
+}
+
+// using declares the stored keys that the kind uses, for which the Grant is then good.
+// Those of what does not exist are left out: the activity will say so.
+func using[I any](k *Kind, ks func(*org.Tx, *I) ([]policy.Key, error)) *Kind {
+	k.keys = func(tx *org.Tx, in any) ([]policy.Key, error) { return ks(tx, in.(*I)) }
 	return k
 }
 

@@ -150,7 +150,7 @@ func addPrivateKey(tx *Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) 
 	if err != nil {
 		return nil, err
 	}
-	key, err := keys.GeneratePrivateKey(tx.Rand, curve)
+	key, err := tx.holder().NewPrivateKey(tx.Rand, curve)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (in *Intent) Target() org.Hash {
 // Question is what the policies are asked about an activity that initiator
 // submitted. Votes, and the scope of whose turn it is, are the caller's to fill in.
 // What it is about, Params and Facts, is left out when the root quorum alone
-// decides: bare. An *org.Missing must be passed up; a *fault.Error refuses what is
+// decides: bare. The keys that it uses are not. An *org.Missing must be passed up; a *fault.Error refuses what is
 // asked, whoever asks.
 func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, bare bool) (policy.Request, error) {
 	k := v.Kind
@@ -59,6 +59,13 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 			return r, err
 		}
 		r.Facts = facts
+	}
+	if k.keys != nil {
+		ks, err := k.keys(tx, in.newest)
+		if err != nil {
+			return r, err
+		}
+		r.Keys = ks
 	}
 	if k.ask != nil && !bare {
 		if err := k.ask(tx, in.newest, &r); err != nil {

@@ -21,7 +21,7 @@ var sending = []*Kind{
 	needing(asking(kind("ETH_SEND_RAW_TRANSACTION", "PRIVATE_KEY", "SIGN", ethSendRawTransaction),
 		func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) }),
 		func(tx *org.Tx, in *EthSendRawTransaction) (*ChainNeed, error) { return in.need(tx) }),
-	needing(asking(examining(kind("ETH_SEND_TRANSACTION", "PRIVATE_KEY", "SIGN", ethSendTransaction,
+	using(needing(asking(examining(kind("ETH_SEND_TRANSACTION", "PRIVATE_KEY", "SIGN", ethSendTransaction,
 		was(1, func(v *EthSendTransactionV1) EthSendTransaction {
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, Nonce: v.Nonce, GasLimit: v.GasLimit, MaxFeePerGas: v.MaxFeePerGas,
 				MaxPriorityFeePerGas: v.MaxPriorityFeePerGas, Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
@@ -29,13 +29,15 @@ var sending = []*Kind{
 		func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) }),
 		func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) }),
 		func(tx *org.Tx, in *EthSendTransaction) (*ChainNeed, error) { return in.need(tx) }),
-	needing(asking(examining(kind("SOL_SEND_TRANSACTION", "PRIVATE_KEY", "SIGN", solSendTransaction,
+		func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.From) }),
+	using(needing(asking(examining(kind("SOL_SEND_TRANSACTION", "PRIVATE_KEY", "SIGN", solSendTransaction,
 		was(1, func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
 		})).results(2),
 		func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) }),
 		func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) }),
 		func(tx *org.Tx, in *SolSendTransaction) (*ChainNeed, error) { return in.need(tx) }),
+		func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWiths...) }),
 }
 
 // How long a transaction is worth sending. One of Ethereum's stays valid until its

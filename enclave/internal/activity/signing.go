@@ -13,7 +13,7 @@ import (
 )
 
 var signing = []*Kind{
-	showing(asking(kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
+	using(showing(asking(kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
 		was(1, func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})),
@@ -21,12 +21,14 @@ var signing = []*Kind{
 			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
 		}),
 		func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
-	showing(asking(kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
+		func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) }),
+	using(showing(asking(kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
 		func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, in.decoded, q)
 		}),
 		func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
-	showing(asking(examining(kind("SIGN_TRANSACTION", "PRIVATE_KEY", "SIGN", signTransaction,
+		func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) }),
+	using(showing(asking(examining(kind("SIGN_TRANSACTION", "PRIVATE_KEY", "SIGN", signTransaction,
 		was(1, func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
 		})),
@@ -35,6 +37,7 @@ var signing = []*Kind{
 		func(in *SignTransaction) policy.Value {
 			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})
 		}),
+		func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) }),
 }
 
 // payloadParams are what policies may read of the signing of raw payloads.
@@ -176,7 +179,7 @@ func signPayloads(tx *Tx, signWith string, payloads ...payload) ([]chain.Signatu
 // does not sign.
 func sign(tx *Tx, s *signer, digests []chain.Digest) (made []chain.Signature, err error) {
 	err = withKey(tx, s, func(k *keys.PrivateKey) (err error) {
-		if made, err = keys.Sign(tx.Grant, k, digests...); err == nil && tx.WantsProofs {
+		if made, err = tx.holder().Sign(k, digests...); err == nil && tx.WantsProofs {
 			claimSignatures(tx, keys.Asked{Key: k, Digests: digests})
 		}
 		return err
@@ -196,7 +199,7 @@ func signEach(tx *Tx, signers []*signer, digests [][]chain.Digest) (made [][]cha
 				return next()
 			})
 		}
-		if made, err = keys.SignEach(tx.Grant, asked...); err == nil && tx.WantsProofs {
+		if made, err = tx.holder().SignEach(asked...); err == nil && tx.WantsProofs {
 			claimSignatures(tx, asked...)
 		}
 		return err
@@ -210,7 +213,7 @@ func withKey(tx *Tx, s *signer, use func(*keys.PrivateKey) error) error {
 	if s.key != nil && s.key.Disabled {
 		return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
 	}
-	return tx.Keys.With(KeyID{tx.ID, s.owner.ID, s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, s.owner) }, use)
+	return tx.Keys.With(KeyID{tx.ID, s.owner.ID, s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, keys.ActionSign, s.owner) }, use)
 }
 
 // claimSignatures notes for the app proofs what each key has signed.
@@ -284,6 +287,21 @@ func seekSigner(tx *org.Tx, signWith string) (*signer, error) {
 	return s, err
 }
 
+// signerKeys are the keys of those whom signWiths name, as far as they are there.
+func signerKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
+	ks := make([]policy.Key, 0, len(signWiths))
+	for _, name := range signWiths {
+		s, err := seekSigner(tx, name)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			ks = append(ks, policy.Key{Owner: s.owner.ID, No: s.owner.No})
+		}
+	}
+	return ks, nil
+}
+
 func (s *signer) ofAccount(tx *org.Tx) (err error) {
 	if s.account, err = tx.Account(s.owner.ID, s.owner.No); err != nil {
 		return err
@@ -335,10 +353,10 @@ func (s *signer) facts(tx *org.Tx, into policy.Facts) error {
 	return nil
 }
 
-// deriveKey makes the private key that owner names.
-func deriveKey(tx *Tx, owner org.Owner) (*keys.PrivateKey, error) {
+// deriveKey makes the private key that owner names, for an action that is granted.
+func deriveKey(tx *Tx, action string, owner org.Owner) (*keys.PrivateKey, error) {
 	if owner.No == 0 {
-		return openKey(tx, owner.ID)
+		return openKey(tx, action, owner.ID)
 	}
 	a, err := tx.Account(owner.ID, owner.No)
 	if err != nil {
@@ -359,7 +377,7 @@ func deriveKey(tx *Tx, owner org.Owner) (*keys.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed, err := openWallet(tx, w)
+	seed, err := tx.holder().OpenWallet(action, policy.Key{Owner: owner.ID, No: owner.No}, sealedWallet(w))
 	if err != nil {
 		return nil, err
 	}
@@ -367,7 +385,7 @@ func deriveKey(tx *Tx, owner org.Owner) (*keys.PrivateKey, error) {
 	return seed.Derive(curve, path)
 }
 
-func openKey(tx *Tx, id org.ID) (*keys.PrivateKey, error) {
+func openKey(tx *Tx, action string, id org.ID) (*keys.PrivateKey, error) {
 	k, err := tx.PrivateKey(id)
 	if err != nil {
 		return nil, err
@@ -379,10 +397,5 @@ func openKey(tx *Tx, id org.ID) (*keys.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := tx.Vault.Open(id, k.Key)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Wipe()
-	return keys.PrivateKeyFromSecret(curve, s)
+	return tx.holder().OpenKey(action, id, curve, k.Key)
 }

@@ -250,7 +250,7 @@ func TestNothingIsSignedWithoutAGrant(t *testing.T) {
 		if run(&activity.Tx{Grant: w.grant("CREATE", id)}) == nil {
 			t.Errorf("%s signs with a grant for something else", c.op)
 		}
-		g := w.grant(v.Kind.Action, id)
+		g := w.granted(v, in, id)
 		if err := run(&activity.Tx{Grant: g}); err != nil {
 			t.Errorf("%s: %v", c.op, err)
 		}
@@ -313,7 +313,8 @@ func (w *world) imported(curve chain.Curve, privateHex, format, address string) 
 	w.must(err)
 	s, err := keys.SecretFrom(raw[:32])
 	w.must(err)
-	k, err := keys.PrivateKeyFromSecret(curve, s)
+	by := w.newID()
+	k, err := (&keys.Holder{Grant: w.grant(keys.ActionImport, by), Organization: w.id, Activity: by}).ImportKey(curve, s)
 	w.must(err)
 	of := w.newID()
 	sealed, err := w.vault.Seal(of, s)

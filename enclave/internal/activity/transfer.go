@@ -17,15 +17,18 @@ var transfer = []*Kind{
 	ownOnly(kind("IMPORT_WALLET", "WALLET", "IMPORT", importWallet), func(in *ImportWallet) string { return in.UserID }),
 	ownOnly(kind("INIT_IMPORT_PRIVATE_KEY", "PRIVATE_KEY", "IMPORT", initImportPrivateKey), func(in *InitImport) string { return in.UserID }),
 	ownOnly(kind("IMPORT_PRIVATE_KEY", "PRIVATE_KEY", "IMPORT", importPrivateKey), func(in *ImportPrivateKey) string { return in.UserID }),
-	showing(reading(kind("EXPORT_WALLET", "WALLET", "EXPORT", exportWallet), func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) {
+	using(showing(reading(kind("EXPORT_WALLET", "WALLET", "EXPORT", exportWallet), func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) {
 		return walletFacts(tx, in.WalletID)
 	}), func(in *ExportWallet) policy.Value { return targetParams(in.TargetPublicKey) }),
-	showing(reading(kind("EXPORT_WALLET_ACCOUNT", "WALLET", "EXPORT", exportWalletAccount), func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) {
+		func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil }),
+	using(showing(reading(kind("EXPORT_WALLET_ACCOUNT", "WALLET", "EXPORT", exportWalletAccount), func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) {
 		return addressFacts(tx, in.Address)
 	}), func(in *ExportWalletAccount) policy.Value { return targetParams(in.TargetPublicKey) }),
-	showing(reading(kind("EXPORT_PRIVATE_KEY", "PRIVATE_KEY", "EXPORT", exportPrivateKey), func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
+		func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return signerKeys(tx, in.Address) }),
+	using(showing(reading(kind("EXPORT_PRIVATE_KEY", "PRIVATE_KEY", "EXPORT", exportPrivateKey), func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
 		return privateKeyFacts(tx, in.PrivateKeyID)
 	}), func(in *ExportPrivateKey) policy.Value { return targetParams(in.TargetPublicKey) }),
+		func(_ *org.Tx, in *ExportPrivateKey) ([]policy.Key, error) { return ownerKeys(in.PrivateKeyID), nil }),
 }
 
 // targetParams are what policies may read of an export.
@@ -254,7 +257,7 @@ func keepWallet(tx *Tx, w *org.Wallet, entropy, passphrase keys.Secret, ps []Wal
 	}
 	addresses = []string{}
 	if len(ps) > 0 {
-		seed, err := keys.OpenWallet(entropy, passphrase)
+		seed, err := tx.holder().NewWallet(keys.ActionImport, entropy, passphrase)
 		if err != nil {
 			return nil, err
 		}
@@ -312,7 +315,7 @@ func importPrivateKey(tx *Tx, in *ImportPrivateKey) (*PrivateKeyResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := keys.ImportKey(curve, secret)
+	key, err := tx.holder().ImportKey(curve, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -371,17 +374,7 @@ func exportWallet(tx *Tx, in *ExportWallet) (*ExportedWallet, error) {
 		// The seed is made from the words, not from what they stand for.
 		return nil, fault.Field("language", "the wallet's mnemonic is in English: the words of another list would give other keys")
 	}
-	entropy, err := tx.Vault.Open(old.ID, old.Entropy)
-	if err != nil {
-		return nil, err
-	}
-	defer entropy.Wipe()
-	passphrase, err := openPassphrase(tx, old)
-	if err != nil {
-		return nil, err
-	}
-	defer passphrase.Wipe()
-	secret, err := keys.ExportMnemonic(tx.Grant, entropy, passphrase)
+	secret, err := tx.holder().ExportMnemonic(old.ID, sealedWallet(old))
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +412,7 @@ func exportWalletAccount(tx *Tx, in *ExportWalletAccount) (*ExportedAccount, err
 	if err != nil {
 		return nil, err
 	}
-	key, err := deriveKey(tx, org.Owner{ID: old.Wallet, No: old.No})
+	key, err := deriveKey(tx, keys.ActionExport, org.Owner{ID: old.Wallet, No: old.No})
 	if err != nil {
 		return nil, err
 	}
@@ -442,7 +435,7 @@ func exportWalletAccount(tx *Tx, in *ExportWalletAccount) (*ExportedAccount, err
 // exportKey encrypts a private key and wipes it.
 func exportKey(tx *Tx, to bundle.PublicKey, key *keys.PrivateKey) (string, error) {
 	defer key.Wipe()
-	secret, err := keys.ExportKey(tx.Grant, key)
+	secret, err := tx.holder().ExportKey(key)
 	if err != nil {
 		return "", err
 	}
@@ -477,7 +470,7 @@ func exportPrivateKey(tx *Tx, in *ExportPrivateKey) (*ExportedPrivateKey, error)
 	if old.Disabled {
 		return nil, fault.New(fault.InvalidArgument, "private key is disabled: %s", old.ID)
 	}
-	key, err := openKey(tx, old.ID)
+	key, err := openKey(tx, keys.ActionExport, old.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -525,7 +525,7 @@ func TestExportNeedsItsGrant(t *testing.T) {
 		run := func(g *policy.Grant) ([]byte, error) {
 			return v.Run(&activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, Bundles: w.bundles, Boot: w.boot, Grant: g}, in)
 		}
-		good := w.grant("EXPORT", id)
+		good := w.granted(v, in, id)
 		if out, err := run(good); err != nil {
 			t.Errorf("%s: %v", typ, err)
 		} else if strings.Contains(string(out), "private") && typ != "ACTIVITY_TYPE_EXPORT_PRIVATE_KEY" {

@@ -14,7 +14,9 @@ import (
 
 var wallets = []*Kind{
 	kind("CREATE_WALLET", "WALLET", "CREATE", createWallet),
-	kind("CREATE_WALLET_ACCOUNTS", "WALLET", "CREATE", createWalletAccounts),
+	using(kind("CREATE_WALLET_ACCOUNTS", "WALLET", "CREATE", createWalletAccounts), func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) {
+		return ownerKeys(in.WalletID), nil
+	}),
 	showing(kind("UPDATE_WALLET", "WALLET", "UPDATE", updateWallet), func(in *UpdateWallet) policy.Value {
 		return policy.Struct(policy.Member{Name: "wallet_id", Value: policy.String(in.WalletID)})
 	}),
@@ -137,7 +139,7 @@ func addWallet(tx *Tx, path string, in *CreateWallet) (*WalletResult, error) {
 	}
 	r := &WalletResult{WalletID: id.String(), Addresses: []string{}}
 	if len(in.Accounts) > 0 {
-		seed, err := keys.OpenWallet(entropy, keys.Secret{})
+		seed, err := tx.holder().NewWallet(keys.ActionCreate, entropy, keys.Secret{})
 		if err != nil {
 			return nil, err
 		}
@@ -219,28 +221,14 @@ func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, err
 	return a, nil
 }
 
-// openWallet computes the seed of a stored wallet. The caller wipes it.
-func openWallet(tx *Tx, w *org.Wallet) (*keys.Wallet, error) {
-	entropy, err := tx.Vault.Open(w.ID, w.Entropy)
-	if err != nil {
-		return nil, err
-	}
-	defer entropy.Wipe()
-	passphrase, err := openPassphrase(tx, w)
-	if err != nil {
-		return nil, err
-	}
-	defer passphrase.Wipe()
-	return keys.OpenWallet(entropy, passphrase)
-}
+// sealedWallet is what a stored wallet is opened from. Only an imported one may have a
+// passphrase.
+func sealedWallet(w *org.Wallet) [2][]byte { return [2][]byte{w.Entropy, w.Passphrase} }
 
-// openPassphrase opens the passphrase of a stored wallet, which only an imported
-// one may have. The caller wipes it.
-func openPassphrase(tx *Tx, w *org.Wallet) (keys.Secret, error) {
-	if len(w.Passphrase) == 0 {
-		return keys.Secret{}, nil
-	}
-	return tx.Vault.Open(w.ID, w.Passphrase)
+// ownerKeys names a wallet as a whole, or a private key, by a UUID.
+func ownerKeys(text string) []policy.Key {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	return []policy.Key{{Owner: id}}
 }
 
 // CreateWalletAccounts derives more accounts of a wallet. With persist false it
@@ -263,7 +251,7 @@ func createWalletAccounts(tx *Tx, in *CreateWalletAccounts) (*Addresses, error) 
 	if err != nil || len(in.Accounts) == 0 {
 		return &Addresses{[]string{}}, err
 	}
-	seed, err := openWallet(tx, old)
+	seed, err := tx.holder().OpenWallet(keys.ActionCreate, policy.Key{Owner: old.ID}, sealedWallet(old))
 	if err != nil {
 		return nil, err
 	}

@@ -317,7 +317,8 @@ func TestNothingIsClaimedUnasked(t *testing.T) {
 	w.must(err)
 	in, err := v.Decode(text(wallet("One", ethAccount(0))))
 	w.must(err)
-	tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user}
+	tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: w.newID()}
+	tx.Grant = w.granted(v, in, tx.Activity)
 	if _, err := v.Run(tx, in); err != nil || len(tx.Claims) != 0 {
 		t.Errorf("%v %+v", err, tx.Claims)
 	}

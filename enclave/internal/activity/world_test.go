@@ -56,7 +56,7 @@ func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
 	return v.aead.Seal(nonce, nonce, plain, owner[:]), nil
 }
 
-func (v *vault) Open(owner org.ID, sealed []byte) (keys.Secret, error) {
+func (v *vault) Open(owner [16]byte, sealed []byte) (keys.Secret, error) {
 	n := v.aead.NonceSize()
 	plain, err := v.aead.Open(nil, sealed[:n], sealed[n:], owner[:])
 	if err != nil {
@@ -169,9 +169,16 @@ func (w *world) must(err error) {
 
 func (w *world) tx() *org.Tx { return org.Begin(w.id, w.state, w.now) }
 
-// grant is a decision of the policies for one activity's action.
-func (w *world) grant(action string, activityID org.ID) *policy.Grant {
-	d, err := policy.Decide(policy.State{RootUsers: [][16]byte{w.user}, Threshold: 1}, policy.Request{Organization: w.id, Activity: activityID, Action: action, Approvals: []policy.Approval{{User: w.user}}})
+// granted is a decision of the policies for one activity, on the keys that it uses.
+func (w *world) granted(v *activity.Version, in *activity.Intent, activityID org.ID) *policy.Grant {
+	q, err := v.Question(w.tx(), in, activityID, w.user, true)
+	w.must(err)
+	return w.grant(v.Kind.Action, activityID, q.Keys...)
+}
+
+// grant is a decision of the policies for one activity's action on keys.
+func (w *world) grant(action string, activityID org.ID, ks ...policy.Key) *policy.Grant {
+	d, err := policy.Decide(policy.State{RootUsers: [][16]byte{w.user}, Threshold: 1}, policy.Request{Organization: w.id, Activity: activityID, Action: action, Keys: ks, Approvals: []policy.Approval{{User: w.user}}})
 	w.must(err)
 	return d.Grant
 }
@@ -197,11 +204,10 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	if w.above != nil {
 		tx.Parent = w.above.tx()
 	}
-	tx.Grant = w.grant(v.Kind.Action, tx.Activity)
 	tx.NewOrganization = func() (*activity.Tx, error) {
 		sub = &world{t: w.t, rand: w.rand, keys: w.keys, now: w.now, subs: map[org.ID]*world{}, above: w, bundles: w.bundles, boot: w.boot, sessions: w.sessions, tokens: w.tokens, outside: w.outside, providers: w.providers, roles: w.roles}
 		sub.empty()
-		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity}
+		subTx = &activity.Tx{Tx: sub.tx(), Vault: sub.vault, Rand: w.rand, Keys: w.keys, Activity: tx.Activity, Grant: tx.Grant, Grantor: w.id}
 		return subTx, nil
 	}
 	tx.Bundles, tx.Boot, tx.Sessions, tx.Stamped = w.bundles, w.boot, w.sessions, w.credential()
@@ -220,9 +226,11 @@ func (w *world) try(typ string, params any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := v.Question(tx.Tx, in, tx.Activity, w.user, true); err != nil {
+	q, err := v.Question(tx.Tx, in, tx.Activity, w.user, true)
+	if err != nil {
 		return nil, err
 	}
+	tx.Grant = w.grant(v.Kind.Action, tx.Activity, q.Keys...)
 	result, err := v.Run(tx, in)
 	if err != nil {
 		if rest := w.tx(); fault.Of(err) != nil && tx.Remains(rest) {

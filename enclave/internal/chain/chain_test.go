@@ -30,6 +30,7 @@ import (
 	"cloister/enclave/internal/chain/xrp"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/policy"
 )
 
 var curves = []chain.Curve{chain.Secp256k1, chain.P256, chain.Ed25519}
@@ -87,11 +88,23 @@ func (d *derivation) wallets(t testing.TB) map[string]*keys.Wallet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out[name], err = keys.OpenWallet(entropy, passphrase); err != nil {
+		if out[name], err = importing(t).NewWallet(keys.ActionImport, entropy, passphrase); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return out
+}
+
+// importing holds a grant to import, which is to derive what is new.
+func importing(t testing.TB) *keys.Holder {
+	t.Helper()
+	user := [16]byte{1}
+	d, err := policy.Decide(policy.State{RootUsers: [][16]byte{user}, Threshold: 1},
+		policy.Request{Action: keys.ActionImport, Approvals: []policy.Approval{{User: user}}})
+	if err != nil || d.Grant == nil {
+		t.Fatalf("no grant: %v", err)
+	}
+	return &keys.Holder{Grant: d.Grant}
 }
 
 func publicKey(t testing.TB, curve, text string) chain.PublicKey {

@@ -77,7 +77,11 @@ func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key.key(c)
+	k, err := key.key(c)
+	if err == nil {
+		k.identity = w.identity
+	}
+	return k, err
 }
 
 // derive sets n to the node at the end of the steps. The seed is at most 64

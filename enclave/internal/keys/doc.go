@@ -5,9 +5,9 @@
 //   - No exported function takes or returns private bytes, with two exceptions
 //     that can be searched for: SecretFrom takes opened plaintext and wipes it,
 //     SealedPlaintext gives the plaintext that the caller must seal and wipe.
-//   - Nothing is signed or exported without a Grant that could be spent: Sign
-//     and the Export functions spend it before they touch the key, a batch once.
-//     What is exported comes as a Secret, for the caller to encrypt.
+//   - Nothing is opened, derived, signed or exported, and no key made, without a
+//     Grant of the policies for it: see Holder. What is exported comes as a Secret,
+//     for the caller to encrypt.
 //   - What is imported is refused in the same words whatever is wrong with it.
 //   - Private bytes are handled inside do (runtime/secret.Do in builds with
 //     GOEXPERIMENT=runtimesecret): stack and registers are erased on return,

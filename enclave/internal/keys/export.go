@@ -1,18 +1,28 @@
 package keys
 
-import "errors"
+import (
+	"errors"
 
-// ActionExport is the action for which what follows spends a Grant.
-const ActionExport = "EXPORT"
+	"cloister/enclave/internal/policy"
+)
 
-// ExportMnemonic spends the grant and gives the English words of a wallet's
+// ExportMnemonic spends the Grant and gives the English words of a stored wallet's
 // entropy, with single spaces; if there is a passphrase, a line feed and the
-// passphrase behind them. The caller encrypts the Secret to whom it is for and
-// wipes it. Neither of the others is kept or wiped.
-func ExportMnemonic(g Grant, entropy, passphrase Secret) (Secret, error) {
-	if err := Spend(g, ActionExport); err != nil {
-		return Secret{}, err
-	}
+// passphrase behind them. sealed is as for OpenWallet. The caller encrypts the Secret
+// to whom it is for and wipes it.
+func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out Secret, err error) {
+	key := policy.Key{Owner: owner}
+	err = h.unseal(ActionExport, key, sealed, func(entropy, passphrase Secret) error {
+		if err := h.spend(ActionExport, identity{h.Organization, key}); err != nil {
+			return err
+		}
+		out, err = mnemonicOf(entropy, passphrase)
+		return err
+	})
+	return out, err
+}
+
+func mnemonicOf(entropy, passphrase Secret) (Secret, error) {
 	var text [mnemonicSize + 1 + MaxPassphrase]byte
 	n := 0
 	entropy.Use(func(e []byte) {
@@ -37,10 +47,13 @@ func ExportMnemonic(g Grant, entropy, passphrase Secret) (Secret, error) {
 	return SecretFrom(text[:n])
 }
 
-// ExportKey spends the grant and gives the 32 private bytes: the big-endian
+// ExportKey spends the Grant and gives the 32 private bytes: the big-endian
 // scalar, or the seed for ed25519. The caller encrypts the Secret and wipes it.
-func ExportKey(g Grant, k *PrivateKey) (Secret, error) {
-	if err := Spend(g, ActionExport); err != nil {
+func (h *Holder) ExportKey(k *PrivateKey) (Secret, error) {
+	if k == nil {
+		return Secret{}, errWiped
+	}
+	if err := h.spend(ActionExport, k.identity); err != nil {
 		return Secret{}, err
 	}
 	b := k.SealedPlaintext()

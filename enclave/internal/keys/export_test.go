@@ -1,10 +1,40 @@
 package keys
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"io"
+	"sync/atomic"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/policy"
 )
+
+// Owner is the organization of the keys that tests make.
+var Owner = [16]byte{15: 1}
+
+var made atomic.Uint64
+
+// stored makes a key one that a grant can be for.
+func stored(k *PrivateKey, err error) (*PrivateKey, error) {
+	if err == nil {
+		k.identity = identity{organization: Owner}
+		binary.BigEndian.PutUint64(k.key.Owner[:], made.Add(1))
+	}
+	return k, err
+}
+
+// GeneratePrivateKey and PrivateKeyFromSecret make a key without a grant.
+func GeneratePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
+	return stored(generatePrivateKey(rand, c))
+}
+
+func PrivateKeyFromSecret(c chain.Curve, s Secret) (*PrivateKey, error) {
+	return stored(privateKeyFromSecret(c, s))
+}
+
+// Key is what a grant names the key by.
+func (k *PrivateKey) Key() policy.Key { return k.key }
 
 // PrivateHex gives the private bytes to tests.
 func (k *PrivateKey) PrivateHex() string { return hex.EncodeToString(k.SealedPlaintext()) }
@@ -23,10 +53,14 @@ func DeriveFromSeed(seed []byte, c chain.Curve, path string) (key, code []byte, 
 
 // Unexported functions under test.
 var (
-	MAC512   = func(key, m []byte) []byte { var o [64]byte; mac512(&o, key, m); return o[:] }
-	Stretch  = stretch
-	AddP256  = addP256
-	Mnemonic = func(entropy []byte) string { return string(appendMnemonic(nil, entropy)) }
+	MAC512  = func(key, m []byte) []byte { var o [64]byte; mac512(&o, key, m); return o[:] }
+	Stretch = stretch
+
+	OpenWallet = openWallet
+	ImportKey  = importKey
+	MnemonicOf = mnemonicOf
+	AddP256    = addP256
+	Mnemonic   = func(entropy []byte) string { return string(appendMnemonic(nil, entropy)) }
 )
 
 // SeedHex gives the seed to tests.

@@ -75,10 +75,18 @@ func printable(b []byte) bool {
 // Words is how many words a wallet's entropy has.
 func Words(entropy Secret) int { return entropy.Len() / 4 * 3 }
 
-// ImportKey reads a private key from outside, as PrivateKeyFromSecret does, with a
-// *fault.Error where that has a plain one.
-func ImportKey(c chain.Curve, s Secret) (*PrivateKey, error) {
-	k, err := PrivateKeyFromSecret(c, s)
+// ImportKey reads a private key from outside: a big-endian scalar from 1 to the order
+// less 1, or an ed25519 seed. The secret is neither kept nor wiped. What is wrong with
+// it is a *fault.Error.
+func (h *Holder) ImportKey(c chain.Curve, s Secret) (*PrivateKey, error) {
+	if err := h.makes(ActionImport); err != nil {
+		return nil, err
+	}
+	return importKey(c, s)
+}
+
+func importKey(c chain.Curve, s Secret) (*PrivateKey, error) {
+	k, err := privateKeyFromSecret(c, s)
 	if err != nil && fault.Of(err) == nil {
 		return nil, errImportedKey
 	}

@@ -127,17 +127,18 @@ func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 // It is safe for concurrent use. Opening costs 2,048 rounds of PBKDF2, about a
 // millisecond: keep the derived keys in a Cache.
 type Wallet struct {
-	_    [0]func()
+	_ [0]func()
+	identity
 	seed Secret
 }
 
 var errEntropy = errors.New("no entropy of a wallet")
 
-// OpenWallet computes the seed of entropy (16, 20, 24, 28 or 32 bytes) and a
+// openWallet computes the seed of entropy (16, 20, 24, 28 or 32 bytes) and a
 // passphrase, the zero Secret for none. The passphrase is at most MaxPassphrase
 // bytes of UTF-8 in normal form NFKD; whoever takes one from outside
 // normalizes it. Neither secret is kept or wiped.
-func OpenWallet(entropy, passphrase Secret) (*Wallet, error) {
+func openWallet(entropy, passphrase Secret) (*Wallet, error) {
 	seed, c, err := newCell(seedSize)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ type Signature = chain.Signature
 // compared or encoded. It is safe for concurrent use; wiping waits for
 // signatures in the making, and a wiped key refuses.
 type PrivateKey struct {
-	_      [0]func()
+	_ [0]func()
+	identity
 	curve  chain.Curve
 	public chain.PublicKey
 	open   func() *vault
@@ -51,8 +52,15 @@ const (
 
 var errPrivateKey = errors.New("no private key on this curve")
 
-// GeneratePrivateKey draws a private key.
-func GeneratePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
+// NewPrivateKey draws a private key.
+func (h *Holder) NewPrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
+	if err := h.makes(ActionCreate); err != nil {
+		return nil, err
+	}
+	return generatePrivateKey(rand, c)
+}
+
+func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	if schemeOf(c) == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
@@ -61,7 +69,7 @@ func GeneratePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := PrivateKeyFromSecret(c, s)
+		k, err := privateKeyFromSecret(c, s)
 		s.Wipe()
 		if err == nil {
 			return k, nil
@@ -70,10 +78,10 @@ func GeneratePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	return nil, errors.New("randomness gives no private key")
 }
 
-// PrivateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from
+// privateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from
 // 1 to the order less 1, or an ed25519 seed. The secret is neither kept nor
 // wiped.
-func PrivateKeyFromSecret(c chain.Curve, s Secret) (*PrivateKey, error) {
+func privateKeyFromSecret(c chain.Curve, s Secret) (*PrivateKey, error) {
 	if schemeOf(c) == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
@@ -152,7 +160,7 @@ func (k *PrivateKey) Wipe() {
 
 // SealedPlaintext gives the 32 PRIVATE BYTES for one purpose: to become the
 // plaintext of a sealed entry. Who calls it hands the slice to seal and clears
-// it. It is nil for a wiped key. PrivateKeyFromSecret reads it back.
+// it. It is nil for a wiped key. privateKeyFromSecret reads it back.
 func (k *PrivateKey) SealedPlaintext() []byte {
 	var out []byte
 	k.use(func(s signer) error {

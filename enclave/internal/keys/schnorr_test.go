@@ -33,7 +33,7 @@ func secp(t testing.TB, text string) *keys.PrivateKey {
 // schnorrSigned signs with a grant.
 func schnorrSigned(t testing.TB, k *keys.PrivateKey, s chain.Scheme, digest []byte) keys.Signature {
 	t.Helper()
-	sigs, err := keys.Sign(new(grant), k, chain.Digest{Scheme: s, Message: digest})
+	sigs, err := signs(t, k).Sign(k, chain.Digest{Scheme: s, Message: digest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestSchnorrRefuses(t *testing.T) {
 	}
 	for _, s := range []chain.Scheme{chain.Taproot, chain.Schnorr} {
 		for _, n := range []int{0, 1, 31, 33, 64} {
-			sigs, err := keys.Sign(new(grant), k, chain.Digest{Scheme: s, Message: make([]byte, n)})
+			sigs, err := signs(t, k).Sign(k, chain.Digest{Scheme: s, Message: make([]byte, n)})
 			if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument || sigs != nil {
 				t.Errorf("scheme %d, %d bytes: %v", s, n, err)
 			}
@@ -272,14 +272,14 @@ func TestSchnorrRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sigs, err := keys.Sign(new(grant), other, chain.Digest{Scheme: s, Message: make([]byte, 32)})
+			sigs, err := signs(t, other).Sign(other, chain.Digest{Scheme: s, Message: make([]byte, 32)})
 			if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument || sigs != nil {
 				t.Errorf("scheme %d with %v: %v", s, c, err)
 			}
 		}
 	}
 	k.Wipe()
-	if sigs, err := keys.Sign(new(grant), k, chain.Digest{Scheme: chain.Taproot, Message: make([]byte, 32)}); err == nil || sigs != nil {
+	if sigs, err := signs(t, k).Sign(k, chain.Digest{Scheme: chain.Taproot, Message: make([]byte, 32)}); err == nil || sigs != nil {
 		t.Error("a wiped key signed")
 	}
 }

@@ -1,50 +1,20 @@
 package keys
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
-
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 )
 
-// ActionSign is the action for which Sign spends a Grant.
-const ActionSign = "SIGN"
-
-// A Grant is a decision of the policies to let one activity do one action. It
-// can be spent once: Spend answers an error when it was made for another
-// action, was never granted or is already spent.
-type Grant interface{ Spend(action string) error }
-
-// ErrNoGrant is returned when there is no Grant at all.
-var ErrNoGrant = errors.New("signing without a grant")
-
-// Spend uses g up for an action, or refuses. A nil pointer in the interface is no
-// Grant, whatever its method would say.
-func Spend(g Grant, action string) error {
-	if v := reflect.ValueOf(g); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return ErrNoGrant
-	}
-	if err := g.Spend(action); err != nil {
-		return fmt.Errorf("spending the grant: %w", err)
-	}
-	return nil
-}
-
-// Sign spends the grant once and signs 1 to MaxDigests digests with one key, all
+// Sign spends the Grant and signs 1 to MaxDigests digests with one key, all
 // or none, in their order. The errors are *fault.Error, InvalidArgument, for a
 // scheme that does not go with the key's curve, a digest that is not 32 bytes,
 // and a message over MaxPayload.
-func Sign(g Grant, k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
-	if err := Spend(g, ActionSign); err != nil {
+func (h *Holder) Sign(k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
+	sigs, err := h.SignEach(Asked{k, digests})
+	if err != nil {
 		return nil, err
 	}
-	a := Asked{k, digests}
-	if err := a.check(); err != nil {
-		return nil, err
-	}
-	return a.sign()
+	return sigs[0], nil
 }
 
 // Asked is what one key is asked to sign.
@@ -53,14 +23,18 @@ type Asked struct {
 	Digests []chain.Digest
 }
 
-// SignEach is Sign for an activity that several keys sign: it spends the grant
-// once and answers the signatures of each, all or none.
-func SignEach(g Grant, asked ...Asked) ([][]Signature, error) {
-	if err := Spend(g, ActionSign); err != nil {
-		return nil, err
+// SignEach is Sign for an activity that several keys sign: it spends the Grant once,
+// on all of them, and answers the signatures of each, all or none.
+func (h *Holder) SignEach(asked ...Asked) ([][]Signature, error) {
+	ids := make([]identity, len(asked))
+	for i, a := range asked {
+		if a.Key == nil {
+			return nil, errWiped
+		}
+		ids[i] = a.Key.identity
 	}
-	if len(asked) == 0 {
-		return nil, fault.New(fault.InvalidArgument, "there must be something to sign")
+	if err := h.spend(ActionSign, ids...); err != nil {
+		return nil, err
 	}
 	for i := range asked {
 		if err := asked[i].check(); err != nil {
@@ -82,7 +56,7 @@ func (a *Asked) check() error {
 		return fault.New(fault.InvalidArgument, "there must be 1 to %d things to sign", MaxDigests)
 	}
 	for _, d := range a.Digests {
-		if err := checkDigest(a.Key.curveOf(), d); err != nil {
+		if err := checkDigest(a.Key.curve, d); err != nil {
 			return err
 		}
 	}
@@ -121,12 +95,4 @@ func checkDigest(c chain.Curve, d chain.Digest) error {
 		return fault.New(fault.InvalidArgument, "payload too large")
 	}
 	return nil
-}
-
-// curveOf is the key's curve, none for a nil key.
-func (k *PrivateKey) curveOf() chain.Curve {
-	if k == nil {
-		return 0
-	}
-	return k.curve
 }

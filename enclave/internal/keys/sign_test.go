@@ -5,9 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
@@ -16,18 +14,30 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/policy"
 )
 
-// grant is spendable once for SIGN.
-type grant struct{ spent atomic.Int32 }
-
-var errSpent = errors.New("spent")
-
-func (g *grant) Spend(action string) error {
-	if action != "SIGN" || g.spent.Add(1) != 1 {
-		return errSpent
+// granted holds a grant of the policies for an action on keys of tests.
+func granted(t testing.TB, action string, ks ...policy.Key) *keys.Holder {
+	t.Helper()
+	user, activity := [16]byte{1}, [16]byte{15: 7}
+	d, err := policy.Decide(policy.State{RootUsers: [][16]byte{user}, Threshold: 1},
+		policy.Request{Organization: keys.Owner, Activity: activity, Action: action, Keys: ks, Approvals: []policy.Approval{{User: user}}})
+	if err != nil || d.Grant == nil {
+		t.Fatalf("no grant: %v", err)
 	}
-	return nil
+	return &keys.Holder{Grant: d.Grant, Organization: keys.Owner, Activity: activity}
+}
+
+// signs holds a grant to sign with a key.
+func signs(t testing.TB, k *keys.PrivateKey) *keys.Holder {
+	t.Helper()
+	return granted(t, keys.ActionSign, k.Key())
+}
+
+// spent tells whether the holder's grant is.
+func spent(h *keys.Holder, action string) bool {
+	return h.Grant.Allows(policy.Use{Organization: h.Organization, Activity: h.Activity, Action: action}) != nil
 }
 
 // verify checks a signature with libraries that did not make it, recovery id
@@ -89,7 +99,7 @@ func request(t testing.TB, k *keys.PrivateKey, encoding, hash, payload string) (
 	if message, err = keys.Digest(k.Curve(), h, b); err != nil {
 		return nil, s, err
 	}
-	s, err = one(keys.Sign(new(grant), k, chain.Digest{Scheme: chain.SchemeOf(0, k.Curve()), Message: message}))
+	s, err = one(signs(t, k).Sign(k, chain.Digest{Scheme: chain.SchemeOf(0, k.Curve()), Message: message}))
 	return message, s, err
 }
 
@@ -168,7 +178,7 @@ func TestAgainstLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := one(keys.Sign(new(grant), k, ofDigest(digest)))
+		s, err := one(signs(t, k).Sign(k, ofDigest(digest)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +195,7 @@ func TestAgainstLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			digest := bytes.Repeat([]byte{[]byte{0, 255}[i%2]}, 32)
-			s, err := one(keys.Sign(new(grant), k, ofDigest(digest)))
+			s, err := one(signs(t, k).Sign(k, ofDigest(digest)))
 			if err != nil || !verify(t, k.Public(), digest, s) {
 				t.Fatalf("%v, digest %x…: %v", c, digest[0], err)
 			}
@@ -219,43 +229,6 @@ func TestRFC6979(t *testing.T) {
 	}
 }
 
-func TestGrantIsNeeded(t *testing.T) {
-	k, err := keys.GeneratePrivateKey(rand.Reader, chain.Ed25519)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := []byte("message")
-	for name, g := range map[string]keys.Grant{"none": nil, "nil pointer": (*grant)(nil)} {
-		if s, err := keys.Sign(g, k, eddsa(m)...); !errors.Is(err, keys.ErrNoGrant) || s != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	g := new(grant)
-	if _, err := keys.Sign(g, k, eddsa(m)...); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := keys.Sign(g, k, eddsa(m)...); !errors.Is(err, errSpent) || s != nil {
-		t.Errorf("a spent grant: %v", err)
-	}
-	g = new(grant)
-	batch := [][]byte{m, {}, []byte("other"), m}
-	sigs, err := keys.Sign(g, k, eddsa(batch...)...)
-	if err != nil || g.spent.Load() != 1 || len(sigs) != len(batch) {
-		t.Fatalf("batch: %d signatures, %d spendings, %v", len(sigs), g.spent.Load(), err)
-	}
-	for i, s := range sigs {
-		if !verify(t, k.Public(), batch[i], s) {
-			t.Errorf("batch %d does not verify", i)
-		}
-	}
-	if _, err := keys.Sign(new(grant), nil, eddsa(m)...); err == nil {
-		t.Error("a nil key signed")
-	}
-	if _, err := keys.Sign(new(grant), new(keys.PrivateKey), eddsa(m)...); err == nil {
-		t.Error("a zero key signed")
-	}
-}
-
 func TestBatchIsAllOrNone(t *testing.T) {
 	k, err := keys.GeneratePrivateKey(rand.Reader, chain.Secp256k1)
 	if err != nil {
@@ -266,15 +239,15 @@ func TestBatchIsAllOrNone(t *testing.T) {
 		"none": {}, "nil": nil, "one short": {good, ofDigest(good.Message[:31])}, "one long": {good, ofDigest(make([]byte, 33))},
 		"another curve's": {good, {Scheme: chain.EdDSA, Message: good.Message}}, "no scheme": {{Message: good.Message}}, "a scheme that is none": {{Scheme: 9, Message: good.Message}},
 		"too many": slices.Repeat([]chain.Digest{good}, keys.MaxDigests+1)} {
-		g := new(grant)
-		if s, err := keys.Sign(g, k, batch...); fault.Of(err) == nil || s != nil {
+		h := signs(t, k)
+		if s, err := h.Sign(k, batch...); fault.Of(err) == nil || s != nil {
 			t.Errorf("%s: %d signatures, %v", name, len(s), err)
 		}
-		if g.spent.Load() != 1 {
-			t.Errorf("%s: grant spent %d times", name, g.spent.Load())
+		if !spent(h, keys.ActionSign) {
+			t.Errorf("%s: the grant is good for another try", name)
 		}
 	}
-	if s, err := keys.Sign(new(grant), k, slices.Repeat([]chain.Digest{good}, keys.MaxBatch)...); err != nil || len(s) != keys.MaxBatch {
+	if s, err := signs(t, k).Sign(k, slices.Repeat([]chain.Digest{good}, keys.MaxBatch)...); err != nil || len(s) != keys.MaxBatch {
 		t.Errorf("a full batch: %v", err)
 	}
 	ed, err := keys.GeneratePrivateKey(rand.Reader, chain.Ed25519)
@@ -286,14 +259,14 @@ func TestBatchIsAllOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, scheme := range []chain.Scheme{chain.ECDSA, chain.Taproot, chain.Schnorr} {
-		if _, err := keys.Sign(new(grant), ed, chain.Digest{Scheme: scheme, Message: good.Message}); fault.Of(err) == nil {
+		if _, err := signs(t, ed).Sign(ed, chain.Digest{Scheme: scheme, Message: good.Message}); fault.Of(err) == nil {
 			t.Errorf("ed25519 signs by scheme %d", scheme)
 		}
-		if _, err := keys.Sign(new(grant), p, chain.Digest{Scheme: scheme, Message: good.Message}); (fault.Of(err) == nil) != (scheme == chain.ECDSA) {
+		if _, err := signs(t, p).Sign(p, chain.Digest{Scheme: scheme, Message: good.Message}); (fault.Of(err) == nil) != (scheme == chain.ECDSA) {
 			t.Errorf("P-256 signs by scheme %d: %v", scheme, err)
 		}
 	}
-	if _, err := keys.Sign(new(grant), ed, eddsa(make([]byte, keys.MaxPayload+1))...); fault.Of(err) == nil {
+	if _, err := signs(t, ed).Sign(ed, eddsa(make([]byte, keys.MaxPayload+1))...); fault.Of(err) == nil {
 		t.Error("a message that is too large is signed")
 	}
 }

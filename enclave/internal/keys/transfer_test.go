@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"testing"
 
@@ -15,20 +14,9 @@ import (
 	"cloister/enclave/internal/keys"
 )
 
-// oneExport is a grant to export, once.
-type oneExport struct{ spent bool }
-
-func (g *oneExport) Spend(action string) error {
-	if g.spent || action != keys.ActionExport {
-		return errors.New("refused")
-	}
-	g.spent = true
-	return nil
-}
-
 func exported(t testing.TB, entropy, passphrase keys.Secret) string {
 	t.Helper()
-	s, err := keys.ExportMnemonic(&oneExport{}, entropy, passphrase)
+	s, err := keys.MnemonicOf(entropy, passphrase)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +119,7 @@ func TestKeysGoInAndOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := keys.ExportKey(&oneExport{}, k)
+		s, err := granted(t, keys.ActionExport, k.Key()).ExportKey(k)
 		if err != nil || hex.EncodeToString(s.SealedPlaintext()) != k.PrivateHex() {
 			t.Fatalf("%v: %v", c, err)
 		}
@@ -173,50 +161,24 @@ func TestImportKeyRefused(t *testing.T) {
 	}
 }
 
-// Nothing is exported without a grant for it, nor twice with one.
-func TestExportNeedsAGrant(t *testing.T) {
+// What is gone or was never a wallet's is not exported, with a grant neither.
+func TestExportRefuses(t *testing.T) {
 	k, _ := keys.GeneratePrivateKey(rand.Reader, chain.Ed25519)
-	entropy, _ := keys.GenerateMnemonic(rand.Reader, 12)
-	spent := &oneExport{spent: true}
-	var none *oneExport
-	for name, g := range map[string]keys.Grant{"nothing": nil, "a nil grant": none, "spent": spent, "for signing": forSigning{}} {
-		if s, err := keys.ExportKey(g, k); err == nil || s.Len() != 0 {
-			t.Errorf("%s: a key", name)
-		}
-		if s, err := keys.ExportMnemonic(g, entropy, keys.Secret{}); err == nil || s.Len() != 0 {
-			t.Errorf("%s: a mnemonic", name)
-		}
-	}
-	g := &oneExport{}
-	if _, err := keys.ExportKey(g, k); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := keys.ExportKey(g, k); err == nil {
-		t.Error("one grant, two exports")
-	}
 	k.Wipe()
-	if s, err := keys.ExportKey(&oneExport{}, k); err == nil || s.Len() != 0 {
+	if s, err := granted(t, keys.ActionExport, k.Key()).ExportKey(k); err == nil || s.Len() != 0 {
 		t.Error("a wiped key was exported")
 	}
+	entropy, _ := keys.GenerateMnemonic(rand.Reader, 12)
 	entropy.Wipe()
 	for name, e := range map[string]keys.Secret{"wiped": entropy, "none": {}, "long": mustSecret(t, make([]byte, 36)), "odd": mustSecret(t, make([]byte, 17))} {
-		if s, err := keys.ExportMnemonic(&oneExport{}, e, keys.Secret{}); err == nil || s.Len() != 0 {
+		if s, err := keys.MnemonicOf(e, keys.Secret{}); err == nil || s.Len() != 0 {
 			t.Errorf("%s entropy was exported", name)
 		}
 	}
 	entropy, _ = keys.GenerateMnemonic(rand.Reader, 12)
-	if _, err := keys.ExportMnemonic(&oneExport{}, entropy, mustSecret(t, make([]byte, keys.MaxPassphrase+1))); err == nil {
+	if _, err := keys.MnemonicOf(entropy, mustSecret(t, make([]byte, keys.MaxPassphrase+1))); err == nil {
 		t.Error("a passphrase that no wallet has")
 	}
-}
-
-type forSigning struct{}
-
-func (forSigning) Spend(action string) error {
-	if action != keys.ActionSign {
-		return errors.New("refused")
-	}
-	return nil
 }
 
 // FuzzImportMnemonic holds the reader against the reference: what is taken is what

@@ -44,18 +44,18 @@ func TestFaultySignaturesStayInside(t *testing.T) {
 			faults++
 		})
 		digest := chain.Digest{Scheme: c.scheme, Message: make([]byte, 32)}
-		good, err := keys.Sign(new(grant), k, digest)
+		good, err := signs(t, k).Sign(k, digest)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		for part = range c.parts {
 			faults = 0
-			if sigs, err := keys.Sign(new(grant), k, digest, digest); err == nil || sigs != nil || faults != 1 {
+			if sigs, err := signs(t, k).Sign(k, digest, digest); err == nil || sigs != nil || faults != 1 {
 				t.Errorf("%s: with a fault in byte %d %d signatures left, %v", c.name, part, len(sigs), err)
 			}
 		}
 		part = -1
-		if again, err := keys.Sign(new(grant), k, digest); err != nil || again[0] != good[0] {
+		if again, err := signs(t, k).Sign(k, digest); err != nil || again[0] != good[0] {
 			t.Errorf("%s: after the faults: %v, %v", c.name, again, err)
 		}
 	}
@@ -74,12 +74,12 @@ func TestAnotherKeysSignatureStaysInside(t *testing.T) {
 			t.Fatal(err)
 		}
 		digest := chain.Digest{Scheme: chain.SchemeOf(0, c), Message: make([]byte, 32)}
-		sigs, err := keys.Sign(new(grant), other, digest)
+		sigs, err := signs(t, other).Sign(other, digest)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k.Break(func(s *keys.Signature) { *s = sigs[0] })
-		if got, err := keys.Sign(new(grant), k, digest); err == nil || got != nil {
+		if got, err := signs(t, k).Sign(k, digest); err == nil || got != nil {
 			t.Errorf("%v: %s", c, fmt.Sprint(got))
 		}
 	}

@@ -92,10 +92,6 @@ func inScope(r Request) bool {
 	return yes && err == nil
 }
 
-func (r *Request) grant() *Grant {
-	return &Grant{organization: r.Organization, activity: r.Activity, action: r.Action}
-}
-
 // rootVotes counts the root members who have approved.
 func rootVotes(s *State, r *Request) (votes uint32) {
 	for i := range r.Approvals {

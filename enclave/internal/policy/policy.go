@@ -1,9 +1,9 @@
 // Package policy decides whether an activity may happen.
 //
 // Decide is a pure function of what it is given. Its answer is an outcome and,
-// only when that is ALLOW, a Grant: a permit for one action of one activity that
-// cannot be made elsewhere, copied into use twice or spent on anything else.
-// keys signs and exports only against a Grant.
+// only when that is ALLOW, a Grant: a permit for one action of one activity on the
+// keys named that cannot be made elsewhere, copied into use twice or spent on
+// anything else. keys opens, derives, signs and exports only against a Grant.
 //
 // The root quorum decides first and alone; whoever is not enough of it needs a
 // policy that allows, and without one is denied.
@@ -13,11 +13,6 @@
 // what can be read; check.go; eval.go and cron.go; decide.go and reach.go for
 // decisions, set.go for those of many policies; explain.go and lint.go for people.
 package policy
-
-import (
-	"errors"
-	"sync/atomic"
-)
 
 // Outcome is what a decision comes to.
 type Outcome uint8
@@ -92,6 +87,8 @@ type Request struct {
 	Action       string // policy action, such as CREATE
 	Params       Value  // activity.params, a Struct; absent if there are none
 	Facts        Facts
+	// Keys are those that the activity uses: what a Grant is for.
+	Keys []Key
 	// Payloads are the roots of each payload, on top of Facts, where an activity is
 	// about several: the decision is one that each of them would have alone.
 	Payloads []Facts
@@ -220,31 +217,3 @@ const (
 	BasisNoPolicy                 // nothing allows it
 	BasisSteps                    // the policies take too many steps to evaluate
 )
-
-// A Grant permits one activity once. Only Decide makes one.
-type Grant struct {
-	_                      [0]func() // no comparing, no copying by accident into maps
-	organization, activity [16]byte
-	action                 string
-	spent                  atomic.Bool
-}
-
-var (
-	errNoGrant = errors.New("no grant")
-	errSpent   = errors.New("grant already spent")
-	errOther   = errors.New("grant for another action")
-)
-
-// Spend uses the grant up for one action. It fails for a nil or zero grant, for
-// another action, and the second time.
-func (g *Grant) Spend(action string) error {
-	switch {
-	case g == nil || g.action == "":
-		return errNoGrant
-	case g.action != action:
-		return errOther
-	case !g.spent.CompareAndSwap(false, true):
-		return errSpent
-	}
-	return nil
-}

@@ -96,20 +96,54 @@ func TestOutcomeTexts(t *testing.T) {
 	}
 }
 
+// spend spends a grant of decide for an action.
+func spend(g *policy.Grant, action string) error {
+	return g.Spend(policy.Use{Organization: [16]byte{1}, Activity: [16]byte{2}, Action: action})
+}
+
 func TestGrantIsSpentOnce(t *testing.T) {
 	g := decide("a", 1, "a", "SIGN").Grant
 	for _, action := range []string{"", "CREATE", "SIGN ", "sign", "EXPORT"} {
-		if g.Spend(action) == nil {
+		if spend(g, action) == nil {
 			t.Fatalf("spent on %q", action)
 		}
 	}
-	if err := g.Spend("SIGN"); err != nil {
+	if err := spend(g, "SIGN"); err != nil {
 		t.Fatalf("a wrong action used the grant up: %v", err)
 	}
 	for _, action := range []string{"SIGN", "CREATE", ""} {
-		if g.Spend(action) == nil {
+		if spend(g, action) == nil {
 			t.Fatalf("spent again on %q", action)
 		}
+	}
+}
+
+// A grant is of one organization and activity, and for the keys that its request named.
+func TestGrantIsForWhatWasAsked(t *testing.T) {
+	named := []policy.Key{{Owner: [16]byte{3}}, {Owner: [16]byte{4}, No: 1}}
+	asked := policy.Request{Organization: [16]byte{1}, Activity: [16]byte{2}, Action: "SIGN", Keys: named, Approvals: []policy.Approval{{User: ids("a")[0]}}}
+	d, err := policy.Decide(policy.State{RootUsers: ids("a"), Threshold: 1}, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Keys[0].Owner[0] = 9 // the request is the caller's; the grant is not
+	good := policy.Use{Organization: [16]byte{1}, Activity: [16]byte{2}, Action: "SIGN", Keys: []policy.Key{{Owner: [16]byte{4}, No: 1}, {Owner: [16]byte{3}}}}
+	for name, change := range map[string]func(u *policy.Use){
+		"organization": func(u *policy.Use) { u.Organization[15] = 1 },
+		"activity":     func(u *policy.Use) { u.Activity[15] = 1 },
+		"action":       func(u *policy.Use) { u.Action = "EXPORT" },
+		"owner":        func(u *policy.Use) { u.Keys = []policy.Key{{Owner: [16]byte{9}}} },
+		"account":      func(u *policy.Use) { u.Keys = []policy.Key{{Owner: [16]byte{4}, No: 2}} },
+		"one of two":   func(u *policy.Use) { u.Keys = append([]policy.Key{{Owner: [16]byte{5}}}, u.Keys...) },
+	} {
+		u := good
+		change(&u)
+		if d.Grant.Allows(u) == nil || d.Grant.Spend(u) == nil {
+			t.Errorf("allowed with another %s", name)
+		}
+	}
+	if d.Grant.Allows(good) != nil || d.Grant.Spend(good) != nil || d.Grant.Allows(good) == nil || d.Grant.Spend(good) == nil {
+		t.Error("what was asked is not allowed, or twice")
 	}
 }
 
@@ -117,20 +151,20 @@ func TestNoGrant(t *testing.T) {
 	var none *policy.Grant
 	for _, g := range []*policy.Grant{none, new(policy.Grant)} {
 		for _, action := range []string{"", "SIGN"} {
-			if g.Spend(action) == nil {
+			if spend(g, action) == nil {
 				t.Fatalf("a grant that nobody decided is spent on %q", action)
 			}
 		}
 	}
 	// An activity without an action gets a grant for nothing.
-	if g := decide("a", 1, "a", "").Grant; g.Spend("") == nil || g.Spend("SIGN") == nil {
+	if g := decide("a", 1, "a", "").Grant; spend(g, "") == nil || spend(g, "SIGN") == nil {
 		t.Fatal("a grant without an action is spent")
 	}
 }
 
 func TestGrantsAreApart(t *testing.T) {
 	one, two := decide("a", 1, "a", "SIGN").Grant, decide("a", 1, "a", "SIGN").Grant
-	if one.Spend("SIGN") != nil || two.Spend("SIGN") != nil || one.Spend("SIGN") == nil {
+	if spend(one, "SIGN") != nil || spend(two, "SIGN") != nil || spend(one, "SIGN") == nil {
 		t.Fatal("grants of two decisions share something")
 	}
 }
@@ -148,7 +182,7 @@ func TestGrantIsSpentOnceByMany(t *testing.T) {
 				if i%4 == 3 {
 					action = fmt.Sprint("OTHER", i)
 				}
-				if g.Spend(action) == nil {
+				if spend(g, action) == nil {
 					spent.Add(1)
 				}
 			})

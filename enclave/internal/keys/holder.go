@@ -1,0 +1,129 @@
+package keys
+
+import (
+	"errors"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/policy"
+)
+
+// The actions for which a Grant is asked.
+const (
+	ActionCreate = "CREATE"
+	ActionImport = "IMPORT"
+	ActionSign   = "SIGN"
+	ActionExport = "EXPORT"
+)
+
+// A Holder is an activity that runs, with the Grant that the policies gave for it.
+// Nothing here opens, derives, signs or exports without one, nor makes a key that the
+// organization keeps: each function holds the Grant against the organization, the
+// activity, the action and the key. What opens looks; what signs or exports spends.
+type Holder struct {
+	Grant                  *policy.Grant
+	Organization, Activity [16]byte // that the Grant must be of
+	Vault                  Vault    // of the organization whose keys are used
+}
+
+// A Vault opens what an organization has sealed. It opens under the id of its owner
+// alone, so that a key which the Grant names is the key that comes out.
+type Vault interface {
+	Open(owner [16]byte, sealed []byte) (Secret, error)
+}
+
+// identity is which stored key a Wallet or PrivateKey is; zero for one that was made
+// just now, which nothing signs with or exports.
+type identity struct {
+	organization [16]byte
+	key          policy.Key
+}
+
+var errForeign = errors.New("a key that no grant can be for")
+
+func (h *Holder) use(action string, ks ...policy.Key) policy.Use {
+	return policy.Use{Organization: h.Organization, Activity: h.Activity, Action: action, Keys: ks}
+}
+
+// spend spends the Grant on stored keys.
+func (h *Holder) spend(action string, ids ...identity) error {
+	ks := make([]policy.Key, len(ids))
+	for i, id := range ids {
+		if ks[i] = id.key; id.organization != h.Organization || id.key.Owner == [16]byte{} {
+			return errForeign
+		}
+	}
+	if len(ks) == 0 {
+		return errForeign
+	}
+	return h.Grant.Spend(h.use(action, ks...))
+}
+
+// OpenWallet opens a stored wallet for an action on one of its accounts, or with No 0
+// on the wallet. sealed are its entropy and its passphrase, empty for none. The caller
+// wipes the wallet.
+func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w *Wallet, err error) {
+	err = h.unseal(action, key, sealed, func(entropy, passphrase Secret) error {
+		if w, err = openWallet(entropy, passphrase); err == nil {
+			w.identity = identity{h.Organization, key}
+		}
+		return err
+	})
+	return w, err
+}
+
+// unseal calls use with what the vault has of a wallet's owner.
+func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(entropy, passphrase Secret) error) error {
+	if err := h.Grant.Allows(h.use(action, key)); err != nil {
+		return err
+	}
+	entropy, err := h.Vault.Open(key.Owner, sealed[0])
+	if err != nil {
+		return err
+	}
+	defer entropy.Wipe()
+	var passphrase Secret
+	if len(sealed[1]) > 0 {
+		if passphrase, err = h.Vault.Open(key.Owner, sealed[1]); err != nil {
+			return err
+		}
+		defer passphrase.Wipe()
+	}
+	return use(entropy, passphrase)
+}
+
+// OpenKey opens a stored private key for an action. The caller wipes it.
+func (h *Holder) OpenKey(action string, owner [16]byte, c chain.Curve, sealed []byte) (*PrivateKey, error) {
+	key := policy.Key{Owner: owner}
+	if err := h.Grant.Allows(h.use(action, key)); err != nil {
+		return nil, err
+	}
+	s, err := h.Vault.Open(owner, sealed)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Wipe()
+	k, err := privateKeyFromSecret(c, s)
+	if err != nil {
+		return nil, err
+	}
+	k.identity = identity{h.Organization, key}
+	return k, nil
+}
+
+// NewWallet opens a wallet that the activity has made or imported, for its first
+// accounts. Neither secret is kept or wiped; the caller wipes the wallet.
+func (h *Holder) NewWallet(action string, entropy, passphrase Secret) (*Wallet, error) {
+	if err := h.makes(action); err != nil {
+		return nil, err
+	}
+	return openWallet(entropy, passphrase)
+}
+
+// makes tells whether the Grant is for making keys. What is new spends nothing: an
+// activity may make several.
+func (h *Holder) makes(action string) error {
+	if action != ActionCreate && action != ActionImport {
+		return errForeign
+	}
+	return h.Grant.Allows(h.use(action))
+}
