@@ -55,13 +55,14 @@ var table = []row{
 	{"enclave/internal/strictjson", "enclave/internal/fault", "", ""},
 	{"enclave/internal/tally", "", "", ""},
 	{"enclave/internal/erase", "enclave/internal/tally", "", ""},
+	{"enclave/internal/secret", "enclave/internal/erase", "", ""},
 	{"enclave/internal/p256", "enclave/internal/tally enclave/internal/erase", "", ""},
 	{"enclave/internal/seal", "enclave/internal/tally enclave/internal/fault enclave/internal/insecure enclave/internal/erase", "", ""},
 	{"enclave/internal/policy", "enclave/internal/fault", "", ""},
 	{"enclave/internal/policy/policytest", "", "", "enclave/internal/policy enclave/internal/fault"}, // a second evaluator
 	{"enclave/internal/webauthn", "enclave/internal/tally enclave/internal/fault enclave/internal/strictjson", "cbor", "sim/authenticator"},
 	{"enclave/internal/org", "enclave/internal/fault", "cbor", ""},
-	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "secp256k1", "enclave/internal/chain/... enclave/internal/keys enclave/internal/policy x/crypto"},
+	{"enclave/internal/chain", "enclave/internal/p256 enclave/internal/fault", "secp256k1", "enclave/internal/chain/... enclave/internal/keys enclave/internal/policy enclave/internal/secret x/crypto"},
 	{"enclave/internal/chain/rlp", "", "", ""}, // the encoding of two chains
 	{"enclave/internal/chain/aptos", "enclave/internal/chain enclave/internal/fault", "", ""},
 	{"enclave/internal/chain/btc", "enclave/internal/chain enclave/internal/fault", "base58 bech32 secp256k1 x/crypto", ""},
@@ -76,16 +77,16 @@ var table = []row{
 	{"enclave/internal/chain/tron", "enclave/internal/chain enclave/internal/fault", "base58 x/crypto", "protowire"},
 	{"enclave/internal/chain/xlm", "enclave/internal/chain enclave/internal/fault", "", ""},
 	{"enclave/internal/chain/xrp", "enclave/internal/chain enclave/internal/fault", "base58 x/crypto", ""},
-	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase",
+	{"enclave/internal/keys", "enclave/internal/tally enclave/internal/p256 enclave/internal/chain enclave/internal/policy enclave/internal/seal enclave/internal/fault enclave/internal/erase enclave/internal/secret",
 		"secp256k1 schnorr bip39 bigmod x/crypto", "base58"},
-	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "base58", ""},
-	{"enclave/internal/login", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase", "", "sim/idp"},
+	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "base58", ""},
+	{"enclave/internal/login", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", "sim/idp"},
 	{"enclave/internal/stamp", "enclave/internal/tally enclave/internal/p256 enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
 	{"enclave/internal/webhook", "enclave/internal/tally enclave/internal/erase", "", "attestation"},
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
-	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/bundle enclave/internal/chain/... " +
+	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... " +
 		"enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
@@ -93,7 +94,7 @@ var table = []row{
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/apitest"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
-	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase", "", ""},
+	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},

@@ -8,10 +8,10 @@ import (
 	"sync"
 
 	"cloister/enclave/internal/erase"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/settings"
 	"cloister/shared/wire"
 )
@@ -258,7 +258,7 @@ func (c *Core) text(ctx context.Context, content []byte) outward.Outcome {
 
 // lent is a copy of a password for one conversation; who asks for it clears it. No
 // conversation can run inside Use.
-func lent(s keys.Secret) (password []byte) {
+func lent(s secret.Secret) (password []byte) {
 	s.Use(func(b []byte) { password = bytes.Clone(b) })
 	return password
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Why an enclave that has nothing to do collects garbage: keys.Secret and
+// Why an enclave that has nothing to do collects garbage: secret.Secret and
 // runtime/secret erase what they know of at once, but what the libraries below
 // allocate while they use a key (a parsed P-256 scalar, the blocks of PBKDF2, an
 // expanded ed25519 seed) is erased when it is freed, and freed by a collection.

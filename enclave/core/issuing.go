@@ -7,9 +7,9 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/settings"
 )
 
@@ -18,10 +18,10 @@ import (
 // the boot proof vouches for; neither has the claims that the other must have.
 func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) (err error) {
 	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens}
-	if s.roles.ClientSecrets, err = keys.SecretFrom(slices.Clone(ring.FetcherSecret[:])); err != nil {
+	if s.roles.ClientSecrets, err = secret.From(slices.Clone(ring.FetcherSecret[:])); err != nil {
 		return err
 	}
-	if s.roles.OnRamp, err = keys.SecretFrom(slices.Clone(ring.OnRamp[:])); err != nil {
+	if s.roles.OnRamp, err = secret.From(slices.Clone(ring.OnRamp[:])); err != nil {
 		return err
 	}
 	s.providers = &providers{client: s.outside.client, issuers: s.outside.issuers, issuer: set.Issuer, own: login.KeySetOf(s.tokens.Public()), others: set.OAuth2,

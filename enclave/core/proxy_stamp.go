@@ -12,9 +12,9 @@ import (
 
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/tally"
 	"cloister/shared/wire"
@@ -22,7 +22,7 @@ import (
 
 // stamp signs a body with the proxy's key, which is opened for that alone.
 func (v *visit) stamp(ctx context.Context, body []byte) (head []wire.Header, err error) {
-	var private keys.Secret
+	var private secret.Secret
 	defer func() { private.Wipe() }()
 	public := ""
 	err = v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) (err error) {
@@ -63,7 +63,7 @@ func proxyKey(tx *org.Tx, config org.ID) (string, error) {
 }
 
 // stampBy is the header X-Stamp over body.
-func stampBy(private keys.Secret, public string, body []byte) ([]wire.Header, error) {
+func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, error) {
 	digest := sha256.Sum256(body)
 	var der []byte
 	err := errors.New("no key")

@@ -2,9 +2,9 @@ package core
 
 import (
 	"cloister/enclave/internal/insecure"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 )
 
 func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
@@ -12,7 +12,7 @@ func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
 }
 
 // Seal encrypts a secret under its owner's id. The result names the key.
-func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
+func (v *vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) {
 	plain := s.SealedPlaintext()
 	defer clear(plain)
 	insecure.Record("sealed-secret", plain)
@@ -22,12 +22,12 @@ func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
 }
 
 // Open decrypts what Seal made for the same owner.
-func (v *vault) Open(owner [16]byte, sealed []byte) (keys.Secret, error) {
+func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 	n := v.name
 	n.Owner = owner
 	plain, err := v.key.Open(n, sealed)
 	if err != nil {
-		return keys.Secret{}, err
+		return secret.Secret{}, err
 	}
-	return keys.SecretFrom(plain)
+	return secret.From(plain)
 }

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
 // Providers is what an activity can learn from identity providers while it runs. Nothing
@@ -28,7 +28,7 @@ type Exchange struct {
 	Provider login.OAuth2Provider
 	Code     login.Code
 	ClientID string
-	Secret   keys.Secret // the client's
+	Secret   secret.Secret // the client's
 	// BearerTo is the key to which the provider's access token is encrypted, in hex;
 	// empty if nobody wants it.
 	BearerTo string
@@ -42,8 +42,8 @@ type Exchanged struct {
 
 // Roles are keys of the enclave that few activities use.
 type Roles struct {
-	ClientSecrets keys.Secret // opens the client secrets of OAuth 2.0
-	OnRamp        keys.Secret // opens the secrets of on-ramp providers
+	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
+	OnRamp        secret.Secret // opens the secrets of on-ramp providers
 	// Identities signs the identity tokens that the enclave issues under the URL
 	// Issuer, which is empty where it issues none.
 	Identities *login.Signer

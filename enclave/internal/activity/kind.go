@@ -28,13 +28,14 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
 // Vault seals and opens the secrets of one organization under the id of what
 // owns them. A sealed secret opens under that id only.
 type Vault interface {
-	Seal(owner org.ID, s keys.Secret) ([]byte, error)
+	Seal(owner org.ID, s secret.Secret) ([]byte, error)
 	keys.Vault
 }
 

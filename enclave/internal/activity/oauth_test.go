@@ -23,9 +23,9 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
 // errNotYet is what core turns into a fetch.
@@ -83,7 +83,7 @@ func newPair(w *world) (*login.Signer, *ecdsa.PrivateKey) {
 }
 
 // publicOf is the compressed public key of a private one.
-func publicOf(w *world, private keys.Secret) string {
+func publicOf(w *world, private secret.Secret) string {
 	s, err := login.NewSigner(private.SealedPlaintext())
 	w.must(err)
 	return s.Public().String()

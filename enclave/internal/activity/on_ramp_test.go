@@ -6,15 +6,15 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
 // compact encrypts a text as clients encrypt the secrets of on-ramp providers.
 func compact(w *world, public, plain string) string {
 	to, err := bundle.ParsePublicKey("", public)
 	w.must(err)
-	s, err := keys.SecretFrom([]byte(plain))
+	s, err := secret.From([]byte(plain))
 	w.must(err)
 	text, err := bundle.SealCompact(to, s)
 	w.must(err)

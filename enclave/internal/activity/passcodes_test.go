@@ -16,9 +16,9 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
 const (
@@ -645,7 +645,7 @@ func TestContactsAreClaimedOnce(t *testing.T) {
 }
 
 // keyPair is one to which a client wants something encrypted.
-func (w *world) keyPair() (private keys.Secret, public string) {
+func (w *world) keyPair() (private secret.Secret, public string) {
 	w.t.Helper()
 	private, err := bundle.NewPrivateKey(w.rand)
 	w.must(err)
@@ -658,7 +658,7 @@ func (w *world) keyPair() (private keys.Secret, public string) {
 }
 
 // publicOf is the public half, compressed, of the key in a credential bundle.
-func (w *world) publicOf(private keys.Secret, text any) string {
+func (w *world) publicOf(private secret.Secret, text any) string {
 	w.t.Helper()
 	k := w.opened(private, text).PublicKey().Bytes()
 	return hex.EncodeToString(append([]byte{2 | k[64]&1}, k[1:33]...))

@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 var privateKeys = []*Kind{
@@ -191,7 +192,7 @@ func keepKey(tx *Tx, k *org.PrivateKey, key *keys.PrivateKey, formats []AddressF
 }
 
 func sealKey(tx *Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
-	s, err := keys.SecretFrom(key.SealedPlaintext())
+	s, err := secret.From(key.SealedPlaintext())
 	if err != nil {
 		return nil, err
 	}

@@ -6,10 +6,10 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 var sessions = []*Kind{
@@ -464,7 +464,7 @@ func sealedKey(tx *Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.AP
 }
 
 // publicHalf is the public key of a private one, as stamps name it.
-func publicHalf(private keys.Secret) (public string, err error) {
+func publicHalf(private secret.Secret) (public string, err error) {
 	private.Use(func(b []byte) {
 		var pair *login.Signer
 		if pair, err = login.NewSigner(b); err == nil {

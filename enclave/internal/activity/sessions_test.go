@@ -13,9 +13,9 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/bundle"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 	"cloister/sim/authenticator"
 )
 
@@ -365,7 +365,7 @@ func TestReadOnlySession(t *testing.T) {
 }
 
 // opened is the private key in a credential bundle.
-func (w *world) opened(private keys.Secret, text any) *ecdh.PrivateKey {
+func (w *world) opened(private secret.Secret, text any) *ecdh.PrivateKey {
 	w.t.Helper()
 	m, err := bundle.ParseCompact(text.(string))
 	w.must(err)

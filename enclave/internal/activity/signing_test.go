@@ -21,6 +21,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
 func signing(with, payload string) object {
@@ -311,7 +312,7 @@ func (w *world) imported(curve chain.Curve, privateHex, format, address string) 
 	w.t.Helper()
 	raw, err := hex.DecodeString(privateHex)
 	w.must(err)
-	s, err := keys.SecretFrom(raw[:32])
+	s, err := secret.From(raw[:32])
 	w.must(err)
 	by := w.newID()
 	k, err := (&keys.Holder{Grant: w.grant(keys.ActionImport, by), Organization: w.id, Activity: by}).ImportKey(curve, s)

@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 var transfer = []*Kind{
@@ -139,37 +140,37 @@ func newTarget(tx *Tx, use uint8) (*ImportBundle, error) {
 
 // received opens what a user encrypted to one of his import targets. The target is
 // spent from then on, whatever comes of it. The caller wipes the secret.
-func received(tx *Tx, use uint8, sealed *bundle.Sealed) (keys.Secret, error) {
+func received(tx *Tx, use uint8, sealed *bundle.Sealed) (secret.Secret, error) {
 	gs, err := tx.Targets(tx.User)
 	if err != nil {
-		return keys.Secret{}, err
+		return secret.Secret{}, err
 	}
 	for _, g := range gs {
 		if g.For != use {
 			continue
 		}
-		secret, err := openWith(tx, g, sealed)
+		opened, err := openWith(tx, g, sealed)
 		if errors.Is(err, bundle.ErrOpen) {
 			continue
 		}
 		if err != nil {
-			return keys.Secret{}, err
+			return secret.Secret{}, err
 		}
 		tx.Lasting(func(t *org.Tx) { t.DeleteTarget(g.User, g.ID) })
 		if !g.Live(tx.Boot, tx.NowMs) {
-			secret.Wipe()
-			return keys.Secret{}, fault.Field("encryptedBundle", "import target has expired: encrypt to a new one")
+			opened.Wipe()
+			return secret.Secret{}, fault.Field("encryptedBundle", "import target has expired: encrypt to a new one")
 		}
-		return secret, nil
+		return opened, nil
 	}
-	return keys.Secret{}, fault.Field("encryptedBundle",
+	return secret.Secret{}, fault.Field("encryptedBundle",
 		"bundle is not encrypted to an import target of this user and kind that is still good: one is good for one import within 24 hours and one run of the enclave; encrypt to a new one")
 }
 
-func openWith(tx *Tx, g *org.Target, sealed *bundle.Sealed) (keys.Secret, error) {
+func openWith(tx *Tx, g *org.Target, sealed *bundle.Sealed) (secret.Secret, error) {
 	private, err := tx.Vault.Open(g.ID, g.Key)
 	if err != nil {
-		return keys.Secret{}, err
+		return secret.Secret{}, err
 	}
 	defer private.Wipe()
 	return sealed.Open(private)
@@ -246,7 +247,7 @@ func importWallet(tx *Tx, in *ImportWallet) (*WalletResult, error) {
 
 // keepWallet completes the record of an imported wallet, seals its secrets in it
 // and stores it under its name, with its first accounts.
-func keepWallet(tx *Tx, w *org.Wallet, entropy, passphrase keys.Secret, ps []WalletAccountParams) (addresses []string, err error) {
+func keepWallet(tx *Tx, w *org.Wallet, entropy, passphrase secret.Secret, ps []WalletAccountParams) (addresses []string, err error) {
 	if w.Entropy, err = tx.Vault.Seal(w.ID, entropy); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 // What a client does, with the standard library alone.
@@ -247,7 +248,7 @@ func TestImportRefused(t *testing.T) {
 		"bad format":      {w.walletIn("x", seal(words12), account("SECP256K1", "m/0", "SOLANA")), "invalid curve"},
 		"other key":       {w.walletIn("x", w.sealTo(w.receiver().public(), words12)), "not encrypted to an import target"},
 		"of no key":       {w.walletIn("x", someBundle), "not encrypted to an import target"},
-		"too long":        {w.walletIn("x", seal(strings.Repeat("x", keys.MaxSecret+1))), "invalid bundle"},
+		"too long":        {w.walletIn("x", seal(strings.Repeat("x", secret.MaxSize+1))), "invalid bundle"},
 	} {
 		w.refused("IMPORT_WALLET", c.params, 3, c.says)
 		if len(w.targets()) != n {
@@ -642,7 +643,7 @@ func FuzzImported(f *testing.F) {
 	f.Add(words24+"\nphrase", true)
 	f.Add(strings.Repeat("\x01", 32), false)
 	f.Fuzz(func(t *testing.T, plain string, isWallet bool) {
-		if plain == "" || len(plain) > keys.MaxSecret {
+		if plain == "" || len(plain) > secret.MaxSize {
 			return
 		}
 		w := newWorld(t)

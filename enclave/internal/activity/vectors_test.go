@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
 
 //go:embed testdata/raw_signing.json
@@ -47,7 +47,7 @@ func TestDerivationVectors(t *testing.T) {
 		if !ok {
 			id = w.newID()
 			raw, _ := hex.DecodeString(v.Entropy)
-			s, err := keys.SecretFrom(raw)
+			s, err := secret.From(raw)
 			w.must(err)
 			sealed, err := w.vault.Seal(id, s)
 			w.must(err)

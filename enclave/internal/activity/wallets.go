@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 var wallets = []*Kind{
@@ -139,7 +140,7 @@ func addWallet(tx *Tx, path string, in *CreateWallet) (*WalletResult, error) {
 	}
 	r := &WalletResult{WalletID: id.String(), Addresses: []string{}}
 	if len(in.Accounts) > 0 {
-		seed, err := tx.holder().NewWallet(keys.ActionCreate, entropy, keys.Secret{})
+		seed, err := tx.holder().NewWallet(keys.ActionCreate, entropy, secret.Secret{})
 		if err != nil {
 			return nil, err
 		}

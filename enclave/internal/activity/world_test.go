@@ -21,6 +21,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 // vault seals with AES-GCM under a key of its own, bound to the owner.
@@ -43,7 +44,7 @@ func newVault(rand io.Reader) *vault {
 	return &vault{aead, rand}
 }
 
-func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
+func (v *vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) {
 	nonce := make([]byte, v.aead.NonceSize())
 	if _, err := io.ReadFull(v.rand, nonce); err != nil {
 		return nil, err
@@ -56,13 +57,13 @@ func (v *vault) Seal(owner org.ID, s keys.Secret) ([]byte, error) {
 	return v.aead.Seal(nonce, nonce, plain, owner[:]), nil
 }
 
-func (v *vault) Open(owner [16]byte, sealed []byte) (keys.Secret, error) {
+func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 	n := v.aead.NonceSize()
 	plain, err := v.aead.Open(nil, sealed[:n], sealed[n:], owner[:])
 	if err != nil {
-		return keys.Secret{}, err
+		return secret.Secret{}, err
 	}
-	return keys.SecretFrom(plain)
+	return secret.From(plain)
 }
 
 // world is an organization with one root user, and what is made under it.

@@ -17,7 +17,7 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 // verified judges a server's message: the strict verifier of the standard
@@ -45,7 +45,7 @@ func newSigner(t testing.TB) *bundle.Signer {
 }
 
 // newPair makes a private key and its public key as texts of both lengths.
-func newPair(t testing.TB) (private keys.Secret, long, short string) {
+func newPair(t testing.TB) (private secret.Secret, long, short string) {
 	t.Helper()
 	private, err := bundle.NewPrivateKey(rand.Reader)
 	must(t, err)
@@ -60,8 +60,8 @@ func TestExport(t *testing.T) {
 	for _, text := range []string{long, short, strings.ToUpper(long), strings.ToUpper(short)} {
 		to, err := bundle.ParsePublicKey("targetPublicKey", text)
 		must(t, err)
-		for _, what := range []string{"x", "legal winner", strings.Repeat("y", keys.MaxSecret)} {
-			b, err := s.Export(organization, to, secret(t, []byte(what)))
+		for _, what := range []string{"x", "legal winner", strings.Repeat("y", secret.MaxSize)} {
+			b, err := s.Export(organization, to, mustSecret(t, []byte(what)))
 			must(t, err)
 			m, inner := parse(t, b)
 			if !verified(t, m) || m.EnclaveQuorumPublic != s.PublicKey() || m.Version != "v1.0.0" || inner["organizationId"] != organization || len(inner) != 3 {
@@ -82,10 +82,10 @@ func TestExport(t *testing.T) {
 		}
 	}
 	to, _ := bundle.ParsePublicKey("f", long)
-	if b, err := s.Export(organization, to, keys.Secret{}); err == nil {
+	if b, err := s.Export(organization, to, secret.Secret{}); err == nil {
 		t.Errorf("nothing was sealed: %s", b)
 	}
-	if b, err := s.Export(organization, bundle.PublicKey{}, secret(t, []byte("x"))); err == nil {
+	if b, err := s.Export(organization, bundle.PublicKey{}, mustSecret(t, []byte("x"))); err == nil {
 		t.Errorf("sealed to nobody: %s", b)
 	}
 }
@@ -183,14 +183,14 @@ func TestClientBundleRefused(t *testing.T) {
 func TestCompact(t *testing.T) {
 	private, long, _ := newPair(t)
 	to, _ := bundle.ParsePublicKey("f", long)
-	text, err := bundle.SealCompact(to, secret(t, []byte("credential")))
+	text, err := bundle.SealCompact(to, mustSecret(t, []byte("credential")))
 	must(t, err)
 	m, err := bundle.ParseCompact(text)
 	must(t, err)
 	if s, err := m.Open(private); err != nil || plain(s) != "credential" {
 		t.Error(err)
 	}
-	if _, err := bundle.SealCompact(to, keys.Secret{}); err == nil {
+	if _, err := bundle.SealCompact(to, secret.Secret{}); err == nil {
 		t.Error("nothing was sealed")
 	}
 	raw, _ := base58.Decode(text)
@@ -221,7 +221,7 @@ func FuzzClient(f *testing.F) {
 		f.Add(v.text("encrypted_bundle") + v.text("encrypted_otp_bundle") + v.text("secret_payload"))
 	}
 	f.Add(`{"encappedPublic":"","ciphertext":""}`)
-	private := secret(f, unhex(f, "7e64b346168cd99ec09c8f75c4c61342ce2fc9ed3ab33319c2e0cb39f4123297"))
+	private := mustSecret(f, unhex(f, "7e64b346168cd99ec09c8f75c4c61342ce2fc9ed3ab33319c2e0cb39f4123297"))
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := bundle.ParseClient("f", text)
 		if err != nil {
@@ -245,7 +245,7 @@ func FuzzCompact(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(v.text("bundle") + v.text("encrypted"))
 	}
-	private := secret(f, unhex(f, "b16e31173f5616cf09d8893b0566f5f53a7d27b1c134d46f92dc05d3eb20ca30"))
+	private := mustSecret(f, unhex(f, "b16e31173f5616cf09d8893b0566f5f53a7d27b1c134d46f92dc05d3eb20ca30"))
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := bundle.ParseCompact(text)
 		if err != nil {
@@ -279,7 +279,7 @@ func BenchmarkExport(b *testing.B) {
 	_, long, _ := newPair(b)
 	to, err := bundle.ParsePublicKey("f", long)
 	must(b, err)
-	what := secret(b, []byte(strings.Repeat("x", 160)))
+	what := mustSecret(b, []byte(strings.Repeat("x", 160)))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Export(organization, to, what); err != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -50,7 +50,7 @@ const MaxCompact = 2 << 10
 var errCompact = errors.New("no compact bundle")
 
 // SealCompact encrypts a secret as a credential bundle.
-func SealCompact(to PublicKey, s keys.Secret) (string, error) {
+func SealCompact(to PublicKey, s secret.Secret) (string, error) {
 	enc, ciphertext, err := to.seal(s)
 	if err != nil {
 		return "", err

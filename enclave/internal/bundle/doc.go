@@ -10,7 +10,7 @@
 //
 // It promises:
 //
-//   - Secrets go in and come out as keys.Secret, and are handled inside
+//   - Secrets go in and come out as secret.Secret, and are handled inside
 //     erase.Do; what leaves as text is ciphertext or public.
 //   - What the enclave signs has one form: the members in the published order,
 //     a deterministic signature with low s in its only DER encoding.

@@ -8,8 +8,8 @@ import (
 	"io"
 
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/tally"
 )
 
@@ -23,8 +23,8 @@ const (
 )
 
 // MaxCiphertext bounds what is opened, in bytes: no secret is longer than
-// keys.MaxSecret.
-const MaxCiphertext = keys.MaxSecret + tagSize
+// secret.MaxSize.
+const MaxCiphertext = secret.MaxSize + tagSize
 
 var info = []byte("turnkey_hpke")
 
@@ -68,7 +68,7 @@ func parsePoint(b []byte) (*ecdh.PublicKey, error) {
 }
 
 // seal encrypts a secret. enc is uncompressed.
-func (to PublicKey) seal(s keys.Secret) (enc, ciphertext []byte, err error) {
+func (to PublicKey) seal(s secret.Secret) (enc, ciphertext []byte, err error) {
 	err = errors.New("nothing to seal")
 	s.Use(func(plain []byte) {
 		if len(plain) == 0 || to.point == nil {
@@ -103,7 +103,7 @@ var ErrOpen = errors.New("bundle does not open with this key")
 
 // Open decrypts a message with the private key that it was encrypted to. The
 // error ErrOpen means another key, or altered bytes; there is no telling.
-func (m *Sealed) Open(private keys.Secret) (keys.Secret, error) {
+func (m *Sealed) Open(private secret.Secret) (secret.Secret, error) {
 	var plain []byte
 	err := ErrOpen
 	private.Use(func(b []byte) {
@@ -128,9 +128,9 @@ func (m *Sealed) Open(private keys.Secret) (keys.Secret, error) {
 		}
 	})
 	if err != nil {
-		return keys.Secret{}, err
+		return secret.Secret{}, err
 	}
-	return keys.SecretFrom(plain) // wipes plain; refuses an empty message
+	return secret.From(plain) // wipes plain; refuses an empty message
 }
 
 var errPrivate = errors.New("no private key of P-256")
@@ -141,22 +141,22 @@ var errPrivate = errors.New("no private key of P-256")
 const drawAttempts = 4
 
 // NewPrivateKey draws a private key to receive one message with.
-func NewPrivateKey(rand io.Reader) (keys.Secret, error) {
+func NewPrivateKey(rand io.Reader) (secret.Secret, error) {
 	for range drawAttempts {
-		s, err := keys.NewSecret(rand, privateSize)
+		s, err := secret.New(rand, privateSize)
 		if err != nil {
-			return keys.Secret{}, err
+			return secret.Secret{}, err
 		}
 		if _, err := publicOf(s); err == nil {
 			return s, nil
 		}
 		s.Wipe()
 	}
-	return keys.Secret{}, errors.New("randomness gives no private key")
+	return secret.Secret{}, errors.New("randomness gives no private key")
 }
 
 // publicOf is the public half of a private key of 32 bytes.
-func publicOf(private keys.Secret) (p *ecdh.PublicKey, err error) {
+func publicOf(private secret.Secret) (p *ecdh.PublicKey, err error) {
 	private.Use(func(b []byte) {
 		var k *ecdh.PrivateKey
 		if k, err = ecdh.P256().NewPrivateKey(b); err == nil {

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/secret"
 )
 
 // A Signer signs the messages that the enclave sends encrypted or to be encrypted
@@ -32,7 +32,7 @@ func (s *Signer) PublicKey() string { return s.public }
 
 // Export encrypts a secret of an organization to a public key and signs it: an
 // exportBundle.
-func (s *Signer) Export(organization string, to PublicKey, secret keys.Secret) (string, error) {
+func (s *Signer) Export(organization string, to PublicKey, secret secret.Secret) (string, error) {
 	enc, ciphertext, err := to.seal(secret)
 	if err != nil {
 		return "", fmt.Errorf("sealing an export: %w", err)
@@ -54,7 +54,7 @@ func target(public []byte, organization, user string) []byte {
 // Target signs the public half of a private key, for a client to encrypt one
 // message to: an importBundle for a user of an organization, or for no user the
 // target of a passcode.
-func (s *Signer) Target(organization, user string, private keys.Secret) (string, error) {
+func (s *Signer) Target(organization, user string, private secret.Secret) (string, error) {
 	public, err := publicOf(private)
 	if err != nil {
 		return "", err

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/bundle"
-	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 type vector map[string]any
@@ -53,14 +53,14 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func secret(t testing.TB, b []byte) keys.Secret {
+func mustSecret(t testing.TB, b []byte) secret.Secret {
 	t.Helper()
-	s, err := keys.SecretFrom(bytes.Clone(b))
+	s, err := secret.From(bytes.Clone(b))
 	must(t, err)
 	return s
 }
 
-func plain(s keys.Secret) string { return string(s.SealedPlaintext()) }
+func plain(s secret.Secret) string { return string(s.SealedPlaintext()) }
 
 // reference is RFC 9180 once more, from its text and with a given one-time key:
 // what crypto/hpke draws by itself.
@@ -127,7 +127,7 @@ func opened(t testing.TB, private []byte, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, err := m.Open(secret(t, private))
+	s, err := m.Open(mustSecret(t, private))
 	if err != nil {
 		return "", err
 	}
@@ -260,7 +260,7 @@ func TestCompactVectors(t *testing.T) {
 	private := unhex(t, v.text("target_private_key"))
 	m, err := bundle.ParseCompact(v.text("bundle"))
 	must(t, err)
-	s, err := m.Open(secret(t, private))
+	s, err := m.Open(mustSecret(t, private))
 	if err != nil || hex.EncodeToString(s.SealedPlaintext()) != v.text("sdk_decrypts_to") {
 		t.Errorf("credential: %v", err)
 	}
@@ -276,7 +276,7 @@ func TestCompactVectors(t *testing.T) {
 	v = all["on_ramp_secret"]
 	m, err = bundle.ParseCompact(v.text("encrypted"))
 	must(t, err)
-	s, err = m.Open(secret(t, unhex(t, v.text("onramp_private_key"))))
+	s, err = m.Open(mustSecret(t, unhex(t, v.text("onramp_private_key"))))
 	if err != nil || plain(s) != v.text("plaintext_utf8") {
 		t.Errorf("on-ramp: %v", err)
 	}

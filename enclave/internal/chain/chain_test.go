@@ -31,6 +31,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 var curves = []chain.Curve{chain.Secp256k1, chain.P256, chain.Ed25519}
@@ -80,7 +81,7 @@ func (d *derivation) wallets(t testing.TB) map[string]*keys.Wallet {
 	t.Helper()
 	out := map[string]*keys.Wallet{}
 	for name, m := range d.Mnemonics {
-		text, err := keys.SecretFrom([]byte(m.Mnemonic + "\n" + m.Passphrase))
+		text, err := secret.From([]byte(m.Mnemonic + "\n" + m.Passphrase))
 		if err != nil {
 			t.Fatal(err)
 		}

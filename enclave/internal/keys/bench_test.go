@@ -16,6 +16,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 var benchDigest = sha256.Sum256([]byte("cloister"))
@@ -76,7 +77,7 @@ func BenchmarkOpenWallet(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w, err := keys.OpenWallet(entropy, keys.Secret{})
+			w, err := keys.OpenWallet(entropy, secret.Secret{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -97,7 +98,7 @@ func BenchmarkDerive(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := keys.OpenWallet(entropy, keys.Secret{})
+	w, err := keys.OpenWallet(entropy, secret.Secret{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 type derivations struct {
@@ -34,7 +35,7 @@ func openAll(t testing.TB, d *derivations) map[string]*keys.Wallet {
 	t.Helper()
 	wallets := make(map[string]*keys.Wallet)
 	for name, m := range d.Mnemonics {
-		var pass keys.Secret
+		var pass secret.Secret
 		if m.Passphrase != "" {
 			pass = mustSecret(t, []byte(m.Passphrase))
 		}
@@ -181,7 +182,7 @@ func TestBIP39(t *testing.T) {
 			n++
 		}
 		s, _ := keys.GenerateMnemonic(rand.Reader, words)
-		w, err := keys.OpenWallet(s, keys.Secret{})
+		w, err := keys.OpenWallet(s, secret.Secret{})
 		if err != nil || w.SeedHex() != hex.EncodeToString(bip39.NewSeed(keys.Mnemonic(s.SealedPlaintext()), "")) {
 			t.Errorf("%d words: seed differs from the library", words)
 		}
@@ -203,7 +204,7 @@ func TestWalletRefuses(t *testing.T) {
 		}
 	}
 	for _, n := range []int{1, 12, 15, 17, 18, 31, 33, 36, 64} {
-		if _, err := keys.OpenWallet(mustSecret(t, make([]byte, n)), keys.Secret{}); err == nil {
+		if _, err := keys.OpenWallet(mustSecret(t, make([]byte, n)), secret.Secret{}); err == nil {
 			t.Errorf("%d bytes of entropy were taken", n)
 		}
 	}
@@ -211,7 +212,7 @@ func TestWalletRefuses(t *testing.T) {
 	if _, err := keys.OpenWallet(good, mustSecret(t, make([]byte, keys.MaxPassphrase+1))); err == nil {
 		t.Error("a passphrase too long was taken")
 	}
-	w, err := keys.OpenWallet(good, keys.Secret{})
+	w, err := keys.OpenWallet(good, secret.Secret{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 // TestNothingStaysInMemory derives, signs, wipes and looks through the whole
@@ -36,7 +37,7 @@ func TestNothingStaysInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := keys.OpenWallet(entropy, keys.Secret{})
+	w, err := keys.OpenWallet(entropy, secret.Secret{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,15 +4,16 @@ import (
 	"errors"
 
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 // ExportMnemonic spends the Grant and gives the English words of a stored wallet's
 // entropy, with single spaces; if there is a passphrase, a line feed and the
 // passphrase behind them. sealed is as for OpenWallet. The caller encrypts the Secret
 // to whom it is for and wipes it.
-func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out Secret, err error) {
+func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out secret.Secret, err error) {
 	key := policy.Key{Owner: owner}
-	err = h.unseal(ActionExport, key, sealed, func(entropy, passphrase Secret) error {
+	err = h.unseal(ActionExport, key, sealed, func(entropy, passphrase secret.Secret) error {
 		if err := h.spend(ActionExport, identity{h.Organization, key}); err != nil {
 			return err
 		}
@@ -22,7 +23,7 @@ func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out Secret, e
 	return out, err
 }
 
-func mnemonicOf(entropy, passphrase Secret) (Secret, error) {
+func mnemonicOf(entropy, passphrase secret.Secret) (secret.Secret, error) {
 	var text [mnemonicSize + 1 + MaxPassphrase]byte
 	n := 0
 	entropy.Use(func(e []byte) {
@@ -41,24 +42,24 @@ func mnemonicOf(entropy, passphrase Secret) (Secret, error) {
 		})
 	})
 	if n == 0 {
-		return Secret{}, errEntropy
+		return secret.Secret{}, errEntropy
 	}
 	defer clear(text[:])
-	return SecretFrom(text[:n])
+	return secret.From(text[:n])
 }
 
 // ExportKey spends the Grant and gives the 32 private bytes: the big-endian
 // scalar, or the seed for ed25519. The caller encrypts the Secret and wipes it.
-func (h *Holder) ExportKey(k *PrivateKey) (Secret, error) {
+func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {
 	if k == nil {
-		return Secret{}, errWiped
+		return secret.Secret{}, errWiped
 	}
 	if err := h.spend(ActionExport, k.identity); err != nil {
-		return Secret{}, err
+		return secret.Secret{}, err
 	}
 	b := k.SealedPlaintext()
 	if b == nil {
-		return Secret{}, errors.Join(errors.New("exporting a key"), errWiped)
+		return secret.Secret{}, errors.Join(errors.New("exporting a key"), errWiped)
 	}
-	return SecretFrom(b)
+	return secret.From(b)
 }

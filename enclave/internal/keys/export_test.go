@@ -8,6 +8,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 // Owner is the organization of the keys that tests make.
@@ -29,7 +30,7 @@ func GeneratePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	return stored(generatePrivateKey(rand, c))
 }
 
-func PrivateKeyFromSecret(c chain.Curve, s Secret) (*PrivateKey, error) {
+func PrivateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	return stored(privateKeyFromSecret(c, s))
 }
 

@@ -13,16 +13,17 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 // shelf is a vault that opens under the id of the owner alone.
 type shelf map[[16]byte][]byte
 
-func (v shelf) Open(owner [16]byte, sealed []byte) (keys.Secret, error) {
+func (v shelf) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 	if b, ok := v[owner]; !ok || string(b) != string(sealed) {
-		return keys.Secret{}, errors.New("not sealed for this owner")
+		return secret.Secret{}, errors.New("not sealed for this owner")
 	}
-	return keys.SecretFrom(append([]byte(nil), sealed...))
+	return secret.From(append([]byte(nil), sealed...))
 }
 
 // what is done with a key and a grant; each must refuse what the test shows it.
@@ -94,7 +95,7 @@ func TestGrants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = h.NewWallet(keys.ActionCreate, entropy, keys.Secret{})
+			_, err = h.NewWallet(keys.ActionCreate, entropy, secret.Secret{})
 			return err
 		}},
 		{"make a key", keys.ActionCreate, func(h *keys.Holder, _ policy.Key) error {
@@ -209,8 +210,10 @@ func TestForgingDoesNotCompile(t *testing.T) {
 		"a grant of our own":     {"type forged struct{}\nfunc (forged) Spend(policy.Use) error { return nil }\nfunc (forged) Allows(policy.Use) error { return nil }\nvar _ = keys.Holder{Grant: forged{}}", "cannot use forged"},
 		"a grant that embeds":    {"type forged struct{ *policy.Grant }\nvar _ = keys.Holder{Grant: forged{}}", "cannot use forged"},
 		"grants compared":        {"var a, b policy.Grant\nvar _ = a == b", "cannot be compared"},
-		"a wallet without":       {"var _, _ = keys.openWallet(keys.Secret{}, keys.Secret{})", "undefined"},
-		"a key without":          {"var _, _ = keys.privateKeyFromSecret(0, keys.Secret{})", "undefined"},
+		"secrets compared":       {"var a, b secret.Secret\nvar _ = a == b", "cannot be compared"},
+		"a secret's bytes":       {"func f(s secret.Secret) { s.open().b = nil }", "s.open undefined"},
+		"a wallet without":       {"var _, _ = keys.openWallet(secret.Secret{}, secret.Secret{})", "undefined"},
+		"a key without":          {"var _, _ = keys.privateKeyFromSecret(0, secret.Secret{})", "undefined"},
 		"a signature without":    {"func f(k *keys.PrivateKey) { k.sign(0, nil) }", "k.sign undefined"},
 		"a key of another name":  {"func f(k *keys.PrivateKey) { k.identity = nil }", "k.identity undefined"},
 		"a key of another name,": {"func f(k *keys.PrivateKey) { k.key.No = 1 }", "k.key undefined"},
@@ -244,10 +247,12 @@ func compile(t *testing.T, code string) (string, error) {
 import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 var _ keys.Holder
 var _ policy.Use
+var _ secret.Secret
 
 ` + code + "\n"
 	o, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, "forge", "forge.go"): file}})

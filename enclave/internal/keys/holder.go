@@ -5,6 +5,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
 )
 
 // The actions for which a Grant is asked.
@@ -28,7 +29,7 @@ type Holder struct {
 // A Vault opens what an organization has sealed. It opens under the id of its owner
 // alone, so that a key which the Grant names is the key that comes out.
 type Vault interface {
-	Open(owner [16]byte, sealed []byte) (Secret, error)
+	Open(owner [16]byte, sealed []byte) (secret.Secret, error)
 }
 
 // identity is which stored key a Wallet or PrivateKey is; zero for one that was made
@@ -62,7 +63,7 @@ func (h *Holder) spend(action string, ids ...identity) error {
 // on the wallet. sealed are its entropy and its passphrase, empty for none. The caller
 // wipes the wallet.
 func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w *Wallet, err error) {
-	err = h.unseal(action, key, sealed, func(entropy, passphrase Secret) error {
+	err = h.unseal(action, key, sealed, func(entropy, passphrase secret.Secret) error {
 		if w, err = openWallet(entropy, passphrase); err == nil {
 			w.identity = identity{h.Organization, key}
 		}
@@ -72,7 +73,7 @@ func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w 
 }
 
 // unseal calls use with what the vault has of a wallet's owner.
-func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(entropy, passphrase Secret) error) error {
+func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(entropy, passphrase secret.Secret) error) error {
 	if err := h.Grant.Allows(h.use(action, key)); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use fun
 		return err
 	}
 	defer entropy.Wipe()
-	var passphrase Secret
+	var passphrase secret.Secret
 	if len(sealed[1]) > 0 {
 		if passphrase, err = h.Vault.Open(key.Owner, sealed[1]); err != nil {
 			return err
@@ -112,7 +113,7 @@ func (h *Holder) OpenKey(action string, owner [16]byte, c chain.Curve, sealed []
 
 // NewWallet opens a wallet that the activity has made or imported, for its first
 // accounts. Neither secret is kept or wiped; the caller wipes the wallet.
-func (h *Holder) NewWallet(action string, entropy, passphrase Secret) (*Wallet, error) {
+func (h *Holder) NewWallet(action string, entropy, passphrase secret.Secret) (*Wallet, error) {
 	if err := h.makes(action); err != nil {
 		return nil, err
 	}

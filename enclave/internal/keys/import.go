@@ -5,6 +5,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/secret"
 )
 
 // What is said of a secret from outside that is not taken. It is the same
@@ -27,7 +28,7 @@ var (
 //
 // The text is not kept or wiped. The errors are *fault.Error, and say the same
 // whichever word is wrong.
-func ImportMnemonic(text Secret) (entropy, passphrase Secret, err error) {
+func ImportMnemonic(text secret.Secret) (entropy, passphrase secret.Secret, err error) {
 	var bits [33]byte
 	var phrase [MaxPassphrase]byte
 	n, m := 0, 0
@@ -49,16 +50,16 @@ func ImportMnemonic(text Secret) (entropy, passphrase Secret, err error) {
 	defer clear(bits[:])
 	defer clear(phrase[:])
 	if err != nil {
-		return Secret{}, Secret{}, err
+		return secret.Secret{}, secret.Secret{}, err
 	}
 	if m > 0 {
-		if passphrase, err = SecretFrom(phrase[:m]); err != nil {
-			return Secret{}, Secret{}, err
+		if passphrase, err = secret.From(phrase[:m]); err != nil {
+			return secret.Secret{}, secret.Secret{}, err
 		}
 	}
-	if entropy, err = SecretFrom(bits[:n]); err != nil {
+	if entropy, err = secret.From(bits[:n]); err != nil {
 		passphrase.Wipe()
-		return Secret{}, Secret{}, err
+		return secret.Secret{}, secret.Secret{}, err
 	}
 	return entropy, passphrase, nil
 }
@@ -73,19 +74,19 @@ func printable(b []byte) bool {
 }
 
 // Words is how many words a wallet's entropy has.
-func Words(entropy Secret) int { return entropy.Len() / 4 * 3 }
+func Words(entropy secret.Secret) int { return entropy.Len() / 4 * 3 }
 
 // ImportKey reads a private key from outside: a big-endian scalar from 1 to the order
 // less 1, or an ed25519 seed. The secret is neither kept nor wiped. What is wrong with
 // it is a *fault.Error.
-func (h *Holder) ImportKey(c chain.Curve, s Secret) (*PrivateKey, error) {
+func (h *Holder) ImportKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	if err := h.makes(ActionImport); err != nil {
 		return nil, err
 	}
 	return importKey(c, s)
 }
 
-func importKey(c chain.Curve, s Secret) (*PrivateKey, error) {
+func importKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	k, err := privateKeyFromSecret(c, s)
 	if err != nil && fault.Of(err) == nil {
 		return nil, errImportedKey

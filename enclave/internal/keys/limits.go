@@ -2,8 +2,6 @@ package keys
 
 // The limits of this package.
 const (
-	// MaxSecret bounds a Secret, in bytes.
-	MaxSecret = 4096
 	// MaxPathText bounds a derivation path, in bytes: 32 steps of m/2147483647'.
 	MaxPathText = 1 + 32*12
 	// MaxPathSteps bounds the depth of a derivation path.

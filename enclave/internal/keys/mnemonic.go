@@ -9,6 +9,7 @@ import (
 	"github.com/tyler-smith/go-bip39/wordlists"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/secret"
 )
 
 // rounds and salt of BIP-39.
@@ -24,12 +25,12 @@ const mnemonicSize = 24*9 - 1
 // GenerateMnemonic draws the entropy of a new wallet of 12, 15, 18, 21 or 24
 // words: 16, 20, 24, 28 or 32 bytes, which are what is stored. The error for
 // another number is a *fault.Error, InvalidArgument.
-func GenerateMnemonic(rand io.Reader, words int) (Secret, error) {
+func GenerateMnemonic(rand io.Reader, words int) (secret.Secret, error) {
 	switch words {
 	case 12, 15, 18, 21, 24:
-		return NewSecret(rand, words/3*4)
+		return secret.New(rand, words/3*4)
 	}
-	return Secret{}, fault.New(fault.InvalidArgument, "invalid mnemonic length")
+	return secret.Secret{}, fault.New(fault.InvalidArgument, "invalid mnemonic length")
 }
 
 // appendMnemonic writes the English words of the entropy, separated by single
@@ -129,7 +130,7 @@ func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 type Wallet struct {
 	_ [0]func()
 	identity
-	seed Secret
+	seed secret.Secret
 }
 
 var errEntropy = errors.New("no entropy of a wallet")
@@ -138,31 +139,30 @@ var errEntropy = errors.New("no entropy of a wallet")
 // passphrase, the zero Secret for none. The passphrase is at most MaxPassphrase
 // bytes of UTF-8 in normal form NFKD; whoever takes one from outside
 // normalizes it. Neither secret is kept or wiped.
-func openWallet(entropy, passphrase Secret) (*Wallet, error) {
-	seed, c, err := newCell(seedSize)
-	if err != nil {
-		return nil, err
-	}
-	ok := false
-	entropy.Use(func(e []byte) {
-		if len(e) < 16 || len(e) > 32 || len(e)%4 != 0 {
-			return
-		}
-		passphrase.Use(func(p []byte) {
-			if len(p) > MaxPassphrase {
+func openWallet(entropy, passphrase secret.Secret) (*Wallet, error) {
+	seed, err := secret.Make(seedSize, func(seed []byte) error {
+		err := errEntropy
+		entropy.Use(func(e []byte) {
+			if len(e) < 16 || len(e) > 32 || len(e)%4 != 0 {
 				return
 			}
-			var words [mnemonicSize]byte
-			var salt [len(seedSalt) + MaxPassphrase]byte
-			copy(salt[:], seedSalt)
-			copy(salt[len(seedSalt):], p)
-			ok = stretch(c.b, appendMnemonic(words[:0], e), salt[:len(seedSalt)+len(p)], seedRounds) == nil
-			clear(words[:])
-			clear(salt[:])
+			passphrase.Use(func(p []byte) {
+				if len(p) > MaxPassphrase {
+					return
+				}
+				var words [mnemonicSize]byte
+				var salt [len(seedSalt) + MaxPassphrase]byte
+				copy(salt[:], seedSalt)
+				copy(salt[len(seedSalt):], p)
+				err = stretch(seed, appendMnemonic(words[:0], e), salt[:len(seedSalt)+len(p)], seedRounds)
+				clear(words[:])
+				clear(salt[:])
+			})
 		})
+		return err
 	})
-	if !ok {
-		return nil, errEntropy
+	if err != nil {
+		return nil, err
 	}
 	return &Wallet{seed: seed}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/tally"
 )
 
@@ -65,7 +66,7 @@ func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
 	for range drawAttempts {
-		s, err := NewSecret(rand, privateKeySize)
+		s, err := secret.New(rand, privateKeySize)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +82,7 @@ func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 // privateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from
 // 1 to the order less 1, or an ed25519 seed. The secret is neither kept nor
 // wiped.
-func privateKeyFromSecret(c chain.Curve, s Secret) (*PrivateKey, error) {
+func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	if schemeOf(c) == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
@@ -215,16 +216,16 @@ func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateK
 func (PrivateKey) LogValue() slog.Value { return slog.StringValue("keys.PrivateKey") }
 
 // MarshalJSON fails.
-func (PrivateKey) MarshalJSON() ([]byte, error) { return nil, errSecret }
+func (PrivateKey) MarshalJSON() ([]byte, error) { return nil, secret.ErrEncoding }
 
 // MarshalText fails.
-func (PrivateKey) MarshalText() ([]byte, error) { return nil, errSecret }
+func (PrivateKey) MarshalText() ([]byte, error) { return nil, secret.ErrEncoding }
 
 // MarshalBinary fails.
-func (PrivateKey) MarshalBinary() ([]byte, error) { return nil, errSecret }
+func (PrivateKey) MarshalBinary() ([]byte, error) { return nil, secret.ErrEncoding }
 
 // MarshalCBOR fails.
-func (PrivateKey) MarshalCBOR() ([]byte, error) { return nil, errSecret }
+func (PrivateKey) MarshalCBOR() ([]byte, error) { return nil, secret.ErrEncoding }
 
 // GobEncode fails.
-func (PrivateKey) GobEncode() ([]byte, error) { return nil, errSecret }
+func (PrivateKey) GobEncode() ([]byte, error) { return nil, secret.ErrEncoding }

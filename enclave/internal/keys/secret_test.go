@@ -17,13 +17,14 @@ import (
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 const visible = "THE-VISIBLE-SECRET-OF-32-BYTES.."
 
-func mustSecret(t testing.TB, b []byte) keys.Secret {
+func mustSecret(t testing.TB, b []byte) secret.Secret {
 	t.Helper()
-	s, err := keys.SecretFrom(bytes.Clone(b))
+	s, err := secret.From(bytes.Clone(b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +48,13 @@ func leaks(text string, b []byte) bool {
 }
 
 func TestSecretIsNotPrinted(t *testing.T) {
-	type inner struct{ hidden keys.Secret }
+	type inner struct{ hidden secret.Secret }
 	type outer struct {
 		in     inner
-		Open   keys.Secret
-		list   []keys.Secret
-		byName map[string]keys.Secret
-		ptr    *keys.Secret
+		Open   secret.Secret
+		list   []secret.Secret
+		byName map[string]secret.Secret
+		ptr    *secret.Secret
 		key    keys.PrivateKey
 		Key    *keys.PrivateKey
 		wallet *keys.Wallet
@@ -64,11 +65,11 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := keys.OpenWallet(s, keys.Secret{})
+	w, err := keys.OpenWallet(s, secret.Secret{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outer{inner{s}, s, []keys.Secret{s}, map[string]keys.Secret{"a": s}, &s, *k, k, w, s}
+	o := outer{inner{s}, s, []secret.Secret{s}, map[string]secret.Secret{"a": s}, &s, *k, k, w, s}
 	seed, _ := hex.DecodeString(w.SeedHex())
 	n := 0
 	for _, v := range []any{s, &s, o, &o, o.in, o.list, k, *k, w, *w, fmt.Errorf("wrapped: %v", s)} {
@@ -122,7 +123,7 @@ func TestSecretIsNotEncoded(t *testing.T) {
 
 func TestSecretOwnership(t *testing.T) {
 	b := []byte(visible)
-	s, err := keys.SecretFrom(b)
+	s, err := secret.From(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestSecretOwnership(t *testing.T) {
 			t.Error("a wiped secret gave bytes")
 		}
 	})
-	var zero keys.Secret
+	var zero secret.Secret
 	zero.Wipe()
 	if zero.Len() != 0 || zero.SealedPlaintext() != nil {
 		t.Error("the zero secret holds something")
@@ -157,16 +158,16 @@ func TestSecretOwnership(t *testing.T) {
 }
 
 func TestSecretSizes(t *testing.T) {
-	big := bytes.Repeat([]byte{7}, keys.MaxSecret+1)
-	if _, err := keys.SecretFrom(big); err == nil || big[0] != 0 {
+	big := bytes.Repeat([]byte{7}, secret.MaxSize+1)
+	if _, err := secret.From(big); err == nil || big[0] != 0 {
 		t.Error("a secret too large was taken, or not wiped")
 	}
-	for _, n := range []int{-1, 0, keys.MaxSecret + 1} {
-		if _, err := keys.NewSecret(rand.Reader, n); err == nil {
+	for _, n := range []int{-1, 0, secret.MaxSize + 1} {
+		if _, err := secret.New(rand.Reader, n); err == nil {
 			t.Errorf("%d bytes were drawn", n)
 		}
 	}
-	if _, err := keys.NewSecret(bytes.NewReader(make([]byte, 31)), 32); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := secret.New(bytes.NewReader(make([]byte, 31)), 32); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("short randomness: %v", err)
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
-func exported(t testing.TB, entropy, passphrase keys.Secret) string {
+func exported(t testing.TB, entropy, passphrase secret.Secret) string {
 	t.Helper()
 	s, err := keys.MnemonicOf(entropy, passphrase)
 	if err != nil {
@@ -59,7 +60,7 @@ func TestMnemonicOfEveryLength(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := exported(t, want, keys.Secret{})
+			text := exported(t, want, secret.Secret{})
 			if theirs, err := bip39.NewMnemonic(want.SealedPlaintext()); err != nil || theirs != text {
 				t.Fatalf("%q, the reference has %q", text, theirs)
 			}
@@ -93,21 +94,21 @@ func TestMnemonicRefused(t *testing.T) {
 		}
 	}
 	for name, phrase := range map[string]string{"umlaut": "für", "composed": "e\u0301", "tab": "a\tb", "control": "a\x01", "delete": "a\x7f", "return": "a\r", "two lines": "a\nb", "a line feed more": "a\n",
-		"emoji": "🔐", "no UTF-8": "a\xff", "long": strings.Repeat("x", keys.MaxPassphrase+1), "very long": strings.Repeat("x", keys.MaxSecret-len(good)-1)} {
+		"emoji": "🔐", "no UTF-8": "a\xff", "long": strings.Repeat("x", keys.MaxPassphrase+1), "very long": strings.Repeat("x", secret.MaxSize-len(good)-1)} {
 		_, _, err := keys.ImportMnemonic(mustSecret(t, []byte(good+"\n"+phrase)))
 		refused(t, name, err, fault.InvalidArgument, "invalid mnemonic passphrase")
 	}
 	if _, passphrase, err := keys.ImportMnemonic(mustSecret(t, []byte(good+"\n"))); err != nil || passphrase.Len() != 0 {
 		t.Errorf("an empty passphrase: %v", err)
 	}
-	for name, s := range map[string]keys.Secret{"none": {}, "wiped": wipedSecret(t)} {
+	for name, s := range map[string]secret.Secret{"none": {}, "wiped": wipedSecret(t)} {
 		if _, _, err := keys.ImportMnemonic(s); fault.Of(err) == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func wipedSecret(t testing.TB) keys.Secret {
+func wipedSecret(t testing.TB) secret.Secret {
 	s := mustSecret(t, []byte("legal winner thank year wave sausage worth useful legal winner thank yellow"))
 	s.Wipe()
 	return s
@@ -156,7 +157,7 @@ func TestImportKeyRefused(t *testing.T) {
 	}
 	_, err := keys.ImportKey(0, mustSecret(t, make([]byte, 32)))
 	refused(t, "no curve", err, fault.InvalidArgument, "invalid curve")
-	if _, err := keys.ImportKey(chain.Ed25519, keys.Secret{}); fault.Of(err) == nil {
+	if _, err := keys.ImportKey(chain.Ed25519, secret.Secret{}); fault.Of(err) == nil {
 		t.Errorf("an empty secret: %v", err)
 	}
 }
@@ -170,8 +171,8 @@ func TestExportRefuses(t *testing.T) {
 	}
 	entropy, _ := keys.GenerateMnemonic(rand.Reader, 12)
 	entropy.Wipe()
-	for name, e := range map[string]keys.Secret{"wiped": entropy, "none": {}, "long": mustSecret(t, make([]byte, 36)), "odd": mustSecret(t, make([]byte, 17))} {
-		if s, err := keys.MnemonicOf(e, keys.Secret{}); err == nil || s.Len() != 0 {
+	for name, e := range map[string]secret.Secret{"wiped": entropy, "none": {}, "long": mustSecret(t, make([]byte, 36)), "odd": mustSecret(t, make([]byte, 17))} {
+		if s, err := keys.MnemonicOf(e, secret.Secret{}); err == nil || s.Len() != 0 {
 			t.Errorf("%s entropy was exported", name)
 		}
 	}
@@ -191,7 +192,7 @@ func FuzzImportMnemonic(f *testing.F) {
 		f.Add([]byte(strings.ToUpper(v.words)))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) == 0 || len(text) > keys.MaxSecret {
+		if len(text) == 0 || len(text) > secret.MaxSize {
 			return
 		}
 		words, _, _ := strings.Cut(string(text), "\n")
@@ -217,7 +218,7 @@ func FuzzImportMnemonic(f *testing.F) {
 // follows it.
 func BenchmarkImportMnemonic(b *testing.B) {
 	entropy, _ := keys.GenerateMnemonic(rand.Reader, 24)
-	text := mustSecret(b, []byte(exported(b, entropy, keys.Secret{})))
+	text := mustSecret(b, []byte(exported(b, entropy, secret.Secret{})))
 	b.Run("ours", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

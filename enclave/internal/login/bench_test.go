@@ -195,7 +195,7 @@ func BenchmarkPasscode(b *testing.B) {
 
 func BenchmarkOpenClientSecret(b *testing.B) {
 	v := vectorNamed(b, "oauth2_client_secret")
-	private := secret(b, unhex(b, v["enclave_private_key"]))
+	private := mustSecret(b, unhex(b, v["enclave_private_key"]))
 	b.ReportAllocs()
 	for b.Loop() {
 		s, err := login.OpenClientSecret("f", v["encrypted_hex"], private)

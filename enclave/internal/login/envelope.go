@@ -12,8 +12,8 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/secret"
 )
 
 // Parts of an envelope, in bytes: nonce, sender's point, length, ciphertext.
@@ -29,18 +29,18 @@ const (
 // point, the little-endian length of the ciphertext, and the ciphertext of
 // AES-256-GCM. The errors are *fault.Error about field and the same for every
 // envelope that does not open.
-func OpenClientSecret(field, text string, private keys.Secret) (keys.Secret, error) {
+func OpenClientSecret(field, text string, private secret.Secret) (secret.Secret, error) {
 	if len(text) > 2*maxEnvelope {
-		return keys.Secret{}, fault.Field(field, "invalid client secret: longer than %d bytes", maxEnvelope)
+		return secret.Secret{}, fault.Field(field, "invalid client secret: longer than %d bytes", maxEnvelope)
 	}
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) <= envelope+tagSize || binary.LittleEndian.Uint32(b[nonceSize+p256.PointSize:]) != uint32(len(b)-envelope) {
-		return keys.Secret{}, fault.Field(field, "invalid client secret: must be the hex of nonce, point, length and ciphertext")
+		return secret.Secret{}, fault.Field(field, "invalid client secret: must be the hex of nonce, point, length and ciphertext")
 	}
 	nonce, point, ciphertext := b[:nonceSize], b[nonceSize:nonceSize+p256.PointSize], b[envelope:]
 	sender, err := ecdh.P256().NewPublicKey(point)
 	if err != nil {
-		return keys.Secret{}, fault.Field(field, "invalid client secret: not a point of P-256")
+		return secret.Secret{}, fault.Field(field, "invalid client secret: not a point of P-256")
 	}
 	var plain []byte
 	private.Use(func(scalar []byte) {
@@ -52,9 +52,9 @@ func OpenClientSecret(field, text string, private keys.Secret) (keys.Secret, err
 		plain, err = openEnvelope(key, sender, nonce, ciphertext)
 	})
 	if err != nil {
-		return keys.Secret{}, fault.Field(field, "invalid client secret: it is not encrypted to this enclave's key")
+		return secret.Secret{}, fault.Field(field, "invalid client secret: it is not encrypted to this enclave's key")
 	}
-	return keys.SecretFrom(plain)
+	return secret.From(plain)
 }
 
 func openEnvelope(key *ecdh.PrivateKey, sender *ecdh.PublicKey, nonce, ciphertext []byte) ([]byte, error) {
@@ -79,14 +79,14 @@ func openEnvelope(key *ecdh.PrivateKey, sender *ecdh.PublicKey, nonce, ciphertex
 
 // OpenOnRampSecret opens a secret of an on-ramp provider, a compact bundle. The
 // errors are *fault.Error about field.
-func OpenOnRampSecret(field, text string, private keys.Secret) (keys.Secret, error) {
+func OpenOnRampSecret(field, text string, private secret.Secret) (secret.Secret, error) {
 	sealed, err := bundle.ParseCompact(text)
 	if err != nil {
-		return keys.Secret{}, fault.Field(field, "invalid secret: must be base58check of a compressed point and a ciphertext")
+		return secret.Secret{}, fault.Field(field, "invalid secret: must be base58check of a compressed point and a ciphertext")
 	}
 	s, err := sealed.Open(private)
 	if err != nil {
-		return keys.Secret{}, fault.Field(field, "invalid secret: it is not encrypted to this enclave's key")
+		return secret.Secret{}, fault.Field(field, "invalid secret: it is not encrypted to this enclave's key")
 	}
 	return s, nil
 }

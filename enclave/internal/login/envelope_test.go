@@ -40,7 +40,7 @@ func TestClientSecret(t *testing.T) {
 	v := vectorNamed(t, "oauth2_client_secret")
 	private, text := unhex(t, v["enclave_private_key"]), v["encrypted_hex"]
 	open := func(text string) (string, error) {
-		s, err := login.OpenClientSecret("encryptedClientSecret", text, secret(t, append([]byte(nil), private...)))
+		s, err := login.OpenClientSecret("encryptedClientSecret", text, mustSecret(t, append([]byte(nil), private...)))
 		return plain(s), err
 	}
 	for _, same := range []string{text, strings.ToUpper(text)} {
@@ -69,9 +69,9 @@ func TestClientSecret(t *testing.T) {
 		_, err := open(text)
 		refused(t, name, err, fault.InvalidArgument, "encryptedClientSecret", "invalid client secret")
 	}
-	_, err := login.OpenClientSecret("f", text, secret(t, unhex(t, strings.Repeat("11", 32))))
+	_, err := login.OpenClientSecret("f", text, mustSecret(t, unhex(t, strings.Repeat("11", 32))))
 	refused(t, "another key", err, fault.InvalidArgument, "f", "not encrypted to this enclave's key")
-	wiped := secret(t, unhex(t, v["enclave_private_key"]))
+	wiped := mustSecret(t, unhex(t, v["enclave_private_key"]))
 	wiped.Wipe()
 	_, err = login.OpenClientSecret("f", text, wiped)
 	refused(t, "a wiped key", err, fault.InvalidArgument, "f", "not encrypted")
@@ -79,7 +79,7 @@ func TestClientSecret(t *testing.T) {
 
 func TestOnRampSecret(t *testing.T) {
 	v := vectorNamed(t, "on_ramp_secret")
-	private := secret(t, unhex(t, v["onramp_private_key"]))
+	private := mustSecret(t, unhex(t, v["onramp_private_key"]))
 	got, err := login.OpenOnRampSecret("encryptedSecretApiKey", v["encrypted"], private)
 	if err != nil || plain(got) != v["plaintext_utf8"] {
 		t.Errorf("%v", err)
@@ -88,6 +88,6 @@ func TestOnRampSecret(t *testing.T) {
 		_, err := login.OpenOnRampSecret("encryptedSecretApiKey", text, private)
 		refused(t, name, err, fault.InvalidArgument, "encryptedSecretApiKey", "invalid secret")
 	}
-	_, err = login.OpenOnRampSecret("f", v["encrypted"], secret(t, unhex(t, strings.Repeat("11", 32))))
+	_, err = login.OpenOnRampSecret("f", v["encrypted"], mustSecret(t, unhex(t, strings.Repeat("11", 32))))
 	refused(t, "another key", err, fault.InvalidArgument, "f", "not encrypted to this enclave's key")
 }

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/secret"
 )
 
 // forUsers tells whether an error may be shown: short, and without what was sent.
@@ -309,16 +309,16 @@ func FuzzSealed(f *testing.F) {
 	}
 	f.Add(`{"token_type":"bearer","access_token":"a"}`)
 	f.Add(`{"data":{"id":"1"}}`)
-	private := secret(f, unhex(f, vectorNamed(f, "oauth2_client_secret")["enclave_private_key"]))
+	private := mustSecret(f, unhex(f, vectorNamed(f, "oauth2_client_secret")["enclave_private_key"]))
 	x, discord := provider(f, "X"), provider(f, "DISCORD")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, open := range []func() (keys.Secret, error){
-			func() (keys.Secret, error) { return login.OpenClientSecret("f", text, private) },
-			func() (keys.Secret, error) { return login.OpenOnRampSecret("f", text, private) },
-			func() (keys.Secret, error) { return x.AccessToken(200, []byte(text)) },
-			func() (keys.Secret, error) {
+		for _, open := range []func() (secret.Secret, error){
+			func() (secret.Secret, error) { return login.OpenClientSecret("f", text, private) },
+			func() (secret.Secret, error) { return login.OpenOnRampSecret("f", text, private) },
+			func() (secret.Secret, error) { return x.AccessToken(200, []byte(text)) },
+			func() (secret.Secret, error) {
 				_, err := login.OpenAttempt("f", text, private)
-				return keys.Secret{}, err
+				return secret.Secret{}, err
 			},
 		} {
 			if s, err := open(); err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/secret"
 )
 
 func must(t testing.TB, err error) {
@@ -34,14 +34,14 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func secret(t testing.TB, b []byte) keys.Secret {
+func mustSecret(t testing.TB, b []byte) secret.Secret {
 	t.Helper()
-	s, err := keys.SecretFrom(b)
+	s, err := secret.From(b)
 	must(t, err)
 	return s
 }
 
-func plain(s keys.Secret) (text string) {
+func plain(s secret.Secret) (text string) {
 	s.Use(func(b []byte) { text = string(b) })
 	return text
 }

@@ -7,7 +7,7 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 )
 
 // An OAuth2Provider is one that tells who somebody is only to the holder of an
@@ -100,7 +100,7 @@ func visible(s string) bool {
 // Exchange is the request that turns a code into an access token. Client id and
 // secret go into basic authentication, as both providers have it of clients with a
 // secret, each in the form encoding that RFC 6749 demands.
-func (p *OAuth2Provider) Exchange(c *Code, clientID string, secret keys.Secret) (*Request, error) {
+func (p *OAuth2Provider) Exchange(c *Code, clientID string, secret secret.Secret) (*Request, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -149,24 +149,24 @@ func appendForm(dst, b []byte) []byte {
 
 // AccessToken reads the answer to Exchange. It is the access token's holder who
 // owns it, so it comes as a Secret.
-func (p *OAuth2Provider) AccessToken(status int, body []byte) (keys.Secret, error) {
+func (p *OAuth2Provider) AccessToken(status int, body []byte) (secret.Secret, error) {
 	o, err := p.answer(status, body)
 	if err != nil {
-		return keys.Secret{}, err
+		return secret.Secret{}, err
 	}
 	kind, _, ok := o.text("token_type")
 	if !ok || !strings.EqualFold(kind, "Bearer") {
-		return keys.Secret{}, p.strange()
+		return secret.Secret{}, p.strange()
 	}
 	token, ok := o.name("access_token", maxAccess)
 	if !ok || !visible(token) {
-		return keys.Secret{}, p.strange()
+		return secret.Secret{}, p.strange()
 	}
-	return keys.SecretFrom([]byte(token))
+	return secret.From([]byte(token))
 }
 
 // WhoAmI is the request that asks whose an access token is.
-func (p *OAuth2Provider) WhoAmI(token keys.Secret) *Request {
+func (p *OAuth2Provider) WhoAmI(token secret.Secret) *Request {
 	var bearer []byte
 	token.Use(func(b []byte) { bearer = append(append(make([]byte, 0, len("Bearer ")+len(b)), "Bearer "...), b...) })
 	return &Request{Method: "GET", URL: p.UserURL, Header: append(asking(), HeaderField{"Authorization", bearer})}
@@ -212,7 +212,7 @@ func (p *OAuth2Provider) strange() error {
 }
 
 // EncryptBearerToken encrypts an access token for a client as a credential bundle.
-func EncryptBearerToken(field, targetPublicKey string, token keys.Secret) (string, error) {
+func EncryptBearerToken(field, targetPublicKey string, token secret.Secret) (string, error) {
 	to, err := bundle.ParsePublicKey(field, targetPublicKey)
 	if err != nil {
 		return "", err

@@ -11,8 +11,8 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/secret"
 )
 
 func provider(t testing.TB, name string) login.OAuth2Provider {
@@ -37,7 +37,7 @@ func TestExchange(t *testing.T) {
 		p := provider(t, name)
 		c := code()
 		const clientSecret = "s3cr+t /:=&%é"
-		r, err := p.Exchange(c, "client:1", secret(t, []byte(clientSecret)))
+		r, err := p.Exchange(c, "client:1", mustSecret(t, []byte(clientSecret)))
 		must(t, err)
 		form, err := url.ParseQuery(string(r.Body))
 		must(t, err)
@@ -67,7 +67,7 @@ func TestExchange(t *testing.T) {
 		if bytes.Contains(r.Body, []byte("code")) {
 			t.Error("the body is left")
 		}
-		who := p.WhoAmI(secret(t, []byte("token-1")))
+		who := p.WhoAmI(mustSecret(t, []byte("token-1")))
 		if who.Method != "GET" || who.URL != want.user || who.Body != nil || string(who.Header[len(who.Header)-1].Value) != "Bearer token-1" {
 			t.Errorf("%s: %+v", name, who)
 		}
@@ -110,14 +110,14 @@ func TestExchangeRefused(t *testing.T) {
 	} {
 		in := code()
 		c.change(in)
-		_, err := p.Exchange(in, "client", secret(t, []byte("s")))
+		_, err := p.Exchange(in, "client", mustSecret(t, []byte("s")))
 		refused(t, name, err, fault.InvalidArgument, c.field, c.why)
 	}
 	for _, id := range []string{"", "a b", "a\r\n", strings.Repeat("a", 2000)} {
-		_, err := p.Exchange(code(), id, secret(t, []byte("s")))
+		_, err := p.Exchange(code(), id, mustSecret(t, []byte("s")))
 		refused(t, "client "+id[:min(len(id), 9)], err, fault.InvalidArgument, "clientId", "client_id must be set")
 	}
-	_, err := p.Exchange(code(), "client", keys.Secret{})
+	_, err := p.Exchange(code(), "client", secret.Secret{})
 	refused(t, "no secret", err, fault.FailedPrecondition, "", "no client secret")
 }
 
@@ -177,16 +177,16 @@ func TestEncryptBearerToken(t *testing.T) {
 	must(t, err)
 	var public string
 	private.Use(func(b []byte) { public = publicHex(t, b) })
-	text, err := login.EncryptBearerToken("bearerTokenTargetPublicKey", public, secret(t, []byte("token-1")))
+	text, err := login.EncryptBearerToken("bearerTokenTargetPublicKey", public, mustSecret(t, []byte("token-1")))
 	must(t, err)
 	m, err := bundle.ParseCompact(text)
 	must(t, err)
 	if s, err := m.Open(private); err != nil || plain(s) != "token-1" {
 		t.Error(err)
 	}
-	_, err = login.EncryptBearerToken("bearerTokenTargetPublicKey", "04", secret(t, []byte("x")))
+	_, err = login.EncryptBearerToken("bearerTokenTargetPublicKey", "04", mustSecret(t, []byte("x")))
 	refused(t, "no key", err, fault.InvalidArgument, "bearerTokenTargetPublicKey", "invalid public key")
-	if _, err := login.EncryptBearerToken("f", public, keys.Secret{}); err == nil {
+	if _, err := login.EncryptBearerToken("f", public, secret.Secret{}); err == nil {
 		t.Error("nothing was encrypted")
 	}
 }

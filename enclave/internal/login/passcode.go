@@ -10,7 +10,7 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -114,7 +114,7 @@ type Attempt struct {
 // OpenAttempt opens a client's attempt with the private half of the target. Once
 // it has opened something the target is used up. A bundle that does not open is as
 // good as a wrong code.
-func OpenAttempt(field, text string, target keys.Secret) (*Attempt, error) {
+func OpenAttempt(field, text string, target secret.Secret) (*Attempt, error) {
 	sealed, err := bundle.ParseClient(field, text)
 	if err != nil {
 		return nil, err

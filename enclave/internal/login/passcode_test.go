@@ -126,7 +126,7 @@ func TestOpenAttemptVectors(t *testing.T) {
 		if v["encrypted_otp_bundle"] == "" || v["target_private_key"] == "" {
 			continue
 		}
-		a, err := login.OpenAttempt("encryptedOtpBundle", v["encrypted_otp_bundle"], secret(t, unhex(t, v["target_private_key"])))
+		a, err := login.OpenAttempt("encryptedOtpBundle", v["encrypted_otp_bundle"], mustSecret(t, unhex(t, v["target_private_key"])))
 		if err != nil || a.Entered != "ABC123XYZ" || a.PublicKey.String() != "02a775cf7a8fa4e13bcad7783c06b934dab1573b03b42b9681bda0d3cb5614ab9b" {
 			t.Errorf("%s: %+v, %v", v["name"], a, err)
 		}
@@ -155,7 +155,7 @@ func TestOpenAttemptRefused(t *testing.T) {
 	key := signer(t, "11").Public().String()
 	good := `{"otp_code":"123456","public_key":"` + key + `"}`
 	open := func(text string) error {
-		_, err := login.OpenAttempt("encryptedOtpBundle", text, secret(t, private.Bytes()))
+		_, err := login.OpenAttempt("encryptedOtpBundle", text, mustSecret(t, private.Bytes()))
 		return err
 	}
 	must(t, open(sealed(t, private.PublicKey(), good)))

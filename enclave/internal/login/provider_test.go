@@ -91,7 +91,7 @@ func TestSimulatedOAuth2(t *testing.T) {
 			c.AuthCode = to.Query().Get("code")
 		}
 		signIn()
-		wrong, err := provider.Exchange(c, "client:1", secret(t, []byte("another")))
+		wrong, err := provider.Exchange(c, "client:1", mustSecret(t, []byte("another")))
 		must(t, err)
 		if status, body := fetch(t, client, wrong); status != 401 {
 			t.Errorf("%s: a wrong secret: %d %s", name, status, body)
@@ -99,7 +99,7 @@ func TestSimulatedOAuth2(t *testing.T) {
 			t.Errorf("%s: a refusal was read as a token", name)
 		}
 		signIn()
-		r, err := provider.Exchange(c, "client:1", secret(t, []byte("s3cr+t /:=&%é")))
+		r, err := provider.Exchange(c, "client:1", mustSecret(t, []byte("s3cr+t /:=&%é")))
 		must(t, err)
 		status, body := fetch(t, client, r)
 		token, err := provider.AccessToken(status, body)

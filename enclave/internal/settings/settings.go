@@ -84,9 +84,9 @@ import (
 
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -121,7 +121,7 @@ type Mail struct {
 	Port     uint16
 	Security outward.Security
 	User     string // empty: nobody logs in
-	Password keys.Secret
+	Password secret.Secret
 	Sender   login.Sender // who a mail is from where nobody says
 	Domains  []string     // in lower case: of whose addresses a sender may be
 }
@@ -129,7 +129,7 @@ type Mail struct {
 // Text is the gateway that takes text messages.
 type Text struct {
 	URL, User, From string
-	Password        keys.Secret
+	Password        secret.Secret
 }
 
 // Endpoints are those of an OAuth 2.0 provider.
@@ -287,7 +287,7 @@ func (d *mail) server(m *Mail, simulator bool) (err error) {
 	case !simulator && outward.IsLoopback(m.Host):
 		return wrong(".mail.host", "is this machine")
 	}
-	if m.Password, err = secret(".mail.password", d.Password, d.User); err != nil {
+	if m.Password, err = password(".mail.password", d.Password, d.User); err != nil {
 		return err
 	}
 	m.Password.Use(func(b []byte) { err = m.Server(b).Check(simulator, m.Sender.Address) })
@@ -305,7 +305,7 @@ func (m *Mail) Server(password []byte) outward.MailServer {
 
 func (d *text) read(simulator bool) (t *Text, err error) {
 	t = &Text{URL: d.URL, User: d.User, From: d.From}
-	if t.Password, err = secret(".text.password", d.Password, d.User); err != nil {
+	if t.Password, err = password(".text.password", d.Password, d.User); err != nil {
 		return nil, err
 	}
 	t.Password.Use(func(b []byte) { err = t.Gateway(b).Check(simulator) })
@@ -321,13 +321,13 @@ func (t *Text) Gateway(password []byte) outward.Gateway {
 	return outward.Gateway{URL: t.URL, User: t.User, Password: password, From: t.From}
 }
 
-// secret takes a password that comes with a user.
-func secret(member string, raw strictjson.Raw, user string) (keys.Secret, error) {
+// password takes one that comes with a user.
+func password(member string, raw strictjson.Raw, user string) (secret.Secret, error) {
 	switch {
 	case (len(raw) > 0) != (user != ""):
-		return keys.Secret{}, wrong(member, "and user come together")
+		return secret.Secret{}, wrong(member, "and user come together")
 	case len(raw) == 0:
-		return keys.Secret{}, nil
+		return secret.Secret{}, nil
 	}
 	var b []byte
 	erase.Do(func() {
@@ -338,7 +338,7 @@ func secret(member string, raw strictjson.Raw, user string) (keys.Secret, error)
 	})
 	if len(b) == 0 || len(b) > maxPassword {
 		clear(b)
-		return keys.Secret{}, wrong(member, "must be a text of 1 to 1024 bytes")
+		return secret.Secret{}, wrong(member, "must be a text of 1 to 1024 bytes")
 	}
-	return keys.SecretFrom(b)
+	return secret.From(b)
 }

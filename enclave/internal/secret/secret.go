@@ -1,4 +1,7 @@
-package keys
+// Package secret is private bytes as a type: nothing that holds a Secret can print,
+// compare or encode them, and no signature above shows them as a slice. The bytes are
+// handled inside erase.Do.
+package secret
 
 import (
 	"errors"
@@ -6,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+
+	"cloister/enclave/internal/erase"
 )
 
 // A Secret is private bytes that cannot be printed, compared or encoded. Copies
@@ -20,47 +25,62 @@ type Secret struct {
 	open func() *cell
 }
 
+// MaxSize bounds a Secret, in bytes.
+const MaxSize = 4096
+
 type cell struct {
 	mu sync.RWMutex
 	b  []byte
 }
 
-var errSecret = errors.New("a secret has no encoding")
+// ErrEncoding is the answer to whoever would encode a Secret.
+var ErrEncoding = errors.New("a secret has no encoding")
 
-// NewSecret draws n bytes (1 to MaxSecret) from rand.
-func NewSecret(rand io.Reader, n int) (Secret, error) {
-	s, c, err := newCell(n)
-	if err != nil {
-		return Secret{}, err
-	}
-	do(func() { _, err = io.ReadFull(rand, c.b) })
-	if err != nil {
-		s.Wipe()
-		return Secret{}, fmt.Errorf("drawing a secret: %w", err)
-	}
-	return s, nil
+// New draws n bytes (1 to MaxSize) from rand.
+func New(rand io.Reader, n int) (Secret, error) {
+	return Make(n, func(b []byte) error {
+		if _, err := io.ReadFull(rand, b); err != nil {
+			return fmt.Errorf("drawing a secret: %w", err)
+		}
+		return nil
+	})
 }
 
-// SecretFrom takes over b (1 to MaxSecret bytes): it copies the bytes and wipes
+// From takes over b (1 to MaxSize bytes): it copies the bytes and wipes
 // b, also when it refuses.
-func SecretFrom(b []byte) (Secret, error) {
+func From(b []byte) (Secret, error) {
 	defer clear(b)
 	s, c, err := newCell(len(b))
 	if err != nil {
 		return Secret{}, err
 	}
-	do(func() { copy(c.b, b) })
+	erase.Do(func() { copy(c.b, b) })
 	return s, nil
 }
 
-// newCell allocates inside do, so that the runtime erases a secret which was
+// Make makes a secret of n bytes (1 to MaxSize) that fill, which runs inside erase.Do,
+// writes.
+func Make(n int, fill func(b []byte) error) (Secret, error) {
+	s, c, err := newCell(n)
+	if err != nil {
+		return Secret{}, err
+	}
+	erase.Do(func() { err = fill(c.b) })
+	if err != nil {
+		s.Wipe()
+		return Secret{}, err
+	}
+	return s, nil
+}
+
+// newCell allocates inside erase.Do, so that the runtime erases a secret which was
 // dropped without being wiped.
 func newCell(n int) (Secret, *cell, error) {
-	if n < 1 || n > MaxSecret {
+	if n < 1 || n > MaxSize {
 		return Secret{}, nil, errors.New("a secret of impossible size")
 	}
 	c := new(cell)
-	do(func() { c.b = make([]byte, n) })
+	erase.Do(func() { c.b = make([]byte, n) })
 	return Secret{open: func() *cell { return c }}, c, nil
 }
 
@@ -75,7 +95,7 @@ func (s Secret) Use(f func(b []byte)) {
 	c := s.open()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	do(func() { f(c.b) })
+	erase.Do(func() { f(c.b) })
 }
 
 // Len is the number of bytes, zero after wiping.
@@ -112,22 +132,22 @@ func (s Secret) SealedPlaintext() []byte {
 }
 
 // Format writes the type's name under every verb.
-func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.Secret") }
+func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "secret.Secret") }
 
 // LogValue is the type's name.
-func (Secret) LogValue() slog.Value { return slog.StringValue("keys.Secret") }
+func (Secret) LogValue() slog.Value { return slog.StringValue("secret.Secret") }
 
 // MarshalJSON fails.
-func (Secret) MarshalJSON() ([]byte, error) { return nil, errSecret }
+func (Secret) MarshalJSON() ([]byte, error) { return nil, ErrEncoding }
 
 // MarshalText fails.
-func (Secret) MarshalText() ([]byte, error) { return nil, errSecret }
+func (Secret) MarshalText() ([]byte, error) { return nil, ErrEncoding }
 
 // MarshalBinary fails.
-func (Secret) MarshalBinary() ([]byte, error) { return nil, errSecret }
+func (Secret) MarshalBinary() ([]byte, error) { return nil, ErrEncoding }
 
 // MarshalCBOR fails.
-func (Secret) MarshalCBOR() ([]byte, error) { return nil, errSecret }
+func (Secret) MarshalCBOR() ([]byte, error) { return nil, ErrEncoding }
 
 // GobEncode fails.
-func (Secret) GobEncode() ([]byte, error) { return nil, errSecret }
+func (Secret) GobEncode() ([]byte, error) { return nil, ErrEncoding }
