@@ -65,10 +65,40 @@ unweakened() {
 	[ -z "$found" ] || { printf 'weakened outside of tests:\n%s\n' "$found"; return 1; }
 }
 
+# Where a check can be switched off, or a secret told, in the weakened build: file, what, how often. One more is a decision,
+# and a line in the list.
+weakenable() {
+	find enclave shared attestation -name '*.go' -not -name '*_test.go' -not -path 'enclave/internal/insecure/*' -print0 | sort -z |
+		xargs -0 grep -oE 'insecure\.(Skip\(insecure\.[A-Za-z]+|Record\()' | sed -E 's/:insecure\.(Skip\(insecure\.)?/ /; s/\($//' | sort | uniq -c |
+		awk '{print $2, $3, $1}' >"$scratch/weakenable"
+	diff <(grep -v '^#' scripts/weakenable.txt) "$scratch/weakenable" ||
+		{ echo 'left: scripts/weakenable.txt, right: the source'; return 1; }
+}
+
+# A permission is a value that only policy makes, and signing is the libraries' work: what would be another way is not
+# there. Each line says where in product code the words may stand.
+only() { # only WHAT FOLDER FILES PATTERN
+	local found
+	found=$(find "$2" -name '*.go' -not -name '*_test.go' -print0 | sort -z | xargs -0 grep -nE "$4" | grep -vE "^($3):" || true)
+	[ -z "$found" ] || { printf '%s:\n%s\n' "$1" "$found"; return 1; }
+}
+
+proven() {
+	only "grants are made by policy alone" enclave 'enclave/internal/policy/grant.go' 'policy\.Grant\{|&Grant\{|new\((policy\.)?Grant\)' &&
+	only "keys has no interface for grants" enclave/internal/keys '' 'type Grant interface|Spend\(action string\)' &&
+	only "wallets' keys sign in keys alone, P-256 in p256" enclave \
+		'enclave/internal/(keys/(secp256k1|schnorr|ed25519)|p256/p256|webhook/[a-z]+|boot/[a-z]+)\.go' \
+		'ecdsa\.Sign|SignCompact|schnorr\.Sign|ed25519\.Sign\(|\.Sign\(nil, ' &&
+	only "what signs is called where it is verified" enclave/internal/keys 'enclave/internal/keys/private_key.go' '\bs\.sign\(' &&
+	only "keys has no arithmetic of its own" enclave/internal/keys '' '"math/big"|"math/bits"|NonConst|Inverse|ipad|0x5c'
+}
+
 stage "gofmt" formatted
 stage "go vet" vetted
 stage "imports and linked packages" "$GO" test -count=1 .
 stage "staticcheck" analysed
 stage "govulncheck" vulnerable
 stage "no weakening outside of tests" unweakened
+stage "what tests can switch off" weakenable
+stage "grants and signing" proven
 finish

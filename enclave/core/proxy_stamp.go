@@ -2,9 +2,7 @@ package core
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -14,9 +12,9 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/stamp"
-	"cloister/enclave/internal/tally"
 	"cloister/shared/wire"
 )
 
@@ -64,16 +62,18 @@ func proxyKey(tx *org.Tx, config org.ID) (string, error) {
 
 // stampBy is the header X-Stamp over body.
 func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, error) {
-	digest := sha256.Sum256(body)
-	var der []byte
+	var signature p256.Signature
 	err := errors.New("no key")
 	private.Use(func(b []byte) {
 		var key *ecdsa.PrivateKey
-		if key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), b); err == nil {
-			tally.SignaturesMade.Add(1)
-			der, err = key.Sign(nil, digest[:], crypto.SHA256)
+		if key, _, err = p256.NewKey(b); err == nil {
+			signature, err = p256.Sign(key, sha256.Sum256(body))
 		}
 	})
+	if err != nil {
+		return nil, errors.New("the auth proxy's key does not sign")
+	}
+	der, err := signature.DER()
 	if err != nil {
 		return nil, errors.New("the auth proxy's key does not sign")
 	}
