@@ -25,10 +25,12 @@ stop_all() {
 }
 trap 'stop_all; rm -rf "$work"' EXIT
 
-# start_again: by the environment alone, the way an operator runs a second instance. Waits up to five minutes.
+# start_again: by the environment alone, the way an operator runs a second instance, with the addresses that the first start
+# had: the measured configuration names those of the inbox. Waits up to five minutes.
 start_again() {
 	CLOISTER_AUTH_PROXY=false CLOISTER_DATA_DIR=$data CLOISTER_STORE=$store \
 		CLOISTER_API_ADDR=127.0.0.1:$api CLOISTER_AUTH_PROXY_ADDR=127.0.0.1:$proxy \
+		CLOISTER_INBOX_ADDR=127.0.0.1:$inbox CLOISTER_INBOX_SMTP_ADDR=127.0.0.1:$smtp \
 		"$bin/cloister-sim" >>"$data.log" 2>&1 &
 	sim=$!
 	await "$sim" "$data.log" again_up
@@ -123,6 +125,8 @@ whole() {
 	store=$2
 	api=$(free_port)
 	proxy=$(free_port)
+	inbox=$(free_port)
+	smtp=$(free_port)
 	start_again
 	sdks made
 	kill_family "$sim"
