@@ -14,18 +14,28 @@ type decoder struct {
 	values int
 	limits Limits
 	opts   []Option
-	also   uint64 // options of kind Also that have been used, by place
+
+	unknown bool   // AllowUnknown
+	also    uint64 // options of kind Also that have been used, by place
 }
 
-// document is the whole text: one object, white space around it.
-func (d *decoder) document(p *plan, v reflect.Value) *failure {
-	if f := d.object(p, v, true); f != nil {
-		return f
+// document is the whole text: one value, white space around it.
+func (d *decoder) document(p *plan, v reflect.Value) (f *failure) {
+	if p.kind == kindStruct {
+		f = d.object(p, v, true)
+	} else {
+		f = d.value(p, v, nil)
 	}
-	if d.peek(); d.pos != len(d.src) {
-		return syntax("trailing text", d.pos)
+	if f == nil && !d.end() {
+		f = syntax("trailing text", d.pos)
 	}
-	return nil
+	return f
+}
+
+// end tells whether nothing but white space is left.
+func (d *decoder) end() bool {
+	d.space()
+	return d.pos == len(d.src)
 }
 
 // value decodes one value that is not null. items are the rules for its
@@ -75,6 +85,7 @@ func (d *decoder) object(p *plan, v reflect.Value, outermost bool) *failure {
 		return f
 	}
 	var seen, present fieldSet
+	var unknown *nameSet // made for the first one
 	next := 0
 	for n := 0; ; n++ {
 		more, f := d.more(n, '}')
@@ -90,7 +101,7 @@ func (d *decoder) object(p *plan, v reflect.Value, outermost bool) *failure {
 		}
 		i := p.find(name, next)
 		if i < 0 {
-			if f = d.stranger(name, outermost); f != nil {
+			if f = d.stranger(name, outermost, &unknown); f != nil {
 				return f
 			}
 			continue
@@ -137,8 +148,8 @@ func (p *plan) missing(present *fieldSet) *failure {
 }
 
 // stranger is a member that the struct does not have: one of the caller's
-// further ones, or an error.
-func (d *decoder) stranger(name []byte, outermost bool) *failure {
+// further ones, an unknown one that may be there, or an error.
+func (d *decoder) stranger(name []byte, outermost bool, unknown **nameSet) *failure {
 	for i := range d.opts {
 		o := &d.opts[i]
 		if !outermost || o.into == nil || o.name != string(name) && snake(o.name) != string(name) {
@@ -154,7 +165,22 @@ func (d *decoder) stranger(name []byte, outermost bool) *failure {
 		}
 		return nil
 	}
-	return (&failure{kind: unknownField}).under(quoted(name))
+	if !d.unknown {
+		return (&failure{kind: unknownField}).under(quoted(name))
+	}
+	if *unknown == nil {
+		*unknown = new(nameSet)
+	}
+	if (*unknown).size() == d.limits.Members {
+		return refuse("has too many members")
+	}
+	if !(*unknown).add(name) {
+		return (&failure{kind: repeatedField}).under(quoted(name))
+	}
+	if _, f := d.skip(); f != nil {
+		return f.under(quoted(name))
+	}
+	return nil
 }
 
 // mismatch refuses a value of the wrong kind, but a text that is no JSON at all

@@ -25,9 +25,9 @@ var formats = []format{
 	{"label_length", "must be 1 to 255 characters", isLabelLength},
 	{"hexadecimal", "must be hexadecimal digits", isHex},
 	{"numeric", "must be a decimal number", isNumeric},
-	{"email", "must be an e-mail address", isEmail},
-	{"email_ext", "must be an e-mail address", isEmail},
-	{"e164", "must be a telephone number like +15551234567", isE164},
+	{"email", "must be an e-mail address", IsEmail},
+	{"email_ext", "must be an e-mail address", IsEmail},
+	{"e164", "must be a telephone number like +15551234567", IsE164},
 	{"api_key", "must be a public key of 64 or 66 hexadecimal digits", isAPIKey},
 	{"cidr", "must be an address range in CIDR notation", isCIDR},
 }
@@ -104,7 +104,8 @@ func isNumeric(s string) bool {
 	return allDigits(whole) && (!point || allDigits(fraction))
 }
 
-func isE164(s string) bool {
+// IsE164 takes telephone numbers of the international form.
+func IsE164(s string) bool {
 	return len(s) >= 8 && len(s) <= 16 && s[0] == '+' && s[1] != '0' && allDigits(s[1:])
 }
 
@@ -113,9 +114,9 @@ func isCIDR(s string) bool {
 	return err == nil
 }
 
-// isEmail takes ASCII addresses of the everyday form, without quoting, comments
+// IsEmail takes ASCII addresses of the everyday form, without quoting, comments
 // and address literals: whoever needs more cannot be told from an attack.
-func isEmail(s string) bool {
+func IsEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if len(s) > maxEmail || at < 1 || at > 64 {
 		return false

@@ -289,9 +289,9 @@ func (d *decoder) skip() ([]byte, *failure) {
 	var f *failure
 	switch {
 	case c == '{':
-		f = d.skipObject()
+		f = d.skipObject(nil)
 	case c == '[':
-		f = d.skipArray()
+		f = d.skipArray(nil)
 	case c == '"':
 		_, _, f = d.text()
 	case c == 't':
@@ -309,7 +309,8 @@ func (d *decoder) skip() ([]byte, *failure) {
 	return d.src[start:d.pos:d.pos], nil
 }
 
-func (d *decoder) skipObject() *failure {
+// skipObject takes an object and tells each member, if that is asked for.
+func (d *decoder) skipObject(each func(name, value []byte)) *failure {
 	if f := d.enter('{'); f != nil {
 		return f
 	}
@@ -329,13 +330,18 @@ func (d *decoder) skipObject() *failure {
 		if !names.add(name) {
 			return (&failure{kind: repeatedField}).under(quoted(name))
 		}
-		if _, f = d.skip(); f != nil {
+		value, f := d.skip()
+		if f != nil {
 			return f.under(quoted(name))
+		}
+		if each != nil {
+			each(name, value)
 		}
 	}
 }
 
-func (d *decoder) skipArray() *failure {
+// skipArray takes an array and tells each element, if that is asked for.
+func (d *decoder) skipArray(each func(item []byte)) *failure {
 	if f := d.enter('['); f != nil {
 		return f
 	}
@@ -347,8 +353,12 @@ func (d *decoder) skipArray() *failure {
 		if n == d.limits.Items {
 			return refuse("has too many elements")
 		}
-		if _, f = d.skip(); f != nil {
+		item, f := d.skip()
+		if f != nil {
 			return f.underItem(n)
+		}
+		if each != nil {
+			each(item)
 		}
 	}
 }
@@ -359,6 +369,8 @@ type nameSet struct {
 	few  [fewNames][]byte
 	many map[string]struct{}
 }
+
+func (s *nameSet) size() int { return max(s.n, len(s.many)) }
 
 // add reports whether name is new.
 func (s *nameSet) add(name []byte) bool {

@@ -7,7 +7,7 @@
 // members unless told, and has a fixed depth of 10,000. Two readers of the same
 // signed bytes could come to different meanings. Here all of that is refused.
 //
-// Decode fills a struct whose exported fields carry `json:"camelCase"` tags and,
+// Decode fills what it is given, most often a struct whose exported fields carry `json:"camelCase"` tags and,
 // if they are to be checked, `rule:"..."` tags in the validator syntax of the
 // published interface (listed in rules.go). A member may be written in
 // camelCase or in snake_case, not both, and in no other case. null equals
@@ -15,6 +15,10 @@
 // absent, null or empty decodes to nil; a pointer to a slice tells absent (nil)
 // from empty. Integers may be numbers or decimal strings, without fraction,
 // exponent, plus, leading zero or minus zero.
+//
+// A document that is not ours to describe may have members that nobody here knows:
+// AllowUnknown passes over them, and a Raw is taken apart as it was found. What else
+// is refused stays refused.
 //
 // Errors are *fault.Error with code InvalidArgument and the path of the field.
 // They repeat names of members, shortened and quoted, never values.
@@ -24,7 +28,10 @@
 // uses no unsafe and is safe for concurrent use.
 package strictjson
 
-import "reflect"
+import (
+	"math"
+	"reflect"
+)
 
 // Raw is a JSON value of any kind, the bytes as found, checked for syntax,
 // equal names, depth and length. It shares memory with the input of Decode:
@@ -45,6 +52,42 @@ func (r *Raw) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// rawLimits bound the reading of a Raw, whose length Decode has bounded before.
+var rawLimits = Limits{Depth: DefaultLimits.Depth, Items: math.MaxInt, Members: math.MaxInt, Values: math.MaxInt}
+
+// Text is the string that r is; false if it is none.
+func (r Raw) Text() (string, bool) {
+	d := decoder{src: r}
+	span, escaped, f := d.text()
+	if f != nil || !d.end() {
+		return "", false
+	}
+	if escaped {
+		span = unescape(span)
+	}
+	return string(span), true
+}
+
+// Array are the elements of the array that r is, null ones too; false if it is none.
+func (r Raw) Array() (items []Raw, ok bool) {
+	d := decoder{src: r, limits: rawLimits}
+	if d.skipArray(func(item []byte) { items = append(items, item) }) != nil || !d.end() {
+		return nil, false
+	}
+	return items, true
+}
+
+// Object are the members of the object that r is, by their exact names, null ones
+// too; false if it is none.
+func (r Raw) Object() (members map[string]Raw, ok bool) {
+	d := decoder{src: r, limits: rawLimits}
+	members = map[string]Raw{}
+	if d.skipObject(func(name, value []byte) { members[string(name)] = value }) != nil || !d.end() {
+		return nil, false
+	}
+	return members, true
+}
+
 // Enum is implemented by string types with a closed set of values. A value that
 // is present and not Valid is refused.
 type Enum interface{ Valid() bool }
@@ -55,6 +98,8 @@ type Option struct {
 	name   string
 	into   any
 	prefix bool
+
+	unknown bool
 }
 
 // Within replaces DefaultLimits.
@@ -68,13 +113,19 @@ func At(path string) Option { return Option{name: path, prefix: true} }
 // snake_case form, and decodes it into the pointer into.
 func Also(name string, into any) Option { return Option{name: name, into: into} }
 
-// Decode reads raw, one JSON object and nothing else but white space, into the
-// struct that into points to. What into held before is forgotten. On an error
+// AllowUnknown passes over members that a struct does not have, in whatever depth,
+// where the document is somebody else's. Each is still checked like a Raw, and no
+// name may stand twice.
+func AllowUnknown() Option { return Option{unknown: true} }
+
+// Decode reads raw, one JSON value and nothing else but white space, into what into
+// points to: a struct, or anything else that a field of one may be. null is refused,
+// except for a Raw. What into held before is forgotten. On an error
 // its content is undefined. Strings are copied, Raw values are not.
 func Decode(raw []byte, into any, opts ...Option) error {
 	target := reflect.ValueOf(into)
-	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
-		panic("strictjson: Decode needs a pointer to a struct, not " + target.Kind().String())
+	if target.Kind() != reflect.Pointer || target.IsNil() {
+		panic("strictjson: Decode needs a pointer, not " + target.Kind().String())
 	}
 	target = target.Elem()
 	target.SetZero()
@@ -86,6 +137,8 @@ func Decode(raw []byte, into any, opts ...Option) error {
 			d.limits = *opts[i].limits
 		case opts[i].prefix:
 			prefix = opts[i].name
+		case opts[i].unknown:
+			d.unknown = true
 		}
 	}
 	if f := d.document(planOf(target.Type()), target); f != nil {
