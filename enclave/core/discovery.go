@@ -10,6 +10,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/strictjson"
 )
 
 // keysFor is how long a document of public keys is given out before it is stated
@@ -50,7 +51,7 @@ func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
 	}
 	doc := attestation.KeysDocument{Keys: claim.Keys, AttestationRootPEM: s.rootPEM, AppProof: attestation.AppProof{
 		Scheme: attestation.Scheme, PublicKey: s.live.publicHex, ProofPayload: string(p.Payload), Signature: fmt.Sprintf("%x", p.Signature)}}
-	if err := json.Unmarshal(s.proof.current(now).json, &doc.BootProof); err != nil {
+	if err := strictjson.Decode(s.proof.current(now).json, &doc.BootProof); err != nil {
 		return nil, fmt.Errorf("reading the boot proof: %w", err)
 	}
 	body, err := json.Marshal(&doc)

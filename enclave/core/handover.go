@@ -149,7 +149,7 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	h := attestation.HandOver{Nonce: in.Nonce, Deployment: hex.EncodeToString(s.deployment[:]), Box: base64.StdEncoding.EncodeToString(box)}
-	if err := json.Unmarshal(s.proof.current(c.cfg.Clock.Now()).json, &h.BootProof); err != nil {
+	if err := strictjson.Decode(s.proof.current(c.cfg.Clock.Now()).json, &h.BootProof); err != nil {
 		return nil, err
 	}
 	text, err := h.Text(next.PublicKeyHex, next.ManifestHash)

@@ -13,6 +13,7 @@ import (
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
+	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
 )
 
@@ -245,7 +246,7 @@ func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
 		return nil, nil
 	}
 	var p attestation.BootProof
-	if err := json.Unmarshal(raw, &p); err != nil || (p.EphemeralPublicKeyHex != publicKeyHex && !insecure.Skip(insecure.Answer)) {
+	if err := strictjson.Decode(raw, &p, strictjson.AllowUnknown()); err != nil || (p.EphemeralPublicKeyHex != publicKeyHex && !insecure.Skip(insecure.Answer)) {
 		b.c.alarms.Raise(fault.AlarmIndex)
 		return nil, fault.Breached(fault.AlarmIndex, "another boot proof than asked for")
 	}

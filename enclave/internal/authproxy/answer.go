@@ -34,15 +34,12 @@ func (r *Request) Cut(reply []byte) ([]byte, error) {
 		return nil, fault.Named(fault.PermissionDenied, "REQUEST_NOT_AUTHORIZED", "the organization's policies let the auth proxy do this only with the consent of others: activityId=%s",
 			strings.Trim(string(outer.Activity["id"]), `"`))
 	}
-	var result struct {
-		Result map[string]map[string]strictjson.Raw `json:"result"`
-	}
-	wrapped := append(append([]byte(`{"result":`), outer.Activity["result"]...), '}')
-	if err := strictjson.Decode(wrapped, &result, strictjson.Within(replyLimits)); err != nil || len(result.Result) != 1 {
+	var result map[string]map[string]strictjson.Raw
+	if err := strictjson.Decode(outer.Activity["result"], &result, strictjson.Within(replyLimits)); err != nil || len(result) != 1 {
 		return nil, errAnswer
 	}
 	o := &outcome{proofs: outer.Activity["appProofs"]}
-	for _, o.result = range result.Result {
+	for _, o.result = range result {
 	}
 	b := r.cut(o)
 	if b == nil {
@@ -70,15 +67,12 @@ func members(names ...string) func(*outcome) []byte {
 
 // cutSignup tells of the new organization.
 func cutSignup(o *outcome) []byte {
-	var users struct {
-		IDs []string `json:"ids"`
-	}
-	list := append(append([]byte(`{"ids":`), o.result["rootUserIds"]...), '}')
-	if strictjson.Decode(list, &users) != nil || len(users.IDs) != 1 || o.result["subOrganizationId"] == nil {
+	var users []string
+	if strictjson.Decode(o.result["rootUserIds"], &users) != nil || len(users) != 1 || o.result["subOrganizationId"] == nil {
 		return nil
 	}
 	b := append([]byte(`{"organizationId":`), o.result["subOrganizationId"]...)
-	b = strictjson.AppendString(append(b, `,"userId":`...), users.IDs[0])
+	b = strictjson.AppendString(append(b, `,"userId":`...), users[0])
 	if w := o.result["wallet"]; w != nil {
 		b = append(append(b, `,"wallet":`...), w...)
 	}

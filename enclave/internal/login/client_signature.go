@@ -5,7 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"slices"
 	"strings"
 
 	"cloister/enclave/internal/fault"
@@ -172,64 +172,37 @@ func verifyBare(field, signature, tokenText string, t *VerificationToken, public
 	return nil
 }
 
-// equalJSON compares two values, absent for empty. Both have been read by
-// strictjson or written by it.
-func equalJSON(a, b []byte) bool {
-	x, ok := valueOf(a)
-	y, ok2 := valueOf(b)
-	return ok && ok2 && equal(x, y)
-}
-
-func valueOf(raw []byte) (v any, ok bool) {
-	if len(raw) == 0 {
-		return nil, true
+// equalJSON compares two values, absent for empty, numbers by their text. Both have
+// been read by strictjson or written by it.
+func equalJSON(a, b strictjson.Raw) bool {
+	if none(a) || none(b) {
+		return none(a) && none(b)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	return v, d.Decode(&v) == nil
-}
-
-// equal compares values of encoding/json; numbers by their text.
-func equal(x, y any) bool {
-	if none(x) || none(y) {
-		return none(x) && none(y)
+	if x, ok := a.Array(); ok {
+		y, ok := b.Array()
+		return ok && slices.EqualFunc(x, y, equalJSON)
 	}
-	switch x := x.(type) {
-	case []any:
-		y, ok := y.([]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if !equal(x[i], y[i]) {
-				return false
-			}
-		}
-		return true
-	case map[string]any:
-		y, ok := y.(map[string]any)
-		if !ok {
-			return false
-		}
-		for name, v := range x {
-			if !equal(v, y[name]) {
-				return false
-			}
-		}
-		for name, v := range y {
-			if _, there := x[name]; !there && !none(v) {
-				return false
-			}
-		}
-		return true
-	case string, bool, json.Number:
-		return x == y
+	if x, ok := a.Text(); ok {
+		y, ok := b.Text()
+		return ok && x == y
 	}
-	return false
+	x, ok := a.Object()
+	if !ok {
+		return bytes.Equal(a, b) && strictjson.Decode(a, new(strictjson.Raw)) == nil
+	}
+	y, ok := b.Object()
+	for name, v := range x {
+		ok = ok && equalJSON(v, y[name])
+	}
+	for name, v := range y {
+		_, there := x[name]
+		ok = ok && (there || none(v))
+	}
+	return ok
 }
 
 // none tells whether a value is as good as absent.
-func none(v any) bool {
-	a, ok := v.([]any)
-	return v == nil || ok && len(a) == 0
+func none(v strictjson.Raw) bool {
+	items, ok := v.Array()
+	return len(v) == 0 || string(v) == "null" || ok && len(items) == 0
 }

@@ -1,9 +1,7 @@
 package login
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"strings"
 	"unicode"
 
@@ -79,30 +77,19 @@ func parseParts(text string) (t *jws, payload []byte, err error) {
 
 // object is a JSON object whose members may have any name. As everywhere, null is
 // as good as absent.
-type object map[string]json.RawMessage
+type object map[string]strictjson.Raw
 
 // parseObject reads an object. No member stands in it twice, at any depth and
-// under any spelling. Where encoding/json is laxer than strictjson, strictjson has
-// refused before.
+// under any spelling.
 func parseObject(raw []byte, l strictjson.Limits) (object, bool) {
-	raw = bytes.TrimLeft(raw, " \t\r\n")
-	if len(raw) == 0 || raw[0] != '{' {
+	var whole strictjson.Raw
+	if strictjson.Decode(raw, &whole, strictjson.Within(l)) != nil {
 		return nil, false
 	}
-	// As the value of a member, so that members may have any name.
-	var outer struct {
-		Value strictjson.Raw `json:"value"`
-	}
-	wrapped := make([]byte, 0, len(raw)+len(`{"value":}`))
-	wrapped = append(append(append(wrapped, `{"value":`...), raw...), '}')
-	if strictjson.Decode(wrapped, &outer, strictjson.Within(l)) != nil {
-		return nil, false
-	}
-	o := object{}
-	return o, json.Unmarshal(outer.Value, &o) == nil
+	return whole.Object()
 }
 
-func (o object) member(name string) (raw json.RawMessage, there bool) {
+func (o object) member(name string) (raw strictjson.Raw, there bool) {
 	raw = o[name]
 	return raw, len(raw) > 0 && raw[0] != 'n'
 }
@@ -113,7 +100,8 @@ func (o object) text(name string) (s string, there, ok bool) {
 	if !there {
 		return "", false, true
 	}
-	return s, true, raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+	s, ok = raw.Text()
+	return s, true, ok
 }
 
 // name is a member that must be there, a string of 1 to most bytes without control
@@ -127,12 +115,13 @@ func (o object) name(name string, most int) (s string, ok bool) {
 }
 
 // array is a member that must be an array if it is there.
-func (o object) array(name string) (items []json.RawMessage, there, ok bool) {
+func (o object) array(name string) (items []strictjson.Raw, there, ok bool) {
 	raw, there := o.member(name)
 	if !there {
 		return nil, false, true
 	}
-	return items, true, raw[0] == '[' && json.Unmarshal(raw, &items) == nil
+	items, ok = raw.Array()
+	return items, true, ok
 }
 
 // seconds is a member that must be a number of seconds, not even null, if it is

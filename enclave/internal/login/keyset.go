@@ -6,11 +6,11 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/sha256"
-	"encoding/json"
 	"math/big"
 	"slices"
 
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/strictjson"
 	"cloister/enclave/internal/tally"
 )
 
@@ -57,11 +57,12 @@ func ParseKeySet(field string, raw []byte) (*KeySet, error) {
 }
 
 // parseKey reads a JWK.
-func parseKey(raw []byte) (k issuerKey, ok bool) {
-	var o object
-	if raw[0] != '{' || json.Unmarshal(raw, &o) != nil {
+func parseKey(raw strictjson.Raw) (k issuerKey, ok bool) {
+	members, ok := raw.Object()
+	if !ok {
 		return k, false
 	}
+	o := object(members)
 	for _, name := range []string{"d", "k"} { // what everybody knows proves nothing
 		if _, there := o[name]; there {
 			return k, false
@@ -95,9 +96,9 @@ func parseKey(raw []byte) (k issuerKey, ok bool) {
 
 func mayVerify(o object) bool {
 	ops, there, ok := o.array("key_ops")
-	return ok && (!there || slices.ContainsFunc(ops, func(raw json.RawMessage) bool {
-		op := ""
-		return json.Unmarshal(raw, &op) == nil && op == "verify"
+	return ok && (!there || slices.ContainsFunc(ops, func(raw strictjson.Raw) bool {
+		op, _ := raw.Text()
+		return op == "verify"
 	}))
 }
 

@@ -50,7 +50,7 @@ const (
 // What the JSON of a token, of a document and of a message may hold. Depth counts
 // the object that they are read in.
 var (
-	tokenLimits   = strictjson.Limits{Depth: 10, Items: 500, Members: 200, Values: 2000}
-	fetchedLimits = strictjson.Limits{Depth: 8, Items: 500, Members: 200, Values: 20_000}
+	tokenLimits   = strictjson.Limits{Depth: 9, Items: 500, Members: 200, Values: 2000}
+	fetchedLimits = strictjson.Limits{Depth: 7, Items: 500, Members: 200, Values: 20_000}
 	messageLimits = strictjson.Limits{Depth: 12, Items: 200, Members: 50, Values: 5000}
 )

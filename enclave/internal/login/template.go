@@ -134,7 +134,7 @@ func ParseVariables(field, text string) (map[string]string, error) {
 	if len(text) > MaxVariables {
 		return nil, failed
 	}
-	o, ok := parseObject([]byte(text), strictjson.Limits{Depth: 2, Members: 100, Values: 102})
+	o, ok := parseObject([]byte(text), strictjson.Limits{Depth: 1, Members: 100, Values: 101})
 	if !ok {
 		return nil, failed
 	}

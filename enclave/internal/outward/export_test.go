@@ -37,10 +37,6 @@ var (
 	Stuffed   = stuffed
 	IsMessage = isMessage
 	IsAddress = isAddress
-	Object    = object
 	SID       = sid
 	Mozilla   = mozilla
 )
-
-// Text is a member that is a string.
-func (m members) Text(name string) (string, bool) { return m.text(name) }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"cloister/enclave/internal/strictjson"
 )
 
 // A Gateway takes text messages by HTTP, in the common form: a form with To,
@@ -80,13 +82,19 @@ func (m *Text) allowed(g *Gateway) error {
 	return nil
 }
 
+// answerLimits bound what an answer's JSON can blow up to; the answer's bytes are
+// bounded already.
+var answerLimits = strictjson.Limits{Depth: 31, Items: 1000, Members: 1000, Values: 20_000}
+
 // sid takes the id out of a gateway's answer.
 func sid(body []byte) (string, error) {
-	o, err := object(body)
-	if err != nil {
-		return "", err
+	var answer struct {
+		SID strictjson.Raw `json:"sid"`
 	}
-	id, ok := o.text("sid")
+	if err := strictjson.Decode(body, &answer, strictjson.AllowUnknown(), strictjson.Within(answerLimits)); err != nil {
+		return "", failed(Garbled, "the answer is no JSON object", err)
+	}
+	id, ok := answer.SID.Text()
 	if !ok || id == "" || len(id) > maxSID || !visible(id) {
 		return "", fail(Garbled, "the gateway's answer has no sid")
 	}

@@ -150,22 +150,13 @@ type Head struct {
 // ParseHead reads organizationId from the body of any request, whatever else
 // stands in it. The errors are *fault.Error, InvalidArgument.
 func ParseHead(body []byte) (org.ID, error) {
-	var outer struct {
-		Body map[string]strictjson.Raw `json:"body"`
+	var head struct {
+		OrganizationID strictjson.Raw `json:"organizationId"`
 	}
-	wrapped := make([]byte, 0, len(body)+len(`{"body":}`))
-	wrapped = append(append(append(wrapped, `{"body":`...), body...), '}')
-	if err := strictjson.Decode(wrapped, &outer); err != nil {
+	if err := strictjson.Decode(body, &head, strictjson.AllowUnknown()); err != nil {
 		return org.ID{}, fault.New(fault.InvalidArgument, "bad request body")
 	}
-	text, ok := outer.Body["organizationId"]
-	if !ok {
-		text = outer.Body["organization_id"]
-	}
-	id, err := strconv.Unquote(string(text))
-	if err != nil {
-		id = ""
-	}
+	id, _ := head.OrganizationID.Text()
 	return activity.ParseOrganization(id)
 }
 

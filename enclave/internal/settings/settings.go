@@ -78,7 +78,6 @@ package settings
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -331,10 +330,8 @@ func password(member string, raw strictjson.Raw, user string) (secret.Secret, er
 	}
 	var b []byte
 	erase.Do(func() {
-		var s string
-		if json.Unmarshal(raw, &s) == nil {
-			b = []byte(s)
-		}
+		s, _ := raw.Text()
+		b = []byte(s)
 	})
 	if len(b) == 0 || len(b) > maxPassword {
 		clear(b)

@@ -167,7 +167,7 @@ func registrations() (cs []registration) {
 	add("byte order mark", "clientDataJSON is malformed", stricter+"a byte order mark", client("\ufeff"+`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`"}`))
 	add("bad UTF-8", "clientDataJSON is malformed", stricter+"bytes that are no text", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+"\",\"x\":\"\xff\"}"))
 	add("empty client data", "clientDataJSON is malformed", "", client(""))
-	add("null client data", "clientDataJSON has no type", "", client("null"))
+	add("null client data", "clientDataJSON is malformed", "", client("null"))
 	add("array", "clientDataJSON is malformed", "", client("[]"))
 	add("long client data", "clientDataJSON is too long", stricter+"length", client(`{"type":"webauthn.create","challenge":"CHALLENGE","origin":"`+page+`","x":"`+strings.Repeat("x", webauthn.MaxClientDataJSON)+`"}`))
 

@@ -3,7 +3,6 @@ package webauthn
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 
 	"cloister/enclave/internal/strictjson"
 )
@@ -12,19 +11,14 @@ import (
 // of another origin does not: who may frame it is the page's to say.
 type clientData struct{ typ, challenge, origin string }
 
-var clientLimits = strictjson.Limits{Depth: 8, Items: 64, Members: 64, Values: 256}
+var clientLimits = strictjson.Limits{Depth: 7, Items: 64, Members: 64, Values: 256}
 
 func parseClientData(raw []byte) (*clientData, error) {
 	if len(raw) > MaxClientDataJSON {
 		return nil, Refusal("clientDataJSON is too long")
 	}
-	// As the value of a member, so that members may have any name.
-	var outer struct {
-		Data map[string]strictjson.Raw `json:"data"`
-	}
-	wrapped := make([]byte, 0, len(raw)+len(`{"data":}`))
-	wrapped = append(append(append(wrapped, `{"data":`...), raw...), '}')
-	if strictjson.Decode(wrapped, &outer, strictjson.Within(clientLimits)) != nil {
+	var members map[string]strictjson.Raw
+	if strictjson.Decode(raw, &members, strictjson.Within(clientLimits)) != nil {
 		return nil, Refusal("clientDataJSON is malformed")
 	}
 	c := new(clientData)
@@ -32,13 +26,12 @@ func parseClientData(raw []byte) (*clientData, error) {
 		name string
 		into *string
 	}{{"type", &c.typ}, {"challenge", &c.challenge}, {"origin", &c.origin}} {
-		text := outer.Data[m.name]
-		// encoding/json would leave null out, and takes what strictjson took.
-		if len(text) == 0 || text[0] != '"' || json.Unmarshal(text, m.into) != nil {
+		var ok bool
+		if *m.into, ok = members[m.name].Text(); !ok {
 			return nil, Refusal("clientDataJSON has no " + m.name)
 		}
 	}
-	switch string(outer.Data["crossOrigin"]) {
+	switch string(members["crossOrigin"]) {
 	case "", "true", "false":
 		return c, nil
 	}

@@ -15,7 +15,7 @@ const MaxInterface = 400_000
 
 // interfaceLimits bound what the text of an interface can blow up to. Solidity
 // nests a few levels.
-var interfaceLimits = strictjson.Limits{Depth: 32, Items: 10_000, Members: 1000, Values: 400_000}
+var interfaceLimits = strictjson.Limits{Depth: 31, Items: 10_000, Members: 1000, Values: 400_000}
 
 // An Interface is a contract's ABI: it knows the functions by their selectors and
 // reads the data of calls. It is immutable and safe for concurrent use.
@@ -44,13 +44,11 @@ func (Chain) Describe(text string) (chain.Description, error) {
 	if len(text) > MaxInterface {
 		return nil, fmt.Errorf("more than %d bytes", MaxInterface)
 	}
-	var outer struct {
-		ABI strictjson.Raw `json:"abi"`
-	}
-	if err := strictjson.Decode([]byte(`{"abi":`+text+`}`), &outer, strictjson.Within(interfaceLimits)); err != nil {
+	var abi strictjson.Raw
+	if err := strictjson.Decode([]byte(text), &abi, strictjson.Within(interfaceLimits)); err != nil {
 		return nil, errNoABI
 	}
-	r := abiReader{cursor: cursor{text: outer.ABI}, types: map[string]*abiType{}, made: &Interface{map[[4]byte]*function{}}, left: fewTypes + len(text)/typeText}
+	r := abiReader{cursor: cursor{text: abi}, types: map[string]*abiType{}, made: &Interface{map[[4]byte]*function{}}, left: fewTypes + len(text)/typeText}
 	if !r.enter('[') {
 		return nil, errNoABI
 	}

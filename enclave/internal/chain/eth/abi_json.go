@@ -75,12 +75,8 @@ func (c *cursor) string() ([]byte, bool) {
 	if bytes.IndexByte(span, '\\') < 0 {
 		return span[1 : len(span)-1], true
 	}
-	var v struct {
-		Text string `json:"text"`
-	}
-	// What has been read once is read again.
-	_ = strictjson.Decode(append(append([]byte(`{"text":`), span...), '}'), &v)
-	return []byte(v.Text), true
+	text, ok := strictjson.Raw(span).Text()
+	return []byte(text), ok
 }
 
 // quoted takes a string with its quotes.

@@ -1,7 +1,6 @@
 package sol
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ const (
 	maxName = 255       // bytes, of an account with its groups
 )
 
-var idlLimits = strictjson.Limits{Depth: 32, Items: 10_000, Members: 1000, Values: 400_000}
+var idlLimits = strictjson.Limits{Depth: 31, Items: 10_000, Members: 1000, Values: 400_000}
 
 // idl is what Describe answers.
 type idl struct {
@@ -154,27 +153,13 @@ type members = map[string]strictjson.Raw
 
 // part reads a JSON value into a T.
 func part[T any](raw strictjson.Raw) (T, error) {
-	var outer struct {
-		Part T `json:"part" rule:"present"`
-	}
-	err := strictjson.Decode(slices.Concat([]byte(`{"part":`), raw, []byte{'}'}), &outer, strictjson.Within(idlLimits))
-	return outer.Part, err
-}
-
-// text reads a string of a value that has been read before.
-func text(raw strictjson.Raw) (string, bool) {
-	switch {
-	case len(raw) < 2 || raw[0] != '"':
-		return "", false
-	case bytes.IndexByte(raw, '\\') < 0:
-		return string(raw[1 : len(raw)-1]), true
-	}
-	s, err := part[string](raw)
-	return s, err == nil
+	var v T
+	err := strictjson.Decode(raw, &v, strictjson.Within(idlLimits))
+	return v, err
 }
 
 func nameOf(m members) (string, error) {
-	if name, ok := text(m["name"]); ok && name != "" && len(name) <= maxName {
+	if name, ok := m["name"].Text(); ok && name != "" && len(name) <= maxName {
 		return name, nil
 	}
 	return "", errors.New("no name")

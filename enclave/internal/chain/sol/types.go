@@ -82,7 +82,7 @@ func (d defined) named(name string) *definition {
 // read makes a type of the text that stands where one is used: a word, or an
 // object of one member.
 func (d defined) read(raw strictjson.Raw) *typ {
-	if word, ok := text(raw); ok {
+	if word, ok := raw.Text(); ok {
 		if t := simple[word]; t != nil {
 			return t
 		}
@@ -127,14 +127,14 @@ func (d defined) around(k kind, n int, of strictjson.Raw) *typ {
 
 // use reads a name, or since 0.30 an object with a name.
 func (d defined) use(raw strictjson.Raw) *typ {
-	if name, ok := text(raw); ok {
+	if name, ok := raw.Text(); ok {
 		return &d.named(name).typ
 	}
 	m, err := part[members](raw)
 	if err != nil {
 		return unreadable
 	}
-	name, ok := text(m["name"])
+	name, ok := m["name"].Text()
 	if !ok || !none(m["generics"]) {
 		return unreadable
 	}
@@ -158,7 +158,7 @@ func (d defined) define(m members) error {
 	if err != nil {
 		return errors.New("no type")
 	}
-	word, ok := text(shape["kind"])
+	word, ok := shape["kind"].Text()
 	t := unreadable
 	switch {
 	case !ok:
@@ -179,7 +179,7 @@ func (d defined) define(m members) error {
 	if err != nil {
 		return err
 	}
-	if layout, ok := text(m["serialization"]); len(m["serialization"]) > 0 && (!ok || layout != "borsh") || !none(m["generics"]) {
+	if layout, ok := m["serialization"].Text(); len(m["serialization"]) > 0 && (!ok || layout != "borsh") || !none(m["generics"]) {
 		t = unreadable
 	}
 	into := d.named(name)
