@@ -93,6 +93,13 @@ proven() {
 	only "keys has no arithmetic of its own" enclave/internal/keys '' '"math/big"|"math/bits"|NonConst|Inverse|ipad|0x5c'
 }
 
+# Inside the enclave JSON is read by strictjson and CBOR by modes that refuse what could be read in two ways: never by a
+# default decoder. The description of the interface (apitest) is for tests.
+strictly_read() {
+	only "read by a default decoder" enclave 'enclave/internal/activity/apitest/apitest.go' \
+		'\b(json\.(Unmarshal|NewDecoder|Decoder)|cbor\.(Unmarshal|UnmarshalFirst|NewDecoder|Decoder)|(gob|xml)\.)\b'
+}
+
 stage "gofmt" formatted
 stage "go vet" vetted
 stage "imports and linked packages" "$GO" test -count=1 .
@@ -101,4 +108,5 @@ stage "govulncheck" vulnerable
 stage "no weakening outside of tests" unweakened
 stage "what tests can switch off" weakenable
 stage "grants and signing" proven
+stage "no default decoder in the enclave" strictly_read
 finish
