@@ -79,7 +79,7 @@ func parseBoot(w *world, args []string) (*bootFlags, error) {
 	if set.NArg() != 1 {
 		return nil, fmt.Errorf("%w: want one operation (see -help)", errUsage)
 	}
-	f.op = set.Arg(0)
+	f.op = strings.ReplaceAll(set.Arg(0), "-", "_")
 	return f, nil
 }
 
@@ -108,17 +108,17 @@ func boot(ctx context.Context, w *world, args []string) error {
 
 func (f *bootFlags) body(w *world) ([]byte, error) {
 	switch f.op {
-	case "status", "key-service-request":
+	case wire.OpStatus, wire.OpKeyServiceRequest:
 		return nil, nil
-	case "genesis":
+	case wire.OpGenesis:
 		return f.genesis()
-	case "manifest":
+	case wire.OpManifest:
 		return f.give()
-	case "setup-document":
+	case wire.OpSetupDocument:
 		return json.Marshal(map[string]string{"nonce": f.nonce})
-	case "shares":
+	case wire.OpShares:
 		return json.Marshal(map[string]string{"quorumPublicKey": f.quorum})
-	case "share", "key-service":
+	case wire.OpShare, wire.OpKeyService:
 		if f.in == "-" {
 			return io.ReadAll(io.LimitReader(w.stdin, maxBootFile))
 		}
@@ -203,7 +203,7 @@ func (f *bootFlags) ask(ctx context.Context, w *world, body []byte) (*wire.Reply
 		return nil, errors.Join(err, nc.Close())
 	}
 	defer func() { _ = conn.Close() }()
-	call, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: strings.ReplaceAll(f.op, "-", "_"), Body: body, WithinMs: uint32(min(f.timeout, wire.MaxWait).Milliseconds())})
+	call, err := wire.Marshal(&wire.Call{Door: wire.DoorBoot, Op: f.op, Body: body, WithinMs: uint32(min(f.timeout, wire.MaxWait).Milliseconds())})
 	if err != nil {
 		return nil, err
 	}

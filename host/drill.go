@@ -170,7 +170,7 @@ func (f *drillFlags) serving(ctx context.Context, l *link.Link, deployment wire.
 	defer cancel()
 	for {
 		asked, end := context.WithTimeout(ctx, 5*time.Second)
-		reply, err := l.Call(asked, &wire.Call{Door: wire.DoorBoot, Op: "status", Body: []byte("{}"), WithinMs: 5000})
+		reply, err := l.Call(asked, &wire.Call{Door: wire.DoorBoot, Op: wire.OpStatus, Body: []byte("{}"), WithinMs: 5000})
 		end()
 		var s struct{ State, Deployment string }
 		if err == nil && json.Unmarshal(reply.Body, &s) == nil {

@@ -50,13 +50,13 @@ func ranges(ctx context.Context, w *world, args []string) error {
 		return t, err
 	}
 	if *retire != "" {
-		if _, err := ask(*retire, "retire"); err != nil {
+		if _, err := ask(*retire, wire.OpRetire); err != nil {
 			return fmt.Errorf("%s: %w", *retire, err)
 		}
 	}
 	var bad error
 	for _, address := range all {
-		t, err := ask(address, "ranges")
+		t, err := ask(address, wire.OpRanges)
 		if err != nil {
 			bad = fmt.Errorf("%s: %w", address, err)
 			fmt.Fprintf(w.stdout, "%s: %v\n", address, err)

@@ -36,62 +36,73 @@ const (
 	objectProof   = "bootproof/" // with the SHA-256 of the live key behind it
 )
 
-// bootDoor answers calls at the door boot. None of them is authenticated by
+// bootDoor answers calls at the door boot, which wire.BootOperations lists. None of them is authenticated by
 // where it comes from: genesis and manifest work once each, in that order,
-// admission needs the admission key's stamp, and the others tell public things.
-func (c *Core) bootDoor(ctx context.Context, call *wire.Call) (body []byte, err error) {
-	switch call.Op {
-	case "status":
-		return c.status()
-	case "keys":
-		return c.publicKeys()
-	case "discovery_keys":
-		return c.discoverKeys(ctx)
-	case "discovery_boot_proof":
-		return c.discoverBootProof(ctx, call.Body)
-	case "discovery_openid", "discovery_openid_keys":
-		return c.discoverIssuer(call.Op == "discovery_openid_keys")
-	case "webhook_jwks":
-		return c.webhookKeys()
-	case "genesis":
-		return c.genesis(ctx, call.Body)
-	case "manifest":
-		return c.manifest(ctx, call.Body)
-	case "key_service_request":
-		return c.keyServiceRequest()
-	case "key_service":
-		return c.keyService(ctx, call.Body)
-	case "shares":
-		return c.storedShares(ctx, call.Body)
-	case "share":
-		return c.share(ctx, call.Body)
-	case "hand_over_nonce":
-		return c.handOverNonce()
-	case "hand_over":
-		return c.handOver(ctx, call.Body)
-	case "take_over":
-		return c.takeOver(ctx, call.Body)
-	case "farewell":
-		return c.farewell(ctx)
-	case "setup_document":
-		return c.setupDocument(call.Body)
-	case "create_organization":
-		return c.createOrganization(ctx, call)
-	case "ranges":
-		return c.rangesOwned()
-	case "take":
-		return c.takeRanges(ctx, call.Body)
-	case "give":
-		return c.giveRanges(ctx, call.Body)
-	case "retire":
-		return c.retire()
+// admission needs the admission key's stamp, and the others tell public things or
+// bring what authority they need.
+func (c *Core) bootDoor(ctx context.Context, call *wire.Call) ([]byte, error) {
+	op := wire.BootOperationOf(call.Op)
+	if op == nil {
+		return nil, fault.New(fault.NotFound, "no such boot operation")
 	}
-	return nil, fault.New(fault.NotFound, "no such boot operation")
+	// What ends a state looks again, with bootMu held.
+	if s := state(c.state.Load()); !op.In(s) {
+		switch {
+		case op.In(stateServing):
+			return nil, errNotServing
+		case op.In(stateSeed):
+			return nil, errNotWaiting
+		}
+		return nil, errManifestGiven
+	}
+	return bootHandlers[op.Name](c, ctx, call)
+}
+
+type bootHandler func(*Core, context.Context, *wire.Call) ([]byte, error)
+
+// bare, withContext and withBody make handlers of methods that want less of a call.
+func bare(f func(*Core) ([]byte, error)) bootHandler {
+	return func(c *Core, _ context.Context, _ *wire.Call) ([]byte, error) { return f(c) }
+}
+
+func withContext(f func(*Core, context.Context) ([]byte, error)) bootHandler {
+	return func(c *Core, ctx context.Context, _ *wire.Call) ([]byte, error) { return f(c, ctx) }
+}
+
+func withBody(f func(*Core, context.Context, []byte) ([]byte, error)) bootHandler {
+	return func(c *Core, ctx context.Context, call *wire.Call) ([]byte, error) { return f(c, ctx, call.Body) }
+}
+
+// bootHandlers has a handler for each of wire.BootOperations.
+var bootHandlers = map[string]bootHandler{
+	wire.OpStatus:             bare((*Core).status),
+	wire.OpGenesis:            withBody((*Core).genesis),
+	wire.OpShares:             withBody((*Core).storedShares),
+	wire.OpManifest:           withBody((*Core).manifest),
+	wire.OpKeyServiceRequest:  bare((*Core).keyServiceRequest),
+	wire.OpSetupDocument:      withBody((*Core).setupDocument),
+	wire.OpKeyService:         withBody((*Core).keyService),
+	wire.OpShare:              withBody((*Core).share),
+	wire.OpTakeOver:           withBody((*Core).takeOver),
+	wire.OpHandOverNonce:      bare((*Core).handOverNonce),
+	wire.OpHandOver:           withBody((*Core).handOver),
+	wire.OpFarewell:           withContext((*Core).farewell),
+	wire.OpRanges:             bare((*Core).rangesOwned),
+	wire.OpTake:               withBody((*Core).takeRanges),
+	wire.OpGive:               withBody((*Core).giveRanges),
+	wire.OpRetire:             bare((*Core).retire),
+	wire.OpKeys:               bare((*Core).publicKeys),
+	wire.OpDiscoveryKeys:      withContext((*Core).discoverKeys),
+	wire.OpDiscoveryBootProof: withBody((*Core).discoverBootProof),
+	wire.OpIssuer:             bare((*Core).discoverIssuer),
+	wire.OpIssuerKeys:         bare((*Core).discoverIssuerKeys),
+	wire.OpWebhookKeys:        bare((*Core).webhookKeys),
+	wire.OpCreateOrganization: (*Core).createOrganization,
 }
 
 func (c *Core) status() ([]byte, error) {
 	s := state(c.state.Load())
-	out := map[string]any{"state": stateTexts[s], "applicationDigest": c.cfg.ApplicationDigest, "counters": c.counters()}
+	out := map[string]any{"state": s.String(), "applicationDigest": c.cfg.ApplicationDigest, "counters": c.counters()}
 	if s == stateSeed && c.bootMu.TryLock() { // a boot step may take a while
 		out["shares"], out["manifestSha256"] = c.wait.holders.status(), hex.EncodeToString(c.wait.id[:])
 		c.bootMu.Unlock()
@@ -127,9 +138,6 @@ func (c *Core) counters() map[string]uint64 {
 }
 
 func (c *Core) publicKeys() ([]byte, error) {
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
-	}
 	return json.Marshal(c.serve.public)
 }
 
@@ -167,7 +175,7 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	c.bootMu.Lock()
 	defer c.bootMu.Unlock()
 	if state(c.state.Load()) != stateHello {
-		return nil, fault.New(fault.FailedPrecondition, "genesis comes before the manifest")
+		return nil, errManifestGiven
 	}
 	if c.cfg.Root == nil {
 		return c.genesisInShares(ctx, in)

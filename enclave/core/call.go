@@ -69,7 +69,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
 	}()
-	if call.Door != wire.DoorBoot || (call.Op != "status" && call.Op != "keys" && call.Op != "discovery_keys" && call.Op != "discovery_boot_proof" && call.Op != "discovery_openid" && call.Op != "discovery_openid_keys" && call.Op != "webhook_jwks" && call.Op != "ranges") {
+	if op := wire.BootOperationOf(call.Op); call.Door != wire.DoorBoot || op == nil || !op.Looks {
 		c.worked()
 		defer c.worked()
 	}

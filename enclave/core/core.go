@@ -30,6 +30,7 @@ import (
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/webhook"
+	"cloister/shared/wire"
 )
 
 // Device is the security module.
@@ -96,17 +97,15 @@ type Limits = ledger.Limits
 type Quotas = org.Limits
 
 // state is how far boot has come. There is no way back.
-type state uint32
+type state = wire.State
 
 const (
-	stateHello state = iota
-	stateSeed        // has its manifest and waits for the root secret
-	stateRecovering
-	stateServing
-	stateFenced
+	stateHello      = wire.StateHello
+	stateSeed       = wire.StateSeed
+	stateRecovering = wire.StateRecovering
+	stateServing    = wire.StateServing
+	stateFenced     = wire.StateFenced
 )
-
-var stateTexts = [...]string{"hello", "seed", "recovering", "serving", "fenced"}
 
 // Core is one enclave.
 type Core struct {

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"encoding/base64"
+	"maps"
+	"slices"
 	"time"
 
 	"cloister/attestation"
@@ -11,6 +13,9 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
 )
+
+// BootHandlers are the names that have a handler at the door boot.
+func BootHandlers() []string { return slices.Collect(maps.Keys(bootHandlers)) }
 
 // Put decides an entry with something to send, as an activity would, and answers its
 // place once it is stored.

@@ -353,9 +353,6 @@ func (c *Core) takeRanges(ctx context.Context, body []byte) ([]byte, error) {
 		Ranges []uint32 `json:"ranges"`
 		Handed bool     `json:"handed"` // given to this very boot: not without the tips of the owner before
 	}
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
-	}
 	if err := strictjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
@@ -382,9 +379,6 @@ func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		Ranges []uint32 `json:"ranges"`
 		To     string   `json:"to"` // the boot that is to take them, as the operation ranges tells it; absent: nobody in particular
-	}
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
 	}
 	if err := strictjson.Decode(body, &in); err != nil {
 		return nil, err
@@ -415,9 +409,6 @@ func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
 // retire is the boot operation retire: hosts shall move all ranges elsewhere. Nothing
 // happens here but that the table says so.
 func (c *Core) retire() ([]byte, error) {
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
-	}
 	s := c.serve.ranges
 	s.mu.Lock()
 	s.retiring = true
@@ -428,9 +419,6 @@ func (c *Core) retire() ([]byte, error) {
 // rangesOwned is the boot operation ranges: what this enclave owns now, signed by its
 // live key.
 func (c *Core) rangesOwned() ([]byte, error) {
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
-	}
 	s := c.serve.ranges
 	t := wire.Table{Format: 1, Deployment: hex.EncodeToString(c.serve.deployment[:]), Boot: hex.EncodeToString(c.serve.boot[:]), TimeMs: c.now(), Ranges: s.count,
 		Owned: []wire.TableRange{}}

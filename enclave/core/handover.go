@@ -338,7 +338,7 @@ func (c *Core) farewell(ctx context.Context) ([]byte, error) {
 		<-c.cfg.Clock.After(farewellAfter)
 		c.fence(errors.New("handed over"))
 	}()
-	return json.Marshal(map[string]string{"state": stateTexts[stateFenced]})
+	return json.Marshal(map[string]string{"state": stateFenced.String()})
 }
 
 // farewellTo is where the farewell to the enclave of a setup key lies, and its name.

@@ -131,7 +131,7 @@ func (c *Core) ready(ctx context.Context) ([]byte, error) {
 	w := c.wait
 	h := w.holders
 	if len(h.parts) < h.set.Operators.Threshold || h.set.KeyService != nil && h.factor == nil {
-		return json.Marshal(map[string]any{"state": stateTexts[stateSeed], "shares": h.status()})
+		return json.Marshal(map[string]any{"state": stateSeed.String(), "shares": h.status()})
 	}
 	q, err := h.combine()
 	defer clear(q)

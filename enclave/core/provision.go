@@ -144,7 +144,7 @@ func (c *Core) await(ctx context.Context, g *given) ([]byte, error) {
 		c.fence(fmt.Errorf("boot: %w", err)) // a register may be extended: no way back
 		return nil, err
 	}
-	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateTexts[stateSeed], "setupKey": key.publicHex, "shares": h.status()})
+	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateSeed.String(), "setupKey": key.publicHex, "shares": h.status()})
 }
 
 // commitSetup locks PCR16 behind the commitment: only locked registers stand in
@@ -162,7 +162,7 @@ func (c *Core) commitSetup(keyHex string, manifest [32]byte) error {
 
 // setupDocument answers who this enclave is, to somebody who chose the nonce. The
 // nonce is remembered: what comes in answer to it is taken once, and soon.
-func (c *Core) setupDocument(body []byte) ([]byte, error) {
+func (c *Core) setupDocument(_ context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		Nonce string `json:"nonce" rule:"required"` // 32 bytes, lower-case hex
 	}

@@ -246,8 +246,5 @@ func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
 // webhookKeys answers with the keys that verify webhooks, as a JWKS. Who does not
 // want to believe the host finds the key in what discoverKeys answers too.
 func (c *Core) webhookKeys() ([]byte, error) {
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
-	}
 	return c.serve.webhooks.JWKS(), nil
 }

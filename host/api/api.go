@@ -125,18 +125,18 @@ func (a *API) Public(ops bool) http.Handler {
 	r := a.router()
 	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
 	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
-	// The rest of the door boot is for hosts and operators, on connections of their own: it
-	// moves ranges, starts enclaves, and makes them sign and attest.
-	r.HandleFunc("/boot/v1/{op:status|keys|discovery_boot_proof|create_organization}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/discovery/keys", a.discovery(opKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
-	r.HandleFunc("/public/v1/discovery/boot_proof/{key:[0-9a-f]{260}}", a.bootProof).Methods(http.MethodGet, http.MethodHead)
-	r.HandleFunc("/.well-known/openid-configuration", a.discovery(opIssuer, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
-	r.HandleFunc("/.well-known/jwks.json", a.discovery(opIssuerKeys, cacheKeys)).Methods(http.MethodGet, http.MethodHead)
+	for _, op := range wire.BootOperations {
+		if op.Public {
+			r.HandleFunc("/boot/v1/{op:"+op.Name+"}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
+		}
+		if op.Path != "" {
+			r.HandleFunc(strings.Replace(op.Path, "{key}", "{key:[0-9a-f]{260}}", 1), a.document(op.Name)).Methods(http.MethodGet, http.MethodHead)
+		}
+	}
 	if a.o.Dashboard != nil {
 		r.Handle("/dashboard", a.o.Dashboard)
 		r.PathPrefix("/dashboard/").Handler(a.o.Dashboard)
 	}
-	r.HandleFunc("/public/v1/discovery/webhooks/jwks", a.discovery(opWebhookKeys, cacheWebhookKeys)).Methods(http.MethodGet, http.MethodHead)
 	if ops {
 		a.watching(r)
 	}

@@ -164,10 +164,24 @@ func TestEnclaveAway(t *testing.T) {
 	r.leave(r.listen)
 	waitFor(t, func() bool { return r.link.Stats().Connected == 0 })
 	isError(t, post(t, r.at+"/public/v1/submit/x", "{}"), http.StatusServiceUnavailable, 14)
-	for _, op := range []string{"ranges", "take", "give", "retire", "genesis", "manifest", "setup_document", "share", "hand_over_nonce", "hand_over", "take_over", "farewell", "nothing"} {
-		isError(t, post(t, r.at+"/boot/v1/"+op, `{"ranges":[0]}`), http.StatusNotFound, 5)
+}
+
+// Everybody may ask for these operations of the door boot and for no other, whatever
+// the table says of them.
+func TestPublicBootOperations(t *testing.T) {
+	r := start(t, nil)
+	public := []string{"status", "keys", "discovery_boot_proof", "create_organization"}
+	for _, op := range wire.BootOperations {
+		if slices.Contains(public, op.Name) {
+			if got := post(t, r.at+"/boot/v1/"+op.Name, "{}"); got.status != 200 {
+				t.Errorf("%s: %+v", op.Name, got)
+			}
+			isError(t, send(t, http.MethodGet, r.at+"/boot/v1/"+op.Name, nil), http.StatusMethodNotAllowed, 12)
+			continue
+		}
+		isError(t, post(t, r.at+"/boot/v1/"+op.Name, `{"ranges":[0]}`), http.StatusNotFound, 5)
 	}
-	isError(t, post(t, r.at+"/boot/v1/status", "{}"), http.StatusServiceUnavailable, 14)
+	isError(t, post(t, r.at+"/boot/v1/nothing", "{}"), http.StatusNotFound, 5)
 }
 
 func TestEnclaveTurnsAway(t *testing.T) {

@@ -74,10 +74,14 @@ func (a *API) door(door wire.Door) http.HandlerFunc {
 	}
 }
 
-// discovery makes the handler of a document that the enclave gives to everybody: a
-// call without stamp and body, whose answer may be kept for a while. The host relays the bytes; what they are worth, who
+// document makes the handler of a document that the enclave gives to everybody: a
+// call without stamp, whose answer may be kept for a while. The host relays the bytes; what they are worth, who
 // reads them checks.
-func (a *API) discovery(op string, cache []string) http.HandlerFunc {
+func (a *API) document(op string) http.HandlerFunc {
+	cache := cacheDocument
+	if op == wire.OpWebhookKeys {
+		cache = cacheWebhookKeys
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.o.Now()
 		rate, ok := a.admit(w, r)
@@ -85,35 +89,19 @@ func (a *API) discovery(op string, cache []string) http.HandlerFunc {
 			return
 		}
 		call := &wire.Call{Door: wire.DoorBoot, Op: op}
-		if r.Method == http.MethodGet { // nobody could check what is signed of a body that does not come
+		if key, of := mux.Vars(r)["key"]; of { // a boot proof, which never changes and proves itself: it is not signed
+			call.Body = []byte(key)
+		} else if r.Method == http.MethodGet { // nobody could check what is signed of a body that does not come
 			call.Head, _ = headOf(ofDocuments[:], r.Header) // of a size that net/http has bounded
 		}
 		a.ask(w, r, begin, rate, call, cache)
 	}
 }
 
-// bootProof answers with the boot proof of a live key. It never changes and proves
-// itself, so it is not signed.
-func (a *API) bootProof(w http.ResponseWriter, r *http.Request) {
-	begin := a.o.Now()
-	if rate, ok := a.admit(w, r); ok {
-		a.ask(w, r, begin, rate, &wire.Call{Door: wire.DoorBoot, Op: opBootProof, Body: []byte(mux.Vars(r)["key"])}, cacheKeys)
-	}
-}
-
-// What the enclave calls its documents, and how long caches may keep them: what
-// clients pin as long as the enclave does, what receivers of webhooks verify with for
-// a day.
-const (
-	opKeys        = "discovery_keys"
-	opBootProof   = "discovery_boot_proof"
-	opIssuer      = "discovery_openid"
-	opIssuerKeys  = "discovery_openid_keys"
-	opWebhookKeys = "webhook_jwks"
-)
-
+// How long caches may keep documents: what clients pin as long as the enclave does,
+// what receivers of webhooks verify with for a day.
 var (
-	cacheKeys        = []string{"public, max-age=60"}
+	cacheDocument    = []string{"public, max-age=60"}
 	cacheWebhookKeys = []string{"public, max-age=86400"}
 	noStore          = []string{"no-store"}
 )

@@ -72,7 +72,7 @@ func (l *Links) look(ctx context.Context) int {
 	answers := make(chan answer, len(l.all))
 	for i := range l.all {
 		go func() {
-			t, _ := l.boot(ctx, i, "ranges", nil, askTable)
+			t, _ := l.boot(ctx, i, wire.OpRanges, nil, askTable)
 			answers <- answer{i, t}
 		}()
 	}
@@ -254,7 +254,7 @@ func (l *Links) handed(ctx context.Context, m member, r wire.Range) bool {
 	if err != nil {
 		return false
 	}
-	t, err := l.boot(ctx, m.i, "take", body, moveWithin)
+	t, err := l.boot(ctx, m.i, wire.OpTake, body, moveWithin)
 	if err != nil {
 		return false
 	}
@@ -300,7 +300,7 @@ func (l *Links) adopt(ctx context.Context) {
 			continue
 		}
 		w := rows[r]
-		if l.move(ctx, ms[w.refused%len(ms)].i, "take", moving{Ranges: []wire.Range{r}}) != nil {
+		if l.move(ctx, ms[w.refused%len(ms)].i, wire.OpTake, moving{Ranges: []wire.Range{r}}) != nil {
 			w.refused++
 			rows[r] = w
 		}
@@ -337,8 +337,8 @@ func (l *Links) level(ctx context.Context) {
 		rs = append(rs, rich.table.Owned[(first+k)%len(rich.table.Owned)].Range)
 	}
 	for _, r := range rs { // one by one: each is away for the shortest time
-		if l.move(ctx, rich.i, "give", moving{Ranges: []wire.Range{r}, To: poor.table.Boot}) != nil ||
-			l.move(ctx, poor.i, "take", moving{Ranges: []wire.Range{r}, Handed: true}) != nil {
+		if l.move(ctx, rich.i, wire.OpGive, moving{Ranges: []wire.Range{r}, To: poor.table.Boot}) != nil ||
+			l.move(ctx, poor.i, wire.OpTake, moving{Ranges: []wire.Range{r}, Handed: true}) != nil {
 			return
 		}
 	}

@@ -29,16 +29,16 @@ const (
 // may be called again: what is done is not done twice.
 func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func(context.Context, time.Duration), told func(format string, args ...any)) error {
 	var standing struct{ State string }
-	if err := operate(ctx, to, "status", nil, &standing); err != nil {
+	if err := operate(ctx, to, wire.OpStatus, nil, &standing); err != nil {
 		return err
 	}
 	switch standing.State {
-	case "seed":
+	case wire.StateSeed.String():
 		if err := handOver(ctx, from, to); err != nil {
 			return err
 		}
 		told("keyring handed over")
-	case "serving": // called again
+	case wire.StateServing.String(): // called again
 	default:
 		return fmt.Errorf("the next enclave is in state %s: give it its manifest first", standing.State)
 	}
@@ -57,15 +57,15 @@ func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func
 		began := now()
 		if len(old.Owned) == 0 {
 			// Refused while a range that it has given is not stored as given yet.
-			if err = operate(ctx, from, "farewell", nil, nil); err == nil {
+			if err = operate(ctx, from, wire.OpFarewell, nil, nil); err == nil {
 				told("the old enclave has said farewell")
 				return nil
 			}
 		} else {
 			r := old.Owned[0].Range
-			err = operate(ctx, from, "give", map[string]any{"ranges": []int{int(r)}, "to": next.Boot}, nil)
+			err = operate(ctx, from, wire.OpGive, map[string]any{"ranges": []int{int(r)}, "to": next.Boot}, nil)
 			if err == nil {
-				err = operate(ctx, to, "take", map[string]any{"ranges": []int{int(r)}, "handed": true}, nil)
+				err = operate(ctx, to, wire.OpTake, map[string]any{"ranges": []int{int(r)}, "handed": true}, nil)
 			}
 			if err == nil {
 				told("range %d moved in %d ms", r, now().Sub(began).Milliseconds())
@@ -83,22 +83,22 @@ func handOver(ctx context.Context, from, to Ask) error {
 	var nonce struct {
 		Nonce string `json:"nonce"`
 	}
-	if err := operate(ctx, from, "hand_over_nonce", nil, &nonce); err != nil {
+	if err := operate(ctx, from, wire.OpHandOverNonce, nil, &nonce); err != nil {
 		return err
 	}
 	var setup, over json.RawMessage
-	if err := operate(ctx, to, "setup_document", nonce, &setup); err != nil {
+	if err := operate(ctx, to, wire.OpSetupDocument, nonce, &setup); err != nil {
 		return err
 	}
-	if err := operate(ctx, from, "hand_over", map[string]any{"nonce": nonce.Nonce, "setup": setup}, &over); err != nil {
+	if err := operate(ctx, from, wire.OpHandOver, map[string]any{"nonce": nonce.Nonce, "setup": setup}, &over); err != nil {
 		return err
 	}
-	return operate(ctx, to, "take_over", over, nil)
+	return operate(ctx, to, wire.OpTakeOver, over, nil)
 }
 
 func tableOf(ctx context.Context, ask Ask) (*wire.Table, error) {
 	var raw json.RawMessage
-	if err := operate(ctx, ask, "ranges", nil, &raw); err != nil {
+	if err := operate(ctx, ask, wire.OpRanges, nil, &raw); err != nil {
 		return nil, err
 	}
 	t, _, err := wire.ParseTable(raw)

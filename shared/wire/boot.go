@@ -1,0 +1,126 @@
+package wire
+
+import "slices"
+
+// A State is how far an enclave has come since it was started. There is no way back.
+type State uint32
+
+// The states of an enclave.
+const (
+	StateHello      State = iota
+	StateSeed             // has its manifest and waits for the root secret
+	StateRecovering       // opens what is stored
+	StateServing
+	StateFenced // serves no longer, and ends
+)
+
+var stateNames = [...]string{"hello", "seed", "recovering", "serving", "fenced"}
+
+// String is the state as the operation status tells it.
+func (s State) String() string { return stateNames[s] }
+
+// The operations of the door boot, by the name that a Call has in Op.
+const (
+	OpStatus             = "status"
+	OpGenesis            = "genesis"
+	OpShares             = "shares"
+	OpManifest           = "manifest"
+	OpKeyServiceRequest  = "key_service_request"
+	OpSetupDocument      = "setup_document"
+	OpKeyService         = "key_service"
+	OpShare              = "share"
+	OpTakeOver           = "take_over"
+	OpHandOverNonce      = "hand_over_nonce"
+	OpHandOver           = "hand_over"
+	OpFarewell           = "farewell"
+	OpRanges             = "ranges"
+	OpTake               = "take"
+	OpGive               = "give"
+	OpRetire             = "retire"
+	OpKeys               = "keys"
+	OpDiscoveryKeys      = "discovery_keys"
+	OpDiscoveryBootProof = "discovery_boot_proof"
+	OpIssuer             = "discovery_openid"
+	OpIssuerKeys         = "discovery_openid_keys"
+	OpWebhookKeys        = "webhook_jwks"
+	OpCreateOrganization = "create_organization"
+)
+
+// A BootOperation is one thing that can be asked for at the door boot. The enclave
+// believes nobody there for where he comes from: what needs authority brings it along.
+type BootOperation struct {
+	Name string
+	// States are those in which it works, nil for any.
+	States []State
+	// Public says that hosts answer everybody at POST /boot/v1/NAME. What is neither
+	// public nor has a path is for hosts and operators, on connections of their own:
+	// it moves ranges, starts enclaves, and makes them sign and attest.
+	Public bool
+	// Path is where hosts answer everybody who asks by GET. A {key} in it is the body.
+	Path string
+	// Looks says that it only looks at the enclave, which stays as idle as it was.
+	Looks bool
+	// Body and Reply are their shapes: JSON, or the Go type that writes it. No Body:
+	// it is not looked at. Does says in a line what is done.
+	Body, Reply, Does string
+}
+
+// In tells whether the operation works in a state.
+func (o *BootOperation) In(s State) bool { return o.States == nil || slices.Contains(o.States, s) }
+
+var (
+	inHello   = []State{StateHello}
+	inSeed    = []State{StateSeed}
+	inServing = []State{StateServing}
+)
+
+const (
+	begun      = `{"manifestSha256","keys","bootNumber","deployment","nextQuorumPublicKey"}`
+	orStanding = `that of manifest once nothing is missing, until then {"state","shares"}`
+)
+
+// BootOperations are all operations of the door boot, in the order of an enclave's
+// life. The enclave dispatches by this table, hosts serve to everybody what it says,
+// and enclave/README.md holds it.
+var BootOperations = []BootOperation{
+	{Name: OpStatus, Public: true, Looks: true, Reply: `{"state","applicationDigest","counters",…}`,
+		Does: "how far it has come; in seed threshold and whose shares are here, in serving deployment, boot number and age of the attestation"},
+	{Name: OpGenesis, States: inHello, Body: `{"ranges":n,"operators":{"threshold":m,"publicKeys":[…],"shareKeys":[…]},"keyService":{"ciphertextBlob","ciphertextForRecipient"}}`,
+		Reply: `{"quorumPublicKey","deployment","shares"}`, Does: "makes a deployment, and attests its share set; asked again it answers the same"},
+	{Name: OpShares, Body: `{"quorumPublicKey":hex}`, Reply: `{"quorumPublicKey","shares"}`, Does: "the newest share set of that secret from the store, with its document"},
+	{Name: OpManifest, States: inHello, Body: `{"manifest":b64,"approvals":[{"publicKey","signature"}],"predecessor":b64,"configuration":b64}`,
+		Reply: begun + `, or {"manifestSha256","state","setupKey","shares"}`, Does: "what to run as; the enclave then serves, or waits for the root secret"},
+	{Name: OpKeyServiceRequest, States: []State{StateHello, StateSeed}, Reply: "GenerateDataKey or Decrypt", Does: "what the key service is to be asked, with this enclave as recipient"},
+	{Name: OpSetupDocument, States: inSeed, Body: `{"nonce":hex of 32 bytes}`, Reply: "attestation.SetupAnswer",
+		Does: "who this enclave is; the nonce is good once, for ten minutes on the enclave's clock; at most 256 wait"},
+	{Name: OpKeyService, States: inSeed, Body: "the answer to Decrypt", Reply: orStanding, Does: "takes the second factor"},
+	{Name: OpShare, States: inSeed, Body: "attestation.ShareSubmission", Reply: orStanding, Does: "takes a share, as `cloister-verify share` prints it"},
+	{Name: OpTakeOver, States: inSeed, Body: "attestation.HandOver", Reply: begun, Does: "takes the keyring from the enclave before"},
+	{Name: OpHandOverNonce, States: inServing, Reply: `{"nonce"}`, Does: "draws the nonce for the next enclave's setup document"},
+	{Name: OpHandOver, States: inServing, Body: `{"nonce","setup":attestation.SetupAnswer}`, Reply: "attestation.HandOver", Does: "gives the keyring to the next enclave"},
+	{Name: OpFarewell, States: inServing, Reply: `{"state"}`, Does: "leaves the deployment to the next enclave, for good"},
+	{Name: OpRanges, States: inServing, Looks: true, Reply: "wire.SignedTable", Does: "which ranges it owns"},
+	{Name: OpTake, States: inServing, Body: `{"ranges":[n,…],"handed":bool}`, Reply: "wire.SignedTable", Does: "takes ranges"},
+	{Name: OpGive, States: inServing, Body: `{"ranges":[n,…],"to":boot id}`, Reply: "wire.SignedTable", Does: "gives ranges away"},
+	{Name: OpRetire, States: inServing, Reply: "wire.SignedTable", Does: "says that the hosts shall move everything elsewhere"},
+	{Name: OpKeys, States: inServing, Public: true, Looks: true, Reply: "boot.PublicKeys", Does: "the public keys, proven by nothing"},
+	{Name: OpDiscoveryKeys, States: inServing, Path: "/public/v1/discovery/keys", Looks: true, Reply: "attestation.KeysDocument", Does: "the public keys, proven"},
+	{Name: OpDiscoveryBootProof, States: inServing, Public: true, Path: "/public/v1/discovery/boot_proof/{key}", Looks: true, Body: "the live key in hex",
+		Reply: `{"bootProof":attestation.BootProof}`, Does: "the boot proof of a live key of the deployment"},
+	{Name: OpIssuer, States: inServing, Path: "/.well-known/openid-configuration", Looks: true, Reply: "OpenID Connect Discovery", Does: "the issuer of identity tokens"},
+	{Name: OpIssuerKeys, States: inServing, Path: "/.well-known/jwks.json", Looks: true, Reply: "JWK set", Does: "the keys of that issuer"},
+	{Name: OpWebhookKeys, States: inServing, Path: "/public/v1/discovery/webhooks/jwks", Looks: true, Reply: "JWK set", Does: "the key that signs webhooks"},
+	{Name: OpCreateOrganization, States: inServing, Public: true, Body: "stamped by the admission key", Reply: `{"organizationId","rootUserId","rootApiKeyId"}`,
+		Does: "makes a first organization; one body, one organization"},
+}
+
+var bootOperations = func() map[string]*BootOperation {
+	m := map[string]*BootOperation{}
+	for i := range BootOperations {
+		m[BootOperations[i].Name] = &BootOperations[i]
+	}
+	return m
+}()
+
+// BootOperationOf finds an operation by its name. Nil: there is none.
+func BootOperationOf(name string) *BootOperation { return bootOperations[name] }
