@@ -163,9 +163,10 @@ func (h *host) conn(ctx context.Context, role wire.Role) (*wire.Conn, error) {
 
 var errHostFailed = errors.New("the host could not answer")
 
-// ask sends one question and decodes its one answer.
-func (h *host) ask(ctx context.Context, role wire.Role, kind, answer wire.Kind, payload []byte, into any) error {
-	conn, err := h.conn(ctx, role)
+// ask sends one of wire.Questions and decodes its one answer.
+func (h *host) ask(ctx context.Context, kind wire.Kind, payload []byte, into any) error {
+	q := wire.QuestionOf(kind)
+	conn, err := h.conn(ctx, q.Role)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (h *host) ask(ctx context.Context, role wire.Role, kind, answer wire.Kind, 
 	if err != nil {
 		return err
 	}
-	if k != answer {
+	if k != q.Answer {
 		return errHostFailed
 	}
 	if err := wire.Unmarshal(b, into); err != nil {
@@ -183,76 +184,76 @@ func (h *host) ask(ctx context.Context, role wire.Role, kind, answer wire.Kind, 
 	return nil
 }
 
-func question[A, Q any](ctx context.Context, h *host, role wire.Role, kind, answer wire.Kind, q Q) (a A, err error) {
+func question[A, Q any](ctx context.Context, h *host, kind wire.Kind, q Q) (a A, err error) {
 	b, err := wire.Marshal(&q)
 	if err != nil {
 		return a, err
 	}
-	return a, h.ask(ctx, role, kind, answer, b, &a)
+	return a, h.ask(ctx, kind, b, &a)
 }
 
 // Chain asks how a chain stands.
 func (h *host) Chain(ctx context.Context, q wire.Chain) (wire.ChainState, error) {
-	return question[wire.ChainState](ctx, h, wire.RoleChains, wire.KindChain, wire.KindChainState, q)
+	return question[wire.ChainState](ctx, h, wire.KindChain, q)
 }
 
 // Sends asks where sends stand.
 func (h *host) Sends(ctx context.Context, q wire.Sends) (wire.SendStates, error) {
-	return question[wire.SendStates](ctx, h, wire.RoleLoads, wire.KindSends, wire.KindSendStates, q)
+	return question[wire.SendStates](ctx, h, wire.KindSends, q)
 }
 
 // What follows is ledger.Store.
 
 func (h *host) Own(ctx context.Context, q wire.Own) (wire.Owned, error) {
-	return question[wire.Owned](ctx, h, wire.RoleStores, wire.KindOwn, wire.KindOwned, q)
+	return question[wire.Owned](ctx, h, wire.KindOwn, q)
 }
 
 func (h *host) Append(ctx context.Context, batch []byte) (got wire.Stored, err error) {
-	return got, h.ask(ctx, wire.RoleStores, wire.KindBatch, wire.KindStored, batch, &got)
+	return got, h.ask(ctx, wire.KindBatch, batch, &got)
 }
 
 func (h *host) LoadOrganization(ctx context.Context, q wire.LoadOrganization) (wire.Organization, error) {
-	return question[wire.Organization](ctx, h, wire.RoleLoads, wire.KindLoadOrganization, wire.KindOrganization, q)
+	return question[wire.Organization](ctx, h, wire.KindLoadOrganization, q)
 }
 
 func (h *host) LoadEntries(ctx context.Context, q wire.LoadEntries) (wire.Entries, error) {
-	return question[wire.Entries](ctx, h, wire.RoleLoads, wire.KindLoadEntries, wire.KindEntries, q)
+	return question[wire.Entries](ctx, h, wire.KindLoadEntries, q)
 }
 
 func (h *host) LoadPieces(ctx context.Context, q wire.LoadPieces) (wire.Pieces, error) {
-	return question[wire.Pieces](ctx, h, wire.RoleLoads, wire.KindLoadPieces, wire.KindPieces, q)
+	return question[wire.Pieces](ctx, h, wire.KindLoadPieces, q)
 }
 
 func (h *host) Find(ctx context.Context, q wire.Find) (wire.Proven, error) {
-	return question[wire.Proven](ctx, h, wire.RoleLoads, wire.KindFind, wire.KindProven, q)
+	return question[wire.Proven](ctx, h, wire.KindFind, q)
 }
 
 func (h *host) Page(ctx context.Context, q wire.Page) (wire.Proven, error) {
-	return question[wire.Proven](ctx, h, wire.RoleLoads, wire.KindPage, wire.KindProven, q)
+	return question[wire.Proven](ctx, h, wire.KindPage, q)
 }
 
 func (h *host) PageIndex(ctx context.Context, q wire.PageIndex) (wire.IndexRows, error) {
-	return question[wire.IndexRows](ctx, h, wire.RoleLoads, wire.KindPageIndex, wire.KindIndexRows, q)
+	return question[wire.IndexRows](ctx, h, wire.KindPageIndex, q)
 }
 
 func (h *host) LoadObject(ctx context.Context, q wire.LoadObject) (wire.Object, error) {
-	return question[wire.Object](ctx, h, wire.RoleLoads, wire.KindLoadObject, wire.KindObject, q)
+	return question[wire.Object](ctx, h, wire.KindLoadObject, q)
 }
 
 func (h *host) LoadKeys(ctx context.Context, q wire.LoadKeys) (wire.Keys, error) {
-	return question[wire.Keys](ctx, h, wire.RoleLoads, wire.KindLoadKeys, wire.KindKeys, q)
+	return question[wire.Keys](ctx, h, wire.KindLoadKeys, q)
 }
 
 func (h *host) PutKeys(ctx context.Context, q wire.PutKeys) (wire.Done, error) {
-	return question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutKeys, wire.KindDone, q)
+	return question[wire.Done](ctx, h, wire.KindPutKeys, q)
 }
 
 func (h *host) PutSnapshot(ctx context.Context, q wire.PutSnapshot) (wire.Done, error) {
-	return question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutSnapshot, wire.KindDone, q)
+	return question[wire.Done](ctx, h, wire.KindPutSnapshot, q)
 }
 
 func (h *host) PutObject(ctx context.Context, q wire.PutObject) error {
-	done, err := question[wire.Done](ctx, h, wire.RoleSnapshots, wire.KindPutObject, wire.KindDone, q)
+	done, err := question[wire.Done](ctx, h, wire.KindPutObject, q)
 	if err == nil && !done.OK {
 		err = errHostFailed
 	}

@@ -87,7 +87,7 @@ func (l *lane) dial(ctx context.Context, host string, port uint16) (net.Conn, er
 
 // ask has the host dial, and waits for the stream.
 func (x *streams) ask(ctx context.Context, q wire.Dial, came <-chan net.Conn) (net.Conn, error) {
-	a, err := question[wire.Dialed](ctx, x.c.host, wire.RoleDials, wire.KindDial, wire.KindDialed, q)
+	a, err := question[wire.Dialed](ctx, x.c.host, wire.KindDial, q)
 	if err != nil {
 		return nil, err
 	}

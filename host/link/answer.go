@@ -3,32 +3,31 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"cloister/shared/wire"
 )
 
 // answer serves one question of the enclave from the store.
 func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
-	name, write := questions[kind].name, questions[kind].write
-	if write {
+	q := wire.QuestionOf(kind)
+	if q.Writes {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.o.StoreTimeout)
 	defer cancel()
 	begin := l.o.Now()
-	answer, err := l.fromStore(ctx, kind, payload)
+	answer, err := l.stored[kind](ctx, payload)
 	if l.o.Observer != nil {
-		l.o.Observer.Stored(name, l.o.Now().Sub(begin), err != nil)
+		l.o.Observer.Stored(q.Name, l.o.Now().Sub(begin), err != nil)
 	}
 	if err == nil {
 		var out []byte
 		if out, err = wire.Marshal(answer); err == nil {
-			return questions[kind].answer, out
+			return q.Answer, out
 		}
 	}
 	if !errors.Is(err, context.Canceled) { // the enclave gave up by itself
-		l.o.Log.Error("store failed", "question", name, "error", err)
+		l.o.Log.Error("store failed", "question", q.Name, "error", err)
 	}
 	return wire.KindFailed, failed
 }
@@ -36,76 +35,44 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 // failed tells the enclave nothing but that: why is for the host's log.
 var failed = []byte{0xa0}
 
-// A question is one kind that the enclave asks.
-type question struct {
-	name   string
-	answer wire.Kind
-	write  bool // runs to its end once it was begun
-}
+// A fromStore answers the payload of one kind of question.
+type fromStore func(ctx context.Context, payload []byte) (any, error)
 
-var questions = map[wire.Kind]question{
-	wire.KindOwn:              {"own", wire.KindOwned, true},
-	wire.KindBatch:            {"batch", wire.KindStored, true},
-	wire.KindLoadOrganization: {"load_organization", wire.KindOrganization, false},
-	wire.KindLoadEntries:      {"load_entries", wire.KindEntries, false},
-	wire.KindLoadPieces:       {"load_pieces", wire.KindPieces, false},
-	wire.KindLoadObject:       {"load_object", wire.KindObject, false},
-	wire.KindFind:             {"find", wire.KindProven, false},
-	wire.KindPage:             {"page", wire.KindProven, false},
-	wire.KindPageIndex:        {"page_index", wire.KindIndexRows, false},
-	wire.KindSends:            {"sends", wire.KindSendStates, false},
-	wire.KindPutSnapshot:      {"put_snapshot", wire.KindDone, true},
-	wire.KindLoadKeys:         {"load_keys", wire.KindKeys, false},
-	wire.KindPutKeys:          {"put_keys", wire.KindDone, true},
-	wire.KindPutObject:        {"put_object", wire.KindDone, true},
-}
-
-func (l *Link) fromStore(ctx context.Context, kind wire.Kind, payload []byte) (any, error) {
+// answers has one for each question on connections for stores, loads and snapshots;
+// no other gets this far.
+func (l *Link) answers() map[wire.Kind]fromStore {
 	s := l.o.Store
-	switch kind {
-	case wire.KindOwn:
-		return relay(ctx, payload, s.Own)
-	case wire.KindBatch:
-		return relay(ctx, payload, l.append)
-	case wire.KindLoadOrganization:
-		return relay(ctx, payload, s.LoadOrganization)
-	case wire.KindLoadEntries:
-		return relay(ctx, payload, s.LoadEntries)
-	case wire.KindLoadPieces:
-		return relay(ctx, payload, s.LoadPieces)
-	case wire.KindLoadObject:
-		return relay(ctx, payload, s.LoadObject)
-	case wire.KindFind:
-		return relay(ctx, payload, s.Find)
-	case wire.KindPage:
-		return relay(ctx, payload, s.Page)
-	case wire.KindPageIndex:
-		return relay(ctx, payload, s.PageIndex)
-	case wire.KindSends:
-		return relay(ctx, payload, s.SendStates)
-	case wire.KindLoadKeys:
-		return relay(ctx, payload, s.LoadKeys)
-	case wire.KindPutKeys:
-		return relay(ctx, payload, s.PutKeys)
-	case wire.KindPutSnapshot:
-		return relay(ctx, payload, l.putSnapshot)
-	case wire.KindPutObject:
-		return relay(ctx, payload, s.PutObject)
+	return map[wire.Kind]fromStore{
+		wire.KindOwn:              relay(s.Own),
+		wire.KindBatch:            relay(l.append),
+		wire.KindLoadOrganization: relay(s.LoadOrganization),
+		wire.KindLoadEntries:      relay(s.LoadEntries),
+		wire.KindLoadPieces:       relay(s.LoadPieces),
+		wire.KindLoadObject:       relay(s.LoadObject),
+		wire.KindFind:             relay(s.Find),
+		wire.KindPage:             relay(s.Page),
+		wire.KindPageIndex:        relay(s.PageIndex),
+		wire.KindSends:            relay(s.SendStates),
+		wire.KindLoadKeys:         relay(s.LoadKeys),
+		wire.KindPutKeys:          relay(s.PutKeys),
+		wire.KindPutSnapshot:      relay(l.putSnapshot),
+		wire.KindPutObject:        relay(s.PutObject),
 	}
-	return nil, fmt.Errorf("kind %d is no question", kind)
 }
 
 // relay decodes a question, puts it to the store and returns the answer.
-func relay[Q, A any](ctx context.Context, payload []byte, to func(context.Context, Q) (A, error)) (any, error) {
-	var q Q
-	if err := wire.Unmarshal(payload, &q); err != nil {
-		return nil, err
+func relay[Q, A any](to func(context.Context, Q) (A, error)) fromStore {
+	return func(ctx context.Context, payload []byte) (any, error) {
+		var q Q
+		if err := wire.Unmarshal(payload, &q); err != nil {
+			return nil, err
+		}
+		a, err := to(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return &a, nil
 	}
-	a, err := to(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return &a, nil
 }
 
 func (l *Link) append(ctx context.Context, batch wire.Batch) (wire.Stored, error) {

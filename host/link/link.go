@@ -130,6 +130,7 @@ type Link struct {
 	breaches atomic.Uint64
 	wrong    atomic.Uint64
 	streams  streams
+	stored   map[wire.Kind]fromStore
 }
 
 // New makes a Link; Run connects it.
@@ -150,6 +151,7 @@ func New(o Options) (*Link, error) {
 		o.Dial = Dial
 	}
 	l := &Link{o: o}
+	l.stored = l.answers()
 	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials} {
 		for range n {
 			l.slots = append(l.slots, &slot{role: wire.Role(role)})

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -521,6 +522,35 @@ func TestRefusedQuestions(t *testing.T) {
 	for end := time.Now().Add(5 * time.Minute); l.Stats().Connected != 7; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("a refused question must not cost the connection: %d of 7 stand", l.Stats().Connected)
+		}
+	}
+}
+
+// Every question that the table lets an enclave ask has who answers it: with its
+// answer, or with failed where the store refuses the barest form.
+func TestEveryQuestionIsAnswered(t *testing.T) {
+	p := listen(t, socket(t), replyWith(echo))
+	o, _ := options(t, "unix:"+p.l.Addr().String())
+	run(t, o)
+	conns := p.all(7)
+	for _, q := range wire.Questions {
+		if q.Asker != wire.SideEnclave {
+			continue
+		}
+		payload, err := wire.Marshal(q.Asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, answer, err := conns[q.Role][0].Ask(t.Context(), q.Kind, payload)
+		if err != nil || kind != q.Answer && kind != wire.KindFailed {
+			t.Fatalf("%s: kind %d, want %d: %v", q.Name, kind, q.Answer, err)
+		}
+		into := reflect.New(reflect.TypeOf(q.Tells)).Interface()
+		if kind == wire.KindFailed {
+			into = new(wire.Failed)
+		}
+		if err := wire.Unmarshal(answer, into); err != nil {
+			t.Errorf("%s: %v", q.Name, err)
 		}
 	}
 }

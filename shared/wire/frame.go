@@ -32,41 +32,7 @@ const (
 	maxStates = MaxStates * (MaxChainText + MaxRevert + 64)
 )
 
-// A rule bounds one question and its answer. KindFailed, up to maxSmall bytes,
-// is always an allowed answer.
-type rule struct {
-	role     Role
-	asker    Side
-	question int // bytes
-	answer   Kind
-	most     int // bytes of the answer
-}
-
-// rules is who may ask what, on which connection, and how large it may be.
-// Whatever is not listed is a breach.
-var rules = map[Kind]rule{
-	KindCall:             {RoleCalls, SideHost, MaxCallFrame, KindReply, MaxFrame},
-	KindOwn:              {RoleStores, SideEnclave, maxSmall, KindOwned, maxSmall},
-	KindBatch:            {RoleStores, SideEnclave, MaxFrame, KindStored, maxSmall},
-	KindLoadOrganization: {RoleLoads, SideEnclave, maxSmall, KindOrganization, MaxFrame},
-	KindLoadEntries:      {RoleLoads, SideEnclave, maxSmall, KindEntries, MaxFrame},
-	KindLoadPieces:       {RoleLoads, SideEnclave, maxLookup, KindPieces, MaxFrame},
-	KindFind:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
-	KindPage:             {RoleLoads, SideEnclave, maxLookup, KindProven, MaxFrame},
-	KindPageIndex:        {RoleLoads, SideEnclave, maxSmall, KindIndexRows, maxLookup},
-	KindLoadObject:       {RoleLoads, SideEnclave, maxSmall, KindObject, MaxObject + maxSmall},
-	KindSends:            {RoleLoads, SideEnclave, maxLookup, KindSendStates, maxStates},
-	KindPutSnapshot:      {RoleSnapshots, SideEnclave, MaxFrame, KindDone, maxSmall},
-	KindLoadKeys:         {RoleLoads, SideEnclave, maxSmall, KindKeys, maxKeys},
-	KindPutKeys:          {RoleSnapshots, SideEnclave, maxKeys, KindDone, maxSmall},
-	KindPutObject:        {RoleSnapshots, SideEnclave, MaxObject + maxSmall, KindDone, maxSmall},
-	KindOpenSend:         {RoleCalls, SideHost, maxSmall, KindOpened, MaxWebhook + maxSmall},
-	KindDeliver:          {RoleCalls, SideHost, maxSmall, KindDelivered, MaxMail + maxSmall},
-	KindChain:            {RoleChains, SideEnclave, maxChain, KindChainState, 2 * maxSmall},
-	KindDial:             {RoleDials, SideEnclave, maxSmall, KindDialed, maxSmall},
-}
-
-// limits is the part of rules that one end of one connection needs, indexed by
+// limits is the part of Questions that one end of one connection needs, indexed by
 // kind; 0 means not expected, otherwise one more than the largest payload.
 type limits struct {
 	questionsIn, questionsOut [256]int
@@ -77,17 +43,17 @@ type limits struct {
 func limitsOf(side Side, role Role) *limits {
 	l := new(limits)
 	l.answersIn[KindFailed], l.answersOut[KindFailed] = maxSmall+1, maxSmall+1
-	for kind, r := range rules {
-		if r.role != role {
+	for _, q := range Questions {
+		if q.Role != role {
 			continue
 		}
-		l.answerTo[kind] = r.answer
-		if r.asker == side {
-			l.questionsOut[kind] = r.question + 1
-			l.answersIn[r.answer] = max(l.answersIn[r.answer], r.most+1)
+		l.answerTo[q.Kind] = q.Answer
+		if q.Asker == side {
+			l.questionsOut[q.Kind] = q.Most + 1
+			l.answersIn[q.Answer] = max(l.answersIn[q.Answer], q.MostAnswer+1)
 		} else {
-			l.questionsIn[kind] = r.question + 1
-			l.answersOut[r.answer] = max(l.answersOut[r.answer], r.most+1)
+			l.questionsIn[q.Kind] = q.Most + 1
+			l.answersOut[q.Answer] = max(l.answersOut[q.Answer], q.MostAnswer+1)
 		}
 	}
 	return l

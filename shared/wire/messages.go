@@ -3,10 +3,9 @@ package wire
 // A Kind says which message a frame carries. Kinds are never renumbered.
 type Kind uint8
 
-// Host to enclave on a connection of RoleCalls: KindCall is answered by
-// KindReply, KindOpenSend by KindOpened, KindDeliver by KindDelivered. Enclave to host on the other roles: each request kind is answered
-// by the kind beside it, or by KindFailed when the host could not do it, which
-// for a write means "unknown", never "not stored".
+// Questions says who asks which of them, on connections of which role, and what
+// answers it. KindFailed answers when the host could not do it, which for a write
+// means "unknown", never "not stored".
 const (
 	KindHello Kind = 1 // first frame on every connection, by the dialing host
 
