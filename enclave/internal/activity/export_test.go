@@ -2,6 +2,9 @@ package activity
 
 import "reflect"
 
+// ParseFingerprint reads the text of a fingerprint.
+var ParseFingerprint = parseFingerprint
+
 // Live lists the live versions by type.
 func Live() map[string]*Version { return live }
 

@@ -12,6 +12,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
+// parseFingerprint reads what AppendFingerprint writes, with digits of either case.
 func parseFingerprint(text string) (h org.Hash, ok bool) {
 	digits, found := strings.CutPrefix(text, "sha256:")
 	if !found || len(digits) != 2*len(h) {

@@ -6,10 +6,8 @@ const (
 	// CachedKeys is how many parsed public keys a Verifier keeps per curve.
 	CachedKeys = 4096
 
-	pointSize     = 33                        // a compressed point
-	scalarSize    = 32                        // r, s and the coordinates
-	maxDER        = 2 + 2*(2+pointSize)       // both integers with a leading zero
-	maxSignature  = 2 * maxDER                // hex digits
-	fingerprintHd = "sha256:"                 // before the digits of a fingerprint
-	fingerprintSz = len(fingerprintHd) + 2*32 // the length of one, written out
+	pointSize    = 33                  // a compressed point
+	scalarSize   = 32                  // r, s and the coordinates
+	maxDER       = 2 + 2*(2+pointSize) // both integers with a leading zero
+	maxSignature = 2 * maxDER          // hex digits
 )

@@ -35,8 +35,6 @@ package stamp
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
-	"strings"
 
 	"cloister/enclave/internal/fault"
 )
@@ -46,25 +44,6 @@ type Header struct{ Name, Value string }
 
 // A Fingerprint is SHA-256 of a request's exact body: the name of an activity.
 type Fingerprint [sha256.Size]byte
-
-// String is "sha256:" and 64 lower-case hex digits, as the interface writes it.
-func (f Fingerprint) String() string {
-	var b [fingerprintSz]byte
-	hex.Encode(b[copy(b[:], fingerprintHd):], f[:])
-	return string(b[:])
-}
-
-// ParseFingerprint reads what String writes, and no other spelling of it.
-func ParseFingerprint(s string) (f Fingerprint, ok bool) {
-	digits, ok := strings.CutPrefix(s, fingerprintHd)
-	if !ok || len(s) != fingerprintSz || strings.ToLower(digits) != digits {
-		return Fingerprint{}, false
-	}
-	if _, err := hex.Decode(f[:], []byte(digits)); err != nil {
-		return Fingerprint{}, false
-	}
-	return f, true
-}
 
 // A Caller is the holder of a key that signed a body. There is no other way to
 // make one than Verify and Read, or a Passkey's or Attested's Verify, and none to a verified
