@@ -110,7 +110,7 @@ func (w *world) run() error {
 	return w.renewed(ctx, stop)
 }
 
-// renewed: certificates of a few seconds are renewed when a third of their life is
+// renewed: certificates of a minute are renewed when a third of their life is
 // left, and no handshake in between fails.
 func (w *world) renewed(ctx context.Context, stop func()) error {
 	stop()
@@ -119,7 +119,7 @@ func (w *world) renewed(ctx context.Context, stop func()) error {
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
 		return err
 	}
-	if err := w.startServers(ctx, 24*time.Second); err != nil {
+	if err := w.startServers(ctx, time.Minute); err != nil {
 		return err
 	}
 	end, err := w.startHost(ctx)
