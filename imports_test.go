@@ -86,13 +86,13 @@ var table = []row{
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
-	{"enclave/internal/activity", "enclave/internal/org enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... " +
+	{"enclave/internal/activity", "enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... " +
 		"enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface
-	{"enclave/internal/query", "enclave/internal/org enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
+	{"enclave/internal/query", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
-		"enclave/internal/activity/apitest"},
+		"enclave/internal/activity/apitest enclave/internal/stamp"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase", "", ""},
