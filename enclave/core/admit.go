@@ -25,7 +25,7 @@ type admitted struct {
 // of the manifest. The same body makes the same organization: sent again it is
 // answered from its record. The organization begins with entry 0 of its ledger,
 // which is no activity.
-func (c *Core) createOrganization(ctx context.Context, call *wire.Call) ([]byte, error) {
+func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
 	who, err := c.verify(call)
 	if err != nil {
 		return nil, err
@@ -39,27 +39,26 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call) ([]byte,
 	}
 	id := org.ID(c.serve.organizationID(who.Fingerprint()))
 	out := admitted{OrganizationID: id.String()}
-	batch, err := c.admittedBefore(ctx, id, &out)
+	err = v.admittedBefore(ctx, id, &out)
 	if errors.Is(err, ledger.ErrNoOrganization) {
 		if err := live(c.now(), in.TimestampMs); err != nil {
 			return nil, err
 		}
-		batch, err = c.admitNew(ctx, id, in, org.Hash(who.Fingerprint()), &out)
+		err = v.admitNew(ctx, id, in, org.Hash(who.Fingerprint()), &out)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.serve.ranges.Wait(ctx, batch); err != nil {
+	if err := v.wait(ctx); err != nil {
 		return nil, err
 	}
 	return json.Marshal(&out)
 }
 
 // admittedBefore fills in what an earlier admission by this body made.
-func (c *Core) admittedBefore(ctx context.Context, id org.ID, out *admitted) (batch uint64, err error) {
-	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
-		batch = t.Batch()
-		tx := org.Begin(id, t.State, c.now())
+func (v *visit) admittedBefore(ctx context.Context, id org.ID, out *admitted) error {
+	return v.turn(ctx, id, func(t *ledger.Turn) error {
+		tx := org.Begin(id, t.State, v.c.now())
 		rec, err := tx.Organization()
 		if err != nil || len(rec.RootUsers) == 0 {
 			return err
@@ -72,24 +71,24 @@ func (c *Core) admittedBefore(ctx context.Context, id org.ID, out *admitted) (ba
 		out.RootAPIKeyID = u.APIKeys[0].ID.String()
 		return nil
 	})
-	return batch, err
 }
 
-func (c *Core) admitNew(ctx context.Context, id org.ID, first *activity.FirstOrganization, fp org.Hash, out *admitted) (uint64, error) {
-	now := c.now()
-	in, err := c.serve.ranges.of(ctx, id)
+func (v *visit) admitNew(ctx context.Context, id org.ID, first *activity.FirstOrganization, fp org.Hash, out *admitted) error {
+	c, now := v.c, v.c.now()
+	l, err := v.look(ctx, id)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	child, err := in.ledger.NewChild(id, now)
+	child, err := l.NewChild(id, now)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	tx := child.Tx()
 	root, key, err := first.Make(&activity.Tx{Tx: tx, Limits: c.cfg.Quotas, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	out.RootUserID, out.RootAPIKeyID = root.String(), key.String()
-	return in.ledger.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+	v.batch, err = l.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+	return err
 }

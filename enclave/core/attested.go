@@ -27,19 +27,19 @@ var errAttested = fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID",
 	"could not verify attested stamp: a token vouches for who starts a session or approves an activity, and for nothing else")
 
 // readVoucher reads the token of an attested stamp.
-func (c *Core) readVoucher(a *stamp.Attested) (voucher, error) {
+func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
 	if !a.OIDC() {
-		return c.readVerification(a)
+		return v.c.readVerification(a)
 	}
 	token, err := login.ParseIdentityToken("X-Stamp-Attested", a.Token())
 	if err != nil {
 		return nil, unattested(err)
 	}
-	v := &identityVoucher{c: c, token: token}
-	if v.subject, v.audiences, err = token.Claims(c.now()); err != nil {
+	by := &identityVoucher{v: v, token: token}
+	if by.subject, by.audiences, err = token.Claims(v.c.now()); err != nil {
 		return nil, unattested(err)
 	}
-	return v, nil
+	return by, nil
 }
 
 // unattested tells what is wrong with a token that a stamp came with, as far as the
@@ -67,19 +67,18 @@ func (c *Core) vouched(tx *org.Tx, s *signer) (*caller, error) {
 	if s.caller, err = s.attested.Verify(by); err != nil {
 		return nil, err
 	}
-	return &caller{user: u, credential: proven}, s.toll.pay(tx, proven.ID.String(), c.cfg.Clock.Now())
+	return &caller{user: u, credential: proven}, s.v.toll.pay(tx, proven.ID.String(), c.cfg.Clock.Now())
 }
 
 // identityVoucher is an identity token. Its issuer's keys are fetched only where a
 // user has the identity that the token claims, so that nobody can have the enclave
 // ask an issuer that its users have not named.
 type identityVoucher struct {
-	c         *Core
+	v         *visit
 	token     *login.Unverified
 	subject   string
 	audiences []string
-	asking    asking
-	verified  *login.Identity // in an earlier turn of this request
+	verified  *login.Identity // in an earlier run
 }
 
 func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error) {
@@ -90,11 +89,10 @@ func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp
 	if v.verified != nil {
 		return u, activity.IdentityCredential(p), v.verified, nil
 	}
-	v.asking.o = v.c.serve.providers
-	if v.asking.who, err = tenant(tx); err != nil {
+	if v.v.asking.who, err = tenant(tx); err != nil {
 		return nil, org.VoteCredential{}, nil, err
 	}
-	set, err := v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
+	set, err := v.v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
 	if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
 		return nil, org.VoteCredential{}, nil, err
 	}

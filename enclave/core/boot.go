@@ -40,7 +40,7 @@ const (
 // where it comes from: genesis and manifest work once each, in that order,
 // admission needs the admission key's stamp, and the others tell public things or
 // bring what authority they need.
-func (c *Core) bootDoor(ctx context.Context, call *wire.Call) ([]byte, error) {
+func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
 	op := wire.BootOperationOf(call.Op)
 	if op == nil {
 		return nil, fault.New(fault.NotFound, "no such boot operation")
@@ -55,22 +55,24 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call) ([]byte, error) {
 		}
 		return nil, errManifestGiven
 	}
-	return bootHandlers[op.Name](c, ctx, call)
+	return bootHandlers[op.Name](c, ctx, call, v)
 }
 
-type bootHandler func(*Core, context.Context, *wire.Call) ([]byte, error)
+type bootHandler func(*Core, context.Context, *wire.Call, *visit) ([]byte, error)
 
 // bare, withContext and withBody make handlers of methods that want less of a call.
 func bare(f func(*Core) ([]byte, error)) bootHandler {
-	return func(c *Core, _ context.Context, _ *wire.Call) ([]byte, error) { return f(c) }
+	return func(c *Core, _ context.Context, _ *wire.Call, _ *visit) ([]byte, error) { return f(c) }
 }
 
 func withContext(f func(*Core, context.Context) ([]byte, error)) bootHandler {
-	return func(c *Core, ctx context.Context, _ *wire.Call) ([]byte, error) { return f(c, ctx) }
+	return func(c *Core, ctx context.Context, _ *wire.Call, _ *visit) ([]byte, error) { return f(c, ctx) }
 }
 
 func withBody(f func(*Core, context.Context, []byte) ([]byte, error)) bootHandler {
-	return func(c *Core, ctx context.Context, call *wire.Call) ([]byte, error) { return f(c, ctx, call.Body) }
+	return func(c *Core, ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+		return f(c, ctx, call.Body)
+	}
 }
 
 // bootHandlers has a handler for each of wire.BootOperations.

@@ -14,27 +14,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// phases measure a call: stamp, decide, execute, store; microseconds.
-type phases struct {
-	toll  toll
-	room  *room // of the reply
-	clock Clock
-	last  time.Time
-	us    [4]uint32
-}
-
-func (p *phases) end(i int) {
-	now := p.clock.Now()
-	p.us[i] += uint32(now.Sub(p.last).Microseconds())
-	p.last = now
-}
-
 // answer is what a door says and what must be stored before it may be said.
 type answer struct {
 	status int
 	body   []byte
-	batch  uint64 // the last one seen
-	waits  bool   // for batch, and for a lease
+	waits  bool // for what was seen, and for a lease
 
 	readable bool // by a page of the caller's origin; of the auth proxy alone
 }
@@ -79,22 +63,22 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	ctx, at := enter(ctx)
-	p := &phases{toll: toll{meter: c.meter}, room: of, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
-	a, err := c.door(ctx, call, p)
+	v := c.visit()
+	v.room = of
+	a, err := c.door(ctx, call, v)
 	of.settle(int64(len(a.body)))
 	// No reply of any kind leaves before all that it could have seen is stored.
 	// The lease is looked at again behind the reading: without one a newer boot
 	// may have decided meanwhile.
 	if a.waits {
-		if werr := c.serve.ranges.Wait(ctx, a.batch); werr != nil {
+		if werr := v.wait(ctx); werr != nil {
 			err = werr
 		}
-		p.end(3)
+		v.timing.end(3)
 	}
 	// At the proxy's door a call is not the same when it comes again: where something
 	// may have been done nobody is sent elsewhere with it.
-	if m := c.gone(at, err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*moved))) {
+	if m := v.gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*moved))) {
 		reply.Moved, err = uint16(m.r)+1, errElsewhere
 	}
 	if err != nil {
@@ -104,17 +88,17 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		reply.Status, reply.Body = uint16(a.status), a.body
 	}
 	reply.Readable = a.readable
-	reply.Phases, reply.Limit, reply.Remaining = p.us[:], p.toll.count.Limit, p.toll.count.Remaining
+	reply.Phases, reply.Limit, reply.Remaining = v.timing.us[:], v.toll.count.Limit, v.toll.count.Remaining
 	return reply
 }
 
-// door picks the door. An error may come with a batch that it has seen.
-func (c *Core) door(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
+// door picks the door.
+func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
 		return answer{}, fault.New(fault.InvalidArgument, "request too large")
 	}
 	if call.Door == wire.DoorBoot {
-		body, err := c.bootDoor(ctx, call)
+		body, err := c.bootDoor(ctx, call, v)
 		return answer{status: 200, body: body}, err
 	}
 	if state(c.state.Load()) != stateServing {
@@ -127,11 +111,11 @@ func (c *Core) door(ctx context.Context, call *wire.Call, p *phases) (answer, er
 	var err error
 	switch call.Door {
 	case wire.DoorSubmit:
-		a, err = c.submit(ctx, call, p)
+		a, err = c.submit(ctx, call, v)
 	case wire.DoorQuery:
-		a, err = c.query(ctx, call, p)
+		a, err = c.query(ctx, call, v)
 	case wire.DoorProxy:
-		a, err = c.proxy(ctx, call, p)
+		a, err = c.proxy(ctx, call, v)
 	default:
 		return answer{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
 	}

@@ -82,7 +82,7 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 			if err := s.verify(tx, a); err != nil {
 				return nil, err
 			}
-			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.toll.pay(tx, public, c.cfg.Clock.Now())
+			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.v.toll.pay(tx, public, c.cfg.Clock.Now())
 		}
 		return nil, errors.New("credential without an authenticator")
 	}
@@ -108,7 +108,7 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 		if k.Proxy { // it is shared by all who call the proxy, which has rates of its own
 			payer = ""
 		}
-		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.toll.pay(tx, payer, c.cfg.Clock.Now())
+		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.v.toll.pay(tx, payer, c.cfg.Clock.Now())
 	}
 	return nil, errors.New("credential without a key")
 }
@@ -142,25 +142,37 @@ func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
 	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
 }
 
+// descend asks for the one organization below tx's that knows the signer's
+// credential, where tx's does not and there is one.
+func (s *signer) descend(tx *org.Tx) (id org.ID, err error) {
+	below, err := s.below(tx)
+	switch {
+	case err != nil || len(below) == 0:
+		return id, err
+	case len(below) > 1:
+		return id, errConflict
+	}
+	return below[0], &org.Missing{Organization: below[0]}
+}
+
 // errRecovery refuses the key of a recovery whatever it is not for.
 var errRecovery = fault.Named(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
 
 var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 
-// inParent tells which user of the parent a stranger is, and the batch seen. The
-// parent's allowlists bind its users below as they do at home.
-func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer, from string) (u *caller, batch uint64, err error) {
-	if s.parent.Zero() || who.session != nil || who.voucher != nil {
-		return nil, 0, unknownKey(id, who)
+// inParent tells which user of the parent a stranger is. The parent's allowlists bind
+// its users below as they do at home.
+func (s *signer) inParent(ctx context.Context, unknown *stranger, id org.ID, from string) (u *caller, err error) {
+	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
+		return nil, unknownKey(id, s)
 	}
-	err = c.turn(ctx, s.parent, who, func(t *ledger.Turn) (err error) {
-		batch = t.Batch()
-		tx := org.Begin(t.ID(), t.State, c.now())
-		if u, err = c.authenticate(tx, who); err != nil {
+	err = s.v.turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
+		tx := org.Begin(t.ID(), t.State, s.v.c.now())
+		if u, err = s.v.c.authenticate(tx, s); err != nil {
 			return err
 		}
 		t.Renew()
-		if err = c.allowed(tx, u, from); err != nil {
+		if err = s.v.c.allowed(tx, u, from); err != nil {
 			return err
 		}
 		u.home, err = tx.Organization()
@@ -168,22 +180,18 @@ func (c *Core) inParent(ctx context.Context, s *stranger, id org.ID, who *signer
 	})
 	switch {
 	case errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization):
-		err = unknownKey(id, who)
-	case err == nil && s.deleted: // who may read is told
+		err = unknownKey(id, s)
+	case err == nil && unknown.deleted: // who may read is told
 		err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 	}
-	return u, batch, err
+	return u, err
 }
 
-// foreign answers a submit by a credential that the organization does not know: a
+// foreign refuses a submit by a credential that the organization does not know: a
 // user of the parent is told that reading is all it may.
-func (c *Core) foreign(ctx context.Context, r *request, a answer, err error) (answer, error) {
-	var s *stranger
-	errors.As(err, &s)
-	_, batch, err := c.inParent(ctx, s, r.sub.Organization, r.signer, r.from)
-	a.batch = max(a.batch, batch)
-	if err == nil {
-		err = fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.sub.Organization, s.parent)
+func (r *request) foreign(ctx context.Context, unknown *stranger) error {
+	if _, err := r.signer.inParent(ctx, unknown, r.organization, r.from); err != nil {
+		return err
 	}
-	return a, err
+	return fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
 }

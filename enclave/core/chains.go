@@ -28,9 +28,6 @@ const maxNonce = 1<<64 - 3
 // from; activity counts on it.
 const maxHeard = time.Minute
 
-// maxAsked bounds how often one request asks.
-const maxAsked = 4
-
 // know hands the step what it needs from outside of the turn, or says what that is:
 // who hears of it, and what its intent needs of its chain.
 func (s *step) know() error {
@@ -38,12 +35,12 @@ func (s *step) know() error {
 		return err
 	}
 	need, err := s.version.Need(s.tx, s.intent)
-	if need == nil || err != nil || s.r.blind {
+	if need == nil || err != nil || s.r.v.blind {
 		return err
 	}
-	k := s.r.known
+	k := s.r.v.chain
 	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
-		return &needs{func(ctx context.Context) error { return s.r.learn(ctx, need) }}
+		return &org.Missing{Fetch: func(ctx context.Context) error { return s.r.learn(ctx, need) }}
 	}
 	s.intent.Know(k)
 	return nil
@@ -52,12 +49,9 @@ func (s *step) know() error {
 // learn asks for what a step needs. A rejection does not depend on it: nothing is
 // signed by it.
 func (r *request) learn(ctx context.Context, need *activity.ChainNeed) (err error) {
-	if r.asked++; r.asked > maxAsked {
-		return ledger.ErrBusy
-	}
-	r.known, err = r.c.known(ctx, r.sub.Organization, need)
+	r.v.chain, err = r.c.known(ctx, r.organization, need)
 	if err != nil && r.version.Kind.Rejects() {
-		r.known, r.blind, err = nil, true, nil
+		r.v.chain, r.v.blind, err = nil, true, nil
 	}
 	return err
 }
@@ -182,9 +176,9 @@ func (h *host) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	ctx, at := enter(ctx)
-	opened, err := h.c.openSend(ctx, ask.Send)
-	if m := h.c.gone(at, err); m != nil {
+	v := h.c.visit()
+	opened, err := v.openSend(ctx, ask.Send)
+	if m := v.gone(err); m != nil {
 		opened, err = &wire.Opened{Moved: uint16(m.r) + 1}, nil
 	}
 	return written(wire.KindOpened, opened, err)
@@ -213,21 +207,21 @@ func written(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 
 // send is a send that the host names, and its entry, once that is stored and proven;
 // nil when there is none.
-func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
+func (v *visit) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
 		if r := recover(); r != nil { // its text stays here
 			err = errHostFailed
 		}
 	}()
-	if state(c.state.Load()) != stateServing {
+	if state(v.c.state.Load()) != stateServing {
 		return nil, nil, errNotServing
 	}
-	if err := c.serve.ranges.Serving(ctx); err != nil {
+	if err := v.c.serve.ranges.Serving(ctx); err != nil {
 		return nil, nil, err
 	}
 	var view *ledger.View
 	there := false
-	err = c.serve.ranges.Turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
+	err = v.turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
 		view, there = t.View(), id.Seq < t.Tip().Count
 		return nil
 	})
@@ -241,7 +235,7 @@ func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.S
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.serve.ranges.Wait(ctx, view.Batch()); err != nil {
+	if err := v.wait(ctx); err != nil {
 		return nil, nil, err
 	}
 	if int(id.Number) >= len(e.Sends) {
@@ -250,17 +244,17 @@ func (c *Core) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.S
 	return e, &e.Sends[id.Number], nil
 }
 
-func (c *Core) openSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
-	e, s, err := c.send(ctx, id)
+func (v *visit) openSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
+	e, s, err := v.send(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case s == nil:
 		return &wire.Opened{}, nil
-	case c.now() >= s.ExpiresMs:
+	case v.c.now() >= s.ExpiresMs:
 		return &wire.Opened{Found: true, Expired: true}, nil
 	case s.Kind == org.SendWebhook:
-		return c.openWebhook(ctx, org.ID(id.Organization), e, s)
+		return v.openWebhook(ctx, org.ID(id.Organization), e, s)
 	case s.Kind != org.SendTransaction:
 		return nil, errors.New("a send that is not for the host to see")
 	}

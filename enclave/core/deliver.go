@@ -57,17 +57,17 @@ func (h *host) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []by
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	ctx, at := enter(ctx)
-	came, err := h.c.deliver(ctx, ask.Send)
-	if m := h.c.gone(at, err); m != nil {
+	v := h.c.visit()
+	came, err := h.c.deliver(ctx, v, ask.Send)
+	if m := v.gone(err); m != nil {
 		came, err = &wire.Delivered{Moved: uint16(m.r) + 1}, nil
 	}
 	return written(wire.KindDelivered, came, err)
 }
 
 // deliver delivers a send, or waits for the delivery that is under way.
-func (c *Core) deliver(ctx context.Context, id wire.SendID) (came *wire.Delivered, err error) {
-	_, s, err := c.send(ctx, id)
+func (c *Core) deliver(ctx context.Context, v *visit, id wire.SendID) (came *wire.Delivered, err error) {
+	_, s, err := v.send(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err

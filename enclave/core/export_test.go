@@ -20,15 +20,14 @@ func BootHandlers() []string { return slices.Collect(maps.Keys(bootHandlers)) }
 // Put decides an entry with something to send, as an activity would, and answers its
 // place once it is stored.
 func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint64, err error) {
-	var n uint64
-	ctx, _ = enter(ctx)
-	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+	v := c.visit()
+	err = v.turn(ctx, id, func(t *ledger.Turn) (err error) {
 		seq = t.Tip().Count
-		n, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
+		_, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
 		return err
 	})
 	if err == nil {
-		err = c.serve.ranges.Wait(ctx, n)
+		err = v.wait(ctx)
 	}
 	return seq, err
 }
@@ -46,24 +45,23 @@ func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	v := &visit{c: c, call: &wire.Call{}, p: &phases{room: &room{of: c.replies}}}
-	ctx, _ = enter(ctx)
-	if err := v.open(ctx, id); err != nil {
+	x := &proxyCall{c: c, v: c.visit(), call: &wire.Call{}}
+	if err := x.open(ctx, id); err != nil {
 		return nil, err
 	}
-	return v.stamp(ctx, body)
+	return x.stamp(ctx, body)
 }
 
 // AsProxy takes a body and its stamp on the way that the proxy's own take.
 func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.Header, body []byte) (status int, text []byte) {
 	call := &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body}
-	p := &phases{toll: toll{meter: c.meter}, room: &room{of: c.replies}, clock: c.cfg.Clock, last: c.cfg.Clock.Now()}
+	v := c.visit()
+	v.room = &room{of: c.replies}
 	ask := c.submit
 	if query {
 		ask = c.query
 	}
-	ctx, _ = enter(ctx)
-	a, err := ask(ctx, call, p)
+	a, err := ask(ctx, call, v)
 	if err != nil {
 		code, text := c.refuse(err)
 		return int(code), text
@@ -113,11 +111,10 @@ func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
 
 // OnBehalf is for whom a call that has looked at one organization waits for another.
 func (c *Core) OnBehalf(ctx context.Context, first, next org.ID) (org.ID, error) {
-	ctx, _ = enter(ctx)
-	before := locusOf(ctx).asker(first)
-	err := c.serve.ranges.Turn(ctx, first, func(*ledger.Turn) error { return nil })
-	if before != first {
-		return before, err
+	v := c.visit()
+	err := v.turn(ctx, first, func(*ledger.Turn) error { return nil })
+	if err == nil {
+		_, err = v.look(ctx, next)
 	}
-	return locusOf(ctx).asker(next), err
+	return v.by, err
 }

@@ -59,26 +59,6 @@ type exchange struct {
 	shares int
 }
 
-// needs says that a step can be taken only when something was fetched.
-type needs struct{ fetch func(context.Context) error }
-
-func (*needs) Error() string { return "something from outside is needed" }
-
-// until takes a turn, again if it turns out that something from outside must be
-// known, which is fetched in between.
-func until(ctx context.Context, turn func() error) error {
-	for {
-		err := turn()
-		var n *needs
-		if !errors.As(err, &n) {
-			return err
-		}
-		if err := n.fetch(ctx); err != nil {
-			return err
-		}
-	}
-}
-
 // asking is what one request has fetched so far.
 type asking struct {
 	o     *providers
@@ -109,13 +89,25 @@ func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*logi
 	if len(a.tried) >= maxIssuers {
 		return nil, fault.New(fault.ResourceExhausted, "the request has OIDC tokens of more than %d issuers that must be asked for their keys", maxIssuers)
 	}
-	return nil, &needs{func(ctx context.Context) error {
+	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
 		if a.tried == nil {
 			a.tried = map[string]error{}
 		}
 		a.tried[issuer] = o.load(ctx, a.who, issuer, has)
 		return nil
 	}}
+}
+
+// fetched is Keys where no turn is held: what must be fetched is, at once.
+func (a *asking) fetched(ctx context.Context, field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
+	set, err := a.Keys(field, issuer, has)
+	if m := (*org.Missing)(nil); errors.As(err, &m) {
+		if err := m.Fetch(ctx); err != nil {
+			return nil, err
+		}
+		set, err = a.Keys(field, issuer, has)
+	}
+	return set, err
 }
 
 // errCrowded says that too much is being fetched.
@@ -198,7 +190,7 @@ type providersOf struct {
 // Exchange answers what came of the activity's exchange, or says that it must be
 // made: after this turn, which has found that it may be.
 func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
-	if s := x.r.exchange; s != nil {
+	if s := x.r.v.exchange; s != nil {
 		e.Secret.Wipe()
 		return s.got, s.err
 	}
@@ -206,12 +198,12 @@ func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error)
 		e.Secret.Wipe()
 		return nil, fault.New(fault.Unavailable, "%s could not be asked: the enclave has no way out", e.Provider.Name)
 	}
-	return nil, &needs{func(ctx context.Context) error {
+	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
 		s, err := x.o.share(ctx, x.who, x.act, e)
 		if err != nil {
 			return err
 		}
-		x.r.exchange = s
+		x.r.v.exchange = s
 		select {
 		case <-s.done:
 			return nil

@@ -101,8 +101,7 @@ type suborgIndex struct {
 
 // Child reads the parent's newest state.
 func (x suborgIndex) Child(id org.ID) (child *org.Child, err error) {
-	err = x.r.c.serve.ranges.Turn(x.ctx, x.r.id, func(t *ledger.Turn) (err error) {
-		x.r.see(t.Batch())
+	err = x.r.v.turn(x.ctx, x.r.id, func(t *ledger.Turn) (err error) {
 		child, err = org.Begin(t.ID(), t.State, x.r.c.now()).Child(id)
 		return err
 	})
@@ -133,8 +132,7 @@ func place(c *org.Child) *ledger.IndexRow {
 // more; a host that names an organization which never was the parent's is caught.
 func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	var o *org.Organization
-	err = x.r.c.serve.ranges.Turn(x.ctx, c.ID, func(t *ledger.Turn) (err error) {
-		x.r.see(t.Batch())
+	err = x.r.v.turn(x.ctx, c.ID, func(t *ledger.Turn) (err error) {
 		tx := org.Begin(t.ID(), t.State, x.r.c.now())
 		if o, err = tx.Organization(); err == nil && !o.Deleted {
 			has, err = tx.Has(h)
@@ -154,7 +152,7 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 
 // Identity is the core's, as queries want it.
 func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
-	i, err := x.r.c.identity(x.ctx, x.r.payer, field, token)
+	i, err := x.r.v.identity(x.ctx, x.r.payer, field, token)
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -163,21 +161,17 @@ func (x suborgIndex) Identity(field, token string) (issuer, subject string, audi
 
 // identity verifies an identity token, for tenant who. It asks the token's
 // issuer for its keys if need be: nothing is held meanwhile.
-func (c *Core) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
+func (v *visit) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
 	u, err := login.ParseIdentityToken(field, token)
 	if err != nil {
 		return nil, err
 	}
-	a := &asking{o: c.serve.providers, who: who}
-	var set *login.KeySet
-	err = until(ctx, func() (err error) {
-		set, err = a.Keys(field, u.Issuer(), u.KnownTo)
-		return err
-	})
+	v.asking.who = who
+	set, err := v.asking.fetched(ctx, field, u.Issuer(), u.KnownTo)
 	if err != nil {
 		return nil, err
 	}
-	return u.Verify(set, c.now())
+	return u.Verify(set, v.c.now())
 }
 
 func (x suborgIndex) breach(text string) error {

@@ -68,18 +68,18 @@ func (h homes) drop(config org.ID) {
 	delete(h.of, config)
 }
 
-// visit is one call at the proxy's door.
-type visit struct {
+// proxyCall is one call at the proxy's door. Its body is nobody's word: what is asked with
+// it is stamped by the enclave, and takes the way of any stamped body.
+type proxyCall struct {
 	c      *Core
+	v      *visit
 	call   *wire.Call
-	p      *phases
 	config *authproxy.Config
-	batch  uint64
 }
 
 // proxy answers a call at the door of the auth proxy.
-func (c *Core) proxy(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
-	v := &visit{c: c, call: call, p: p}
+func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
+	x := &proxyCall{c: c, v: v, call: call}
 	// What is told before a configuration is known is the same for all the world.
 	readable := true
 	a, err := func() (answer, error) {
@@ -91,19 +91,18 @@ func (c *Core) proxy(ctx context.Context, call *wire.Call, p *phases) (answer, e
 		if err != nil {
 			return answer{}, err
 		}
-		if err := v.pay(c.proxies.caller(v.source(), c.cfg.Clock.Now())); err != nil {
+		if err := x.pay(c.proxies.caller(x.source(), c.cfg.Clock.Now())); err != nil {
 			return answer{}, err
 		}
-		if err := v.open(ctx, id); err != nil {
+		if err := x.open(ctx, id); err != nil {
 			return answer{}, err
 		}
-		if readable = v.config.Accepts(call.From.Origin); !readable {
+		if readable = x.config.Accepts(call.From.Origin); !readable {
 			return answer{}, authproxy.WrongOrigin()
 		}
-		return v.answer(ctx, e)
+		return x.answer(ctx, e)
 	}()
 	a.readable = readable
-	a.batch = max(a.batch, v.batch)
 	return a, err
 }
 
@@ -123,23 +122,23 @@ func header(call *wire.Call, name string) (value string) {
 
 // open finds the organization of a configuration. The host's index leads to it, and
 // what counts is whether the organization has the configuration now.
-func (v *visit) open(ctx context.Context, id org.ID) error {
-	if home, ok := v.c.proxies.homes.get(id); ok {
-		if err := v.look(ctx, id, home); err != nil || v.config != nil {
+func (x *proxyCall) open(ctx context.Context, id org.ID) error {
+	if home, ok := x.c.proxies.homes.get(id); ok {
+		if err := x.look(ctx, id, home); err != nil || x.config != nil {
 			return err
 		}
-		v.c.proxies.homes.drop(id)
+		x.c.proxies.homes.drop(id)
 	}
-	rows, err := v.c.serve.ranges.PageIndex(ctx, v.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
+	rows, err := x.c.serve.ranges.PageIndex(ctx, x.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
 	if err != nil {
 		return err
 	}
 	for _, r := range rows {
-		if err := v.look(ctx, id, r.ID); err != nil {
+		if err := x.look(ctx, id, r.ID); err != nil {
 			return err
 		}
-		if v.config != nil {
-			v.c.proxies.homes.put(id, r.ID)
+		if x.config != nil {
+			x.c.proxies.homes.put(id, r.ID)
 			return nil
 		}
 	}
@@ -147,74 +146,73 @@ func (v *visit) open(ctx context.Context, id org.ID) error {
 }
 
 // look takes the configuration from an organization, if that has it.
-func (v *visit) look(ctx context.Context, id, home org.ID) error {
-	err := v.c.serve.ranges.Turn(ctx, home, func(t *ledger.Turn) error {
-		v.batch = max(v.batch, t.Batch())
-		tx := org.Begin(t.ID(), t.State, v.c.now())
+func (x *proxyCall) look(ctx context.Context, id, home org.ID) error {
+	err := x.v.turn(ctx, home, func(t *ledger.Turn) error {
+		tx := org.Begin(t.ID(), t.State, x.c.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
 			return err
 		}
 		p, err := tx.AuthProxy(id)
 		if p != nil {
-			v.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: v.c.serve.outside.told.Text}
+			x.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: x.c.serve.outside.told.Text}
 		}
 		return err
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) {
-		v.c.alarms.Raise(fault.AlarmIndex)
+		x.c.alarms.Raise(fault.AlarmIndex)
 		return fault.Breached(fault.AlarmIndex, "a row of no organization")
 	}
 	return err
 }
 
 // answer reads the body and does what the endpoint is for.
-func (v *visit) answer(ctx context.Context, e *authproxy.Endpoint) (answer, error) {
-	r, err := e.Read(v.call.Body)
+func (x *proxyCall) answer(ctx context.Context, e *authproxy.Endpoint) (answer, error) {
+	r, err := e.Read(x.call.Body)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := v.pay(v.c.proxies.visit(v.config.ID, v.source(), r, v.c.cfg.Clock.Now())); err != nil {
+	if err := x.pay(x.c.proxies.visit(x.config.ID, x.source(), r, x.c.cfg.Clock.Now())); err != nil {
 		return answer{}, err
 	}
-	if err := v.config.Allows(r); err != nil {
+	if err := x.config.Allows(r); err != nil {
 		return answer{}, err
 	}
-	v.p.end(0)
-	if body := r.Answer(v.config); body != nil {
+	x.v.timing.end(0)
+	if body := r.Answer(x.config); body != nil {
 		return answer{status: 200, body: body}, nil
 	}
 	if r.Account != nil {
-		return v.account(ctx, r.Account)
+		return x.account(ctx, r.Account)
 	}
 	if _, err := activity.Lookup(activity.OpOf(r.Type), r.Type); err != nil {
 		return answer{}, err
 	}
-	of, err := v.target(ctx, r)
+	of, err := x.target(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := v.client(ctx, r); err != nil {
+	if err := x.client(ctx, r); err != nil {
 		return answer{}, err
 	}
-	return v.submit(ctx, r, of)
+	return x.submit(ctx, r, of)
 }
 
 // submit makes the activity, stamps it, and cuts its answer down to the endpoint's.
-func (v *visit) submit(ctx context.Context, r *authproxy.Request, of org.ID) (answer, error) {
-	at, err := v.c.proxies.timestamp(v.c.now())
+func (x *proxyCall) submit(ctx context.Context, r *authproxy.Request, of org.ID) (answer, error) {
+	at, err := x.c.proxies.timestamp(x.c.now())
 	if err != nil {
 		return answer{}, err
 	}
-	body, err := r.Submit(v.config, of, at)
+	body, err := r.Submit(x.config, of, at)
 	if err != nil {
 		return answer{}, err
 	}
-	call, err := v.stamped(ctx, activity.OpOf(r.Type), body)
+	call, err := x.stamped(ctx, activity.OpOf(r.Type), body)
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := v.c.submit(ctx, call, v.p)
+	a, err := x.c.submit(ctx, call, x.v)
 	if err != nil {
 		return a, r.Refused(err)
 	}
@@ -225,23 +223,23 @@ func (v *visit) submit(ctx context.Context, r *authproxy.Request, of org.ID) (an
 }
 
 // account asks the proxy's organization for its sub-organizations.
-func (v *visit) account(ctx context.Context, r *authproxy.Account) (answer, error) {
-	link, err := r.Admit(v.config, v.c.serve.tokenKeys(), v.c.now())
+func (x *proxyCall) account(ctx context.Context, r *authproxy.Account) (answer, error) {
+	link, err := r.Admit(x.config, x.c.serve.tokenKeys(), x.c.now())
 	if err == nil && link {
 		var i *login.Identity
-		if i, err = v.c.identity(ctx, v.config.Organization, "oidcToken", *r.OidcToken); err == nil {
-			err = r.AdmitLinked(v.config, i)
+		if i, err = x.v.identity(ctx, x.config.Organization, "oidcToken", *r.OidcToken); err == nil {
+			err = r.AdmitLinked(x.config, i)
 		}
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	op, body := r.Query(v.config)
-	call, err := v.stamped(ctx, op, body)
+	op, body := r.Query(x.config)
+	call, err := x.stamped(ctx, op, body)
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := v.c.query(ctx, call, v.p)
+	a, err := x.c.query(ctx, call, x.v)
 	if err == nil {
 		a.body, err = r.Cut(a.body)
 	}
@@ -251,19 +249,18 @@ func (v *visit) account(ctx context.Context, r *authproxy.Account) (answer, erro
 // target is the organization in which the activity is to run: for a log-in the
 // sub-organization that it names or that is found by what it shows, otherwise the
 // proxy's own. Nobody logs in to that one through the proxy.
-func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, err error) {
+func (x *proxyCall) target(ctx context.Context, r *authproxy.Request) (of org.ID, err error) {
 	if r.Token == "" && r.Identity == "" {
-		return v.config.Organization, nil
+		return x.config.Organization, nil
 	}
 	var by [][]authproxy.Holder
 	if r.Organization == nil {
-		if by, err = v.holders(ctx, r); err != nil {
+		if by, err = x.holders(ctx, r); err != nil {
 			return of, err
 		}
 	}
-	err = v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
-		v.batch = max(v.batch, t.Batch())
-		tx := org.Begin(t.ID(), t.State, v.c.now())
+	err = x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+		tx := org.Begin(t.ID(), t.State, x.c.now())
 		var child *org.Child
 		var err error
 		if r.Organization != nil {
@@ -286,24 +283,24 @@ func (v *visit) target(ctx context.Context, r *authproxy.Request) (of org.ID, er
 // holders are by what the sub-organization of a log-in is found: the first that
 // leads anywhere. It is verified first: what is only claimed must not tell whether
 // anybody has it.
-func (v *visit) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy.Holder, error) {
+func (x *proxyCall) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy.Holder, error) {
 	if r.Identity != "" {
-		i, err := v.c.identity(ctx, v.config.Organization, "oidcToken", r.Identity)
+		i, err := x.v.identity(ctx, x.config.Organization, "oidcToken", r.Identity)
 		if err != nil {
 			return nil, err
 		}
 		by := [][]authproxy.Holder{authproxy.HoldersOf(i)}
-		if h, ok := authproxy.LinkedHolder(v.config, i); ok {
+		if h, ok := authproxy.LinkedHolder(x.config, i); ok {
 			by = append(by, []authproxy.Holder{h})
 		}
 		return by, nil
 	}
 	const field = "verificationToken"
-	u, err := login.ReadVerificationToken(field, r.Token, v.c.serve.tokenKeys(), v.c.now())
+	u, err := login.ReadVerificationToken(field, r.Token, x.c.serve.tokenKeys(), x.c.now())
 	if err != nil {
 		return nil, err
 	}
-	if !u.IssuedBy(v.config.Organization.String()) {
+	if !u.IssuedBy(x.config.Organization.String()) {
 		return nil, login.InvalidVerificationToken(field)
 	}
 	t, err := r.Proven(u)
@@ -337,13 +334,12 @@ func oldest(tx *org.Tx, by []authproxy.Holder) (first *org.Child, err error) {
 
 // client finds the organization's credential at the OAuth 2.0 provider that a
 // request names.
-func (v *visit) client(ctx context.Context, r *authproxy.Request) error {
+func (x *proxyCall) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) error {
-		v.batch = max(v.batch, t.Batch())
-		return org.Begin(t.ID(), t.State, v.c.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
+	return x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+		return org.Begin(t.ID(), t.State, x.c.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID
 			}
@@ -353,10 +349,10 @@ func (v *visit) client(ctx context.Context, r *authproxy.Request) error {
 }
 
 // stamped is a call with a body of the enclave's own making.
-func (v *visit) stamped(ctx context.Context, op string, body []byte) (*wire.Call, error) {
-	head, err := v.stamp(ctx, body)
+func (x *proxyCall) stamped(ctx context.Context, op string, body []byte) (*wire.Call, error) {
+	head, err := x.stamp(ctx, body)
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body, From: v.call.From}, nil
+	return &wire.Call{Door: wire.DoorProxy, Op: op, Head: head, Body: body, From: x.call.From}, nil
 }

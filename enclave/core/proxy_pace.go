@@ -125,10 +125,10 @@ func spent(c pace.Count, name, what string) (pace.Count, error) {
 }
 
 // source is where the host says that the call came from.
-func (v *visit) source() netip.Addr { return pace.Source(v.call.From.Address) }
+func (x *proxyCall) source() netip.Addr { return pace.Source(x.call.From.Address) }
 
 // pay takes note of what was counted.
-func (v *visit) pay(c pace.Count, err error) error {
-	v.p.toll.count = pace.Least(v.p.toll.count, c)
+func (x *proxyCall) pay(c pace.Count, err error) error {
+	x.v.toll.count = pace.Least(x.v.toll.count, c)
 	return err
 }

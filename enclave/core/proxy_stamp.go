@@ -19,18 +19,17 @@ import (
 )
 
 // stamp signs a body with the proxy's key, which is opened for that alone.
-func (v *visit) stamp(ctx context.Context, body []byte) (head []wire.Header, err error) {
+func (x *proxyCall) stamp(ctx context.Context, body []byte) (head []wire.Header, err error) {
 	var private secret.Secret
 	defer func() { private.Wipe() }()
 	public := ""
-	err = v.c.serve.ranges.Turn(ctx, v.config.Organization, func(t *ledger.Turn) (err error) {
-		v.batch = max(v.batch, t.Batch())
-		tx := org.Begin(t.ID(), t.State, v.c.now())
-		if public, err = proxyKey(tx, v.config.ID); err != nil {
+	err = x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
+		tx := org.Begin(t.ID(), t.State, x.c.now())
+		if public, err = proxyKey(tx, x.config.ID); err != nil {
 			return err
 		}
 		key, keyID := t.Key()
-		private, err = v.c.vault(t.ID(), key, keyID).Open(v.config.Key, v.config.Sealed)
+		private, err = x.c.vault(t.ID(), key, keyID).Open(x.config.Key, x.config.Sealed)
 		return err
 	})
 	if err != nil {

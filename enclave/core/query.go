@@ -20,11 +20,11 @@ import (
 // reading is a query on its way.
 type reading struct {
 	c      *Core
+	v      *visit
 	signer *signer
 	from   string
 	id     org.ID
 	payer  org.ID // the tenant
-	room   *room  // of the reply
 	read   int64  // bytes of entries that it is made from
 	req    *query.Request
 	shape  error // what is wrong with operation or body; told to who may ask
@@ -34,26 +34,23 @@ type reading struct {
 	cred   org.VoteCredential
 	view   *ledger.View
 	waits  map[org.ID]uint64 // activities that wait, with the seq of their newest entries
-	batch  uint64
 }
 
 // query answers from the newest state. It writes nothing, and its answer waits
 // like any other for what it has seen.
-func (c *Core) query(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
-	r := &reading{c: c, from: call.From.Address, room: p.room}
+func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
+	r := &reading{c: c, v: v, from: call.From.Address}
 	var err error
-	if r.signer, err = c.read(call, &p.toll); err != nil {
+	if r.signer, err = v.read(call); err != nil {
 		return answer{}, err
 	}
-	p.end(0)
-	if r.id, err = query.ParseHead(r.signer.body); err != nil {
+	v.timing.end(0)
+	if _, r.id, err = r.signer.where(); err != nil {
 		return answer{}, err
 	}
-	if r.q, r.shape = query.Lookup(call.Op); r.shape == nil {
-		r.req, r.shape = r.q.Decode(r.signer.body)
-	}
+	r.q, r.shape = query.Lookup(call.Op)
 	if err = r.admit(ctx, call.Op); err == nil {
-		err = r.shape
+		err = r.decode()
 	}
 	if err == nil && r.q.Fetches {
 		err = r.req.Fetch(history{ctx, r}, bootProofs{ctx, c}, suborgIndex{ctx, r}, chainsOf{ctx, r})
@@ -62,24 +59,37 @@ func (c *Core) query(ctx context.Context, call *wire.Call, p *phases) (answer, e
 	if err == nil {
 		body, err = r.answer(ctx)
 	}
-	p.end(1)
-	return answer{status: 200, body: body, batch: max(r.batch, r.signer.batch)}, err
+	v.timing.end(1)
+	return answer{status: 200, body: body}, err
+}
+
+// decode reads the body, once it is known who answers for it.
+func (r *reading) decode() error {
+	if r.shape != nil {
+		return r.shape
+	}
+	body, err := r.signer.body()
+	if err == nil {
+		r.req, err = r.q.Decode(body)
+	}
+	return err
 }
 
 // admit finds who asks: a user of the organization or of its parent. Of queries
 // only whoami may name the parent of the organization in which the credential can
 // stamp.
 func (r *reading) admit(ctx context.Context, op string) error {
-	var s *stranger
-	var below []org.ID
-	err := r.c.turn(ctx, r.id, r.signer, func(t *ledger.Turn) error {
-		r.see(t.Batch())
+	err := r.v.turn(ctx, r.id, func(t *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, r.c.now())
 		who, err := r.c.authenticate(tx, r.signer)
-		if errors.As(err, &s) && !s.deleted && op == "whoami" {
-			var berr error
-			if below, berr = r.signer.below(tx); berr != nil {
-				return berr
+		var unknown *stranger
+		if errors.As(err, &unknown) && !unknown.deleted && op == "whoami" {
+			id, derr := r.signer.descend(tx)
+			if !id.Zero() {
+				r.id = id
+			}
+			if derr != nil {
+				return derr
 			}
 		}
 		if ferr := r.fix(t, tx); ferr != nil {
@@ -96,21 +106,16 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		r.user, r.cred = who.user, who.credential
 		return r.c.allowed(tx, who, r.from)
 	})
+	var unknown *stranger
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
 		return unknownKey(r.id, r.signer)
 	case err == nil:
 		return r.bounded(op)
-	case !errors.As(err, &s):
+	case !errors.As(err, &unknown):
 		return err
-	case len(below) > 1:
-		return errConflict
-	case len(below) == 1:
-		r.id = below[0]
-		return r.admit(ctx, "")
 	}
-	who, batch, err := r.c.inParent(ctx, s, r.id, r.signer, r.from)
-	r.see(batch)
+	who, err := r.signer.inParent(ctx, unknown, r.id, r.from)
 	if err != nil {
 		return err
 	}
@@ -139,38 +144,23 @@ func (r *reading) fix(t *ledger.Turn, tx *org.Tx) error {
 	})
 }
 
-func (r *reading) see(batch uint64) { r.batch = max(r.batch, batch) }
-
 func (r *reading) answer(ctx context.Context) (body []byte, err error) {
-	var parent org.ID
-	look := func(t, above *ledger.Turn) error {
-		r.see(seen(t, above))
+	err = r.v.step(ctx, r.id, func(t, above *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, r.c.now())
 		v := &query.View{Tx: tx, Caller: r.user, Credential: r.cred, Home: r.home}
 		if above != nil {
 			v.Parent = org.Begin(above.ID(), above.State, tx.NowMs)
 		}
 		if strings.HasPrefix(r.q.Op, "list_") { // as much as all that there is to tell, about
-			if err := r.room.raise(r.payer, r.read+min(int64(t.State.Bytes()), maxList)); err != nil {
+			if err := r.v.room.raise(r.payer, r.read+min(int64(t.State.Bytes()), maxList)); err != nil {
 				return err
 			}
 		}
 		if body, err = r.req.Answer(v); err == nil {
-			err = r.room.raise(r.payer, r.read+int64(len(body)))
-		}
-		if errors.Is(err, activity.ErrNeedsParent) {
-			o, oerr := tx.Organization()
-			if oerr != nil {
-				return oerr
-			}
-			parent = o.Parent
+			err = r.v.room.raise(r.payer, r.read+int64(len(body)))
 		}
 		return err
-	}
-	err = r.c.serve.ranges.Turn(ctx, r.id, func(t *ledger.Turn) error { return look(t, nil) })
-	if errors.Is(err, activity.ErrNeedsParent) {
-		err = r.c.serve.ranges.Pair(ctx, parent, r.id, look)
-	}
+	})
 	return body, err
 }
 
@@ -201,7 +191,7 @@ func (r *reading) took(es ...*org.Entry) error {
 	for _, e := range es {
 		r.read += entryBytes(e)
 	}
-	return r.room.raise(r.payer, r.read)
+	return r.v.room.raise(r.payer, r.read)
 }
 
 func (h history) Page(p query.Page) ([]*org.Entry, error) {

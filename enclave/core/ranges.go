@@ -17,11 +17,6 @@ import (
 
 // ranges are the parts of the deployment that this enclave owns, each with a ledger
 // of its own. A deployment of one range is one ledger.
-//
-// A call is about one range: whatever it looks at lies in the range of the first
-// organization that it asked for, in the same ledger from the first look to the
-// reply. So a range that is given away and comes back meanwhile, with batches that
-// count anew, is never taken for the one that was looked at.
 type ranges struct {
 	c     *Core
 	count int           // of the deployment
@@ -161,70 +156,6 @@ func (s *ranges) shareLocked(n int) (l ledger.Limits) {
 // leastUnstored is what one range may have unstored, however many there are.
 const leastUnstored = 1 << 20
 
-// A locus is where in the deployment a call is: nowhere before its first look.
-type locus struct {
-	mu sync.Mutex
-	at *owned
-	by org.ID // the first organization that it looked at: on whose behalf it waits
-}
-
-type locusKey struct{}
-
-// enter begins a call.
-func enter(ctx context.Context) (context.Context, *locus) {
-	p := new(locus)
-	return context.WithValue(ctx, locusKey{}, p), p
-}
-
-func locusOf(ctx context.Context) *locus {
-	p, _ := ctx.Value(locusKey{}).(*locus)
-	if p == nil {
-		p = new(locus)
-	}
-	return p
-}
-
-// asker is on whose behalf the call looks at an organization.
-func (p *locus) asker(id org.ID) org.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.by.Zero() {
-		return id
-	}
-	return p.by
-}
-
-func (p *locus) owned() *owned {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at
-}
-
-// of is where an organization is, for the call of ctx. It waits until this enclave may
-// answer for it. Errors are *moved, ErrNoOrganization for one of another range than
-// the call is about, and those of ledger.Serving.
-func (s *ranges) of(ctx context.Context, id org.ID) (*owned, error) {
-	r := wire.RangeOf(wire.ID(id), s.count)
-	p := locusOf(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.at != nil {
-		if p.at.r != r {
-			return nil, ledger.ErrNoOrganization
-		}
-		return p.at, nil
-	}
-	o, err := s.at(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.ledger.Serving(ctx); err != nil {
-		return nil, err
-	}
-	p.at, p.by = o, id
-	return o, nil
-}
-
 func (s *ranges) at(r wire.Range) (*owned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,60 +188,6 @@ func (s *ranges) sinceMs(id org.ID) (uint64, error) {
 		return 0, err
 	}
 	return o.sinceMs, nil
-}
-
-// gone tells, of an error that a call ended with, that its range is another enclave's,
-// or was given away meanwhile.
-func (c *Core) gone(at *locus, err error) *moved {
-	var m *moved
-	if err == nil || errors.As(err, &m) {
-		return m
-	}
-	o := at.owned()
-	if o == nil || state(c.state.Load()) != stateServing || !errors.Is(err, ledger.ErrFenced) && !errors.Is(err, ledger.ErrGiven) {
-		return nil
-	}
-	s := c.serve.ranges
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || s.owned[o.r] == o && !s.busy[o.r] {
-		return nil
-	}
-	return &moved{o.r}
-}
-
-// Turn is ledger.TurnFor in the organization's range, for the organization that the
-// call is about.
-func (s *ranges) Turn(ctx context.Context, id org.ID, f func(*ledger.Turn) error) error {
-	o, err := s.of(ctx, id)
-	if err != nil {
-		return err
-	}
-	return o.ledger.TurnFor(ctx, id, locusOf(ctx).asker(id), f)
-}
-
-// Pair is ledger.Pair in the range of both.
-func (s *ranges) Pair(ctx context.Context, parent, child org.ID, f func(t, above *ledger.Turn) error) error {
-	o, err := s.of(ctx, parent)
-	if err == nil {
-		_, err = s.of(ctx, child)
-	}
-	if err != nil {
-		return err
-	}
-	return o.ledger.Pair(ctx, parent, child, f)
-}
-
-// Wait is ledger.Wait for what the call has seen. Who has seen nothing waits for
-// nothing, but in a deployment of one range for the lease.
-func (s *ranges) Wait(ctx context.Context, batch uint64) error {
-	if o := locusOf(ctx).owned(); o != nil {
-		return o.ledger.Wait(ctx, batch)
-	}
-	if batch != 0 {
-		return ledger.ErrBusy // a batch of no ledger that we know of
-	}
-	return s.Serving(ctx)
 }
 
 // Serving waits until this enclave may answer, as far as that can be said before it is

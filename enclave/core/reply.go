@@ -40,11 +40,10 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 
 // render answers with an old entry. The users in it are shown as they are now, so
 // the answer waits for what they are now to be stored.
-func (c *Core) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User) (a answer, err error) {
+func (v *visit) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User) (a answer, err error) {
 	a.status = 200
-	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
-		a.batch = t.Batch()
-		a.body, err = c.activityReply(e, id, org.Begin(id, t.State, c.now()), who.ID, nil, nil)
+	err = v.turn(ctx, id, func(t *ledger.Turn) error {
+		a.body, err = v.c.activityReply(e, id, org.Begin(id, t.State, v.c.now()), who.ID, nil, nil)
 		return err
 	})
 	return a, err

@@ -1,13 +1,10 @@
 package core
 
 import (
-	"context"
-	"errors"
 	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/stamp"
@@ -41,21 +38,21 @@ func inSession(call *wire.Call) (token string, ok bool) {
 
 // readSession verifies the token of a read-only session. It speaks for queries and
 // for nothing else.
-func (c *Core) readSession(call *wire.Call, token string, t *toll) (*signer, error) {
+func (v *visit) readSession(call *wire.Call, token string) (*signer, error) {
 	if call.Door != wire.DoorQuery {
 		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
 	}
 	if len(token) > stamp.MaxHeader {
 		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
 	}
-	s, err := login.VerifySession(token, c.serve.sessions.Public(), c.now())
+	s, err := login.VerifySession(token, v.c.serve.sessions.Public(), v.c.now())
 	if err != nil {
 		return nil, err
 	}
 	if !s.Reads() {
 		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
 	}
-	return &signer{session: s, body: call.Body, toll: t}, nil
+	return &signer{v: v, session: s, told: stamp.Told(call.Body)}, nil
 }
 
 // reader is the user of a read-only session, in the session's own organization
@@ -86,7 +83,7 @@ func (c *Core) reader(tx *org.Tx, s *signer) (*caller, error) {
 	default:
 		return nil, &stranger{deleted: o.Deleted}
 	}
-	return who, s.toll.pay(tx, s.session.PublicKey, c.cfg.Clock.Now())
+	return who, s.v.toll.pay(tx, s.session.PublicKey, c.cfg.Clock.Now())
 }
 
 // noSession is the one answer to a session of another organization, of a user who
@@ -94,33 +91,4 @@ func (c *Core) reader(tx *org.Tx, s *signer) (*caller, error) {
 func noSession(id org.ID, s *login.Session) error {
 	return fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
 		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, s.PublicKey)
-}
-
-// descend moves a request that names the parent to the one organization below it
-// that knows the credential, and tells whether there is one. Otherwise err, which
-// the parent's turn gave, stands.
-func (r *request) descend(ctx context.Context, err error) (bool, error) {
-	var s *stranger
-	if errors.As(err, &s) && s.deleted {
-		return false, err
-	}
-	var below []org.ID
-	terr := r.c.serve.ranges.Turn(ctx, r.sub.Organization, func(t *ledger.Turn) (err error) {
-		r.signer.batch = max(r.signer.batch, t.Batch())
-		below, err = r.signer.below(org.Begin(t.ID(), t.State, r.c.now()))
-		return err
-	})
-	switch {
-	case terr != nil:
-		return false, terr
-	case len(below) == 0:
-		return false, err
-	case len(below) > 1:
-		return false, errConflict
-	}
-	moved := *r.sub
-	moved.Organization = below[0]
-	r.sub = &moved
-	r.id = r.c.serve.activityID(moved.Organization, r.print, moved.TimestampMs)
-	return true, nil
 }

@@ -16,54 +16,72 @@ import (
 
 // signer is who stamped a request, as far as it is known. An API key has proven
 // itself; a passkey waits for its public key, which is in the organization's
-// records, and until then nothing may be taken from the body but where to look.
-// Who reads in a session has stamped nothing: the body is what the host says it is.
+// records, and a key that is nobody's for the token that vouches for it.
 type signer struct {
-	caller  *stamp.Caller
+	v       *visit
+	caller  *stamp.Caller // once verified
 	passkey *stamp.Passkey
 	session *login.Session // of who only reads; none of the others then
-	// attested is a stamp by nobody's key, for which a token vouches; caller is set
-	// once that is verified.
+	told    stamp.Body     // what the host says that the session asks
+	// attested is a stamp by nobody's key, for which a token vouches.
 	attested *stamp.Attested
 	voucher  voucher
-	body     []byte
-	toll     *toll // paid once the credential is found
-	proxy    bool  // the enclave itself has stamped, with the auth proxy's key
+	proxy    bool // the enclave itself has stamped, with the auth proxy's key
 
 	checked *org.Authenticator // whose key caller was verified with
 	counter uint32             // that its authenticator told, 0 if it does not count
-	// above are records of parents whose rules on origins were needed; batch is what
-	// a reply that knows them waits for.
-	above map[org.ID]*org.Organization
-	batch uint64
 }
 
 // read finds the stamp of a call and verifies it as far as it can be.
-func (c *Core) read(call *wire.Call, t *toll) (*signer, error) {
+func (v *visit) read(call *wire.Call) (*signer, error) {
 	if token, ok := inSession(call); ok {
-		return c.readSession(call, token, t)
+		return v.readSession(call, token)
 	}
 	head := make([]stamp.Header, len(call.Head))
 	for i, h := range call.Head {
 		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
 	}
-	caller, passkey, attested, err := c.stamps.Read(head, call.Body)
+	caller, passkey, attested, err := v.c.stamps.Read(head, call.Body)
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{caller: caller, passkey: passkey, attested: attested, toll: t, proxy: call.Door == wire.DoorProxy}
-	switch {
-	case passkey != nil:
-		s.body = passkey.Unverified()
-	case attested != nil && call.Door != wire.DoorSubmit:
-		return nil, errAttested
-	case attested != nil:
-		s.body = attested.Unverified()
-		s.voucher, err = c.readVoucher(attested)
-	default:
-		s.body = caller.Body()
+	s := &signer{v: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Door == wire.DoorProxy}
+	if attested != nil {
+		if call.Door != wire.DoorSubmit {
+			return nil, errAttested
+		}
+		s.voucher, err = v.readVoucher(attested)
 	}
 	return s, err
+}
+
+// body is what the signer answers for, once that is known.
+func (s *signer) body() (stamp.Body, error) {
+	switch {
+	case s.session != nil:
+		return s.told, nil
+	case s.caller == nil:
+		return stamp.Body{}, errors.New("a body that nobody answers for yet")
+	}
+	return s.caller.Body(), nil
+}
+
+// where tells where the signer is to be looked for, whether the body is verified or not.
+func (s *signer) where() (w stamp.Where, id org.ID, err error) {
+	switch {
+	case s.session != nil:
+		w, err = s.told.Where()
+	case s.caller != nil:
+		w, err = s.caller.Body().Where()
+	case s.passkey != nil:
+		w, err = s.passkey.Unverified().Where()
+	default:
+		w, err = s.attested.Unverified().Where()
+	}
+	if err == nil {
+		id, err = activity.ParseOrganization(w.Organization)
+	}
+	return w, id, err
 }
 
 // name is under what an organization knows the signer's credential.
@@ -80,11 +98,6 @@ func (s *signer) name() (curve, publicKey string) {
 	return s.caller.Curve(), s.caller.PublicKey()
 }
 
-// needsOrigins says that a passkey can be verified only with the parent's rules.
-type needsOrigins struct{ parent org.ID }
-
-func (*needsOrigins) Error() string { return "the parent's origins are needed" }
-
 // verify checks a passkey's stamp with the authenticator that the records name.
 func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 	if s.checked != nil && s.checked.ID == a.ID && string(s.checked.PublicKey) == string(a.PublicKey) {
@@ -96,8 +109,8 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 	}
 	var parent *org.Organization
 	if !o.Parent.Zero() {
-		if parent = s.above[o.Parent]; parent == nil {
-			return &needsOrigins{o.Parent}
+		if parent = s.v.origins[o.Parent]; parent == nil {
+			return &org.Missing{Fetch: func(ctx context.Context) error { return s.v.learnOrigins(ctx, o.Parent) }}
 		}
 	}
 	counter, err := tx.Counter(a.ID)
@@ -113,38 +126,16 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 	return nil
 }
 
-// turn is the ledger's, for a request whose signer may be a passkey: what its
-// verification needs of the parent is brought in between.
-func (c *Core) turn(ctx context.Context, id org.ID, s *signer, f func(*ledger.Turn) error) error {
-	return c.origins(ctx, s, func() error { return c.serve.ranges.Turn(ctx, id, f) })
-}
-
-// pair is turn over a sub-organization and its parent.
-func (c *Core) pair(ctx context.Context, parent, id org.ID, s *signer, f func(t, above *ledger.Turn) error) error {
-	return c.origins(ctx, s, func() error { return c.serve.ranges.Pair(ctx, parent, id, f) })
-}
-
-func (c *Core) origins(ctx context.Context, s *signer, turn func() error) error {
-	for {
-		err := turn()
-		var n *needsOrigins
-		if !errors.As(err, &n) || s.above[n.parent] != nil {
-			return err
-		}
-		err = c.serve.ranges.Turn(ctx, n.parent, func(t *ledger.Turn) error {
-			o, err := org.Begin(t.ID(), t.State, c.now()).Organization()
-			if err != nil {
-				return err
+// learnOrigins keeps a parent's records, for its rules on origins.
+func (v *visit) learnOrigins(ctx context.Context, parent org.ID) error {
+	return v.turn(ctx, parent, func(t *ledger.Turn) error {
+		o, err := org.Begin(t.ID(), t.State, v.c.now()).Organization()
+		if err == nil {
+			if v.origins == nil {
+				v.origins = map[org.ID]*org.Organization{}
 			}
-			if s.above == nil {
-				s.above = map[org.ID]*org.Organization{}
-			}
-			s.above[n.parent] = o
-			s.batch = max(s.batch, t.Batch())
-			return nil
-		})
-		if err != nil {
-			return err
+			v.origins[parent] = o
 		}
-	}
+		return err
+	})
 }

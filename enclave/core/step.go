@@ -34,6 +34,12 @@ type step struct {
 	heard    []org.ID // who in the parent hears of it
 }
 
+// errAtOnce refuses what a parent's user asks for in a sub-organization and what is
+// not allowed at once: the sub-organization's activities are its own users' to vote
+// on.
+var errAtOnce = fault.New(fault.FailedPrecondition,
+	"the parent organization's policies ask for more than one approval or factor: what its users start in a sub-organization must be allowed at once")
+
 // begin is the step that submits an activity, by a user of law.
 func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*step, error) {
 	rec, err := law.Organization()
@@ -42,7 +48,7 @@ func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*s
 	}
 	s := &step{r: r, t: t, above: above, tx: tx, law: law, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
 		e: &org.Entry{
-			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.signer.body, Fingerprint: r.print,
+			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.body.Bytes(), Fingerprint: r.print,
 			StampedMs: r.sub.TimestampMs, CreatedMs: tx.NowMs, TimeMs: tx.NowMs, Initiator: who.user.ID,
 		},
 		p: &org.Pending{Activity: r.id, Fingerprint: r.print, CreatedMs: tx.NowMs, Initiator: who.user.ID, OpenedMs: tx.NowMs},
@@ -103,9 +109,9 @@ func (s *step) pose() (err error) {
 	// The common case by far: one root user is enough and nothing is demanded of him.
 	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
 	s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare)
-	if fault.Of(err) != nil && s.r.known != nil && s.r.version.Kind.Rejects() {
+	if fault.Of(err) != nil && s.r.v.chain != nil && s.r.version.Kind.Rejects() {
 		// What a chain says may be in the way of a transaction, never of its end.
-		s.r.known, s.r.blind = nil, true
+		s.r.v.chain, s.r.v.blind = nil, true
 		s.intent.Know(nil)
 		s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare)
 	}
@@ -119,7 +125,7 @@ func (s *step) pose() (err error) {
 // decide asks the policies and, if they grant it, runs the activity.
 func (s *step) decide() error {
 	d, lacks, err := s.ask()
-	s.r.p.end(1)
+	s.r.v.timing.end(1)
 	if err != nil {
 		return err
 	}
@@ -247,7 +253,7 @@ func (s *step) wait(status org.Status) error {
 
 // run executes what has been granted.
 func (s *step) run(g *policy.Grant) (err error) {
-	if s.r.asking.who, err = tenant(s.tx); err != nil {
+	if s.r.v.asking.who, err = tenant(s.tx); err != nil {
 		return err
 	}
 	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs, activity: s.e.Activity, grant: g}
@@ -294,29 +300,28 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 			Fingerprint: s.e.Fingerprint, CreatedMs: s.e.TimeMs, TimeMs: s.e.TimeMs, Other: s.t.ID(), OtherSeq: tip,
 		}})
 	}
-	var n uint64
 	var err error
 	if own != nil {
 		others = append([]ledger.Addition{{Entry: s.e, Tx: s.records}}, others...)
-		n, err = s.t.Append(own, nil, others...)
+		_, err = s.t.Append(own, nil, others...)
 	} else {
-		n, err = s.t.Append(s.e, s.records, others...)
+		_, err = s.t.Append(s.e, s.records, others...)
 	}
 	if err != nil {
-		return answer{batch: seen(s.t, s.above)}, err
+		return answer{}, err
 	}
 	s.r.c.heardAnew(s.t, s.records)
 	if s.above != nil {
 		s.r.c.heardAnew(s.above, s.parent)
 	}
-	a := answer{status: 200, batch: n}
+	a := answer{status: 200}
 	if s.e.Refused != 0 {
 		a.status, a.body = int(s.e.Refused), s.e.Failure
 	} else {
 		// It is decided: what the reply cannot tell of who may vote it leaves out.
 		a.body, _ = s.r.c.activityReply(s.e, s.t.ID(), org.Begin(s.t.ID(), s.t.State, s.e.TimeMs), s.who.user.ID, s.version, s.intent)
 	}
-	s.r.p.end(2)
+	s.r.v.timing.end(2)
 	return a, nil
 }
 

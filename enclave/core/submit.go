@@ -10,180 +10,188 @@ import (
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 	"cloister/shared/wire"
 )
 
 // request is a submit on its way through the steps.
 type request struct {
-	c       *Core
-	signer  *signer
-	from    string // the address that the host says it came from
-	sub     *activity.Submit
-	version *activity.Version
-	intent  *activity.Intent
-	shape   error // what is wrong with type or parameters; told to who may ask
-	print   org.Hash
-	id      org.ID // of the activity that this body makes or made
-	p       *phases
+	c            *Core
+	v            *visit
+	signer       *signer
+	from         string // the address that the host says it came from
+	op           string
+	where        stamp.Where // as the body says
+	organization org.ID      // in which it is looked for who asks, and then the activity's
+	version      *activity.Version
+	shape        error // what is wrong with type or parameters; told to who may ask
 
-	known *activity.ChainKnown // what the activity needs of its chain, once it was asked for
-	blind bool                 // it cannot be had, and a rejection goes on without
-	asked int                  // how often the host was asked for it
-	above *audience            // of the parent, once it was asked for
-
-	asking   asking
-	exchange *exchange // that the activity shares in
+	// What the body says, once it is verified.
+	body   stamp.Body
+	sub    *activity.Submit
+	intent *activity.Intent
+	print  org.Hash
+	id     org.ID // of the activity that this body makes or made
 }
 
 // submit is the whole life of a request to act, the first function to read.
-func (c *Core) submit(ctx context.Context, call *wire.Call, p *phases) (answer, error) {
-	r := &request{c: c, p: p, from: call.From.Address}
-	defer func() { c.serve.providers.leave(r.exchange) }()
-	var err error
-	if r.signer, err = c.read(call, &p.toll); err != nil { // who signed these very bytes
+func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
+	r := &request{c: c, v: v, from: call.From.Address, op: call.Op}
+	defer func() { c.serve.providers.leave(v.exchange) }()
+	if r.signer, err = v.read(call); err != nil { // who signed these very bytes
 		return answer{}, err
 	}
-	p.end(0)
-	if r.sub, err = activity.ParseSubmit(r.signer.body); err != nil { // what they ask, from the same bytes
+	v.timing.end(0)
+	if err := r.route(); err != nil {
 		return answer{}, err
 	}
-	r.print = sha256.Sum256(r.signer.body)
-	r.asking.o = c.serve.providers
-	r.read(call.Op)
 	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}
 	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
-	r.id = c.serve.activityID(r.sub.Organization, r.print, r.sub.TimestampMs)
-
-	var a answer
 	var old *found
-	if r.shape == nil && r.version.Kind.Vote {
-		a, old, err = r.vote(ctx)
-	} else {
-		a, old, err = r.act(ctx)
-	}
-	if errors.As(err, new(*stranger)) && r.shape == nil && r.version.Kind.ByCredential {
-		var moved bool
-		if moved, err = r.descend(ctx, err); moved {
-			a, old, err = r.act(ctx)
-		}
-	}
-	if errors.As(err, new(*stranger)) && r.shape == nil && r.version.Kind.FromAbove {
-		a, old, err = r.actFromAbove(ctx, err)
-	}
+	err = v.step(ctx, r.organization, func(t, above *ledger.Turn) (err error) {
+		a, old, err = r.step(t, above)
+		return err
+	})
+	var unknown *stranger
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
-		err = unknownKey(r.sub.Organization, r.signer)
-	case errors.As(err, new(*stranger)):
-		a, err = c.foreign(ctx, r, a, err)
+		err = unknownKey(r.organization, r.signer)
+	case errors.As(err, &unknown):
+		err = r.foreign(ctx, unknown)
 	case err == nil && old != nil:
 		a, err = r.repeat(ctx, old)
 	}
-	a.batch = max(a.batch, r.signer.batch)
 	return a, err
 }
 
-// act is a submission: authenticated, looked for among what is known, decided,
-// done and made durable in one turn.
-func (r *request) act(ctx context.Context) (a answer, old *found, err error) {
-	err = r.turn(ctx, func(t, above *ledger.Turn) error {
-		a, old = answer{batch: seen(t, above)}, nil
-		tx, who, f, err := r.enter(t)
-		if err != nil || f != nil {
-			old = f
-			return err
-		}
-		a, err = r.take(t, above, tx, tx, who, a.batch)
-		return err
-	})
-	return a, old, err
+// route finds out where to look for who asks: from the body that is verified, or else
+// from as much as one tells that is not.
+func (r *request) route() (err error) {
+	if r.signer.caller != nil {
+		return r.open()
+	}
+	r.where, r.organization, err = r.signer.where()
+	r.read(r.where.Type)
+	return err
 }
 
-// take is the step of a submission by a user of law: decided, done and made durable.
-// batch is the last one seen before.
-func (r *request) take(t, above *ledger.Turn, tx, law *org.Tx, who *caller, batch uint64) (a answer, err error) {
-	a.batch = batch
+// open takes the body apart, once it is known who answers for it.
+func (r *request) open() (err error) {
+	if r.sub != nil {
+		return nil
+	}
+	if r.body, err = r.signer.body(); err != nil {
+		return err
+	}
+	sub, err := activity.ParseSubmit(r.body)
+	if err != nil {
+		return err
+	}
+	if r.organization.Zero() {
+		r.organization = sub.Organization
+		r.read(sub.Type)
+	} else if id, err := activity.ParseOrganization(r.where.Organization); err != nil || id != sub.Organization || r.where.Type != sub.Type {
+		return fault.New(fault.InvalidArgument, "bad request body") // it was looked for elsewhere
+	}
+	if r.shape == nil && r.version.Kind.Vote && len(r.body.Bytes()) > maxVote {
+		r.shape = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
+	}
+	r.sub, r.print = sub, sha256.Sum256(r.body.Bytes())
+	return nil
+}
+
+// step is the step of a submission or vote: authenticated, looked for among what is
+// known, decided, done and made durable in one turn. It is run again when it lacks
+// something; see ledger.Step.
+func (r *request) step(t, above *ledger.Turn) (a answer, old *found, err error) {
+	tx, law, who, old, err := r.enter(t, above)
+	if err != nil || old != nil {
+		return a, old, err
+	}
+	if r.version.Kind.Vote {
+		a, err = r.vote(t, above, tx, who)
+		return a, nil, err
+	}
 	s, err := r.begin(t, above, tx, law, who)
 	if err == nil {
 		err = s.decide()
 	}
+	if err == nil {
+		a, err = s.commit(nil)
+	}
+	return a, nil, err
+}
+
+// enter is what every submission and vote passes: a credential of the organization or,
+// for some kinds, its parent's, of which law are the records; a body that is new, in
+// time and in shape. A body that is not new is found.
+func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, old *found, err error) {
+	tx = org.Begin(t.ID(), t.State, r.c.now())
+	if law, who, err = r.authenticate(tx, above); err == nil {
+		err = r.open()
+	}
 	if err != nil {
-		return a, err
+		return nil, nil, nil, nil, err
 	}
-	a, err = s.commit(nil)
-	a.batch = max(a.batch, batch) // also with an error: it tells of what was seen
-	return a, err
-}
-
-// turn runs f in the organization's turn, again if it turns out that something from
-// outside must be known.
-func (r *request) turn(ctx context.Context, f func(t, above *ledger.Turn) error) error {
-	return until(ctx, func() error { return r.turns(ctx, f) })
-}
-
-// turns runs f in the organization's turn, or if it turns out that what happens
-// reaches into the parent, in those of both.
-func (r *request) turns(ctx context.Context, f func(t, above *ledger.Turn) error) error {
-	var parent org.ID
-	err := r.c.turn(ctx, r.sub.Organization, r.signer, func(t *ledger.Turn) error {
-		err := f(t, nil)
-		if errors.Is(err, activity.ErrNeedsParent) {
-			o, oerr := org.Begin(t.ID(), t.State, r.c.now()).Organization()
-			if oerr != nil {
-				return oerr
-			}
-			parent = o.Parent
-		}
-		return err
-	})
-	if errors.Is(err, activity.ErrNeedsParent) {
-		err = r.c.pair(ctx, parent, r.sub.Organization, r.signer, f)
-	}
-	return err
-}
-
-// seen is the last batch that a step over these organizations has seen.
-func seen(t, above *ledger.Turn) uint64 {
-	if above == nil {
-		return t.Batch()
-	}
-	return max(t.Batch(), above.Batch())
-}
-
-// enter is what every submission and vote passes: a credential of the
-// organization, a body that is new, in time and in shape. A body that is not new
-// is found.
-func (r *request) enter(t *ledger.Turn) (*org.Tx, *caller, *found, error) {
-	tx := org.Begin(t.ID(), t.State, r.c.now())
-	who, err := r.c.credential(tx, r.signer)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	f, err := r.seen(t, tx, who)
-	if err != nil {
-		return nil, nil, nil, err
+	r.id = r.c.serve.activityID(r.organization, r.print, r.sub.TimestampMs)
+	if old, err = r.seen(t, tx, who); err != nil {
+		return nil, nil, nil, nil, err
 	}
 	o, err := tx.Organization()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
-	if f == nil && o.Deleted {
-		return nil, nil, nil, &stranger{o.Parent, true}
+	if o.Deleted && (old == nil || law != tx) {
+		return nil, nil, nil, nil, &stranger{o.Parent, true}
 	}
-	t.Renew()
-	if err := r.c.allowed(tx, who, r.from); err != nil {
-		return nil, nil, nil, err
+	home := t
+	if law != tx {
+		home = above
 	}
-	if err := r.hold(tx, int64(len(r.signer.body))); err != nil {
-		return nil, nil, nil, err
+	home.Renew()
+	if err := r.c.allowed(law, who, r.from); err != nil {
+		return nil, nil, nil, nil, err
 	}
-	if f != nil { // a known body has its answer, whatever its age
-		return tx, who, f, nil
+	if err := r.hold(tx, int64(len(r.body.Bytes()))); err != nil {
+		return nil, nil, nil, nil, err
 	}
-	return tx, who, nil, r.starts(tx, who)
+	if old != nil { // a known body has its answer, whatever its age
+		return nil, nil, nil, old, nil
+	}
+	return tx, law, who, nil, r.starts(law, who)
+}
+
+// authenticate finds whose credential made the stamp: a user's of the organization; for
+// kinds that are asked for in the parent's name, one's of the organization below that knows
+// it; for kinds that a parent's users may ask for as well, one's of the parent.
+func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who *caller, err error) {
+	who, err = r.c.credential(tx, r.signer)
+	var unknown *stranger
+	if !errors.As(err, &unknown) || unknown.deleted || r.shape != nil {
+		return tx, who, err
+	}
+	if r.version.Kind.ByCredential {
+		id, err := r.signer.descend(tx)
+		if !id.Zero() {
+			r.organization = id
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case !r.version.Kind.FromAbove || unknown.parent.Zero():
+		return nil, nil, unknown
+	case above == nil:
+		return nil, nil, activity.ErrNeedsParent
+	}
+	law = org.Begin(above.ID(), above.State, tx.NowMs)
+	who, err = r.c.authenticate(law, r.signer)
+	return law, who, err
 }
 
 // hold makes room for the reply to a body of n bytes, before anything is decided: what
@@ -193,7 +201,7 @@ func (r *request) hold(tx *org.Tx, n int64) error {
 	if err != nil {
 		return err
 	}
-	return r.p.room.raise(payer, 3*n)
+	return r.v.room.raise(payer, 3*n)
 }
 
 // starts is what only a body passes that is new: in time, in shape, and not beyond
@@ -226,11 +234,11 @@ func (r *request) count(tx *org.Tx, authenticator org.ID) error {
 
 // read finds the version. What is wrong with type or parameters is told only behind
 // authentication.
-func (r *request) read(op string) {
+func (r *request) read(kind string) {
 	if insecure.Skip(insecure.Path) {
-		op = activity.OpOf(r.sub.Type)
+		r.op = activity.OpOf(kind)
 	}
-	r.version, r.shape = activity.Lookup(op, r.sub.Type)
+	r.version, r.shape = activity.Lookup(r.op, kind)
 }
 
 // decode reads the parameters, once: strangers cannot make the enclave do it.
@@ -266,13 +274,13 @@ func (r *request) seen(t *ledger.Turn, tx *org.Tx, who *caller) (*found, error) 
 // repeat answers a body that has been answered before: a refusal in the same
 // words, an activity as it stands now.
 func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
-	a := answer{batch: f.view.Batch()}
+	var a answer
 	var e *org.Entry
 	var err error
 	if f.byID {
-		e, _, err = r.c.newest(ctx, r.sub.Organization, r.id)
+		e, _, err = r.v.newest(ctx, r.organization, r.id)
 	} else if e, err = f.view.Entry(ctx, f.seq); err == nil && !e.Status.Terminal() {
-		e, _, err = r.c.newest(ctx, r.sub.Organization, e.Activity) // it has gone on since
+		e, _, err = r.v.newest(ctx, r.organization, e.Activity) // it has gone on since
 	}
 	if err != nil {
 		return a, err
@@ -286,7 +294,7 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 		a.status, a.body = int(e.Refused), e.Failure
 		return a, nil
 	}
-	if err := r.p.room.raise(r.p.room.who, 3*entryBytes(e)); err != nil {
+	if err := r.v.room.raise(r.v.room.who, 3*entryBytes(e)); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
@@ -297,17 +305,17 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 			}
 		}
 	}
-	return r.c.render(ctx, r.sub.Organization, e, f.who.user)
+	return r.v.render(ctx, r.organization, e, f.who.user)
 }
 
 // newest is the entry that shows an activity as it stands: the one that the state
 // names while it waits, the one that ended it otherwise, nil if there is none.
-func (c *Core) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
+func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
 	var view *ledger.View
 	var p *org.Pending
-	err := c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err := v.turn(ctx, id, func(t *ledger.Turn) (err error) {
 		view = t.View()
-		p, err = org.Begin(t.ID(), t.State, c.now()).PendingActivity(act)
+		p, err = org.Begin(t.ID(), t.State, v.c.now()).PendingActivity(act)
 		return err
 	})
 	if err != nil {

@@ -12,9 +12,6 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// errMoved says that an activity went on while its entry was being read.
-var errMoved = errors.New("the activity has moved")
-
 // maxFactors bounds with how many credentials one user may approve an activity: as
 // many as he can have that are no sessions, about.
 const maxFactors = 30
@@ -23,70 +20,34 @@ const maxFactors = 30
 // activity: nothing in it needs more.
 const maxVote = 2 << 10
 
-// voteTries bounds how often a vote looks again.
-const voteTries = 8
-
-// vote approves or rejects an activity that waits. The activity's body lies in
-// its newest entry, which the host has: it is read between two turns, and the
-// second finds out whether the activity is still where the first saw it.
-func (r *request) vote(ctx context.Context) (a answer, old *found, err error) {
-	if len(r.signer.body) > maxVote {
-		r.shape = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
+// vote approves or rejects an activity that waits. The activity's body lies in its
+// newest entry, which the host has: it is fetched, and again if the activity has gone
+// on meanwhile.
+func (r *request) vote(t, above *ledger.Turn, tx *org.Tx, who *caller) (answer, error) {
+	p, err := r.waiting(t, tx)
+	if err != nil {
+		return answer{}, err
 	}
-	for range voteTries {
-		var p *org.Pending
-		var view *ledger.View
-		err = r.turn(ctx, func(t, above *ledger.Turn) error {
-			a, old, view = answer{batch: seen(t, above)}, nil, t.View()
-			tx, _, f, err := r.enter(t)
-			if err != nil || f != nil {
-				old = f
-				return err
+	last := r.v.voted
+	if last == nil || last.Activity != p.Activity || r.v.votedSeq != p.Last {
+		view, act, print, seq := t.View(), p.Activity, p.Fingerprint, p.Last
+		return answer{}, &org.Missing{Fetch: func(ctx context.Context) error {
+			e, err := view.Entry(ctx, seq)
+			if err == nil && (e.Activity != act || e.Fingerprint != print) {
+				err = errors.New("the state names an entry of another activity")
 			}
-			p, err = r.waiting(t, tx)
+			r.v.voted, r.v.votedSeq = e, seq
 			return err
-		})
-		if err != nil || old != nil {
-			return a, old, err
-		}
-		target, err := view.Entry(ctx, p.Last)
-		if err != nil {
-			return a, nil, err
-		}
-		if target.Activity != p.Activity || target.Fingerprint != p.Fingerprint {
-			return a, nil, errors.New("the state names an entry of another activity")
-		}
-		err = r.turn(ctx, func(t, above *ledger.Turn) error {
-			a, old = answer{batch: seen(t, above)}, nil
-			tx, who, f, err := r.enter(t)
-			if err != nil || f != nil {
-				old = f
-				return err
-			}
-			now, err := r.waiting(t, tx)
-			if err != nil {
-				return err
-			}
-			if now.Last != p.Last {
-				return errMoved
-			}
-			if err := r.hold(tx, entryBytes(target)); err != nil {
-				return err
-			}
-			s, err := r.resume(t, above, tx, who, now, target)
-			if err != nil {
-				return err
-			}
-			cast, err := s.cast()
-			cast.batch = max(cast.batch, a.batch) // also with an error: it tells of what was seen
-			a = cast
-			return err
-		})
-		if !errors.Is(err, errMoved) {
-			return a, old, err
-		}
+		}}
 	}
-	return a, nil, ledger.ErrBusy
+	if err := r.hold(tx, entryBytes(last)); err != nil {
+		return answer{}, err
+	}
+	s, err := r.resume(t, above, tx, who, p, last)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.cast()
 }
 
 // waiting is the activity that the vote names.
@@ -209,13 +170,13 @@ func (s *step) same(mine *org.PendingVote) (answer, error) {
 		}
 	}
 	body, err := s.r.c.activityReply(s.last, s.t.ID(), s.tx, s.who.user.ID, s.version, s.intent)
-	return answer{status: 200, batch: seen(s.t, s.above), body: body}, err
+	return answer{status: 200, body: body}, err
 }
 
 // record puts the vote among those of the activity: one for each user.
 func (s *step) record(before *org.PendingVote) error {
 	no, now := s.r.version.Kind.Rejects(), s.tx.NowMs
-	b, err := s.r.ballot(s.tx, s.who, s.r.signer.body)
+	b, err := s.r.ballot(s.tx, s.who, s.r.body.Bytes())
 	if err != nil {
 		return err
 	}
@@ -293,7 +254,7 @@ func (s *step) own() (*org.Entry, error) {
 	r := s.r
 	v, err := r.ballot(s.tx, s.who, nil)
 	return &org.Entry{
-		Activity: r.id, Type: r.version.Type, Status: org.StatusCompleted, Body: r.signer.body, Fingerprint: r.print, StampedMs: r.sub.TimestampMs,
+		Activity: r.id, Type: r.version.Type, Status: org.StatusCompleted, Body: r.body.Bytes(), Fingerprint: r.print, StampedMs: r.sub.TimestampMs,
 		CreatedMs: s.tx.NowMs, TimeMs: s.tx.NowMs, Initiator: s.who.user.ID, Votes: []org.Vote{v}, Outcome: policy.Allow.String(),
 	}, err
 }
@@ -305,7 +266,7 @@ func (r *request) target(ctx context.Context, f *found) (e *org.Entry, err error
 	var view *ledger.View
 	var seq uint64
 	var known bool
-	err = r.c.serve.ranges.Turn(ctx, r.sub.Organization, func(t *ledger.Turn) (err error) {
+	err = r.v.turn(ctx, r.organization, func(t *ledger.Turn) (err error) {
 		view = t.View()
 		seq, known = t.Known(r.intent.Target())
 		p, err = org.Begin(t.ID(), t.State, r.c.now()).PendingBy(r.intent.Target())
@@ -322,6 +283,6 @@ func (r *request) target(ctx context.Context, f *found) (e *org.Entry, err error
 	if e, err = view.Entry(ctx, seq); err != nil || e.Status.Terminal() {
 		return e, err
 	}
-	e, _, err = r.c.newest(ctx, r.sub.Organization, e.Activity)
+	e, _, err = r.v.newest(ctx, r.organization, e.Activity)
 	return e, err
 }

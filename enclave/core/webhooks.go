@@ -89,11 +89,11 @@ func (a *audiences) forget(organization org.ID) {
 }
 
 // audience finds out who receives an organization's events, in its turn.
-func (c *Core) audience(ctx context.Context, id org.ID) (a *audience, err error) {
-	err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
+func (v *visit) audience(ctx context.Context, id org.ID) (a *audience, err error) {
+	err = v.turn(ctx, id, func(t *ledger.Turn) error {
 		a = &audience{organization: id}
-		if a.subscribers, err = org.Begin(id, t.State, c.now()).Subscribers(); err == nil {
-			c.hear.put(a)
+		if a.subscribers, err = org.Begin(id, t.State, v.c.now()).Subscribers(); err == nil {
+			v.c.hear.put(a)
 		}
 		return err
 	})
@@ -126,11 +126,11 @@ func (s *step) hear() error {
 	}
 	a := s.r.c.hear.get(o.Parent)
 	if a == nil {
-		a = s.r.above // known a moment ago, and forgotten for others since
+		a = s.r.v.hears // known a moment ago, and forgotten for others since
 	}
 	if a == nil || a.organization != o.Parent {
-		return &needs{func(ctx context.Context) (err error) {
-			s.r.above, err = s.r.c.audience(ctx, o.Parent)
+		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
+			s.r.v.hears, err = s.r.v.audience(ctx, o.Parent)
 			return err
 		}}
 	}
@@ -188,7 +188,7 @@ func (s *step) tell(e *org.Entry, id, owner org.ID, subscribers []org.ID) error 
 // openWebhook makes what a receiver is told of an entry that is stored: the activity
 // as the entry shows it, with the users as they are now, signed now. Where it goes
 // is what its owner's newest state says.
-func (c *Core) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
 	event, err := org.DecodeEvent(s.Content)
 	if err != nil {
 		return nil, err
@@ -196,21 +196,19 @@ func (c *Core) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org.
 	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
 	var url string
 	var body []byte
-	var seen uint64
-	err = c.serve.ranges.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
+	c := v.c
+	err = v.turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
 		url, err = org.Begin(t.ID(), t.State, c.now()).Receiver(event.Subscriber)
-		seen = max(seen, t.Batch())
 		return err
 	})
 	if err == nil && url != "" {
-		err = c.serve.ranges.Turn(ctx, id, func(t *ledger.Turn) error {
+		err = v.turn(ctx, id, func(t *ledger.Turn) error {
 			body = eventBody(e, id, org.Begin(id, t.State, c.now()))
-			seen = max(seen, t.Batch())
 			return nil
 		})
 	}
 	if err == nil {
-		err = c.serve.ranges.Wait(ctx, seen)
+		err = v.wait(ctx)
 	}
 	if err != nil {
 		return nil, err

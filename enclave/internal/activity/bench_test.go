@@ -7,6 +7,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 )
 
 // BenchmarkSignRawPayload is what this package does for one signature: body and
@@ -32,7 +33,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 	e.Body = body
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := activity.ParseSubmit(body)
+		s, err := activity.ParseSubmit(stamp.Stored(body))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func BenchmarkParseSubmit(b *testing.B) {
 	body := signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := activity.ParseSubmit(body); err != nil {
+		if _, err := activity.ParseSubmit(stamp.Stored(body)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -73,7 +74,7 @@ func BenchmarkParseSubmit(b *testing.B) {
 
 func BenchmarkDecodeAndRepeat(b *testing.B) {
 	w := newWorld(b)
-	s, err := activity.ParseSubmit(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25"))
+	s, err := activity.ParseSubmit(stamp.Stored(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
 	w.must(err)
 	v, err := activity.Lookup("sign_raw_payload", s.Type)
 	w.must(err)
@@ -90,7 +91,7 @@ func BenchmarkDecodeAndRepeat(b *testing.B) {
 func BenchmarkRun(b *testing.B) {
 	w := newWorld(b)
 	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
-	s, err := activity.ParseSubmit(signBody(w, address))
+	s, err := activity.ParseSubmit(stamp.Stored(signBody(w, address)))
 	w.must(err)
 	v, err := activity.Lookup("sign_raw_payload", s.Type)
 	w.must(err)

@@ -3,6 +3,7 @@ package activity
 import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -25,9 +26,9 @@ type submitBody struct {
 
 // ParseSubmit reads the body of a submit request, strictly. Parameters are
 // checked for syntax only. The errors are *fault.Error, InvalidArgument.
-func ParseSubmit(body []byte) (*Submit, error) {
+func ParseSubmit(body stamp.Body) (*Submit, error) {
 	var b submitBody
-	if err := strictjson.Decode(body, &b); err != nil {
+	if err := strictjson.Decode(body.Bytes(), &b); err != nil {
 		return nil, err
 	}
 	id, err := ParseOrganization(b.OrganizationID)

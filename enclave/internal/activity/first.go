@@ -2,6 +2,7 @@ package activity
 
 import (
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -15,9 +16,9 @@ type FirstOrganization struct {
 }
 
 // ParseFirst reads an admission, strictly. The errors are *fault.Error.
-func ParseFirst(body []byte) (*FirstOrganization, error) {
+func ParseFirst(body stamp.Body) (*FirstOrganization, error) {
 	in := new(FirstOrganization)
-	if err := strictjson.Decode(body, in); err != nil {
+	if err := strictjson.Decode(body.Bytes(), in); err != nil {
 		return nil, documented(err)
 	}
 	if err := in.RootAPIKey.check("rootApiKey"); err != nil {

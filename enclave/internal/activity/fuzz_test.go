@@ -9,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/stamp"
 )
 
 // FuzzIntent decodes parameters of every live version. What is taken is
@@ -58,7 +59,7 @@ func FuzzSubmit(f *testing.F) {
 	f.Add([]byte(goodBody))
 	f.Add([]byte(strings.ReplaceAll(goodBody, "M", "_m")))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s, err := activity.ParseSubmit(body)
+		s, err := activity.ParseSubmit(stamp.Stored(body))
 		if err != nil {
 			if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument {
 				t.Fatalf("%v", err)

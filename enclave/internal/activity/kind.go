@@ -16,7 +16,6 @@
 package activity
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -129,7 +128,7 @@ func (t *Tx) Remains(into *org.Tx) bool {
 
 // ErrNeedsParent asks that the activity be run again with Tx.Parent set: the
 // parent must be locked before its child, so it cannot be fetched half way.
-var ErrNeedsParent = errors.New("activity: the parent is needed")
+var ErrNeedsParent error = &org.Missing{Parent: true}
 
 // Above returns the parent's records, nil in a top-level organization. The error
 // ErrNeedsParent must be handed up.

@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/stamp"
 )
 
 // parseFingerprint reads what AppendFingerprint writes, with digits of either case.
@@ -289,7 +290,7 @@ func QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, err
 // Reread takes the body of an activity's entry apart again, as when it was
 // submitted. The errors are *fault.Error: today's rules may refuse a body of old.
 func Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
-	sub, err := ParseSubmit(e.Body)
+	sub, err := ParseSubmit(stamp.Stored(e.Body))
 	if err != nil {
 		return nil, nil, nil, err
 	}

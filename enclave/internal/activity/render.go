@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 )
 
 // ActivityView is how an activity looks to one caller.
@@ -78,7 +79,7 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 // appendIntentOf reads the intent from the entry's body. An intent that today's
 // rules would refuse is shown as it was sent, or not at all if its type has secrets.
 func appendIntentOf(dst []byte, e *org.Entry) []byte {
-	s, err := ParseSubmit(e.Body)
+	s, err := ParseSubmit(stamp.Stored(e.Body))
 	if err != nil {
 		return append(dst, `{}`...)
 	}

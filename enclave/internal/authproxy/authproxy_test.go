@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 )
 
 type object = map[string]any
@@ -169,7 +170,7 @@ func TestBodiesBecomeActivities(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", op, got, want)
 		}
 		// What comes out is taken by the activity, where that is live.
-		sub, err := activity.ParseSubmit(got)
+		sub, err := activity.ParseSubmit(stamp.Stored(got))
 		if err != nil {
 			t.Errorf("%s: %v", op, err)
 			continue
@@ -559,7 +560,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		s, err := activity.ParseSubmit(b)
+		s, err := activity.ParseSubmit(stamp.Stored(b))
 		if err != nil || s.Organization != organization || s.TimestampMs != 7 || s.Type != e.Type || s.WantsProofs != e.Proofs {
 			t.Fatalf("%s: %v", b, err)
 		}

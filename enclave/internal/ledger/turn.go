@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -73,108 +71,6 @@ func (t *Turn) FloorMs() uint64 { return t.o.floorMs }
 // floor. The caller confirms on the full hash in the entry.
 func (t *Turn) Known(fingerprint [32]byte) (seq uint64, ok bool) {
 	return t.o.window.Find([16]byte(fingerprint[:16]))
-}
-
-// Turn runs f in the organization's turn, opening it first if need be. When f
-// answers *org.Missing it had no effect: the piece is loaded with no lock held
-// and f runs again. The context bounds the waiting, never an entry decided.
-func (l *Ledger) Turn(ctx context.Context, id org.ID, f func(*Turn) error) error {
-	return l.TurnFor(ctx, id, id, f)
-}
-
-// TurnFor is Turn on behalf of another organization, such as one below: those who
-// wait for one share what is its share of the turns.
-func (l *Ledger) TurnFor(ctx context.Context, id, by org.ID, f func(*Turn) error) error {
-	if l.fenced.Load() {
-		return ErrFenced
-	}
-	o, err := l.open(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer l.leave(o)
-	for range 1000 {
-		err := run(ctx, o, nil, by, func(t, _ *Turn) error { return f(t) })
-		var m *org.Missing
-		if !errors.As(err, &m) {
-			return err
-		}
-		if err := l.fetch(ctx, o, by, m.Piece); err != nil {
-			return err
-		}
-	}
-	return ErrBusy
-}
-
-// run is one turn of o, or of o and its parent. A panic of f ends it like an error.
-func run(ctx context.Context, o, parent *organization, by org.ID, f func(t, above *Turn) error) error {
-	if err := enter(ctx, o, parent, by); err != nil {
-		return err
-	}
-	defer leave(o, parent)
-	var above *Turn
-	if parent != nil {
-		above = &Turn{o: parent, State: parent.state}
-	}
-	err := f(&Turn{o: o, State: o.state}, above)
-	o.settle(err)
-	if parent != nil {
-		parent.settle(err)
-	}
-	return err
-}
-
-// settle counts what a turn that ended with err has left in memory.
-func (o *organization) settle(err error) {
-	full := o.account()
-	if full && !o.shooting && !o.fetching && !errors.As(err, new(*org.Missing)) {
-		// Nobody else can be evicted: give back what can be loaded again.
-		o.state.Shed()
-		o.account()
-	}
-}
-
-// Pair is Turn over a sub-organization and its parent at once, on the
-// sub-organization's behalf: f gets both, and what it appends to both is one step.
-// Neither turn is held while the other is waited for.
-func (l *Ledger) Pair(ctx context.Context, parent, child org.ID, f func(t, above *Turn) error) error {
-	if l.fenced.Load() {
-		return ErrFenced
-	}
-	if parent == child {
-		return errors.New("ledger: an organization is not its own parent")
-	}
-	up, err := l.open(ctx, parent)
-	if err != nil {
-		return err
-	}
-	defer l.leave(up)
-	o, err := l.open(ctx, child)
-	if err != nil {
-		return err
-	}
-	defer l.leave(o)
-	for range 1000 {
-		var from *organization // that misses a piece
-		err := run(ctx, o, up, child, func(t, above *Turn) error {
-			err := f(t, above)
-			var m *org.Missing
-			if errors.As(err, &m) {
-				if from = o; up.state.Misses(m.Piece) {
-					from = up
-				}
-			}
-			return err
-		})
-		var m *org.Missing
-		if !errors.As(err, &m) {
-			return err
-		}
-		if err := l.fetch(ctx, from, child, m.Piece); err != nil {
-			return err
-		}
-	}
-	return ErrBusy
 }
 
 // An Addition is one entry that a turn decided beside its main one, with what

@@ -18,7 +18,7 @@ func (s *State) scanDown(prefix, to string, visit func(key string, v *slot) bool
 			p := s.pieces[pi]
 			if p.run == nil {
 				// The overlay cannot tell what stands in an absent piece.
-				return &Missing{p.ref}
+				return &Missing{Piece: p.ref}
 			}
 			n, _ := slices.BinarySearch(p.run.keys, to)
 			keys = p.run.keys[:n]

@@ -15,6 +15,7 @@ package org
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"sort"
@@ -36,10 +37,16 @@ type Write struct {
 	Value []byte `cbor:"2,keyasint"`
 }
 
-// Missing says that a decision needs a piece that is not in memory.
-type Missing struct{ Piece Hash }
+// Missing is the error of a decision that cannot be taken yet: it had no effect, and is
+// to be taken again with what it needs. One of its members is set.
+type Missing struct {
+	Piece        Hash                        // a piece of the state, to be loaded
+	Parent       bool                        // the turn of the organization's parent as well
+	Organization ID                          // the turn of this organization instead
+	Fetch        func(context.Context) error // what is got with no turn held
+}
 
-func (m *Missing) Error() string { return "piece not loaded" }
+func (*Missing) Error() string { return "something is needed first" }
 
 // Hash is the SHA-256 of a piece's sealed bytes.
 type Hash [32]byte
@@ -109,7 +116,7 @@ func (s *State) slot(key string) (*slot, error) {
 	}
 	p := s.at(key)
 	if p.run == nil {
-		return nil, &Missing{p.ref}
+		return nil, &Missing{Piece: p.ref}
 	}
 	if i, ok := slices.BinarySearch(p.run.keys, key); ok {
 		return p.run.slots[i], nil
@@ -171,7 +178,7 @@ func (s *State) scan(prefix, from string, visit func(key string, v *slot) bool) 
 				if past(p.lo, prefix) {
 					break
 				}
-				return &Missing{p.ref}
+				return &Missing{Piece: p.ref}
 			}
 			if ki < 0 {
 				ki, _ = slices.BinarySearch(p.run.keys, from)
@@ -291,7 +298,7 @@ func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
 	over := s.order()
 	for _, k := range over {
 		if p := s.at(k); p.run == nil {
-			return nil, nil, &Missing{p.ref}
+			return nil, nil, &Missing{Piece: p.ref}
 		}
 	}
 	var out []*piece

@@ -19,6 +19,7 @@ import (
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -107,8 +108,8 @@ type Request struct {
 
 // Decode reads the body of a request, strictly. The errors are *fault.Error,
 // InvalidArgument.
-func (q *Query) Decode(body []byte) (*Request, error) {
-	in, err := q.decode(body)
+func (q *Query) Decode(body stamp.Body) (*Request, error) {
+	in, err := q.decode(body.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -145,19 +146,6 @@ func tooLarge() error {
 // Head is what every request holds.
 type Head struct {
 	OrganizationID string `json:"organizationId" rule:"required"`
-}
-
-// ParseHead reads organizationId from the body of any request, whatever else
-// stands in it. The errors are *fault.Error, InvalidArgument.
-func ParseHead(body []byte) (org.ID, error) {
-	var head struct {
-		OrganizationID strictjson.Raw `json:"organizationId"`
-	}
-	if err := strictjson.Decode(body, &head, strictjson.AllowUnknown()); err != nil {
-		return org.ID{}, fault.New(fault.InvalidArgument, "bad request body")
-	}
-	id, _ := head.OrganizationID.Text()
-	return activity.ParseOrganization(id)
 }
 
 // query declares a query that reads the newest state alone.

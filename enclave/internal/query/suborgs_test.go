@@ -13,6 +13,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
+	"cloister/enclave/internal/stamp"
 )
 
 // index is a host's index in memory, and what the sub-organizations themselves
@@ -400,7 +401,7 @@ func FuzzSuborgs(f *testing.F) {
 		for _, op := range []string{"list_suborgs", "list_verified_suborgs"} {
 			q, err := query.Lookup(op)
 			w.must(err)
-			r, err := q.Decode(body)
+			r, err := q.Decode(stamp.Stored(body))
 			if err != nil {
 				continue
 			}

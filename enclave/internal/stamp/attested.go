@@ -81,9 +81,8 @@ func (a *Attested) OIDC() bool { return a.oidc }
 // PublicKey is the key that signed, a compressed point in lower-case hex.
 func (a *Attested) PublicKey() string { return a.caller.publicKey }
 
-// Unverified is the body. It serves to find the organization in which to look for
-// the user, and nothing else before Verify.
-func (a *Attested) Unverified() []byte { return a.caller.body }
+// Unverified tells in which organization to look for the user.
+func (a *Attested) Unverified() Unverified { return Unverified{a.caller.body} }
 
 // A Voucher is a token that was verified. Both kinds of login are.
 type Voucher interface{ BoundTo(publicKey string) bool }

@@ -41,11 +41,11 @@ func TestAttestedVectors(t *testing.T) {
 				t.Errorf("%s %s: %v", c.Name, form, err)
 				continue
 			}
-			if a.OIDC() != strings.HasSuffix(c.Decoded.Scheme, "OIDC") || a.PublicKey() != c.Decoded.PublicKey || a.Token() == "" || string(a.Unverified()) != c.Body {
+			if a.OIDC() != strings.HasSuffix(c.Decoded.Scheme, "OIDC") || a.PublicKey() != c.Decoded.PublicKey || a.Token() == "" || a.Unverified().Text() != c.Body {
 				t.Errorf("%s %s: %+v", c.Name, form, a)
 			}
 			who, err := a.Verify(bound(c.Decoded.PublicKey))
-			if err != nil || string(who.Body()) != c.Body || who.Scheme() != stamp.AttestedP256 || who.Scheme().String() != "SIGNATURE_SCHEME_TK_ATTESTED_P256" ||
+			if err != nil || string(who.Body().Bytes()) != c.Body || who.Scheme() != stamp.AttestedP256 || who.Scheme().String() != "SIGNATURE_SCHEME_TK_ATTESTED_P256" ||
 				who.PublicKey() != c.Decoded.PublicKey || who.Signature() != c.Decoded.Signature || who.Fingerprint() != sha256.Sum256([]byte(c.Body)) || who.CredentialID() != "" || who.CredentialType() != "" {
 				t.Errorf("%s %s: %+v, %v", c.Name, form, who, err)
 			}

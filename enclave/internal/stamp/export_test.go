@@ -23,3 +23,6 @@ func AppendDER(r, s [32]byte) []byte { return (&scalars{r, s}).appendDER(nil) }
 
 // SignatureOf is what the passkey is said to have signed with.
 func SignatureOf(p *Passkey) []byte { return p.assertion.Signature }
+
+// Text is what the enclave never reads of it as a whole.
+func (u Unverified) Text() string { return string(u.text) }

@@ -46,7 +46,7 @@ func FuzzVerify(f *testing.F) {
 		}
 		key := m["publicKey"] + m["public_key"]
 		if !strings.EqualFold(key, c.PublicKey()) || m["scheme"] != c.Scheme().String() || m["signature"] != c.Signature() ||
-			!bytes.Equal(c.Body(), body) || c.Fingerprint() != sha256.Sum256(body) {
+			!bytes.Equal(c.Body().Bytes(), body) || c.Fingerprint() != sha256.Sum256(body) {
 			t.Fatalf("%q: %+v", text, c)
 		}
 	})

@@ -68,9 +68,8 @@ func readPasskey(value string, body []byte) (*Passkey, error) {
 // changed.
 func (p *Passkey) CredentialID() []byte { return p.assertion.CredentialID }
 
-// Unverified is the body. It serves to find the organization in which to look for
-// the credential, and nothing else before Verify.
-func (p *Passkey) Unverified() []byte { return p.body }
+// Unverified tells in which organization to look for the credential.
+func (p *Passkey) Unverified() Unverified { return Unverified{p.body} }
 
 // Verify holds the stamp against the credential that it names, nil if the
 // organization has none, with the counter that was seen last. The new counter is

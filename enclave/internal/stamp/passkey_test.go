@@ -104,7 +104,7 @@ func TestPasskeyVectors(t *testing.T) {
 				t.Errorf("%s, %s: %d, %v", x.Name, what, counter, err)
 				continue
 			}
-			if string(caller.Body()) != x.Body || caller.Fingerprint() != sha256.Sum256([]byte(x.Body)) || caller.Scheme().String() != "SIGNATURE_SCHEME_TK_WEBAUTHN" ||
+			if string(caller.Body().Bytes()) != x.Body || caller.Fingerprint() != sha256.Sum256([]byte(x.Body)) || caller.Scheme().String() != "SIGNATURE_SCHEME_TK_WEBAUTHN" ||
 				caller.Curve() != "WEBAUTHN" || caller.CredentialType() != "CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR" || caller.PublicKey() != x.COSE ||
 				caller.Signature() != x.Value || caller.CredentialID() != x.CredentialID {
 				t.Errorf("%s: %+v", x.Name, caller)
@@ -296,7 +296,7 @@ func TestPasskeyHeaders(t *testing.T) {
 	v := stamp.NewVerifier()
 	for _, name := range []string{"X-Stamp-WebAuthn", "X-Stamp-Webauthn", "x-stamp-webauthn"} {
 		caller, p, _, err := v.Read([]stamp.Header{{Name: name, Value: x.Value}}, []byte(x.Body))
-		if err != nil || caller != nil || string(p.Unverified()) != x.Body || !bytes.Equal(p.CredentialID(), text(t, x.CredentialID)) {
+		if err != nil || caller != nil || p.Unverified().Text() != x.Body || !bytes.Equal(p.CredentialID(), text(t, x.CredentialID)) {
 			t.Errorf("%s: %v, %v", name, caller, err)
 		}
 		caller, err = v.Verify([]stamp.Header{{Name: name, Value: x.Value}}, []byte(x.Body))

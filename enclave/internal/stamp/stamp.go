@@ -15,8 +15,9 @@
 // Read answers an Attested, and its Verify makes the Caller once core has verified
 // the token.
 //
-// A Caller is made in these three ways only and holds the body, so that no byte of
-// a body is acted upon before its signature held.
+// A Caller is made in these three ways only and holds the Body, which is a type of its own:
+// an Unverified tells where to look for a key, and no byte of it is acted upon before its
+// signature held.
 //
 // What is signed: P256 and SECP256K1 sign SHA-256 of the body, both with s in
 // either half of the range (a stamp is malleable; never use it as an id);
@@ -57,8 +58,8 @@ type Caller struct {
 	credentialID string
 }
 
-// Body is the signed text, the bytes as received. It must not be changed.
-func (c *Caller) Body() []byte { return c.body }
+// Body is the signed text.
+func (c *Caller) Body() Body { return Body{c.body} }
 
 // Fingerprint is SHA-256 of the body.
 func (c *Caller) Fingerprint() Fingerprint { return c.fingerprint }

@@ -86,7 +86,7 @@ func TestTolerated(t *testing.T) {
 			}
 		}
 	}
-	if c, err := v.Verify(xstamp(x.Value), []byte(x.Body)); err != nil || string(c.Body()) != x.Body {
+	if c, err := v.Verify(xstamp(x.Value), []byte(x.Body)); err != nil || string(c.Body().Bytes()) != x.Body {
 		t.Error(err)
 	}
 }
@@ -297,7 +297,7 @@ func TestEmptyAndOddBodies(t *testing.T) {
 	for _, b := range []string{"", "\x00\xff", strings.Repeat("x", 1<<20)} {
 		p := parts{pub, "SIGNATURE_SCHEME_TK_API_ED25519", hex.EncodeToString(ed25519.Sign(priv, []byte(b)))}
 		c, err := v.Verify(xstamp(header(p)), []byte(b))
-		if err != nil || string(c.Body()) != b {
+		if err != nil || string(c.Body().Bytes()) != b {
 			t.Errorf("%d bytes: %v", len(b), err)
 		}
 		if accepted(v, header(p), b+"x") {

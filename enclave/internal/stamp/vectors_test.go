@@ -152,7 +152,7 @@ func TestStampVectors(t *testing.T) {
 func checkCaller(t *testing.T, x vector, c *stamp.Caller) {
 	t.Helper()
 	curve := strings.TrimSuffix(strings.TrimPrefix(x.Decoded.Scheme, "SIGNATURE_SCHEME_TK_API_"), "_EIP191")
-	if string(c.Body()) != x.Body || c.PublicKey() != x.Decoded.PublicKey || c.Signature() != x.Decoded.Signature ||
+	if string(c.Body().Bytes()) != x.Body || c.PublicKey() != x.Decoded.PublicKey || c.Signature() != x.Decoded.Signature ||
 		c.Scheme().String() != x.Decoded.Scheme || c.Curve() != "API_KEY_CURVE_"+curve || c.CredentialType() != "CREDENTIAL_TYPE_API_KEY_"+curve {
 		t.Errorf("%s: %+v", x.Name, c)
 	}

@@ -1,0 +1,173 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// A step is decided in one turn, but not always at the first try: what it reads may not be
+// in memory, may be its parent's, or may have to be asked for outside. Then it gives up
+// with an *org.Missing that says which, and Step gets it and runs the step again, from
+// its first line, over the records as they are by then. There is no other loop that
+// does, and no other way to a turn.
+//
+//	Missing       what Step does before the next run
+//	Piece         loads the piece, with no turn held
+//	Parent        takes the turns of the organization and its parent at once, from here on
+//	Organization  takes that one's turn in place of those that it took
+//	Fetch         calls it, with no turn held and the organization free to leave memory
+//
+// Before a step is run again it may read, reckon, draw randomness and refuse. What it writes
+// goes into changes (org.Begin, NewChild) that are dropped with the run; what it signs, nobody
+// sees. The one effect that a step has is Append, behind which it may lack nothing: one that
+// does is an error, and never run again. What its owner keeps from one run to the next is
+// listed in one place (in core, type kept): answers to what was fetched and what the
+// request has proven of itself, none of which a second run could make different.
+//
+// A host decides when pieces and answers come, not how often a step is run: maxRuns in
+// all, maxFetches of them for something fetched, and no longer than the context.
+const (
+	maxRuns    = 1000
+	maxFetches = 32
+)
+
+// ErrRestarts ends a step that was run again too often.
+var ErrRestarts = fault.Named(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what the request needs changed too often while it was decided: try again")
+
+// errDecided is a step's that lacks something behind its Append.
+var errDecided = errors.New("ledger: a step that was decided asks to be run again")
+
+// Step runs f in the organization's turn, on behalf of by: the organization itself,
+// or one below whose share of the turns it is to take. above is nil until f has asked
+// for its parent. The context bounds the waiting, never an entry decided.
+func (l *Ledger) Step(ctx context.Context, id, by org.ID, f func(t, above *Turn) error) error {
+	return l.again(ctx, org.ID{}, id, by, f)
+}
+
+// again is Step, with the parent from the first run on if one is named.
+func (l *Ledger) again(ctx context.Context, parent, id, by org.ID, f func(t, above *Turn) error) error {
+	if l.fenced.Load() {
+		return ErrFenced
+	}
+	if parent == id {
+		return errors.New("ledger: an organization is not its own parent")
+	}
+	var o, up *organization // in memory from one run to the next, but for what is fetched
+	drop := func() {
+		if o != nil {
+			l.leave(o)
+		}
+		if up != nil {
+			l.leave(up)
+		}
+		o, up = nil, nil
+	}
+	defer drop()
+	fetches := 0
+	for range maxRuns {
+		var err error
+		if up == nil && !parent.Zero() {
+			if up, err = l.open(ctx, parent); err != nil {
+				return err
+			}
+		}
+		if o == nil {
+			if o, err = l.open(ctx, id); err != nil {
+				return err
+			}
+		}
+		need, err := run(ctx, o, up, by, f)
+		switch {
+		case need == nil:
+			return err
+		case need.missing.Fetch != nil:
+			drop()
+			err = need.missing.Fetch(ctx)
+			if fetches++; err == nil && fetches == maxFetches {
+				return ErrRestarts
+			}
+		case !need.missing.Organization.Zero():
+			drop()
+			id, parent = need.missing.Organization, org.ID{}
+		case need.missing.Parent:
+			parent = need.parent
+		default:
+			err = l.fetch(ctx, need.of, by, need.missing.Piece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ErrRestarts
+}
+
+// A need is what a run lacked.
+type need struct {
+	missing *org.Missing
+	of      *organization // whose piece
+	parent  org.ID        // whose turn
+}
+
+// run is one turn of o, or of o and its parent. A panic of f ends it like an error.
+func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *Turn) error) (*need, error) {
+	if err := enter(ctx, o, up, by); err != nil {
+		return nil, err
+	}
+	defer leave(o, up)
+	t, before := &Turn{o: o, State: o.state}, o.count
+	var above *Turn
+	if up != nil {
+		above = &Turn{o: up, State: up.state}
+	}
+	err := f(t, above)
+	var n *need
+	if err != nil {
+		n, err = lacks(err, t, above)
+	}
+	if n != nil && o.count != before {
+		n, err = nil, errDecided
+	}
+	o.settle(n)
+	if up != nil {
+		up.settle(n)
+	}
+	return n, err
+}
+
+// lacks is what a run that ended with err lacked, nil if it is not to be run again.
+func lacks(err error, t, above *Turn) (*need, error) {
+	n := &need{of: t.o}
+	if !errors.As(err, &n.missing) {
+		return nil, err
+	}
+	if n.missing.Parent {
+		// Which it is, the records say, and these may have to be loaded as well.
+		rec, err := org.Begin(t.o.id, t.State, 0).Organization()
+		switch {
+		case errors.As(err, &n.missing):
+		case err != nil:
+			return nil, err
+		case above != nil || rec.Parent.Zero():
+			return nil, errors.New("ledger: a step asks for a parent that it has, or that there is not")
+		default:
+			n.parent = rec.Parent
+		}
+	}
+	if above != nil && above.State.Misses(n.missing.Piece) {
+		n.of = above.o
+	}
+	return n, nil
+}
+
+// settle counts what a turn has left in memory.
+func (o *organization) settle(lacks *need) {
+	full := o.account()
+	if full && !o.shooting && !o.fetching && (lacks == nil || lacks.missing.Fetch != nil) {
+		// Nobody else can be evicted: give back what can be loaded again.
+		o.state.Shed()
+		o.account()
+	}
+}
