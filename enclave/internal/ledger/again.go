@@ -20,9 +20,10 @@ import (
 //	Organization  takes that one's turn in place of those that it took
 //	Fetch         calls it, with no turn held and the organization free to leave memory
 //
-// Before a step is run again it may read, reckon, draw randomness and refuse. What it writes
-// goes into changes (org.Begin, NewChild) that are dropped with the run; what it signs, nobody
-// sees. The one effect that a step has is Append, behind which it may lack nothing: one that
+// Before a step is run again it may read, reckon, draw randomness and refuse, and do what is
+// the same done twice: Renew, pay its toll, make room for its reply. What it writes goes into
+// changes (org.Begin, NewChild) that are dropped with the run; what it signs, nobody sees. The one
+// effect that a step has is Append, behind which it may lack nothing: one that
 // does is an error, and never run again. What its owner keeps from one run to the next is
 // listed in one place (in core, type kept): answers to what was fetched and what the
 // request has proven of itself, none of which a second run could make different.
