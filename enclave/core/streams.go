@@ -147,12 +147,12 @@ func (x *streams) take(t wire.Ticket, conn net.Conn) {
 		came <- conn // never blocks: room for one, and this is the one
 		return
 	}
-	_ = conn.Close()
 	until, late := x.kept[t]
 	delete(x.kept, t)
 	if !late || !x.c.cfg.Clock.Now().Before(until) {
 		x.c.alarms.Raise(fault.AlarmFrame)
 	}
+	_ = conn.Close() // last, so that who sees it closed sees the alarm
 }
 
 // close ends all streams; there are none after it.
