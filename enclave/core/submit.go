@@ -48,7 +48,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}
-	if r.signer.proxy && (r.shape != nil || !r.version.Kind.Proxied()) {
+	if r.signer.proxy && (r.shape != nil || !r.version.Kind.ByProxy) {
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
 	var old *found

@@ -14,10 +14,10 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var authProxy = []*Kind{
-	kind("ENABLE_AUTH_PROXY", "AUTH_PROXY", "CREATE", enableAuthProxy),
-	kind("DISABLE_AUTH_PROXY", "AUTH_PROXY", "DELETE", disableAuthProxy),
-	kind("UPDATE_AUTH_PROXY_CONFIG", "AUTH_PROXY", "UPDATE", updateAuthProxyConfig),
+var authProxy = Family{
+	Kind[EnableAuthProxy, UserID]{Name: "ENABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "CREATE", Run: enableAuthProxy},
+	Kind[DisableAuthProxy, Nothing]{Name: "DISABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "DELETE", Run: disableAuthProxy},
+	Kind[UpdateAuthProxyConfig, AuthProxyConfigID]{Name: "UPDATE_AUTH_PROXY_CONFIG", Resource: "AUTH_PROXY", Action: "UPDATE", Run: updateAuthProxyConfig},
 }
 
 // EnableAuthProxy turns the auth proxy on.
@@ -42,13 +42,6 @@ var methods = append([]string{MethodEmail, MethodSMS, MethodPasskey, MethodWalle
 
 // proxyMay are resource and action of what the proxy's policy allows it.
 var proxyMay = [...][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VERIFY"}, {"ORGANIZATION", "CREATE"}}
-
-// proxied are the kinds that the proxy asks for. Its key can stamp no other,
-// whatever policies say.
-var proxied = []string{"INIT_OTP", "VERIFY_OTP", "OTP_LOGIN", "OAUTH2_AUTHENTICATE", "OAUTH_LOGIN", "CREATE_SUB_ORGANIZATION"}
-
-// Proxied tells whether k is a kind that the auth proxy asks for.
-func (k *Kind) Proxied() bool { return slices.Contains(proxied, k.Name) }
 
 // enableAuthProxy makes the user in whose name the proxy acts, its key, which
 // never leaves the enclave, and the policy that lets it.

@@ -102,7 +102,7 @@ func TestProxyPolicy(t *testing.T) {
 func TestProxiedKinds(t *testing.T) {
 	var got []string
 	for _, v := range activity.Live() {
-		if v.Kind.Proxied() && !slices.Contains(got, v.Kind.Name) {
+		if v.Kind.ByProxy && !slices.Contains(got, v.Kind.Name) {
 			got = append(got, v.Kind.Name)
 		}
 	}

@@ -11,11 +11,16 @@ import (
 	"cloister/enclave/internal/webauthn"
 )
 
-var authenticators = []*Kind{
-	ownAllowed(kind("CREATE_AUTHENTICATORS", "CREDENTIAL", "CREATE", createAuthenticators, was(1, carryAuthenticatorsV1)),
-		func(in *CreateAuthenticators) string { return in.UserID }),
-	ownAllowed(kind("DELETE_AUTHENTICATORS", "CREDENTIAL", "DELETE", deleteAuthenticators),
-		func(in *DeleteAuthenticators) string { return in.UserID }),
+var authenticators = Family{
+	Kind[CreateAuthenticators, AuthenticatorIDs]{
+		Name: "CREATE_AUTHENTICATORS", Resource: "CREDENTIAL", Action: "CREATE", Run: createAuthenticators,
+		Older: []Older{{Intent: Upgrade(carryAuthenticatorsV1)}},
+		Self:  func(in *CreateAuthenticators) string { return in.UserID },
+	},
+	Kind[DeleteAuthenticators, AuthenticatorIDs]{
+		Name: "DELETE_AUTHENTICATORS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAuthenticators,
+		Self: func(in *DeleteAuthenticators) string { return in.UserID },
+	},
 }
 
 // The shapes of passkeys and identity providers.

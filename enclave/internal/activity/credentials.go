@@ -13,17 +13,23 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var credentials = []*Kind{
-	ownAllowed(showing(kind("CREATE_API_KEYS", "CREDENTIAL", "CREATE", createAPIKeys,
-		was(1, func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{carryKeys(v.APIKeys), v.UserID} })),
-		func(in *CreateAPIKeys) policy.Value {
+var credentials = Family{
+	Kind[CreateAPIKeys, APIKeyIDs]{
+		Name: "CREATE_API_KEYS", Resource: "CREDENTIAL", Action: "CREATE", Run: createAPIKeys,
+		Older: []Older{{Intent: Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{carryKeys(v.APIKeys), v.UserID} })}},
+		Params: func(in *CreateAPIKeys) policy.Value {
 			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)})
-		}), func(in *CreateAPIKeys) string { return in.UserID }),
-	ownAllowed(showing(kind("DELETE_API_KEYS", "CREDENTIAL", "DELETE", deleteAPIKeys),
-		func(in *DeleteAPIKeys) policy.Value {
+		},
+		Self: func(in *CreateAPIKeys) string { return in.UserID },
+	},
+	Kind[DeleteAPIKeys, APIKeyIDs]{
+		Name: "DELETE_API_KEYS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAPIKeys,
+		Params: func(in *DeleteAPIKeys) policy.Value {
 			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)},
 				policy.Member{Name: "api_key_ids", Value: policy.Strings(in.APIKeyIDs)})
-		}), func(in *DeleteAPIKeys) string { return in.UserID }),
+		},
+		Self: func(in *DeleteAPIKeys) string { return in.UserID },
+	},
 }
 
 // APIKeyCurve is the curve of an API key.

@@ -12,7 +12,7 @@ func Live() map[string]*Version { return live }
 func (v *Version) Shapes() (intent, result reflect.Type) { return v.intent, v.result }
 
 // Newest tells whether v is its kind's newest version.
-func (v *Version) Newest() bool { return v.number == len(v.Kind.versions) }
+func (v *Version) Newest() bool { return v.newest }
 
 // DescribedBytes is how much text of interfaces is kept described.
 func DescribedBytes() int {

@@ -15,11 +15,11 @@ import (
 	"cloister/shared/internet"
 )
 
-var features = []*Kind{
-	kind("SET_ORGANIZATION_FEATURE", "", "", setOrganizationFeature).rootQuorum(),
-	kind("REMOVE_ORGANIZATION_FEATURE", "", "", removeOrganizationFeature).rootQuorum(),
+var features = Family{
+	Kind[SetOrganizationFeature, Features]{Name: "SET_ORGANIZATION_FEATURE", RootQuorum: true, Run: setOrganizationFeature},
+	Kind[RemoveOrganizationFeature, Features]{Name: "REMOVE_ORGANIZATION_FEATURE", RootQuorum: true, Run: removeOrganizationFeature},
 	// It sets what the feature WEBAUTHN_ORIGINS does, which no policy can grant.
-	kind("UPDATE_ALLOWED_ORIGINS", "CONFIG", "UPDATE", updateAllowedOrigins).rootQuorum(),
+	Kind[UpdateAllowedOrigins, Nothing]{Name: "UPDATE_ALLOWED_ORIGINS", Resource: "CONFIG", Action: "UPDATE", RootQuorum: true, Run: updateAllowedOrigins},
 }
 
 // FeatureName is the interface's name of a feature.

@@ -12,9 +12,9 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var interfaces = []*Kind{
-	kind("CREATE_SMART_CONTRACT_INTERFACE", "SMART_CONTRACT_INTERFACE", "CREATE", createInterface),
-	kind("DELETE_SMART_CONTRACT_INTERFACE", "SMART_CONTRACT_INTERFACE", "DELETE", deleteInterface),
+var interfaces = Family{
+	Kind[CreateInterface, InterfaceID]{Name: "CREATE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "CREATE", Run: createInterface},
+	Kind[DeleteInterface, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface},
 }
 
 // InterfaceType is what language an interface is written in.

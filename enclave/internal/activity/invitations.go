@@ -9,12 +9,15 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var invitations = []*Kind{
-	kind("CREATE_INVITATIONS", "INVITATION", "CREATE", createInvitations),
-	kind("DELETE_INVITATION", "INVITATION", "DELETE", deleteInvitation),
-	kind("ACCEPT_INVITATION", "INVITATION", "UPDATE", acceptInvitation, was(1, func(v *AcceptInvitationV1) AcceptInvitation {
-		return AcceptInvitation{v.InvitationID, v.UserID, carryAuthenticator(&v.Authenticator), !sameID(v.Authenticator.UserID, v.UserID)}
-	})),
+var invitations = Family{
+	Kind[CreateInvitations, InvitationIDs]{Name: "CREATE_INVITATIONS", Resource: "INVITATION", Action: "CREATE", Run: createInvitations},
+	Kind[DeleteInvitation, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
+	Kind[AcceptInvitation, AcceptedInvitation]{
+		Name: "ACCEPT_INVITATION", Resource: "INVITATION", Action: "UPDATE", Run: acceptInvitation,
+		Older: []Older{{Intent: Upgrade(func(v *AcceptInvitationV1) AcceptInvitation {
+			return AcceptInvitation{v.InvitationID, v.UserID, carryAuthenticator(&v.Authenticator), !sameID(v.Authenticator.UserID, v.UserID)}
+		})}},
+	},
 }
 
 // Statuses of invitations. One that is no longer open stays until its room is

@@ -12,9 +12,9 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var ipAllowlists = []*Kind{
-	kind("SET_IP_ALLOWLIST", "CONFIG", "UPDATE", setAllowlist),
-	kind("REMOVE_IP_ALLOWLIST", "CONFIG", "DELETE", removeAllowlist),
+var ipAllowlists = Family{
+	Kind[SetAllowlist, Nothing]{Name: "SET_IP_ALLOWLIST", Resource: "CONFIG", Action: "UPDATE", Run: setAllowlist},
+	Kind[RemoveAllowlist, Nothing]{Name: "REMOVE_IP_ALLOWLIST", Resource: "CONFIG", Action: "DELETE", Run: removeAllowlist},
 }
 
 // Bounds of a list of networks.

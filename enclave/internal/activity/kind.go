@@ -1,7 +1,7 @@
 // Package activity is everything that can be asked of an organization.
 //
 // A kind is a thing that can be asked for, in all its versions; a version is one
-// activity type on the wire. Each kind is declared in one line of its family's
+// activity type on the wire. Each kind is declared by a literal in its family's
 // file: its name, what policies call it, the function that runs it against the
 // newest intent, and how older versions are carried up to that. What follows
 // from the name (types, members, path) is not written down. kinds.go lists the
@@ -16,6 +16,7 @@
 package activity
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
@@ -165,10 +166,10 @@ type SignatureClaim struct {
 	Digests   []string
 }
 
-// Kind is a thing that can be asked for, in all its versions.
-type Kind struct {
+// A Kind declares a thing that can be asked for, in all its versions: I is its
+// newest intent, R its newest result.
+type Kind[I, R any] struct {
 	Name     string // as in ACTIVITY_TYPE_<Name>, without a version
-	Op       string // the last segment of its path
 	Resource string // policy resource, such as WALLET
 	Action   string // policy action, such as CREATE
 
@@ -180,22 +181,94 @@ type Kind struct {
 	// it is for, which is then the one that knows the credential.
 	ByCredential bool
 	// FromAbove tells that a user of the parent may ask for it in a sub-organization,
-	// as the parent's policies decide.
+	// as the parent's policies decide. Tx.User is then of Tx.Parent, and whom it is
+	// about the intent says.
 	FromAbove bool
 	// Attested tells that a stamp will do for it that no key of the user's has made: a
 	// token vouches for who he is.
 	Attested bool
+	// ByProxy tells that the auth proxy asks for the kind. Its key can stamp no other,
+	// whatever policies say.
+	ByProxy bool
 
-	versions []*Version
-	run      func(*Tx, any) (any, error)
-	params   func(any) policy.Value
-	examine  func(*org.Tx, any) error
-	ask      func(*org.Tx, any, *policy.Request) error
-	facts    func(*org.Tx, any) (policy.Facts, error)
-	keys     func(*org.Tx, any) ([]policy.Key, error)
-	self     func(any) string
-	only     func(any) string
-	need     func(*org.Tx, any) (*ChainNeed, error)
+	// Run does it.
+	Run func(*Tx, *I) (*R, error)
+	// Results are the versions of the result object, if there are more than the first:
+	// a type answers with the highest that is not above its own.
+	Results []int
+	// ResultKey names the result object of the newest version where that does not
+	// follow.
+	ResultKey string
+	// Older are the versions below the newest, from the first.
+	Older []Older
+
+	// Examine looks before anybody decides, the root quorum included: a *fault.Error
+	// refuses the request, and there is no activity.
+	Examine func(*org.Tx, *I) error
+	// Need is what must be known of a chain before the kind is decided, nil for nothing.
+	// It is asked for outside of the turn, handed to the intent, and what is signed is
+	// made from it inside.
+	Need func(*org.Tx, *I) (*ChainNeed, error)
+	// Params is activity.params, a policy.Struct with the members that policies may read.
+	Params func(*I) policy.Value
+	// Facts are the roots that policies may read of what the kind is about: wallet,
+	// wallet_account, private_key and so on. What does not exist has no root.
+	Facts func(*org.Tx, *I) (policy.Facts, error)
+	// Keys are the stored keys that the kind uses, for which the Grant is then good.
+	// Those of what does not exist are left out: the activity will say so.
+	Keys func(*org.Tx, *I) ([]policy.Key, error)
+	// Ask completes the question to the policies where Facts are not enough: with facts
+	// of what is signed, once for each payload if need be.
+	Ask func(*org.Tx, *I, *policy.Request) error
+	// Self tells that users may do this to themselves unless a policy says something:
+	// it answers the id of the user whom the intent names, or nothing where it is
+	// always about who asks.
+	Self func(*I) string
+	// OnlySelf tells that nobody may do this for somebody else, the root quorum
+	// neither: it answers the id of the user whom the intent names.
+	OnlySelf func(*I) string
+}
+
+// A Family is the kinds of one file, each of intent and result of its own.
+type Family []interface{ versions() []*Version }
+
+// Traits are what is known of a kind without an intent: as Kind has them.
+type Traits struct {
+	Name, Resource, Action                                       string
+	Op                                                           string // the last segment of its path
+	RootQuorum, Vote, ByCredential, FromAbove, Attested, ByProxy bool
+}
+
+// Older is a version below the newest: its intent, and its result where that has
+// another shape.
+type Older struct {
+	Intent OlderIntent
+	Result OlderResult
+}
+
+// An OlderIntent is a shape that becomes the newest.
+type OlderIntent struct {
+	shape, newest reflect.Type
+	decode        func([]byte) (*Intent, error)
+}
+
+// Upgrade is the intent that carry makes the newest of.
+func Upgrade[O, I any](carry func(*O) I) OlderIntent {
+	return OlderIntent{reflect.TypeFor[O](), reflect.TypeFor[I](), decoder(func(o *O) *I {
+		in := carry(o)
+		return &in
+	})}
+}
+
+// An OlderResult is a shape that comes of the newest.
+type OlderResult struct {
+	shape, newest reflect.Type
+	narrow        func(any) any
+}
+
+// Downgrade is the result that narrow makes of the newest.
+func Downgrade[R, S any](narrow func(*R) *S) OlderResult {
+	return OlderResult{reflect.TypeFor[S](), reflect.TypeFor[R](), func(r any) any { return narrow(r.(*R)) }}
 }
 
 // Version is one activity type of a kind.
@@ -203,13 +276,16 @@ type Version struct {
 	Type      string // ACTIVITY_TYPE_…
 	IntentKey string // member of an activity's intent, such as createWalletIntent
 	ResultKey string // member of its result
-	Kind      *Kind
+	Kind      *Traits
 
-	number int
 	decode func(params []byte) (*Intent, error)
+	need   func(*org.Tx, any) (*ChainNeed, error)
+	ask    func(tx *org.Tx, newest any, r *policy.Request, bare bool) error
+	run    func(*Tx, any) (any, error)
 	narrow func(any) any // from the newest result to this version's; nil: the same
 	intent reflect.Type
 	result reflect.Type
+	newest bool
 	secret bool
 }
 
@@ -247,7 +323,7 @@ func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 // another Grant, any other is internal.
 func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
-	r, err := v.Kind.run(tx, in.newest)
+	r, err := v.run(tx, in.newest)
 	if err == nil {
 		err = tx.stayBounded()
 	}
@@ -279,158 +355,99 @@ func appendShape(dst []byte, shape any) []byte {
 // refuses is refused before there is an activity.
 type checker interface{ check() error }
 
-// kind declares a kind: I is its newest intent, R its newest result.
-func kind[I, R any](name, resource, action string, run func(*Tx, *I) (*R, error), olders ...older) *Kind {
-	k := &Kind{Name: name, Op: operationName(name), Resource: resource, Action: action}
-	k.run = func(tx *Tx, in any) (any, error) {
-		r, err := run(tx, in.(*I))
-		if err != nil {
-			return nil, err // never a typed nil
+// versions are the kind's types, as the table of families takes them.
+func (k Kind[I, R]) versions() []*Version {
+	traits := &Traits{k.Name, k.Resource, k.Action, operationName(k.Name), k.RootQuorum, k.Vote, k.ByCredential, k.FromAbove, k.Attested, k.ByProxy}
+	intent, result := reflect.TypeFor[I](), reflect.TypeFor[R]()
+	vs := make([]*Version, len(k.Older)+1)
+	for i := range vs {
+		suffix := versionSuffix(i + 1)
+		v := &Version{
+			Type: "ACTIVITY_TYPE_" + k.Name, IntentKey: camel(k.Name) + "Intent" + suffix, ResultKey: camel(k.Name) + "Result", Kind: traits,
+			need: k.need, ask: k.ask, run: k.run, intent: intent, result: result, newest: i == len(k.Older),
 		}
-		return r, nil
-	}
-	newest := was(len(olders)+1, func(in *I) I { return *in })
-	newest.decode = decoder(func(in *I) *I { return in })
-	for i, o := range append(olders, newest) {
-		if o.number != i+1 || o.carries != reflect.TypeFor[I]() {
-			panic("activity: version " + strconv.Itoa(i+1) + " of " + name + " is missing or not carried up")
+		if i > 0 {
+			v.Type += "_" + suffix
 		}
-		if o.result == nil {
-			o.result = reflect.TypeFor[R]()
-		}
-		suffix := versionSuffix(o.number)
-		typ := "ACTIVITY_TYPE_" + name
-		if o.number > 1 {
-			typ += "_" + suffix
-		}
-		k.versions = append(k.versions, &Version{
-			Type: typ, IntentKey: camel(name) + "Intent" + suffix, ResultKey: camel(name) + "Result", Kind: k,
-			number: o.number, decode: o.decode, narrow: o.narrow, intent: o.intent, result: o.result, secret: strictjson.Masks(o.intent),
-		})
-		strictjson.Prepare(reflect.New(o.intent).Interface(), reflect.New(o.result).Interface())
-	}
-	return k
-}
-
-// rootQuorum declares that only the root quorum decides about the kind.
-func (k *Kind) rootQuorum() *Kind {
-	k.RootQuorum = true
-	return k
-}
-
-// byCredential declares that the organization is found by the credential where its
-// parent is named.
-func (k *Kind) byCredential() *Kind {
-	k.ByCredential = true
-	return k
-}
-
-// fromAbove declares that a user of the parent may ask for the kind. Tx.User is then
-// of Tx.Parent, and whom it is about the intent says.
-func (k *Kind) fromAbove() *Kind {
-	k.FromAbove = true
-	return k
-}
-
-// attested declares that a token may vouch for who asks.
-func (k *Kind) attested() *Kind {
-	k.Attested = true
-	return k
-}
-
-// showing declares activity.params of the kind, a policy.Struct with the members
-// that policies may read.
-func showing[I any](k *Kind, params func(*I) policy.Value) *Kind {
-	k.params = func(in any) policy.Value { return params(in.(*I)) }
-	return k
-}
-
-// reading declares the roots that policies may read of what the kind is about:
-// wallet, wallet_account, private_key and so on. What does not exist has no root.
-func reading[I any](k *Kind, facts func(*org.Tx, *I) (policy.Facts, error)) *Kind {
-	k.facts = func(tx *org.Tx, in any) (policy.Facts, error) { return facts(tx, in.(*I)) }
-	return k
-}
-
-// using declares the stored keys that the kind uses, for which the Grant is then good.
-// Those of what does not exist are left out: the activity will say so.
-func using[I any](k *Kind, ks func(*org.Tx, *I) ([]policy.Key, error)) *Kind {
-	k.keys = func(tx *org.Tx, in any) ([]policy.Key, error) { return ks(tx, in.(*I)) }
-	return k
-}
-
-// examining declares what is looked at before anybody decides, the root quorum
-// included: a *fault.Error refuses the request, and there is no activity.
-func examining[I any](k *Kind, examine func(*org.Tx, *I) error) *Kind {
-	k.examine = func(tx *org.Tx, in any) error { return examine(tx, in.(*I)) }
-	return k
-}
-
-// asking declares how the question to the policies is completed, where reading is
-// not enough: with facts of what is signed, once for each payload if need be.
-func asking[I any](k *Kind, ask func(*org.Tx, *I, *policy.Request) error) *Kind {
-	k.ask = func(tx *org.Tx, in any, q *policy.Request) error { return ask(tx, in.(*I), q) }
-	return k
-}
-
-// ownAllowed declares that users may do this to themselves unless a policy says
-// something: user answers the id that the intent names, or nothing where it is
-// always about who asks.
-func ownAllowed[I any](k *Kind, user func(*I) string) *Kind {
-	k.self = func(in any) string { return user(in.(*I)) }
-	return k
-}
-
-// ownOnly declares that nobody may do this for somebody else, the root quorum
-// neither: user answers the id that the intent names.
-func ownOnly[I any](k *Kind, user func(*I) string) *Kind {
-	k.only = func(in any) string { return user(in.(*I)) }
-	return k
-}
-
-// results names the versions of the result object, if there are more than the
-// first: a type answers with the highest that is not above its own.
-func (k *Kind) results(numbers ...int) *Kind {
-	for _, v := range k.versions {
-		for _, n := range numbers {
-			if n <= v.number {
+		for _, n := range k.Results {
+			if n <= i+1 {
 				v.ResultKey = camel(k.Name) + "Result" + versionSuffix(n)
 			}
 		}
+		if v.newest {
+			v.decode = decoder(func(in *I) *I { return in })
+			v.ResultKey = cmp.Or(k.ResultKey, v.ResultKey)
+		} else {
+			o := &k.Older[i]
+			if o.Intent.newest != intent || o.Result.newest != nil && o.Result.newest != result {
+				panic("activity: version " + strconv.Itoa(i+1) + " of " + k.Name + " does not become the newest")
+			}
+			v.decode, v.intent = o.Intent.decode, o.Intent.shape
+			if o.Result.newest != nil {
+				v.narrow, v.result = o.Result.narrow, o.Result.shape
+			}
+		}
+		v.secret = strictjson.Masks(v.intent)
+		strictjson.Prepare(reflect.New(v.intent).Interface(), reflect.New(v.result).Interface())
+		vs[i] = v
 	}
-	return k
+	return vs
 }
 
-// result names the result object of a version where that does not follow.
-func (k *Kind) result(number int, key string) *Kind {
-	k.versions[number-1].ResultKey = key
-	return k
-}
-
-// older is a version that is carried up to the newest.
-type older struct {
-	number                  int
-	intent, carries, result reflect.Type
-	decode                  func([]byte) (*Intent, error)
-	narrow                  func(any) any
-}
-
-// was declares version number of a kind: its shape, and how it is carried up.
-func was[O, I any](number int, carry func(*O) I) older {
-	return older{
-		number: number, intent: reflect.TypeFor[O](), carries: reflect.TypeFor[I](),
-		decode: decoder(func(o *O) *I {
-			in := carry(o)
-			return &in
-		}),
+func (k Kind[I, R]) run(tx *Tx, newest any) (any, error) {
+	r, err := k.Run(tx, newest.(*I))
+	if err != nil {
+		return nil, err // never a typed nil
 	}
+	return r, nil
 }
 
-// answering declares that the version's result has another shape.
-func answering[R, S any](o older, narrow func(*R) *S) older {
-	o.result = reflect.TypeFor[S]()
-	o.narrow = func(r any) any { return narrow(r.(*R)) }
-	return o
+func (k Kind[I, R]) need(tx *org.Tx, newest any) (*ChainNeed, error) {
+	if k.Need == nil {
+		return nil, nil
+	}
+	return k.Need(tx, newest.(*I))
+}
+
+// ask completes the question that the policies are asked about an intent.
+func (k Kind[I, R]) ask(tx *org.Tx, newest any, r *policy.Request, bare bool) (err error) {
+	in := newest.(*I)
+	if k.Examine != nil {
+		if err := k.Examine(tx, in); err != nil {
+			return err
+		}
+	}
+	if k.RootQuorum {
+		r.Kind = "" // as policies see it
+	}
+	if k.Params != nil && !bare {
+		r.Params = k.Params(in)
+	}
+	if k.Facts != nil && !bare {
+		if r.Facts, err = k.Facts(tx, in); err != nil {
+			return err
+		}
+	}
+	if k.Keys != nil {
+		if r.Keys, err = k.Keys(tx, in); err != nil {
+			return err
+		}
+	}
+	if k.Ask != nil && !bare {
+		if err := k.Ask(tx, in, r); err != nil {
+			return err
+		}
+	}
+	if k.Self != nil {
+		text := k.Self(in)
+		id, err := org.ParseID(text)
+		r.Self = text == "" || err == nil && id == org.ID(r.Initiator)
+	}
+	if k.OnlySelf != nil {
+		id, err := org.ParseID(k.OnlySelf(in))
+		r.Foreign = err != nil || id != org.ID(r.Initiator)
+	}
+	return nil
 }
 
 func decoder[O, I any](carry func(*O) *I) func([]byte) (*Intent, error) {
@@ -468,12 +485,12 @@ func camel(name string) string {
 
 // index finds versions by their type. A type listed twice is an error of the
 // program.
-func index(families ...[]*Kind) map[string]*Version {
+func index(families ...Family) map[string]*Version {
 	m := map[string]*Version{}
 	for _, f := range families {
 		for _, k := range f {
-			for _, v := range k.versions {
-				if m[v.Type] != nil || operationOf[v.Type] != k.Op {
+			for _, v := range k.versions() {
+				if m[v.Type] != nil || operationOf[v.Type] != v.Kind.Op {
 					panic(fmt.Sprintf("activity: %s listed twice or unknown", v.Type))
 				}
 				m[v.Type] = v

@@ -10,19 +10,28 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var emailAuth = []*Kind{
-	examining(kind("EMAIL_AUTH", "AUTH", "CREATE", mailKey,
-		was(1, func(v *EmailAuthV1) EmailAuth { return v.carry() }),
-		was(2, func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() })).fromAbove(),
-		func(tx *org.Tx, _ *EmailAuth) error { return featureOn(tx, "FEATURE_NAME_EMAIL_AUTH") }),
-	examining(kind("INIT_USER_EMAIL_RECOVERY", "RECOVERY", "CREATE", initRecovery,
-		was(1, func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
+var emailAuth = Family{
+	Kind[EmailAuth, MailedKey]{
+		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: mailKey,
+		Older: []Older{
+			{Intent: Upgrade(func(v *EmailAuthV1) EmailAuth { return v.carry() })},
+			{Intent: Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() })},
+		},
+		Examine: func(tx *org.Tx, _ *EmailAuth) error { return featureOn(tx, "FEATURE_NAME_EMAIL_AUTH") },
+	},
+	Kind[InitUserEmailRecovery, UserID]{
+		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", FromAbove: true, Run: initRecovery,
+		Older: []Older{{Intent: Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				EmailCustomization: v.EmailCustomization.required(), MailSender: v.MailSender}
-		})).fromAbove(),
-		func(tx *org.Tx, _ *InitUserEmailRecovery) error { return featureOn(tx, "FEATURE_NAME_EMAIL_RECOVERY") }),
-	ownOnly(ownAllowed(kind("RECOVER_USER", "RECOVERY", "UPDATE", recoverUser), func(in *RecoverUser) string { return in.UserID }),
-		func(in *RecoverUser) string { return in.UserID }),
+		})}},
+		Examine: func(tx *org.Tx, _ *InitUserEmailRecovery) error { return featureOn(tx, "FEATURE_NAME_EMAIL_RECOVERY") },
+	},
+	Kind[RecoverUser, RecoveredUser]{
+		Name: "RECOVER_USER", Resource: "RECOVERY", Action: "UPDATE", Run: recoverUser,
+		Self:     func(in *RecoverUser) string { return in.UserID },
+		OnlySelf: func(in *RecoverUser) string { return in.UserID },
+	},
 }
 
 // Types of the keys that are sent by mail.

@@ -12,10 +12,10 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var mfa = []*Kind{
-	kind("CREATE_MFA_POLICY", "MFA_POLICY", "CREATE", createMFAPolicy),
-	kind("UPDATE_MFA_POLICY", "MFA_POLICY", "UPDATE", updateMFAPolicy),
-	kind("DELETE_MFA_POLICY", "MFA_POLICY", "DELETE", deleteMFAPolicy),
+var mfa = Family{
+	Kind[CreateMFAPolicy, MFAPolicyID]{Name: "CREATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "CREATE", Run: createMFAPolicy},
+	Kind[UpdateMFAPolicy, MFAPolicyID]{Name: "UPDATE_MFA_POLICY", Resource: "MFA_POLICY", Action: "UPDATE", Run: updateMFAPolicy},
+	Kind[DeleteMFAPolicy, MFAPolicyID]{Name: "DELETE_MFA_POLICY", Resource: "MFA_POLICY", Action: "DELETE", Run: deleteMFAPolicy},
 }
 
 // Bounds of the MFA policies of one user, who is one record.

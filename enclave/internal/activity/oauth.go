@@ -10,11 +10,12 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var oauth = []*Kind{
-	kind("OAUTH", "AUTH", "CREATE", oauthKey).fromAbove(),
-	showing(kind("OAUTH_LOGIN", "AUTH", "CREATE", oauthLogin), func(in *OauthLogin) policy.Value {
-		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
-	}).fromAbove(),
+var oauth = Family{
+	Kind[Oauth, OauthKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: oauthKey},
+	Kind[OauthLogin, LoginSession]{
+		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: oauthLogin,
+		Params: func(in *OauthLogin) policy.Value { return profileParams(in.SessionProfileID) },
+	},
 }
 
 const typeOauth = "CREDENTIAL_TYPE_OAUTH_KEY_P256"

@@ -7,11 +7,11 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var oauth2 = []*Kind{
-	kind("CREATE_OAUTH2_CREDENTIAL", "AUTH", "CREATE", createOAuth2Credential),
-	kind("UPDATE_OAUTH2_CREDENTIAL", "AUTH", "UPDATE", updateOAuth2Credential),
-	kind("DELETE_OAUTH2_CREDENTIAL", "AUTH", "DELETE", deleteOAuth2Credential),
-	kind("OAUTH2_AUTHENTICATE", "AUTH", "CREATE", oauth2Authenticate),
+var oauth2 = Family{
+	Kind[CreateOAuth2Credential, OAuth2CredentialID]{Name: "CREATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "CREATE", Run: createOAuth2Credential},
+	Kind[UpdateOAuth2Credential, OAuth2CredentialID]{Name: "UPDATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "UPDATE", Run: updateOAuth2Credential},
+	Kind[DeleteOAuth2Credential, OAuth2CredentialID]{Name: "DELETE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "DELETE", Run: deleteOAuth2Credential},
+	Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate},
 }
 
 // Bounds of the credentials at providers. They are always in memory.

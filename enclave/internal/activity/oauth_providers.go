@@ -12,14 +12,18 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var oauthProviders = []*Kind{
-	ownAllowed(kind("CREATE_OAUTH_PROVIDERS", "CREDENTIAL", "CREATE", createOauthProviders,
-		was(1, func(v *CreateOauthProvidersV1) CreateOauthProviders {
+var oauthProviders = Family{
+	Kind[CreateOauthProviders, ProviderIDs]{
+		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", Run: createOauthProviders, Results: []int{1, 2},
+		Older: []Older{{Intent: Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
 			return CreateOauthProviders{v.UserID, carryProviders(v.OauthProviders)}
-		})).results(1, 2),
-		func(in *CreateOauthProviders) string { return in.UserID }),
-	ownAllowed(kind("DELETE_OAUTH_PROVIDERS", "CREDENTIAL", "DELETE", deleteOauthProviders),
-		func(in *DeleteOauthProviders) string { return in.UserID }),
+		})}},
+		Self: func(in *CreateOauthProviders) string { return in.UserID },
+	},
+	Kind[DeleteOauthProviders, ProviderIDs]{
+		Name: "DELETE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteOauthProviders,
+		Self: func(in *DeleteOauthProviders) string { return in.UserID },
+	},
 }
 
 // Bounds of what identities are made of. OpenID Connect bounds subjects alone.

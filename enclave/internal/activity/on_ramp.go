@@ -6,10 +6,10 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var onRamps = []*Kind{
-	kind("CREATE_FIAT_ON_RAMP_CREDENTIAL", "ON_RAMP_CREDENTIALS", "CREATE", createOnRampCredential),
-	kind("UPDATE_FIAT_ON_RAMP_CREDENTIAL", "ON_RAMP_CREDENTIALS", "UPDATE", updateOnRampCredential),
-	kind("DELETE_FIAT_ON_RAMP_CREDENTIAL", "ON_RAMP_CREDENTIALS", "DELETE", deleteOnRampCredential),
+var onRamps = Family{
+	Kind[CreateOnRampCredential, OnRampCredentialID]{Name: "CREATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "CREATE", Run: createOnRampCredential},
+	Kind[UpdateOnRampCredential, OnRampCredentialID]{Name: "UPDATE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "UPDATE", Run: updateOnRampCredential},
+	Kind[DeleteOnRampCredential, OnRampCredentialID]{Name: "DELETE_FIAT_ON_RAMP_CREDENTIAL", Resource: "ON_RAMP_CREDENTIALS", Action: "DELETE", Run: deleteOnRampCredential},
 }
 
 // Bounds of the credentials at on-ramp providers. They are always in memory.

@@ -8,19 +8,24 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var organizations = []*Kind{
-	kind("CREATE_SUB_ORGANIZATION", "ORGANIZATION", "CREATE", createSubOrganization,
-		answering(was(1, carryOrganizationV1), bareOrganization),
-		answering(was(2, carryOrganizationV2), bareOrganization),
-		answering(was(3, carryOrganizationV3), keyedOrganization),
-		was(4, carryOrganizationV4),
-		was(5, carryOrganizationV5),
-		was(6, carryOrganizationV6),
-		was(7, carryOrganizationV7)).results(1, 3, 4, 5, 6, 7, 8),
-	kind("DELETE_SUB_ORGANIZATION", "ORGANIZATION", "DELETE", deleteSubOrganization),
-	kind("CREATE_ORGANIZATION", "", "", createOrganization, was(1, carryTopV1)).rootQuorum(),
-	kind("DELETE_ORGANIZATION", "ORGANIZATION", "DELETE", deleteOrganization),
-	kind("UPDATE_ORGANIZATION_NAME", "", "", updateOrganizationName).rootQuorum(),
+var organizations = Family{
+	Kind[CreateSubOrganization, SubOrganization]{
+		Name: "CREATE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "CREATE", ByProxy: true, Run: createSubOrganization,
+		Results: []int{1, 3, 4, 5, 6, 7, 8},
+		Older: []Older{
+			{Intent: Upgrade(carryOrganizationV1), Result: Downgrade(bareOrganization)},
+			{Intent: Upgrade(carryOrganizationV2), Result: Downgrade(bareOrganization)},
+			{Intent: Upgrade(carryOrganizationV3), Result: Downgrade(keyedOrganization)},
+			{Intent: Upgrade(carryOrganizationV4)},
+			{Intent: Upgrade(carryOrganizationV5)},
+			{Intent: Upgrade(carryOrganizationV6)},
+			{Intent: Upgrade(carryOrganizationV7)},
+		},
+	},
+	Kind[DeleteSubOrganization, DeletedSubOrganization]{Name: "DELETE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteSubOrganization},
+	Kind[CreateOrganization, OrganizationID]{Name: "CREATE_ORGANIZATION", RootQuorum: true, Run: createOrganization, Older: []Older{{Intent: Upgrade(carryTopV1)}}},
+	Kind[DeleteOrganization, OrganizationID]{Name: "DELETE_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteOrganization},
+	Kind[UpdateOrganizationName, OrganizationName]{Name: "UPDATE_ORGANIZATION_NAME", RootQuorum: true, Run: updateOrganizationName},
 }
 
 // RootUserParamsV1 is a root user of versions 2 to 4.

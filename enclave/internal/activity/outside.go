@@ -104,21 +104,10 @@ type Standing struct {
 // knower is an intent that takes what the host has said.
 type knower interface{ know(*ChainKnown) }
 
-// needing declares what must be known of a chain before the kind is decided. It is
-// asked for outside of the turn, handed to the intent, and what is signed is made
-// from it inside. A kind without a need answers nil.
-func needing[I any](k *Kind, need func(*org.Tx, *I) (*ChainNeed, error)) *Kind {
-	k.need = func(tx *org.Tx, in any) (*ChainNeed, error) { return need(tx, in.(*I)) }
-	return k
-}
-
 // Need is what must be known before the activity is decided, nil for nothing. An
 // *org.Missing must be passed up; a *fault.Error refuses what is asked.
 func (v *Version) Need(tx *org.Tx, in *Intent) (*ChainNeed, error) {
-	if v.Kind.need == nil {
-		return nil, nil
-	}
-	return v.Kind.need(tx, in.newest)
+	return v.need(tx, in.newest)
 }
 
 // Know hands the intent what was needed.

@@ -10,23 +10,33 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var passcodes = []*Kind{
-	examining(kind("INIT_OTP", "OTP", "CREATE", initOTP,
-		answering(was(1, func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), plainOTP),
-		answering(was(2, func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), plainOTP)).result(3, "initOtpResultV2"),
-		func(tx *org.Tx, in *InitOTP) error { return in.examine(tx) }),
-	kind("VERIFY_OTP", "OTP", "VERIFY", verifyOTP,
-		was(1, func(v *VerifyOTPV1) VerifyOTP {
+var passcodes = Family{
+	Kind[InitOTP, OTPSent]{
+		Name: "INIT_OTP", Resource: "OTP", Action: "CREATE", ByProxy: true, Run: initOTP, ResultKey: "initOtpResultV2",
+		Older: []Older{
+			{Intent: Upgrade(func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), Result: Downgrade(plainOTP)},
+			{Intent: Upgrade(func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), Result: Downgrade(plainOTP)},
+		},
+		Examine: func(tx *org.Tx, in *InitOTP) error { return in.examine(tx) },
+	},
+	Kind[VerifyOTP, VerifiedOTP]{
+		Name: "VERIFY_OTP", Resource: "OTP", Action: "VERIFY", ByProxy: true, Run: verifyOTP,
+		Older: []Older{{Intent: Upgrade(func(v *VerifyOTPV1) VerifyOTP {
 			return VerifyOTP{OtpID: v.OtpID, ExpirationSeconds: v.ExpirationSeconds, code: v.OtpCode, publicKey: textOf(v.PublicKey), plain: true}
-		})),
-	showing(examining(kind("INIT_OTP_AUTH", "AUTH", "CREATE", initOTPAuth,
-		was(1, func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} }),
-		was(2, func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} })).results(1, 2).fromAbove(),
-		func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) }),
-		func(in *InitOTPAuth) policy.Value {
+		})}},
+	},
+	Kind[InitOTPAuth, OTPID]{
+		Name: "INIT_OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: initOTPAuth, Results: []int{1, 2},
+		Older: []Older{
+			{Intent: Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} })},
+			{Intent: Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} })},
+		},
+		Examine: func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) },
+		Params: func(in *InitOTPAuth) policy.Value {
 			return policy.Struct(policy.Member{Name: "otp_length", Value: policy.Int(int64(in.length()))})
-		}),
-	kind("OTP_AUTH", "AUTH", "CREATE", otpAuth).fromAbove(),
+		},
+	},
+	Kind[OTPAuth, OTPSession]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: otpAuth},
 }
 
 // Lives of passcodes in seconds.

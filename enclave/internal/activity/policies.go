@@ -9,12 +9,18 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var policies = []*Kind{
-	kind("CREATE_POLICY", "POLICY", "CREATE", createPolicy, was(1, carryPolicyV1), was(2, carryPolicyV2)),
-	kind("CREATE_POLICIES", "POLICY", "CREATE", createPolicies),
-	kind("UPDATE_POLICY", "POLICY", "UPDATE", updatePolicy, was(1, carryPolicyUpdate)).results(1, 2),
-	kind("DELETE_POLICY", "POLICY", "DELETE", deletePolicy),
-	kind("DELETE_POLICIES", "POLICY", "DELETE", deletePolicies),
+var policies = Family{
+	Kind[CreatePolicy, PolicyID]{
+		Name: "CREATE_POLICY", Resource: "POLICY", Action: "CREATE", Run: createPolicy,
+		Older: []Older{{Intent: Upgrade(carryPolicyV1)}, {Intent: Upgrade(carryPolicyV2)}},
+	},
+	Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies},
+	Kind[UpdatePolicy, PolicyID]{
+		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
+		Older: []Older{{Intent: Upgrade(carryPolicyUpdate)}},
+	},
+	Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
+	Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
 }
 
 // Effect is what a policy does when it applies.

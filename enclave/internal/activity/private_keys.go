@@ -12,15 +12,23 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-var privateKeys = []*Kind{
-	kind("CREATE_PRIVATE_KEYS", "PRIVATE_KEY", "CREATE", createPrivateKeys,
-		answering(was(1, func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)).results(1, 2),
-	reading(kind("DISABLE_PRIVATE_KEY", "PRIVATE_KEY", "DELETE", disablePrivateKey), func(tx *org.Tx, in *DisablePrivateKey) (policy.Facts, error) {
-		return privateKeyFacts(tx, in.PrivateKeyID)
-	}),
-	asking(kind("DELETE_PRIVATE_KEYS", "PRIVATE_KEY", "DELETE", deletePrivateKeys), func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
-		return askEach(q, in.PrivateKeyIDs, func(id string) (policy.Facts, error) { return privateKeyFacts(tx, id) })
-	}),
+var privateKeys = Family{
+	Kind[CreatePrivateKeys, PrivateKeys]{
+		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Results: []int{1, 2},
+		Older: []Older{{Intent: Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), Result: Downgrade(privateKeyIDs)}},
+	},
+	Kind[DisablePrivateKey, PrivateKeyID]{
+		Name: "DISABLE_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "DELETE", Run: disablePrivateKey,
+		Facts: func(tx *org.Tx, in *DisablePrivateKey) (policy.Facts, error) {
+			return privateKeyFacts(tx, in.PrivateKeyID)
+		},
+	},
+	Kind[DeletePrivateKeys, PrivateKeyIDs]{
+		Name: "DELETE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeys,
+		Ask: func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
+			return askEach(q, in.PrivateKeyIDs, func(id string) (policy.Facts, error) { return privateKeyFacts(tx, id) })
+		},
+	},
 }
 
 // PrivateKeyParams is a private key to be made.

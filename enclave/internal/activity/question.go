@@ -44,46 +44,8 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 		Organization: tx.ID, Activity: activity, Type: v.Type, Kind: k.Name, Resource: k.Resource, Action: k.Action,
 		RootQuorum: k.RootQuorum, Initiator: initiator, NowMs: tx.NowMs,
 	}
-	if k.examine != nil {
-		if err := k.examine(tx, in.newest); err != nil {
-			return r, err
-		}
-	}
-	if k.RootQuorum {
-		r.Kind = "" // as policies see it
-	}
-	if k.params != nil && !bare {
-		r.Params = k.params(in.newest)
-	}
-	if k.facts != nil && !bare {
-		facts, err := k.facts(tx, in.newest)
-		if err != nil {
-			return r, err
-		}
-		r.Facts = facts
-	}
-	if k.keys != nil {
-		ks, err := k.keys(tx, in.newest)
-		if err != nil {
-			return r, err
-		}
-		r.Keys = ks
-	}
-	if k.ask != nil && !bare {
-		if err := k.ask(tx, in.newest, &r); err != nil {
-			return r, err
-		}
-	}
-	if k.self != nil {
-		text := k.self(in.newest)
-		id, err := org.ParseID(text)
-		r.Self = text == "" || err == nil && id == initiator
-	}
-	if k.only != nil {
-		id, err := org.ParseID(k.only(in.newest))
-		r.Foreign = err != nil || id != initiator
-	}
-	return r, nil
+	err := v.ask(tx, in.newest, &r, bare)
+	return r, err
 }
 
 // PolicyState is what policies decide from: the newest records of the

@@ -7,8 +7,8 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var quorum = []*Kind{
-	kind("UPDATE_ROOT_QUORUM", "", "", updateRootQuorum).rootQuorum(),
+var quorum = Family{
+	Kind[UpdateRootQuorum, Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum},
 }
 
 // UpdateRootQuorum replaces the root quorum: who its members are and how many of

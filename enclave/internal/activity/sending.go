@@ -17,27 +17,33 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var sending = []*Kind{
-	needing(asking(kind("ETH_SEND_RAW_TRANSACTION", "PRIVATE_KEY", "SIGN", ethSendRawTransaction),
-		func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) }),
-		func(tx *org.Tx, in *EthSendRawTransaction) (*ChainNeed, error) { return in.need(tx) }),
-	using(needing(asking(examining(kind("ETH_SEND_TRANSACTION", "PRIVATE_KEY", "SIGN", ethSendTransaction,
-		was(1, func(v *EthSendTransactionV1) EthSendTransaction {
+var sending = Family{
+	Kind[EthSendRawTransaction, TransactionHash]{
+		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendRawTransaction,
+		Need: func(tx *org.Tx, in *EthSendRawTransaction) (*ChainNeed, error) { return in.need(tx) },
+		Ask:  func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
+	Kind[EthSendTransaction, SendStatusID]{
+		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Results: []int{2},
+		Older: []Older{{Intent: Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, Nonce: v.Nonce, GasLimit: v.GasLimit, MaxFeePerGas: v.MaxFeePerGas,
 				MaxPriorityFeePerGas: v.MaxPriorityFeePerGas, Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
-		})).results(2),
-		func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) }),
-		func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) }),
-		func(tx *org.Tx, in *EthSendTransaction) (*ChainNeed, error) { return in.need(tx) }),
-		func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.From) }),
-	using(needing(asking(examining(kind("SOL_SEND_TRANSACTION", "PRIVATE_KEY", "SIGN", solSendTransaction,
-		was(1, func(v *SolSendTransactionV1) SolSendTransaction {
+		})}},
+		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
+		Need:    func(tx *org.Tx, in *EthSendTransaction) (*ChainNeed, error) { return in.need(tx) },
+		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.From) },
+		Ask:     func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
+	Kind[SolSendTransaction, SendStatusID]{
+		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: solSendTransaction, Results: []int{2},
+		Older: []Older{{Intent: Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
-		})).results(2),
-		func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) }),
-		func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) }),
-		func(tx *org.Tx, in *SolSendTransaction) (*ChainNeed, error) { return in.need(tx) }),
-		func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWiths...) }),
+		})}},
+		Examine: func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
+		Need:    func(tx *org.Tx, in *SolSendTransaction) (*ChainNeed, error) { return in.need(tx) },
+		Keys:    func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWiths...) },
+		Ask:     func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
 }
 
 // How long a transaction is worth sending. One of Ethereum's stays valid until its

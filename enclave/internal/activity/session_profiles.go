@@ -8,8 +8,8 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var sessionProfiles = []*Kind{
-	kind("CREATE_SESSION_PROFILE", "SESSION_PROFILE", "CREATE", createSessionProfile),
+var sessionProfiles = Family{
+	Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile},
 }
 
 // CreateSessionProfile makes a profile that bounds sessions. It lives in a

@@ -12,15 +12,28 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-var sessions = []*Kind{
-	ownAllowed(showing(kind("STAMP_LOGIN", "AUTH", "CREATE", stampLogin), func(in *StampLogin) policy.Value {
-		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
-	}), func(*StampLogin) string { return "" }).byCredential().attested(),
-	ownAllowed(kind("CREATE_READ_ONLY_SESSION", "AUTH", "CREATE", createReadOnlySession), func(*CreateReadOnlySession) string { return "" }),
-	asking(kind("CREATE_READ_WRITE_SESSION", "AUTH", "CREATE", createReadWriteSession,
-		was(1, func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
+var sessions = Family{
+	Kind[StampLogin, LoginSession]{
+		Name: "STAMP_LOGIN", Resource: "AUTH", Action: "CREATE", ByCredential: true, Attested: true, Run: stampLogin,
+		Params: func(in *StampLogin) policy.Value { return profileParams(in.SessionProfileID) },
+		Self:   func(*StampLogin) string { return "" },
+	},
+	Kind[CreateReadOnlySession, ReadOnlySession]{
+		Name: "CREATE_READ_ONLY_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadOnlySession,
+		Self: func(*CreateReadOnlySession) string { return "" },
+	},
+	Kind[CreateReadWriteSession, ReadWriteSession]{
+		Name: "CREATE_READ_WRITE_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadWriteSession, Results: []int{2},
+		Older: []Older{{Intent: Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
 			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds, email: v.Email}
-		})).results(2), ownSession),
+		})}},
+		Ask: ownSession,
+	},
+}
+
+// profileParams is what policies read of a log-in.
+func profileParams(id *string) policy.Value {
+	return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(id))})
 }
 
 // Types of the keys of sessions.

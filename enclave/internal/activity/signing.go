@@ -12,32 +12,38 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var signing = []*Kind{
-	using(showing(asking(kind("SIGN_RAW_PAYLOAD", "PRIVATE_KEY", "SIGN", signRawPayload,
-		was(1, func(v *SignRawPayloadV1) SignRawPayload {
+var signing = Family{
+	Kind[SignRawPayload, Signature]{
+		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayload,
+		Older: []Older{{Intent: Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
-		})),
-		func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
+		})}},
+		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
+		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Ask: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
-		}),
-		func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
-		func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) }),
-	using(showing(asking(kind("SIGN_RAW_PAYLOADS", "PRIVATE_KEY", "SIGN", signRawPayloads),
-		func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
+		},
+	},
+	Kind[SignRawPayloads, Signatures]{
+		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayloads,
+		Params: func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
+		Keys:   func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Ask: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, in.decoded, q)
-		}),
-		func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) }),
-		func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) }),
-	using(showing(asking(examining(kind("SIGN_TRANSACTION", "PRIVATE_KEY", "SIGN", signTransaction,
-		was(1, func(v *SignTransactionV1) SignTransaction {
+		},
+	},
+	Kind[SignTransaction, SignedTransaction]{
+		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signTransaction,
+		Older: []Older{{Intent: Upgrade(func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
-		})),
-		func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) }),
-		func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) }),
-		func(in *SignTransaction) policy.Value {
+		})}},
+		Examine: func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) },
+		Params: func(in *SignTransaction) policy.Value {
 			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})
-		}),
-		func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) }),
+		},
+		Keys: func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Ask:  func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
 }
 
 // payloadParams are what policies may read of the signing of raw payloads.

@@ -8,13 +8,13 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var tags = []*Kind{
-	kind("CREATE_USER_TAG", "USER", "CREATE", createUserTag),
-	kind("UPDATE_USER_TAG", "USER", "UPDATE", updateUserTag),
-	kind("DELETE_USER_TAGS", "USER", "DELETE", deleteUserTags),
-	kind("CREATE_PRIVATE_KEY_TAG", "PRIVATE_KEY", "CREATE", createPrivateKeyTag),
-	kind("UPDATE_PRIVATE_KEY_TAG", "PRIVATE_KEY", "UPDATE", updatePrivateKeyTag),
-	kind("DELETE_PRIVATE_KEY_TAGS", "PRIVATE_KEY", "DELETE", deletePrivateKeyTags),
+var tags = Family{
+	Kind[CreateUserTag, NewUserTag]{Name: "CREATE_USER_TAG", Resource: "USER", Action: "CREATE", Run: createUserTag},
+	Kind[UpdateUserTag, UserTagID]{Name: "UPDATE_USER_TAG", Resource: "USER", Action: "UPDATE", Run: updateUserTag},
+	Kind[DeleteUserTags, GoneUserTags]{Name: "DELETE_USER_TAGS", Resource: "USER", Action: "DELETE", Run: deleteUserTags},
+	Kind[CreatePrivateKeyTag, NewPrivateKeyTag]{Name: "CREATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeyTag},
+	Kind[UpdatePrivateKeyTag, PrivateKeyTagID]{Name: "UPDATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "UPDATE", Run: updatePrivateKeyTag},
+	Kind[DeletePrivateKeyTags, GonePrivateKeyTags]{Name: "DELETE_PRIVATE_KEY_TAGS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeyTags},
 }
 
 // The types of tags, by what bears them.

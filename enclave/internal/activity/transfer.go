@@ -13,23 +13,43 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-var transfer = []*Kind{
-	ownOnly(kind("INIT_IMPORT_WALLET", "WALLET", "IMPORT", initImportWallet), func(in *InitImport) string { return in.UserID }),
-	ownOnly(kind("IMPORT_WALLET", "WALLET", "IMPORT", importWallet), func(in *ImportWallet) string { return in.UserID }),
-	ownOnly(kind("INIT_IMPORT_PRIVATE_KEY", "PRIVATE_KEY", "IMPORT", initImportPrivateKey), func(in *InitImport) string { return in.UserID }),
-	ownOnly(kind("IMPORT_PRIVATE_KEY", "PRIVATE_KEY", "IMPORT", importPrivateKey), func(in *ImportPrivateKey) string { return in.UserID }),
-	using(showing(reading(kind("EXPORT_WALLET", "WALLET", "EXPORT", exportWallet), func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) {
-		return walletFacts(tx, in.WalletID)
-	}), func(in *ExportWallet) policy.Value { return targetParams(in.TargetPublicKey) }),
-		func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil }),
-	using(showing(reading(kind("EXPORT_WALLET_ACCOUNT", "WALLET", "EXPORT", exportWalletAccount), func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) {
-		return addressFacts(tx, in.Address)
-	}), func(in *ExportWalletAccount) policy.Value { return targetParams(in.TargetPublicKey) }),
-		func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return signerKeys(tx, in.Address) }),
-	using(showing(reading(kind("EXPORT_PRIVATE_KEY", "PRIVATE_KEY", "EXPORT", exportPrivateKey), func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
-		return privateKeyFacts(tx, in.PrivateKeyID)
-	}), func(in *ExportPrivateKey) policy.Value { return targetParams(in.TargetPublicKey) }),
-		func(_ *org.Tx, in *ExportPrivateKey) ([]policy.Key, error) { return ownerKeys(in.PrivateKeyID), nil }),
+var transfer = Family{
+	Kind[InitImport, ImportBundle]{
+		Name: "INIT_IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: initImportWallet,
+		OnlySelf: func(in *InitImport) string { return in.UserID },
+	},
+	Kind[ImportWallet, WalletResult]{
+		Name: "IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: importWallet,
+		OnlySelf: func(in *ImportWallet) string { return in.UserID },
+	},
+	Kind[InitImport, ImportBundle]{
+		Name: "INIT_IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: initImportPrivateKey,
+		OnlySelf: func(in *InitImport) string { return in.UserID },
+	},
+	Kind[ImportPrivateKey, PrivateKeyResult]{
+		Name: "IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: importPrivateKey,
+		OnlySelf: func(in *ImportPrivateKey) string { return in.UserID },
+	},
+	Kind[ExportWallet, ExportedWallet]{
+		Name: "EXPORT_WALLET", Resource: "WALLET", Action: "EXPORT", Run: exportWallet,
+		Params: func(in *ExportWallet) policy.Value { return targetParams(in.TargetPublicKey) },
+		Facts:  func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) { return walletFacts(tx, in.WalletID) },
+		Keys:   func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
+	},
+	Kind[ExportWalletAccount, ExportedAccount]{
+		Name: "EXPORT_WALLET_ACCOUNT", Resource: "WALLET", Action: "EXPORT", Run: exportWalletAccount,
+		Params: func(in *ExportWalletAccount) policy.Value { return targetParams(in.TargetPublicKey) },
+		Facts:  func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) { return addressFacts(tx, in.Address) },
+		Keys:   func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return signerKeys(tx, in.Address) },
+	},
+	Kind[ExportPrivateKey, ExportedPrivateKey]{
+		Name: "EXPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "EXPORT", Run: exportPrivateKey,
+		Params: func(in *ExportPrivateKey) policy.Value { return targetParams(in.TargetPublicKey) },
+		Facts: func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
+			return privateKeyFacts(tx, in.PrivateKeyID)
+		},
+		Keys: func(_ *org.Tx, in *ExportPrivateKey) ([]policy.Key, error) { return ownerKeys(in.PrivateKeyID), nil },
+	},
 }
 
 // targetParams are what policies may read of an export.

@@ -9,19 +9,26 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var users = []*Kind{
-	kind("CREATE_USERS", "USER", "CREATE", createUsers,
-		was(1, func(v *CreateUsersV1) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV1)} }),
-		was(2, func(v *CreateUsersV2) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV2)} }),
-		was(3, func(v *CreateUsersV3) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV3)} })),
-	kind("CREATE_API_ONLY_USERS", "USER", "CREATE", createAPIOnlyUsers),
-	kind("UPDATE_USER", "USER", "UPDATE", updateUser),
-	kind("UPDATE_USER_NAME", "USER", "UPDATE", updateUserName),
-	kind("UPDATE_USER_EMAIL", "USER", "UPDATE", updateUserEmail),
-	kind("UPDATE_USER_PHONE_NUMBER", "USER", "UPDATE", updateUserPhoneNumber),
-	showing(kind("DELETE_USERS", "USER", "DELETE", deleteUsers), func(in *DeleteUsers) policy.Value {
-		return policy.Struct(policy.Member{Name: "user_ids", Value: policy.Strings(in.UserIDs)})
-	}),
+var users = Family{
+	Kind[CreateUsers, UserIDs]{
+		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
+		Older: []Older{
+			{Intent: Upgrade(func(v *CreateUsersV1) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV1)} })},
+			{Intent: Upgrade(func(v *CreateUsersV2) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV2)} })},
+			{Intent: Upgrade(func(v *CreateUsersV3) CreateUsers { return CreateUsers{carryAll(v.Users, carryUserV3)} })},
+		},
+	},
+	Kind[CreateAPIOnlyUsers, UserIDs]{Name: "CREATE_API_ONLY_USERS", Resource: "USER", Action: "CREATE", Run: createAPIOnlyUsers},
+	Kind[UpdateUser, UserID]{Name: "UPDATE_USER", Resource: "USER", Action: "UPDATE", Run: updateUser},
+	Kind[UpdateUserName, UserID]{Name: "UPDATE_USER_NAME", Resource: "USER", Action: "UPDATE", Run: updateUserName},
+	Kind[UpdateUserEmail, UserID]{Name: "UPDATE_USER_EMAIL", Resource: "USER", Action: "UPDATE", Run: updateUserEmail},
+	Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
+	Kind[DeleteUsers, UserIDs]{
+		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
+		Params: func(in *DeleteUsers) policy.Value {
+			return policy.Struct(policy.Member{Name: "user_ids", Value: policy.Strings(in.UserIDs)})
+		},
+	},
 }
 
 // AccessType is where a user of version 1 was meant to act. It decides nothing.

@@ -10,18 +10,19 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var verifications = []*Kind{
-	showing(kind("OTP_LOGIN", "AUTH", "CREATE", otpLogin,
-		was(1, func(v *OTPLoginV1) OTPLogin {
+var verifications = Family{
+	Kind[OTPLogin, LoginSession]{
+		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: otpLogin,
+		Older: []Older{{Intent: Upgrade(func(v *OTPLoginV1) OTPLogin {
 			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
 			if v.ClientSignature != nil {
 				in.ClientSignature = *v.ClientSignature
 			}
 			return in
-		})), func(in *OTPLogin) policy.Value {
-		return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(textOf(in.SessionProfileID))})
-	}).fromAbove(),
+		})}},
+		Params: func(in *OTPLogin) policy.Value { return profileParams(in.SessionProfileID) },
+	},
 }
 
 // Lives of verification tokens in seconds.

@@ -4,12 +4,14 @@ import "cloister/enclave/internal/fault"
 
 // Votes are activities too, but they run nothing: core records them on the
 // activity that they name.
-var votes = []*Kind{
-	kind("APPROVE_ACTIVITY", "", "", func(*Tx, *Vote) (*struct{}, error) { return nil, errVote }).votes().attested(),
-	kind("REJECT_ACTIVITY", "", "", func(*Tx, *Vote) (*struct{}, error) { return nil, errVote }).votes(),
+var votes = Family{
+	Kind[Vote, struct{}]{Name: "APPROVE_ACTIVITY", Vote: true, Attested: true, Run: noRun},
+	Kind[Vote, struct{}]{Name: "REJECT_ACTIVITY", Vote: true, Run: noRun},
 }
 
-var errVote = fault.New(fault.Internal, "a vote does not run")
+func noRun(*Tx, *Vote) (*struct{}, error) {
+	return nil, fault.New(fault.Internal, "a vote does not run")
+}
 
 // Vote says yes or no to an activity.
 type Vote struct {
@@ -24,11 +26,5 @@ func (in *Vote) check() error {
 	return nil
 }
 
-// votes declares that the kind is a vote.
-func (k *Kind) votes() *Kind {
-	k.Vote = true
-	return k
-}
-
-// Rejects tells a no from a yes, of a Kind that is a Vote.
-func (k *Kind) Rejects() bool { return k.Name == "REJECT_ACTIVITY" }
+// Rejects tells a no from a yes, of a kind that is a Vote.
+func (t *Traits) Rejects() bool { return t.Name == "REJECT_ACTIVITY" }

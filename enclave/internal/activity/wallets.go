@@ -13,21 +13,29 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-var wallets = []*Kind{
-	kind("CREATE_WALLET", "WALLET", "CREATE", createWallet),
-	using(kind("CREATE_WALLET_ACCOUNTS", "WALLET", "CREATE", createWalletAccounts), func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) {
-		return ownerKeys(in.WalletID), nil
-	}),
-	showing(kind("UPDATE_WALLET", "WALLET", "UPDATE", updateWallet), func(in *UpdateWallet) policy.Value {
-		return policy.Struct(policy.Member{Name: "wallet_id", Value: policy.String(in.WalletID)})
-	}),
-	kind("UPDATE_WALLET_ACCOUNT_NAME", "WALLET", "UPDATE", updateWalletAccountName),
-	reading(kind("DELETE_WALLETS", "WALLET", "DELETE", deleteWallets), func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) {
-		return walletsFacts(tx, in.WalletIDs)
-	}),
-	asking(kind("DELETE_WALLET_ACCOUNTS", "WALLET", "DELETE", deleteWalletAccounts), func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
-		return askAccounts(tx, in.WalletAccountIDs, q)
-	}),
+var wallets = Family{
+	Kind[CreateWallet, WalletResult]{Name: "CREATE_WALLET", Resource: "WALLET", Action: "CREATE", Run: createWallet},
+	Kind[CreateWalletAccounts, Addresses]{
+		Name: "CREATE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "CREATE", Run: createWalletAccounts,
+		Keys: func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
+	},
+	Kind[UpdateWallet, WalletID]{
+		Name: "UPDATE_WALLET", Resource: "WALLET", Action: "UPDATE", Run: updateWallet,
+		Params: func(in *UpdateWallet) policy.Value {
+			return policy.Struct(policy.Member{Name: "wallet_id", Value: policy.String(in.WalletID)})
+		},
+	},
+	Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName},
+	Kind[DeleteWallets, WalletIDs]{
+		Name: "DELETE_WALLETS", Resource: "WALLET", Action: "DELETE", Run: deleteWallets,
+		Facts: func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) { return walletsFacts(tx, in.WalletIDs) },
+	},
+	Kind[DeleteWalletAccounts, WalletAccountIDs]{
+		Name: "DELETE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "DELETE", Run: deleteWalletAccounts,
+		Ask: func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
+			return askAccounts(tx, in.WalletAccountIDs, q)
+		},
+	},
 }
 
 const defaultWords = 12

@@ -10,14 +10,16 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-var webhooks = []*Kind{
-	kind("CREATE_WEBHOOK_ENDPOINT", "WEBHOOK_ENDPOINT", "CREATE", createWebhookEndpoint),
-	showing(kind("UPDATE_WEBHOOK_ENDPOINT", "WEBHOOK_ENDPOINT", "UPDATE", updateWebhookEndpoint), func(in *UpdateWebhookEndpoint) policy.Value {
-		return endpointParams(in.EndpointID)
-	}),
-	showing(kind("DELETE_WEBHOOK_ENDPOINT", "WEBHOOK_ENDPOINT", "DELETE", deleteWebhookEndpoint), func(in *DeleteWebhookEndpoint) policy.Value {
-		return endpointParams(in.EndpointID)
-	}),
+var webhooks = Family{
+	Kind[CreateWebhookEndpoint, WebhookEndpointResult]{Name: "CREATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "CREATE", Run: createWebhookEndpoint},
+	Kind[UpdateWebhookEndpoint, WebhookEndpointResult]{
+		Name: "UPDATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "UPDATE", Run: updateWebhookEndpoint,
+		Params: func(in *UpdateWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
+	},
+	Kind[DeleteWebhookEndpoint, WebhookEndpointID]{
+		Name: "DELETE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "DELETE", Run: deleteWebhookEndpoint,
+		Params: func(in *DeleteWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
+	},
 }
 
 // endpointParams has the id as records have it: a policy about an endpoint must not

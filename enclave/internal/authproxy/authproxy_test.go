@@ -176,7 +176,7 @@ func TestBodiesBecomeActivities(t *testing.T) {
 			continue
 		}
 		if v, err := activity.Lookup(activity.OpOf(r.Type), r.Type); err == nil {
-			if !v.Kind.Proxied() {
+			if !v.Kind.ByProxy {
 				t.Errorf("%s: %s is none of the proxy's", op, r.Type)
 			}
 			if _, err := v.Decode(sub.Parameters); err != nil && !strings.Contains(err.Error(), "not a signed token") { // the samples' tokens are none
