@@ -185,7 +185,7 @@ func (x *proxyCall) answer(ctx context.Context, e *authproxy.Endpoint) (answer, 
 	if r.Account != nil {
 		return x.account(ctx, r.Account)
 	}
-	if _, err := activity.Lookup(activity.OpOf(r.Type), r.Type); err != nil {
+	if _, err := activity.Live.Lookup(activity.OpOf(r.Type), r.Type); err != nil {
 		return answer{}, err
 	}
 	of, err := x.target(ctx, r)

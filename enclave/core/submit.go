@@ -238,7 +238,7 @@ func (r *request) read(kind string) {
 	if insecure.Skip(insecure.Path) {
 		r.op = activity.OpOf(kind)
 	}
-	r.version, r.shape = activity.Lookup(r.op, kind)
+	r.version, r.shape = activity.Live.Lookup(r.op, kind)
 }
 
 // decode reads the parameters, once: strangers cannot make the enclave do it.

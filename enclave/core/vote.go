@@ -69,7 +69,7 @@ func (r *request) resume(t, above *ledger.Turn, tx *org.Tx, who *caller, p *org.
 	if err != nil {
 		return nil, err
 	}
-	sub, v, in, err := activity.Reread(last)
+	sub, v, in, err := activity.Live.Reread(last)
 	if err != nil {
 		return nil, err
 	}

@@ -229,7 +229,7 @@ func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org
 // it is no user: whether one can still vote tells whether it is open.
 func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
 	open := !e.Status.Terminal()
-	return activity.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
+	return activity.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
 		Users: func(u org.ID) *org.User {
 			rec, err := tx.User(u)
 			if err != nil {

@@ -101,7 +101,7 @@ func TestProxyPolicy(t *testing.T) {
 // The kinds that the proxy's key may stamp are those that its policy is for.
 func TestProxiedKinds(t *testing.T) {
 	var got []string
-	for _, v := range activity.Live() {
+	for _, v := range activity.Live {
 		if v.Kind.ByProxy && !slices.Contains(got, v.Kind.Name) {
 			got = append(got, v.Kind.Name)
 		}

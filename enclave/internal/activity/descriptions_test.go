@@ -46,7 +46,7 @@ func TestInterfaceThatIsReadNoMore(t *testing.T) {
 	spoilt := *i
 	w.must(tx.PutInterface(&spoilt, "[{}]"))
 	w.keep(tx)
-	v, err := activity.Lookup("sign_transaction", "ACTIVITY_TYPE_SIGN_TRANSACTION_V2")
+	v, err := activity.Live.Lookup("sign_transaction", "ACTIVITY_TYPE_SIGN_TRANSACTION_V2")
 	w.must(err)
 	in, err := v.Decode(text(transaction(with, transfer)))
 	w.must(err)

@@ -5,9 +5,6 @@ import "reflect"
 // ParseFingerprint reads the text of a fingerprint.
 var ParseFingerprint = parseFingerprint
 
-// Live lists the live versions by type.
-func Live() map[string]*Version { return live }
-
 // Shapes are the Go types of a version's intent and result.
 func (v *Version) Shapes() (intent, result reflect.Type) { return v.intent, v.result }
 

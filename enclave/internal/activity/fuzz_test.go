@@ -16,13 +16,13 @@ import (
 // repeated in the shape of the interface, and that repetition is taken again as
 // the same.
 func FuzzIntent(f *testing.F) {
-	types := slices.Sorted(maps.Keys(activity.Live()))
+	types := slices.Sorted(maps.Keys(activity.Live))
 	for i, typ := range types {
 		f.Add(uint8(i), text(sample(api.Activities[typ].IntentType)))
 	}
 	f.Add(uint8(0), []byte(`{"users":null}`))
 	f.Fuzz(func(t *testing.T, i uint8, params []byte) {
-		v := activity.Live()[types[int(i)%len(types)]]
+		v := activity.Live[types[int(i)%len(types)]]
 		in, err := v.Decode(params)
 		if err != nil {
 			if fault.Of(err) == nil {
@@ -80,7 +80,7 @@ func FuzzFailure(f *testing.F) {
 		w := newWorld(t)
 		e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
 		e.Failure = body
-		if b := activity.AppendActivity(nil, e, w.id, view(w)); !json.Valid(b) {
+		if b := activity.Live.AppendActivity(nil, e, w.id, view(w)); !json.Valid(b) {
 			t.Fatalf("%s", b)
 		}
 	})

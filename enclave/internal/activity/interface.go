@@ -101,8 +101,8 @@ func KnownType(typ string) bool { return operationOf[typ] != "" }
 // Lookup finds the version that typ names at path op. The errors are
 // *fault.Error: NotFound for an unknown path, InvalidArgument for a type that
 // is none or belongs to another path, Unimplemented for one that is not live.
-func Lookup(op, typ string) (*Version, error) {
-	if v := live[typ]; v != nil && v.Kind.Op == op {
+func (t Table) Lookup(op, typ string) (*Version, error) {
+	if v := t[typ]; v != nil && v.Kind.Op == op {
 		return v, nil
 	}
 	switch {

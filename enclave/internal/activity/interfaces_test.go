@@ -153,7 +153,7 @@ func FuzzInterface(f *testing.F) {
 		if ethereum {
 			in = abi("a", contract, source)
 		}
-		v, err := activity.Lookup("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE")
+		v, err := activity.Live.Lookup("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE")
 		if err != nil {
 			t.Fatal(err)
 		}

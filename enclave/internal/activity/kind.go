@@ -483,19 +483,22 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
-// index finds versions by their type. A type listed twice is an error of the
+// A Table finds the versions that can be asked for by their type.
+type Table map[string]*Version
+
+// NewTable lists the versions of families. A type listed twice is an error of the
 // program.
-func index(families ...Family) map[string]*Version {
-	m := map[string]*Version{}
+func NewTable(families ...Family) Table {
+	t := Table{}
 	for _, f := range families {
 		for _, k := range f {
 			for _, v := range k.versions() {
-				if m[v.Type] != nil || operationOf[v.Type] != v.Kind.Op {
+				if t[v.Type] != nil || operationOf[v.Type] != v.Kind.Op {
 					panic(fmt.Sprintf("activity: %s listed twice or unknown", v.Type))
 				}
-				m[v.Type] = v
+				t[v.Type] = v
 			}
 		}
 	}
-	return m
+	return t
 }

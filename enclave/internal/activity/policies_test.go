@@ -294,7 +294,7 @@ func TestKindsAreThoseThatPoliciesKnow(t *testing.T) {
 			t.Errorf("%s is no kind of the interface", k.Name)
 		}
 	}
-	for typ, v := range activity.Live() {
+	for typ, v := range activity.Live {
 		k := v.Kind
 		want, ok := known[k.Name]
 		if unruled[k.Name] {

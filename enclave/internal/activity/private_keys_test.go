@@ -94,7 +94,7 @@ func TestDeletePrivateKeys(t *testing.T) {
 func (w *world) asks(typ string, params object, condition string) (bool, error) {
 	w.t.Helper()
 	typ = "ACTIVITY_TYPE_" + typ
-	v, err := activity.Lookup(activity.OpOf(typ), typ)
+	v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
 	w.must(err)
 	in, err := v.Decode(text(params))
 	w.must(err)

@@ -181,7 +181,7 @@ const stepsPerByte = 2
 // activity of which e is the newest entry: whether he may vote and has not voted
 // so. The root quorum may, who submitted may, and whom the policies of now count,
 // which is found out as far as steps go.
-func Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *int) (approve, reject bool, err error) {
+func (t Table) Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *int) (approve, reject bool, err error) {
 	may := o.Root(user)
 	approve, reject = true, true
 	for i := range e.Votes {
@@ -210,14 +210,14 @@ func Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *
 		}
 	}
 	if !may && p.Initiator != user {
-		may, err = mayVote(tx, o, e, p, user, steps)
+		may, err = t.mayVote(tx, o, e, p, user, steps)
 	} else {
 		may = true
 	}
 	return may && approve, may && reject, err
 }
 
-func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user org.ID, steps *int) (bool, error) {
+func (t Table) mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user org.ID, steps *int) (bool, error) {
 	if *steps <= 0 {
 		return false, nil
 	}
@@ -225,7 +225,7 @@ func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user
 	if *steps -= stepsPerByte * len(e.Body); *steps <= 0 {
 		return false, nil
 	}
-	q, err := QuestionOf(tx, e, p.Initiator)
+	q, err := t.QuestionOf(tx, e, p.Initiator)
 	if fault.Of(err) != nil {
 		return false, nil // a body of old that today's rules refuse: nobody but the root quorum ends it
 	}
@@ -241,8 +241,8 @@ func mayVote(tx *org.Tx, o *org.Organization, e *org.Entry, p *org.Pending, user
 }
 
 // QuestionOf is the Question of an activity by its newest entry.
-func QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
-	_, v, in, err := Reread(e)
+func (t Table) QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, error) {
+	_, v, in, err := t.Reread(e)
 	if err != nil {
 		return policy.Request{}, err
 	}
@@ -251,12 +251,12 @@ func QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Request, err
 
 // Reread takes the body of an activity's entry apart again, as when it was
 // submitted. The errors are *fault.Error: today's rules may refuse a body of old.
-func Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
+func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	sub, err := ParseSubmit(stamp.Stored(e.Body))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	v, err := Lookup(OpOf(e.Type), e.Type)
+	v, err := t.Lookup(OpOf(e.Type), e.Type)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -21,7 +21,7 @@ type ActivityView struct {
 }
 
 // AppendActivity writes an Activity object from the newest entry of the activity.
-func AppendActivity(dst []byte, e *org.Entry, organization org.ID, view ActivityView) []byte {
+func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, view ActivityView) []byte {
 	dst = appendID(dst, `{"id":`, e.Activity)
 	dst = appendID(dst, `,"organizationId":`, organization)
 	dst = appendText(dst, `,"status":`, e.Status.String())
@@ -30,7 +30,7 @@ func AppendActivity(dst []byte, e *org.Entry, organization org.ID, view Activity
 	if view.Intent != nil {
 		dst = append(dst, view.Intent...)
 	} else {
-		dst = appendIntentOf(dst, e)
+		dst = t.appendIntentOf(dst, e)
 	}
 	dst = append(dst, `,"result":`...)
 	if len(e.Result) == 0 {
@@ -55,7 +55,7 @@ func AppendActivity(dst []byte, e *org.Entry, organization org.ID, view Activity
 		if len(dst) > open {
 			dst = append(dst, ',')
 		}
-		dst = appendVote(dst, e, v, u)
+		dst = t.appendVote(dst, e, v, u)
 	}
 	dst = append(dst, ']')
 	if len(e.Proofs) > 0 {
@@ -78,12 +78,12 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 
 // appendIntentOf reads the intent from the entry's body. An intent that today's
 // rules would refuse is shown as it was sent, or not at all if its type has secrets.
-func appendIntentOf(dst []byte, e *org.Entry) []byte {
+func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
 	s, err := ParseSubmit(stamp.Stored(e.Body))
 	if err != nil {
 		return append(dst, `{}`...)
 	}
-	v := live[e.Type]
+	v := t[e.Type]
 	if v == nil {
 		return append(dst, `{}`...)
 	}
@@ -97,7 +97,7 @@ func appendIntentOf(dst []byte, e *org.Entry) []byte {
 	return append(append(dst, s.Parameters...), '}')
 }
 
-func appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []byte {
+func (t Table) appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []byte {
 	dst = appendID(dst, `{"id":`, v.ID)
 	dst = appendID(dst, `,"userId":`, v.User)
 	dst = AppendUser(append(dst, `,"user":`...), u)
@@ -108,7 +108,7 @@ func appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []byte {
 	}
 	dst = append(dst, selection...)
 	message := v.Message
-	if v := live[e.Type]; len(message) == 0 && v != nil && !v.secret {
+	if v := t[e.Type]; len(message) == 0 && v != nil && !v.secret {
 		message = e.Body
 	}
 	dst = appendText(dst, `,"message":`, string(message))

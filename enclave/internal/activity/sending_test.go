@@ -423,7 +423,7 @@ func TestPoliciesSeeWhatIsSigned(t *testing.T) {
 	w := newWorld(t)
 	from := w.ethAddress()
 	w.chainSays(someChain)
-	v, err := activity.Lookup("eth_send_transaction", "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2")
+	v, err := activity.Live.Lookup("eth_send_transaction", "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2")
 	w.must(err)
 	holds := func(in *activity.Intent, condition string) (bool, error) {
 		t.Helper()
@@ -498,7 +498,7 @@ func TestEthSendRawTransaction(t *testing.T) {
 		t.Errorf("nonce %d", got)
 	}
 	// Policies see it as any other, whoever has signed.
-	v, err := activity.Lookup("eth_send_raw_transaction", "ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION")
+	v, err := activity.Live.Lookup("eth_send_raw_transaction", "ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION")
 	w.must(err)
 	in, err := v.Decode(text(object{"signedTransaction": signedTransfer, "caip2": "eip155:1"}))
 	w.must(err)
@@ -673,7 +673,7 @@ func TestPoliciesOnSolSend(t *testing.T) {
 	w := newWorld(t)
 	one, oneKey := w.solAddress()
 	two, twoKey := w.solAddress()
-	v, err := activity.Lookup("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2")
+	v, err := activity.Live.Lookup("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2")
 	w.must(err)
 	ask := func(in *activity.Intent, condition string) (all bool, err error) {
 		t.Helper()

@@ -486,7 +486,7 @@ func TestWhatPoliciesSee(t *testing.T) {
 		{"UPDATE_USER", object{"userId": w.root}, policy.Value{}, false},
 	} {
 		typ := "ACTIVITY_TYPE_" + c.typ
-		v, err := activity.Lookup(activity.OpOf(typ), typ)
+		v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
 		w.must(err)
 		in, err := v.Decode(text(c.params))
 		w.must(err)

@@ -313,7 +313,7 @@ func TestPrivateKeys(t *testing.T) {
 
 func TestNothingIsClaimedUnasked(t *testing.T) {
 	w := newWorld(t)
-	v, err := activity.Lookup("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET")
+	v, err := activity.Live.Lookup("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET")
 	w.must(err)
 	in, err := v.Decode(text(wallet("One", ethAccount(0))))
 	w.must(err)

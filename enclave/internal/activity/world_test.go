@@ -189,7 +189,7 @@ func (w *world) grant(action string, activityID org.ID, ks ...policy.Key) *polic
 func (w *world) try(typ string, params any) (map[string]any, error) {
 	w.t.Helper()
 	typ = "ACTIVITY_TYPE_" + typ
-	v, err := activity.Lookup(activity.OpOf(typ), typ)
+	v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
 	w.must(err)
 	b, ok := params.(string)
 	if !ok {

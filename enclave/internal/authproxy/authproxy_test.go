@@ -175,7 +175,7 @@ func TestBodiesBecomeActivities(t *testing.T) {
 			t.Errorf("%s: %v", op, err)
 			continue
 		}
-		if v, err := activity.Lookup(activity.OpOf(r.Type), r.Type); err == nil {
+		if v, err := activity.Live.Lookup(activity.OpOf(r.Type), r.Type); err == nil {
 			if !v.Kind.ByProxy {
 				t.Errorf("%s: %s is none of the proxy's", op, r.Type)
 			}

@@ -108,10 +108,10 @@ func (w *writer) write(dst []byte, e *org.Entry) []byte {
 	view := activity.ActivityView{Users: w.user}
 	if w.v.Home == nil {
 		var err error
-		view.CanApprove, view.CanReject, err = activity.Votable(w.v.Tx, w.o, e, w.v.Caller.ID, &w.steps)
+		view.CanApprove, view.CanReject, err = activity.Live.Votable(w.v.Tx, w.o, e, w.v.Caller.ID, &w.steps)
 		if w.err == nil {
 			w.err = err
 		}
 	}
-	return activity.AppendActivity(dst, e, w.v.ID, view)
+	return activity.Live.AppendActivity(dst, e, w.v.ID, view)
 }

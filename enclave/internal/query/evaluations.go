@@ -86,7 +86,7 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	if !activity.KnownType(in.Activity.Type) {
 		return nil, fault.Field("activity.type", "no activity type of the interface")
 	}
-	ver, err := activity.Lookup(activity.OpOf(in.Activity.Type), in.Activity.Type)
+	ver, err := activity.Live.Lookup(activity.OpOf(in.Activity.Type), in.Activity.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 	if p == nil {
 		return append(dst, `]}`...), nil
 	}
-	q, err := activity.QuestionOf(v.Tx, e, p.Initiator)
+	q, err := activity.Live.QuestionOf(v.Tx, e, p.Initiator)
 	if err != nil {
 		return nil, err
 	}
