@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,7 +85,7 @@ func enableAuthProxy(tx *Tx, _ *EnableAuthProxy) (*UserID, error) {
 	if o.Features == nil {
 		o.Features = map[string]string{}
 	}
-	o.Features[string(featureAuthProxy)] = p.ID.String()
+	o.Features[featureAuthProxy] = p.ID.String()
 	if err := tx.PutOrganization(&o); err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func addProxyUser(tx *Tx, p *org.AuthProxy) error {
 		return err
 	}
 	u := &org.User{ID: p.User, Name: proxyName(p), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, APIKeys: []org.APIKey{{
-		ID: p.Key, Name: "Auth proxy", PublicKey: public, Type: apiKeyCurves[curveP256].credential, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Proxy: true,
+		ID: p.Key, Name: "Auth proxy", PublicKey: public, Type: typeP256Key, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Proxy: true,
 	}}}
 	if err := tx.PutCredential(string(curveP256), public, &org.Credential{User: p.User, Key: p.Key}); err != nil {
 		return err
@@ -192,7 +191,7 @@ func disableAuthProxy(tx *Tx, _ *DisableAuthProxy) (*Nothing, error) {
 	}
 	tx.DeleteAuthProxy(p.ID)
 	o.Features, o.UpdatedMs = maps.Clone(old.Features), tx.NowMs
-	delete(o.Features, string(featureAuthProxy))
+	delete(o.Features, featureAuthProxy)
 	return &Nothing{}, tx.PutOrganization(&o)
 }
 
@@ -509,46 +508,4 @@ func (in *UpdateAuthProxyConfig) apply(p *org.AuthProxy) {
 			}
 		}
 	}
-}
-
-// stampedByProxy tells whether the auth proxy of top has asked for the activity.
-func stampedByProxy(tx *Tx, top *org.Tx) (bool, error) {
-	p, err := top.OnlyAuthProxy()
-	return p != nil && p.Key == tx.Stamped.ID, err
-}
-
-// refuseHeld refuses, to the auth proxy, a sub-organization with a key or passkey
-// by which another one of the same parent is found: whoever signs up twice would be
-// logged in to neither.
-func refuseHeld(tx *Tx, in *CreateSubOrganization) error {
-	if proxied, err := stampedByProxy(tx, tx.Tx); err != nil || !proxied {
-		return err
-	}
-	for i := range in.RootUsers {
-		u, path := &in.RootUsers[i], fmt.Sprintf("rootUsers.%d.", i)
-		for j := range u.APIKeys {
-			k := &u.APIKeys[j]
-			if err := refuseChild(tx, string(k.CurveType)+":"+strings.ToLower(k.PublicKey), at(path+"apiKeys", j, "publicKey")); err != nil {
-				return err
-			}
-		}
-		for j := range u.Authenticators {
-			r, err := u.Authenticators[j].registration(path)
-			if err != nil {
-				return err
-			}
-			if err := refuseChild(tx, org.PasskeyCurve+":"+hex.EncodeToString(r.CredentialID), at(path+"authenticators", j, "attestation.credentialId")); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func refuseChild(tx *Tx, credential, field string) error {
-	held, err := tx.ChildrenBy(org.ChildCredential, credential, nil, 1)
-	if err == nil && len(held) > 0 {
-		err = fault.Field(field, "credential is of another sub-organization already")
-	}
-	return err
 }

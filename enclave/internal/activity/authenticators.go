@@ -155,13 +155,6 @@ func carryAuthenticatorsV1(v *CreateAuthenticatorsV1) CreateAuthenticators {
 		slices.ContainsFunc(v.Authenticators, func(p AuthenticatorParamsV1) bool { return !sameID(p.UserID, v.UserID) })}
 }
 
-// sameID compares UUIDs whatever their case.
-func sameID(a, b string) bool {
-	x, _ := org.ParseID(a)
-	y, _ := org.ParseID(b)
-	return x == y
-}
-
 func (in *CreateAuthenticators) check() error {
 	if in.others {
 		return fault.Field("authenticators.userId", "authenticators must be of the user that userId names")

@@ -1,8 +1,6 @@
 package activity
 
 import (
-	"fmt"
-
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/aptos"
 	"cloister/enclave/internal/chain/btc"
@@ -72,5 +70,3 @@ func formatFor(path string, curve Curve, format AddressFormat) (chain.Curve, cha
 	}
 	return c, f, nil
 }
-
-func at(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }

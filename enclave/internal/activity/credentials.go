@@ -41,12 +41,15 @@ var apiKeyCurves = map[APIKeyCurve]struct {
 	size       int // bytes of a public key
 	credential string
 }{
-	"API_KEY_CURVE_P256":      {chain.P256, 33, "CREDENTIAL_TYPE_API_KEY_P256"},
+	"API_KEY_CURVE_P256":      {chain.P256, 33, typeP256Key},
 	"API_KEY_CURVE_SECP256K1": {chain.Secp256k1, 33, "CREDENTIAL_TYPE_API_KEY_SECP256K1"},
 	"API_KEY_CURVE_ED25519":   {chain.Ed25519, 32, "CREDENTIAL_TYPE_API_KEY_ED25519"},
 }
 
-const curveP256 APIKeyCurve = "API_KEY_CURVE_P256"
+const (
+	curveP256   APIKeyCurve = "API_KEY_CURVE_P256"
+	typeP256Key             = "CREDENTIAL_TYPE_API_KEY_P256"
+)
 
 // Valid tells whether c is a curve of the interface.
 func (c APIKeyCurve) Valid() bool { return apiKeyCurves[c].size != 0 }
@@ -345,16 +348,4 @@ func means(u *org.User, o *org.Organization, nowMs uint64) int {
 		}
 	}
 	return best
-}
-
-// checkDistinct refuses a list that names something twice.
-func checkDistinct(field string, ids []string) error {
-	seen := make(map[string]bool, len(ids))
-	for i, id := range ids {
-		if seen[id] {
-			return fault.Field(fmt.Sprintf("%s.%d", field, i), "named twice")
-		}
-		seen[id] = true
-	}
-	return nil
 }

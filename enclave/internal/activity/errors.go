@@ -251,3 +251,8 @@ func unimplemented(op, what string) *fault.Error {
 func overQuota(limit int, what string) *fault.Error {
 	return fault.New(fault.ResourceExhausted, "organization over quota: at most %d %s", limit, what)
 }
+
+// wrongCaller refuses an activity of an organization of this kind.
+func wrongCaller(why string) *fault.Error {
+	return fault.Named(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
+}

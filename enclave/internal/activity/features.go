@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cloister/enclave/internal/fault"
@@ -25,12 +24,6 @@ var features = Family{
 // FeatureName is the interface's name of a feature.
 type FeatureName string
 
-// Features that are more than on or off; featureOrigins is another.
-const (
-	featureWebhook   FeatureName = org.FeatureWebhook
-	featureAuthProxy FeatureName = "FEATURE_NAME_AUTH_PROXY"
-)
-
 // switches are the features that are on or off.
 var switches = []FeatureName{
 	"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY",
@@ -41,7 +34,7 @@ var futures = []FeatureName{"FEATURE_NAME_SOLANA_RENT_PREFUND_ENABLED", "FEATURE
 
 // Valid tells whether n is one of the interface's, live or not.
 func (n FeatureName) Valid() bool {
-	return n == featureOrigins || n == featureWebhook || n == featureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
+	return n == featureOrigins || n == org.FeatureWebhook || n == featureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
 }
 
 // SetOrganizationFeature turns a feature on, or gives it another value.
@@ -59,7 +52,7 @@ func (in *SetOrganizationFeature) check() error {
 		return nil
 	case in.Name == featureOrigins:
 		return checkOrigins("value", in.Value)
-	case in.Name == featureWebhook:
+	case in.Name == org.FeatureWebhook:
 		return checkWebhook("value", in.Value)
 	case in.Name == featureAuthProxy:
 		return ofAuthProxy()
@@ -83,45 +76,6 @@ func checkOrigins(field, list string) error {
 		return fault.Field(field, "invalid origins: %s", err)
 	}
 	return nil
-}
-
-const maxURL = 2048
-
-// address reads a URL that names a host, without user and fragment.
-func address(text string) (*url.URL, bool) {
-	if len(text) > maxURL || strings.ContainsAny(text, "#\\, ") {
-		return nil, false
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" || u.User != nil || !plainHost(u.Hostname()) || strings.HasSuffix(u.Host, ":") {
-		return nil, false
-	}
-	if u.Port() == "" {
-		return u, true
-	}
-	n, err := strconv.ParseUint(u.Port(), 10, 16)
-	return u, err == nil && n > 0 && u.Port()[0] != '0'
-}
-
-// plainHost takes names of letters, digits, hyphens and dots, and IP addresses.
-// Other scripts come as xn--.
-func plainHost(host string) bool {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Zone() == ""
-	}
-	labels := strings.Split(host, ".")
-	for _, l := range labels {
-		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
-			return false
-		}
-		for i := range len(l) {
-			if c := l[i] | 0x20; (l[i] < '0' || l[i] > '9') && (c < 'a' || c > 'z') && l[i] != '-' {
-				return false
-			}
-		}
-	}
-	// A last label of digits alone is read as an IP address by some.
-	return strings.Trim(labels[len(labels)-1], "0123456789") != "" && len(host) <= 253
 }
 
 // checkWebhook takes https to a public destination. A name may still lead
@@ -159,8 +113,8 @@ func ofLoopback(u *url.URL) bool {
 }
 
 // checkReceiver is the part of checkWebhook that depends on the enclave's setting.
-func (t *Tx) checkReceiver(field, text string) error {
-	if u, ok := address(text); ok && ofLoopback(u) && !t.Loopback {
+func checkReceiver(tx *Tx, field, text string) error {
+	if u, ok := address(text); ok && ofLoopback(u) && !tx.Loopback {
 		return errNotHTTPS(field)
 	}
 	return nil
@@ -178,8 +132,8 @@ type Features struct {
 }
 
 func setOrganizationFeature(tx *Tx, in *SetOrganizationFeature) (*Features, error) {
-	if in.Name == featureWebhook {
-		if err := tx.checkReceiver("value", in.Value); err != nil {
+	if in.Name == org.FeatureWebhook {
+		if err := checkReceiver(tx, "value", in.Value); err != nil {
 			return nil, err
 		}
 	}

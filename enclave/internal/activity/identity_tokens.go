@@ -6,49 +6,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/secret"
 )
-
-// Providers is what an activity can learn from identity providers while it runs. Nothing
-// of it waits: what is not known yet is an error that is no *fault.Error and must
-// be handed up; the activity is then dropped, what it lacks is fetched outside of
-// any turn, and it runs again.
-type Providers interface {
-	// Keys returns the key set of an issuer, as new as has asks for: that it has a
-	// token's key. A *fault.Error about field says why there is none.
-	Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error)
-	// Exchange turns a code into an identity. It happens once for one activity,
-	// however often that runs: a code is good for one exchange.
-	Exchange(*Exchange) (*Exchanged, error)
-}
-
-// An Exchange is a code that somebody has brought from an OAuth 2.0 provider, and
-// with what it is exchanged. Who makes the exchange wipes the secret.
-type Exchange struct {
-	Provider login.OAuth2Provider
-	Code     login.Code
-	ClientID string
-	Secret   secret.Secret // the client's
-	// BearerTo is the key to which the provider's access token is encrypted, in hex;
-	// empty if nobody wants it.
-	BearerTo string
-}
-
-// Exchanged is whom a provider says that a code is of.
-type Exchanged struct {
-	Subject string
-	Bearer  string // the access token, encrypted; empty if nobody wants it
-}
-
-// Roles are keys of the enclave that few activities use.
-type Roles struct {
-	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
-	OnRamp        secret.Secret // opens the secrets of on-ramp providers
-	// Identities signs the identity tokens that the enclave issues under the URL
-	// Issuer, which is empty where it issues none.
-	Identities *login.Signer
-	Issuer     string
-}
 
 // verifyToken verifies an identity token. Whose it is, for whom and for which key,
 // is for the caller to ask.
@@ -100,12 +58,6 @@ func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string) (use
 		return nil, nil, err
 	}
 	return user, identity, nil
-}
-
-// IdentityCredential is an identity as policies and votes see it: who stamps by it
-// has shown a token of its issuer.
-func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
-	return org.VoteCredential{ID: p.ID, Type: typeIdentity}
 }
 
 // whose finds the user whom a verified token is about, by the identity or, where

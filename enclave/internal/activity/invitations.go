@@ -142,25 +142,6 @@ func dropInvitations(tx *Tx, o *org.Organization, match func(*org.Invitation) bo
 	return err
 }
 
-// untagInvitations takes tags off those who are still to come.
-func untagInvitations(tx *Tx, gone []org.ID) error {
-	var changed []*org.Invitation
-	err := tx.EachInvitation(func(i *org.Invitation) bool {
-		if left := withoutTags(i.Tags, gone); len(left) < len(i.Tags) {
-			c := *i
-			c.Tags = left
-			changed = append(changed, &c)
-		}
-		return true
-	})
-	for _, i := range changed {
-		if err == nil {
-			err = tx.PutInvitation(i)
-		}
-	}
-	return err
-}
-
 // findInvitation finds the invitation that an intent names by a UUID.
 func findInvitation(tx *Tx, text string) (*org.Invitation, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule

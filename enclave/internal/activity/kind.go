@@ -502,3 +502,17 @@ func NewTable(families ...Family) Table {
 	}
 	return t
 }
+
+// aboveUsers is what is above the users of tx, nil for those of a top-level
+// organization. The organization's record need not be there yet, but then tx.Parent
+// must be it.
+func (t *Tx) aboveUsers() (*org.Tx, error) {
+	o, err := t.Organization()
+	if err == nil && o == nil {
+		return t.Parent, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.Above()
+}

@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"strconv"
 	"time"
 
 	"cloister/enclave/internal/bundle"
@@ -121,26 +120,26 @@ type MailSender struct {
 	ReplyToEmailAddress     *string `json:"replyToEmailAddress" rule:"omitempty,email,email_ext"`
 }
 
-// mail has one sent, once the activity's entry is stored and until it expires.
-func (t *Tx) mail(to string, c *login.Content, from *MailSender, expiresMs uint64) error {
-	id, err := org.NewID(t.Rand)
+// sendMail has a mail sent, once the activity's entry is stored and until it expires.
+func sendMail(tx *Tx, to string, c *login.Content, from *MailSender, expiresMs uint64) error {
+	id, err := org.NewID(tx.Rand)
 	if err != nil {
 		return err
 	}
 	by := login.ChooseSender(login.Sender{Address: textOf(from.SendFromEmailAddress), Name: textOf(from.SendFromEmailSenderName), ReplyTo: textOf(from.ReplyToEmailAddress)},
-		t.Outside.Sender, t.Outside.Domains)
-	m := &org.Mail{ID: id.String(), To: to, From: by.Address, Name: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML, SentMs: t.NowMs}
+		tx.Outside.Sender, tx.Outside.Domains)
+	m := &org.Mail{ID: id.String(), To: to, From: by.Address, Name: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML, SentMs: tx.NowMs}
 	content, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	t.Sends = append(t.Sends, org.Send{Kind: org.SendMail, DueMs: t.NowMs, ExpiresMs: expiresMs, Content: content})
+	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendMail, DueMs: tx.NowMs, ExpiresMs: expiresMs, Content: content})
 	return nil
 }
 
-// text has a text message sent.
-func (t *Tx) text(to, body string, expiresMs uint64) error {
-	id, err := org.NewID(t.Rand)
+// sendText has a text message sent.
+func sendText(tx *Tx, to, body string, expiresMs uint64) error {
+	id, err := org.NewID(tx.Rand)
 	if err != nil {
 		return err
 	}
@@ -148,24 +147,12 @@ func (t *Tx) text(to, body string, expiresMs uint64) error {
 	if err != nil {
 		return err
 	}
-	t.Sends = append(t.Sends, org.Send{Kind: org.SendText, DueMs: t.NowMs, ExpiresMs: expiresMs, Content: content})
+	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendText, DueMs: tx.NowMs, ExpiresMs: expiresMs, Content: content})
 	return nil
 }
 
 // stamped is a time as it stands in the names of keys.
 func stamped(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(time.RFC3339) }
-
-// seconds reads a number of seconds, usual where nothing is said.
-func seconds(field string, text *string, usual, most uint64) (uint64, error) {
-	if textOf(text) == "" {
-		return usual, nil
-	}
-	n, err := strconv.ParseUint(*text, 10, 64)
-	if err != nil || n == 0 || n > most {
-		return 0, fault.Field(field, "must be a number of seconds, 1 to %d", most)
-	}
-	return n, nil
-}
 
 // EmailAuthV1 is version 1 of the intent.
 type EmailAuthV1 struct {
@@ -238,7 +225,7 @@ func (m *bundleMail) send(tx *Tx, u *org.User, from *MailSender, recovery bool, 
 	if err != nil {
 		return nil, err
 	}
-	return k, tx.mail(u.Email, c, from, tx.NowMs+life)
+	return k, sendMail(tx, u.Email, c, from, tx.NowMs+life)
 }
 
 func (in *EmailAuth) check() (err error) {

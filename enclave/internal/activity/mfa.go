@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cloister/enclave/internal/fault"
@@ -323,23 +322,4 @@ func deleteMFAPolicy(tx *Tx, in *DeleteMFAPolicy) (*MFAPolicyID, error) {
 		return nil, err
 	}
 	return &MFAPolicyID{in.MFAPolicyID}, putMFAPolicies(tx, u, slices.Delete(slices.Clone(u.MFAPolicies), i, i+1))
-}
-
-// AppendMFAPolicy writes an MfaPolicy object.
-func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
-	dst = appendID(dst, `{"mfaPolicyId":`, p.ID)
-	dst = appendText(dst, `,"mfaPolicyName":`, p.Name)
-	dst = appendText(dst, `,"condition":`, p.Condition)
-	dst = append(dst, `,"requiredAuthenticationMethods":[`...)
-	for i, m := range p.Required {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendMFAMethod(dst, m)
-	}
-	dst = strconv.AppendUint(append(dst, `],"order":`...), uint64(p.Order), 10)
-	if p.Notes != "" {
-		dst = appendText(dst, `,"notes":`, p.Notes)
-	}
-	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
 }

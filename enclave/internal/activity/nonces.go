@@ -45,8 +45,8 @@ func openSends(tx *org.Tx, s org.Sender) (refs []org.SendRef, err error) {
 	return refs, err
 }
 
-// freed tells whether none of the transactions that have a number will ever use it.
-func (k *ChainKnown) freed(u *org.NonceUse) bool {
+// isFree tells whether none of the transactions that have a number will ever use it.
+func isFree(k *ChainKnown, u *org.NonceUse) bool {
 	for _, ref := range u.Sends {
 		if !k.Standings[ref].State.Freed() {
 			return false
@@ -64,7 +64,7 @@ func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
 	}
 	n := in.known.Pending
 	err := tx.EachNonce(in.sender, n, func(nonce uint64, u *org.NonceUse) bool {
-		if nonce > n || in.known.freed(u) {
+		if nonce > n || isFree(in.known, u) {
 			return false
 		}
 		n++
@@ -78,8 +78,8 @@ func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
 
 // bookNonce writes down that the transaction which is about to be sent has a number,
 // beside those that have it already, less what is known to be gone.
-func (k *ChainKnown) bookNonce(tx *Tx, s org.Sender, number uint64) error {
-	if err := k.tidy(tx, s, number); err != nil {
+func bookNonce(tx *Tx, k *ChainKnown, s org.Sender, number uint64) error {
+	if err := tidyNonces(tx, k, s, number); err != nil {
 		return err
 	}
 	uses := 0
@@ -101,7 +101,7 @@ func (k *ChainKnown) bookNonce(tx *Tx, s org.Sender, number uint64) error {
 	if err != nil {
 		return err
 	}
-	if was != nil && !k.freed(was) {
+	if was != nil && !isFree(k, was) {
 		use.Sends = append(use.Sends, was.Sends...)
 	}
 	if len(use.Sends) >= maxReplaced {
@@ -111,15 +111,15 @@ func (k *ChainKnown) bookNonce(tx *Tx, s org.Sender, number uint64) error {
 	return tx.PutNonce(s, number, &use)
 }
 
-// tidy forgets numbers that are free again, and those that have been in a block
+// tidyNonces forgets numbers that are free again, and those that have been in a block
 // for a while.
-func (k *ChainKnown) tidy(tx *Tx, s org.Sender, number uint64) error {
+func tidyNonces(tx *Tx, k *ChainKnown, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
 		heard := slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { _, ok := k.Standings[ref]; return ok })
 		switch {
 		case nonce == number:
-		case k.freed(u), u.MinedMs != 0 && tx.NowMs >= u.MinedMs+minedMs:
+		case isFree(k, u), u.MinedMs != 0 && tx.NowMs >= u.MinedMs+minedMs:
 			drop = append(drop, nonce)
 		case u.MinedMs == 0 && nonce < k.Latest:
 			mark = append(mark, nonce)

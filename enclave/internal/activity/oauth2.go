@@ -48,17 +48,6 @@ func (in *CreateOAuth2Credential) check() error {
 	return nil
 }
 
-// visible tells whether s is ASCII without spaces and controls, of at least one
-// character.
-func visible(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return s != ""
-}
-
 // OAuth2CredentialID is the result of making, changing and removing one.
 type OAuth2CredentialID struct {
 	OAuth2CredentialID string `json:"oauth2CredentialId"`

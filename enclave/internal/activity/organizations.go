@@ -351,11 +351,6 @@ func createSubOrganization(tx *Tx, in *CreateSubOrganization) (*SubOrganization,
 	return r, tx.PutOrganization(&p)
 }
 
-// wrongCaller refuses an activity of an organization of this kind.
-func wrongCaller(why string) *fault.Error {
-	return fault.Named(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
-}
-
 // fillOrganization makes the record, users, wallet and keys of a new
 // organization. The record is there before the users, who depend on it.
 func fillOrganization(sub *Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {

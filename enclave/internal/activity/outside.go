@@ -2,61 +2,11 @@ package activity
 
 import (
 	"math/big"
-	"slices"
-	"strconv"
-	"strings"
 
-	"cloister/enclave/internal/chain/eth"
-	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret"
 )
-
-// An EthChain is the CAIP-2 name of a chain of Ethereum's kind.
-type EthChain string
-
-// The chains of the interface.
-var ethChains = []EthChain{
-	"eip155:1", "eip155:11155111", "eip155:8453", "eip155:84532", "eip155:137", "eip155:80002", "eip155:56", "eip155:97",
-	"eip155:10", "eip155:11155420", "eip155:143", "eip155:10143", "eip155:42161", "eip155:4217", "eip155:42431", "eip155:421614",
-}
-
-// Valid tells whether c is one of the interface's.
-func (c EthChain) Valid() bool { return slices.Contains(ethChains, c) }
-
-// ID is the number by which transactions name the chain.
-func (c EthChain) ID() uint64 {
-	n, _ := strconv.ParseUint(strings.TrimPrefix(string(c), "eip155:"), 10, 63) // it is Valid
-	return n
-}
-
-// EthAddress reads the address of an account in a field of that name. The error is
-// a *fault.Error.
-func EthAddress(field, text string) (address [20]byte, err error) {
-	if address, err = eth.ParseAddress(text); err != nil {
-		err = fault.Field(field, "%s", err)
-	}
-	return address, err
-}
-
-// A SolNetwork is the CAIP-2 name of a network of Solana's, or a name that stands
-// for one.
-type SolNetwork string
-
-var solNetworks = map[SolNetwork]string{
-	"solana:mainnet": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
-	"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp":             "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
-	"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
-	"solana:devnet": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
-	"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1":             "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
-	"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
-}
-
-// Valid tells whether n is one of the interface's.
-func (n SolNetwork) Valid() bool { _, ok := solNetworks[n]; return ok }
-
-// CAIP2 is the one name of the network.
-func (n SolNetwork) CAIP2() string { return solNetworks[n] }
 
 // Outside is what can go out besides transactions, and in whose name, as the
 // measured configuration has it. The zero value is an enclave without one.
@@ -115,4 +65,45 @@ func (in *Intent) Know(k *ChainKnown) {
 	if w, ok := in.newest.(knower); ok {
 		w.know(k)
 	}
+}
+
+// Providers is what an activity can learn from identity providers while it runs. Nothing
+// of it waits: what is not known yet is an error that is no *fault.Error and must
+// be handed up; the activity is then dropped, what it lacks is fetched outside of
+// any turn, and it runs again.
+type Providers interface {
+	// Keys returns the key set of an issuer, as new as has asks for: that it has a
+	// token's key. A *fault.Error about field says why there is none.
+	Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error)
+	// Exchange turns a code into an identity. It happens once for one activity,
+	// however often that runs: a code is good for one exchange.
+	Exchange(*Exchange) (*Exchanged, error)
+}
+
+// An Exchange is a code that somebody has brought from an OAuth 2.0 provider, and
+// with what it is exchanged. Who makes the exchange wipes the secret.
+type Exchange struct {
+	Provider login.OAuth2Provider
+	Code     login.Code
+	ClientID string
+	Secret   secret.Secret // the client's
+	// BearerTo is the key to which the provider's access token is encrypted, in hex;
+	// empty if nobody wants it.
+	BearerTo string
+}
+
+// Exchanged is whom a provider says that a code is of.
+type Exchanged struct {
+	Subject string
+	Bearer  string // the access token, encrypted; empty if nobody wants it
+}
+
+// Roles are keys of the enclave that few activities use.
+type Roles struct {
+	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
+	OnRamp        secret.Secret // opens the secrets of on-ramp providers
+	// Identities signs the identity tokens that the enclave issues under the URL
+	// Issuer, which is empty where it issues none.
+	Identities *login.Signer
+	Issuer     string
 }

@@ -261,13 +261,13 @@ func sendPasscode(tx *Tx, w *PasscodeWish, p *org.Passcode) error {
 		if err != nil {
 			return err
 		}
-		return tx.text(p.Contact, text, p.ExpiresMs)
+		return sendText(tx, p.Contact, text, p.ExpiresMs)
 	}
 	c, err := login.PasscodeMail(&words, code, p.ExpiresMs-p.CreatedMs)
 	if err != nil {
 		return err
 	}
-	return tx.mail(p.Contact, c, &w.MailSender, p.ExpiresMs)
+	return sendMail(tx, p.Contact, c, &w.MailSender, p.ExpiresMs)
 }
 
 // attempt tries a code. What was wrong counts for good; of what is right the record

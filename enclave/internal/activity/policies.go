@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"fmt"
 	"slices"
 
 	"cloister/enclave/internal/fault"
@@ -22,15 +21,6 @@ var policies = Family{
 	Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
 	Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
 }
-
-// Effect is what a policy does when it applies.
-type Effect string
-
-// effects are those of the interface.
-var effects = map[Effect]policy.Effect{"EFFECT_ALLOW": policy.EffectAllow, "EFFECT_DENY": policy.EffectDeny}
-
-// Valid tells whether e is one of the interface's.
-func (e Effect) Valid() bool { return effects[e] != 0 }
 
 // Operator is how a selector of old compares.
 type Operator string
@@ -104,14 +94,6 @@ func carryPolicyV2(v *CreatePolicyV2) CreatePolicy {
 	return CreatePolicy{PolicyName: v.PolicyName, Effect: v.Effect, Notes: textOf(v.Notes), selectors: v.Selectors}
 }
 
-// textOf is the text of an option, empty when absent.
-func textOf(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
 func (in *CreatePolicy) check() error { return in.checkAt("") }
 
 func (in *CreatePolicy) checkAt(path string) error {
@@ -161,27 +143,6 @@ func (c *clauses) compile(path, prefix string, consensus, condition, time *strin
 	return err
 }
 
-// compile compiles the expression that an intent has in a field.
-func compile(c policy.Clause, field, source string) (*policy.Program, error) {
-	p, err := policy.Compile(c, source)
-	if e := fault.Of(err); e != nil && e.Code == fault.InvalidArgument {
-		named := *e
-		named.Violations = []fault.Violation{{Field: field, Description: e.Message}}
-		return nil, &named
-	}
-	return p, err
-}
-
-// maxNotes is how many bytes of notes a record has room for.
-const maxNotes = 4 << 10
-
-func checkNotes(field string, notes *string) error {
-	if len(textOf(notes)) > maxNotes {
-		return fault.Field(field, "must have at most %d bytes", maxNotes)
-	}
-	return nil
-}
-
 // PolicyWarning is a hint about a policy; it never blocks.
 type PolicyWarning struct {
 	PolicyName string `json:"policyName"`
@@ -200,37 +161,6 @@ type PolicyID struct {
 type PolicyIDs struct {
 	PolicyIDs []string        `json:"policyIds"`
 	Warnings  []PolicyWarning `json:"warnings,omitempty"`
-}
-
-// CompiledPolicy is p with its expressions compiled, at most once for each time
-// that p comes into memory.
-func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
-	if c, ok := p.Compiled.(*policy.Policy); ok {
-		return c, nil
-	}
-	c := &policy.Policy{ID: p.ID, Name: p.Name, Effect: effects[Effect(p.Effect)]}
-	for _, part := range []struct {
-		clause policy.Clause
-		source string
-		into   **policy.Program
-	}{{policy.ClauseConsensus, p.Consensus, &c.Consensus}, {policy.ClauseCondition, p.Condition, &c.Condition}, {policy.ClauseTime, p.Time, &c.Time}} {
-		var err error
-		if *part.into, err = recompiled("policy", p.ID, part.clause, part.source); err != nil {
-			return nil, err
-		}
-	}
-	p.Compiled = c
-	return c, nil
-}
-
-// recompiled compiles what had been compiled before it was stored. That it does
-// not compile is no refusal.
-func recompiled(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
-	p, err := policy.Compile(c, source)
-	if err != nil {
-		return nil, fmt.Errorf("%s %v does not compile: %s", what, id, err)
-	}
-	return p, nil
 }
 
 // compiledPolicies are all policies but one, in the order of their ids.
@@ -273,7 +203,7 @@ func linted(tx *Tx, o *org.Organization, others []*policy.Policy, ps ...*policy.
 
 // putPolicy stores p with what its expressions were compiled to.
 func putPolicy(tx *Tx, p *org.Policy, c *clauses) (*policy.Policy, error) {
-	compiled := &policy.Policy{ID: p.ID, Name: p.Name, Effect: effects[Effect(p.Effect)], Consensus: c.consensus, Condition: c.condition, Time: c.time}
+	compiled := &policy.Policy{ID: p.ID, Name: p.Name, Effect: Effect(p.Effect).Policy(), Consensus: c.consensus, Condition: c.condition, Time: c.time}
 	p.Compiled = compiled
 	return compiled, tx.PutPolicy(p)
 }
@@ -344,22 +274,6 @@ func addPolicies(tx *Tx, path func(int) string, ps ...*CreatePolicy) (*PolicyIDs
 	o := *old
 	o.Policies += uint32(len(ps))
 	return r, tx.PutOrganization(&o)
-}
-
-// newNamed draws an id for something and gives it its name, which must be free.
-func newNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
-	holder, err := tx.Named(what, name)
-	if err != nil {
-		return org.ID{}, err
-	}
-	if !holder.Zero() {
-		return org.ID{}, taken(called, field)
-	}
-	id, err := org.NewID(tx.Rand)
-	if err != nil {
-		return org.ID{}, err
-	}
-	return id, tx.TakeName(what, name, id)
 }
 
 // UpdatePolicyV1 is version 1 of the intent.

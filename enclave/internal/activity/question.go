@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
@@ -365,9 +366,6 @@ const (
 	typePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
 )
 
-// contactTypes are what the credentials of contacts are contacts of.
-var contactTypes = map[string]login.ContactType{typeMailbox: login.Email, typePhone: login.SMS}
-
 // factorTypes are the factors that a credential of a type proves. A session is
 // never a substitute for the factor that created it.
 var factorTypes = map[string]string{
@@ -417,4 +415,21 @@ func AppendMFAMethod(dst []byte, m org.MFAMethod) []byte {
 		dst = AppendFactor(dst, f)
 	}
 	return append(dst, `]}`...)
+}
+
+// IdentityCredential is an identity as policies and votes see it: who stamps by it
+// has shown a token of its issuer.
+func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
+	return org.VoteCredential{ID: p.ID, Type: typeIdentity}
+}
+
+// ContactCredential is a contact as policies and votes see it: who stamps by it has
+// shown a verification token about it.
+func ContactCredential(t *login.VerificationToken) org.VoteCredential {
+	h := sha256.Sum256([]byte(string(t.Type) + "\x00" + login.ContactKey(t.Type, t.Contact)))
+	c := org.VoteCredential{ID: org.ID(h[:16]), Type: typeMailbox}
+	if t.Type == login.SMS {
+		c.Type = typePhone
+	}
+	return c
 }

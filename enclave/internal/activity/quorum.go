@@ -30,9 +30,6 @@ func (in *UpdateRootQuorum) check() error {
 	return checkDistinct("userIds", in.UserIDs)
 }
 
-// Nothing is a result without members.
-type Nothing struct{}
-
 func updateRootQuorum(tx *Tx, in *UpdateRootQuorum) (*Nothing, error) {
 	old, err := tx.Organization()
 	if err != nil {

@@ -267,3 +267,22 @@ func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
 	dst = AppendTime(append(dst, `,"updatedAt":`...), a.UpdatedMs)
 	return append(dst, '}')
 }
+
+// AppendMFAPolicy writes an MfaPolicy object.
+func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
+	dst = appendID(dst, `{"mfaPolicyId":`, p.ID)
+	dst = appendText(dst, `,"mfaPolicyName":`, p.Name)
+	dst = appendText(dst, `,"condition":`, p.Condition)
+	dst = append(dst, `,"requiredAuthenticationMethods":[`...)
+	for i, m := range p.Required {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendMFAMethod(dst, m)
+	}
+	dst = strconv.AppendUint(append(dst, `],"order":`...), uint64(p.Order), 10)
+	if p.Notes != "" {
+		dst = appendText(dst, `,"notes":`, p.Notes)
+	}
+	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
+}

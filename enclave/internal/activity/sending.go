@@ -61,13 +61,13 @@ type SendStatusID struct {
 }
 
 // send puts a signed transaction among what goes out once the activity is stored.
-func (t *Tx) send(x *org.Transaction, lifeMs uint64) (*SendStatusID, error) {
+func sendTransaction(tx *Tx, x *org.Transaction, lifeMs uint64) (*SendStatusID, error) {
 	content, err := x.Encode()
 	if err != nil {
 		return nil, err
 	}
-	t.Sends = append(t.Sends, org.Send{Kind: org.SendTransaction, DueMs: t.NowMs, ExpiresMs: t.NowMs + lifeMs, Content: content})
-	return &SendStatusID{t.Activity.String()}, nil
+	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendTransaction, DueMs: tx.NowMs, ExpiresMs: tx.NowMs + lifeMs, Content: content})
+	return &SendStatusID{tx.Activity.String()}, nil
 }
 
 // EthSendRawTransaction sends what has been signed before, here or elsewhere.
@@ -147,13 +147,13 @@ func ethSendRawTransaction(tx *Tx, in *EthSendRawTransaction) (*TransactionHash,
 	}
 	s, ours, err := in.sender(tx.Tx)
 	if err == nil && ours {
-		err = in.known.bookNonce(tx, s, in.signed.Nonce)
+		err = bookNonce(tx, in.known, s, in.signed.Nonce)
 	}
 	if err != nil {
 		return nil, err
 	}
 	hash := "0x" + hex.EncodeToString(in.signed.Hash[:])
-	_, err = tx.send(&org.Transaction{Chain: string(in.CAIP2), Signed: in.decoded, Name: hash, From: s.Address[:], Nonce: in.signed.Nonce}, ethSendMs)
+	_, err = sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: in.decoded, Name: hash, From: s.Address[:], Nonce: in.signed.Nonce}, ethSendMs)
 	return &TransactionHash{hash}, err
 }
 
@@ -404,10 +404,10 @@ func ethSendTransaction(tx *Tx, in *EthSendTransaction) (*SendStatusID, error) {
 	if made.From != in.sender.Address || made.ChainID != in.sender.Chain || made.Nonce != in.chosen {
 		return nil, errors.New("another transaction was signed than asked for")
 	}
-	if err := in.known.bookNonce(tx, in.sender, in.chosen); err != nil {
+	if err := bookNonce(tx, in.known, in.sender, in.chosen); err != nil {
 		return nil, err
 	}
-	return tx.send(&org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),
+	return sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),
 		From: in.sender.Address[:], Nonce: made.Nonce}, ethSendMs)
 }
 
@@ -596,5 +596,5 @@ func solSendTransaction(tx *Tx, in *SolSendTransaction) (*SendStatusID, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tx.send(&org.Transaction{Chain: in.CAIP2.CAIP2(), Signed: signed, Name: name}, solSendMs)
+	return sendTransaction(tx, &org.Transaction{Chain: in.CAIP2.CAIP2(), Signed: signed, Name: name}, solSendMs)
 }

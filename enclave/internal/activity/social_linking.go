@@ -32,20 +32,6 @@ func links(top *org.Tx, i *login.Identity) (bool, error) {
 	return p != nil && Links(p.LinkingClients, i), err
 }
 
-// aboveUsers is what is above the users of tx, nil for those of a top-level
-// organization. The organization's record need not be there yet, but then tx.Parent
-// must be it.
-func (t *Tx) aboveUsers() (*org.Tx, error) {
-	o, err := t.Organization()
-	if err == nil && o == nil {
-		return t.Parent, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t.Above()
-}
-
 // verifyAddress marks the address of u, which the caller stores, as verified if the
 // identity stands for it. One that is known to be somebody's in another
 // sub-organization stays as it is.

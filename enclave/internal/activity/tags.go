@@ -394,3 +394,22 @@ func deletePrivateKeyTags(tx *Tx, in *DeletePrivateKeyTags) (*GonePrivateKeyTags
 	bore, err := privateKeyTagging.delete(tx, in.PrivateKeyTagIDs)
 	return &GonePrivateKeyTags{in.PrivateKeyTagIDs, bore}, err
 }
+
+// untagInvitations takes tags off those who are still to come.
+func untagInvitations(tx *Tx, gone []org.ID) error {
+	var changed []*org.Invitation
+	err := tx.EachInvitation(func(i *org.Invitation) bool {
+		if left := withoutTags(i.Tags, gone); len(left) < len(i.Tags) {
+			c := *i
+			c.Tags = left
+			changed = append(changed, &c)
+		}
+		return true
+	})
+	for _, i := range changed {
+		if err == nil {
+			err = tx.PutInvitation(i)
+		}
+	}
+	return err
+}

@@ -80,14 +80,6 @@ type UserParams struct {
 	UserTags        []string              `json:"userTags" rule:"dive,uuid"`
 }
 
-func carryAll[O, N any](olds []O, carry func(*O) N) []N {
-	news := make([]N, len(olds))
-	for i := range olds {
-		news[i] = carry(&olds[i])
-	}
-	return news
-}
-
 func carryUserV1(o *UserParamsV1) UserParams {
 	return UserParams{
 		UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: carryKeys(o.APIKeys),
@@ -259,16 +251,6 @@ func createAPIOnlyUsers(tx *Tx, in *CreateAPIOnlyUsers) (*UserIDs, error) {
 	return addUsers(tx, "apiOnlyUsers", in.users())
 }
 
-// findUser finds the user whom an intent names by a UUID.
-func findUser(tx *Tx, text string) (*org.User, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	u, err := tx.Tx.User(id)
-	if err == nil && u == nil {
-		err = notFound("user", text)
-	}
-	return u, err
-}
-
 // UpdateUserName gives a user another name.
 type UpdateUserName struct {
 	UserID   string `json:"userId" rule:"required,uuid"`
@@ -428,17 +410,4 @@ func dropUser(tx *Tx, u *org.User) error {
 	tx.FreeName(org.NameUser, u.Name)
 	tx.DeleteUser(u.ID)
 	return tx.DeleteTargets(u.ID)
-}
-
-// rename moves a name that must be unique among the things of one kind.
-func rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error {
-	holder, err := tx.Named(what, to)
-	switch {
-	case err != nil || holder == id:
-		return err
-	case !holder.Zero():
-		return taken(called, field)
-	}
-	tx.FreeName(what, from)
-	return tx.TakeName(what, to, id)
 }

@@ -1,29 +1,15 @@
 package activity
 
 import (
-	"crypto/sha256"
 	"slices"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/policy"
 )
 
-var verifications = Family{
-	Kind[OTPLogin, LoginSession]{
-		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: otpLogin,
-		Older: []Older{{Intent: Upgrade(func(v *OTPLoginV1) OTPLogin {
-			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
-				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
-			if v.ClientSignature != nil {
-				in.ClientSignature = *v.ClientSignature
-			}
-			return in
-		})}},
-		Params: func(in *OTPLogin) policy.Value { return profileParams(in.SessionProfileID) },
-	},
-}
+// featureAuthProxy is on where the organization has an auth proxy.
+const featureAuthProxy = "FEATURE_NAME_AUTH_PROXY"
 
 // Lives of verification tokens in seconds.
 const (
@@ -104,19 +90,6 @@ func spendVerification(tx *Tx, field string, t *login.VerificationToken, usage o
 	return issuer.PutVerification(&used)
 }
 
-// loggedInBy uses up the token that vouched for who logs in, and answers him with
-// his contact verified.
-func loggedInBy(tx *Tx, u *org.User) (*org.User, error) {
-	t := tx.Verification
-	if t == nil {
-		return nil, fault.New(fault.FailedPrecondition, "a log-in by a verification token must be allowed at once: it cannot wait for others")
-	}
-	if err := spendVerification(tx, "X-Stamp-Attested", t, org.UsedLogin); err != nil {
-		return nil, err
-	}
-	return withContact(tx, u, t.Type)
-}
-
 // maySend refuses where the deployment sends nothing to contacts of a type.
 func maySend(tx *Tx, t login.ContactType) error {
 	switch {
@@ -136,7 +109,7 @@ func mayLogIn(tx *org.Tx, t login.ContactType) error {
 		feature = "FEATURE_NAME_SMS_AUTH"
 	}
 	err := featureOn(tx, feature)
-	if fault.Of(err) != nil && featureOn(tx, string(featureAuthProxy)) == nil {
+	if fault.Of(err) != nil && featureOn(tx, featureAuthProxy) == nil {
 		return nil
 	}
 	return err
@@ -173,17 +146,6 @@ func UserByContact(tx *org.Tx, t *login.VerificationToken) (*org.User, error) {
 		return nil, err
 	}
 	return holder(tx, t.Type, t.Contact)
-}
-
-// ContactCredential is a contact as policies and votes see it: who stamps by it has
-// shown a verification token about it.
-func ContactCredential(t *login.VerificationToken) org.VoteCredential {
-	h := sha256.Sum256([]byte(string(t.Type) + "\x00" + login.ContactKey(t.Type, t.Contact)))
-	c := org.VoteCredential{ID: org.ID(h[:16]), Type: typeMailbox}
-	if t.Type == login.SMS {
-		c.Type = typePhone
-	}
-	return c
 }
 
 // ChildVerified is under what a parent finds sub-organizations by a verified contact.
@@ -281,129 +243,8 @@ func (s *ClientSignature) Login() *login.ClientSignature {
 	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
 }
 
-// OTPLoginV1 is version 1 of the intent.
-type OTPLoginV1 struct {
-	VerificationToken  string           `json:"verificationToken" rule:"required"`
-	PublicKey          string           `json:"publicKey" rule:"omitempty,hexadecimal"`
-	ExpirationSeconds  *string          `json:"expirationSeconds"`
-	InvalidateExisting *bool            `json:"invalidateExisting"`
-	ClientSignature    *ClientSignature `json:"clientSignature"`
-	SessionProfileID   *string          `json:"sessionProfileId"`
-}
-
-// OTPLogin starts a session of the user whose contact a verification token is about.
-type OTPLogin struct {
-	VerificationToken  string          `json:"verificationToken" rule:"required"`
-	PublicKey          string          `json:"publicKey" rule:"omitempty,hexadecimal"`
-	ClientSignature    ClientSignature `json:"clientSignature" rule:"required"`
-	ExpirationSeconds  *string         `json:"expirationSeconds"`
-	InvalidateExisting *bool           `json:"invalidateExisting"`
-	SessionProfileID   *string         `json:"sessionProfileId"`
-
-	first, unsigned bool // version 1, in which who has no key bound to the token signs nothing
-	key             loginKey
-}
-
-func (in *OTPLogin) check() (err error) {
-	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
-	return err
-}
-
-func otpLogin(tx *Tx, in *OTPLogin) (*LoginSession, error) {
-	signature := in.ClientSignature.Login()
-	if in.unsigned {
-		signature = nil
-	}
-	t, err := useVerification(tx, in.VerificationToken, org.UsedLogin, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
-		return u.ForLogin("clientSignature", signature, in.key.public.String(), in.first)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := mayLogIn(tx.Tx, t.Type); err != nil {
-		return nil, err
-	}
-	u, err := userBy(tx, t.Type, t.Contact)
-	if err == nil {
-		u, err = withContact(tx, u, t.Type)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return logIn(tx, u, &in.key)
-}
-
-// signup is what a verification token is good for at a sign-up: the contact of one
-// of the new root users, whose it is then known to be.
-type signup struct {
-	token     string
-	signature *ClientSignature
-	usage     login.Usage // what the client must have signed
-}
-
-// check refuses what cannot be right whatever the token says.
-func (s *signup) check() error {
-	switch {
-	case s.token == "" && s.signature != nil:
-		return fault.Field("clientSignature", "is of a verification token: there is none")
-	case s.token != "" && s.usage == login.SignupV2 && s.signature == nil:
-		return fault.Field("clientSignature", "must be given with a verification token")
-	}
-	return nil
-}
-
-// A verifiedContact is whose contact was shown to be hers: the user's place in a
-// list. Nil is nobody's.
-type verifiedContact struct {
-	user    int
-	contact login.ContactType
-}
-
-func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user }
-
-// verify uses the token up, if there is one, and tells whom of the users it is about.
-func (s *signup) verify(tx *Tx, users []RootUserParams) (*verifiedContact, error) {
-	if s.token == "" {
-		return nil, nil
-	}
-	v := &verifiedContact{user: -1}
-	t, err := useVerification(tx, s.token, org.UsedSignup, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
-		v.user = slices.IndexFunc(users, func(p RootUserParams) bool {
-			return u.About(login.Email, textOf(p.UserEmail)) || u.About(login.SMS, textOf(p.UserPhoneNumber))
-		})
-		if v.user < 0 {
-			return nil, errAnotherContact("the root users have")
-		}
-		return u.ForSignup("clientSignature", s.signature.Login(), s.usage, signed(&users[v.user]))
-	})
-	if err != nil {
-		return nil, err
-	}
-	v.contact = t.Type
-	held, err := tx.ChildrenBy(ChildVerified(t.Type), login.ContactKey(t.Type, t.Contact), nil, 1)
-	if err == nil && len(held) > 0 {
-		err = errClaimed
-	}
-	return v, err
-}
-
 func errAnotherContact(than string) error {
 	return fault.Field("verificationToken", "is about another contact than %s", than)
-}
-
-// signed is what a client signs of a new user.
-func signed(u *RootUserParams) *login.Signup {
-	s := &login.Signup{Email: textOf(u.UserEmail), PhoneNumber: textOf(u.UserPhoneNumber)}
-	if len(u.APIKeys) > 0 {
-		s.APIKeys = appendShape(nil, u.APIKeys)
-	}
-	if len(u.Authenticators) > 0 {
-		s.Authenticators = appendShape(nil, u.Authenticators)
-	}
-	if len(u.OauthProviders) > 0 {
-		s.OauthProviders = appendShape(nil, u.OauthProviders)
-	}
-	return s
 }
 
 // verifyContact uses a token up, if there is one, that must be about just this
@@ -436,4 +277,10 @@ func stampingKey(tx *Tx) string {
 		return ""
 	}
 	return tx.Stamped.PublicKey
+}
+
+// stampedByProxy tells whether the auth proxy of top has asked for the activity.
+func stampedByProxy(tx *Tx, top *org.Tx) (bool, error) {
+	p, err := top.OnlyAuthProxy()
+	return p != nil && p.Key == tx.Stamped.ID, err
 }

@@ -118,7 +118,7 @@ func createWebhookEndpoint(tx *Tx, in *CreateWebhookEndpoint) (*WebhookEndpointR
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.checkReceiver("url", in.URL); err != nil {
+	if err := checkReceiver(tx, "url", in.URL); err != nil {
 		return nil, err
 	}
 	if old.Endpoints >= org.MaxEndpoints {
@@ -189,7 +189,7 @@ func updateWebhookEndpoint(tx *Tx, in *UpdateWebhookEndpoint) (*WebhookEndpointR
 	e := *old
 	e.UpdatedMs = tx.NowMs
 	if url := textOf(in.URL); url != "" {
-		if err := tx.checkReceiver("url", url); err != nil {
+		if err := checkReceiver(tx, "url", url); err != nil {
 			return nil, err
 		}
 		e.URL = url

@@ -1,0 +1,57 @@
+package activity
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// bind bounds by a profile what is done from now on, as if a session with that profile
+// had asked.
+func (t *Tx) bind(profile org.ID) error {
+	switch {
+	case profile.Zero() || profile == t.Stamped.Profile:
+	case !t.Stamped.Profile.Zero():
+		return fault.New(fault.PermissionDenied, "the verification token was given to a session with another profile")
+	default:
+		t.Stamped.Profile = profile
+	}
+	return nil
+}
+
+// errBounded refuses a session with a profile what would be a way out of its scope.
+var errBounded = fault.Named(fault.PermissionDenied, "FORBIDDEN",
+	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
+
+// stayBounded refuses what leaves users, if a session with a profile asked, with a way
+// to log in that they did not have and that the profile does not bound. Users who are
+// new are bounded by what policies let them do.
+func (t *Tx) stayBounded() error {
+	bound := t.Stamped.Profile
+	if bound.Zero() {
+		return nil
+	}
+	return t.ChangedUsers(func(before, after *org.User) error {
+		if before == nil || after == nil {
+			return nil
+		}
+		free := after.Email != "" && after.Email != before.Email || after.Phone != "" && after.Phone != before.Phone
+		for i := range after.APIKeys {
+			k := &after.APIKeys[i]
+			free = free || k.Profile != bound && !slices.ContainsFunc(before.APIKeys, func(o org.APIKey) bool { return o.ID == k.ID })
+		}
+		for i := range after.Authenticators {
+			id := after.Authenticators[i].ID
+			free = free || !slices.ContainsFunc(before.Authenticators, func(o org.Authenticator) bool { return o.ID == id })
+		}
+		for i := range after.OauthProviders {
+			id := after.OauthProviders[i].ID
+			free = free || !slices.ContainsFunc(before.OauthProviders, func(o org.OauthProvider) bool { return o.ID == id })
+		}
+		if free {
+			return errBounded
+		}
+		return nil
+	})
+}

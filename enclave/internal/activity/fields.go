@@ -1,0 +1,124 @@
+package activity
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// textOf is the text of an option, empty when absent.
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func at(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }
+
+// checkDistinct refuses a list that names something twice.
+func checkDistinct(field string, ids []string) error {
+	seen := make(map[string]bool, len(ids))
+	for i, id := range ids {
+		if seen[id] {
+			return fault.Field(fmt.Sprintf("%s.%d", field, i), "named twice")
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+func checkNotes(field string, notes *string) error {
+	if len(textOf(notes)) > maxNotes {
+		return fault.Field(field, "must have at most %d bytes", maxNotes)
+	}
+	return nil
+}
+
+func carryAll[O, N any](olds []O, carry func(*O) N) []N {
+	news := make([]N, len(olds))
+	for i := range olds {
+		news[i] = carry(&olds[i])
+	}
+	return news
+}
+
+// sameID compares UUIDs whatever their case.
+func sameID(a, b string) bool {
+	x, _ := org.ParseID(a)
+	y, _ := org.ParseID(b)
+	return x == y
+}
+
+// seconds reads a number of seconds, usual where nothing is said.
+func seconds(field string, text *string, usual, most uint64) (uint64, error) {
+	if textOf(text) == "" {
+		return usual, nil
+	}
+	n, err := strconv.ParseUint(*text, 10, 64)
+	if err != nil || n == 0 || n > most {
+		return 0, fault.Field(field, "must be a number of seconds, 1 to %d", most)
+	}
+	return n, nil
+}
+
+// visible tells whether s is ASCII without spaces and controls, of at least one
+// character.
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// maxNotes is how many bytes of notes a record has room for.
+const maxNotes = 4 << 10
+
+// Nothing is a result without members.
+type Nothing struct{}
+
+// address reads a URL that names a host, without user and fragment.
+func address(text string) (*url.URL, bool) {
+	if len(text) > maxURL || strings.ContainsAny(text, "#\\, ") {
+		return nil, false
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.User != nil || !plainHost(u.Hostname()) || strings.HasSuffix(u.Host, ":") {
+		return nil, false
+	}
+	if u.Port() == "" {
+		return u, true
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u, err == nil && n > 0 && u.Port()[0] != '0'
+}
+
+// plainHost takes names of letters, digits, hyphens and dots, and IP addresses.
+// Other scripts come as xn--.
+func plainHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == ""
+	}
+	labels := strings.Split(host, ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+			return false
+		}
+		for i := range len(l) {
+			if c := l[i] | 0x20; (l[i] < '0' || l[i] > '9') && (c < 'a' || c > 'z') && l[i] != '-' {
+				return false
+			}
+		}
+	}
+	// A last label of digits alone is read as an IP address by some.
+	return strings.Trim(labels[len(labels)-1], "0123456789") != "" && len(host) <= 253
+}
+
+const maxURL = 2048
