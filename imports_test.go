@@ -86,13 +86,27 @@ var table = []row{
 	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
 	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
-	{"enclave/internal/activity", "enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... " +
-		"enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "", "enclave/internal/activity/apitest sim/authenticator secp256k1 x/crypto"},
+	{"enclave/internal/activity", "enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
+		"enclave/internal/strictjson enclave/internal/fault", "",
+		"enclave/internal/activity/... enclave/internal/chain/... enclave/internal/webauthn sim/authenticator secp256k1 x/crypto"}, // its tests are those of all kinds
+	{"enclave/internal/activity/tag", "enclave/internal/org enclave/internal/activity enclave/internal/fault", "", ""},
+	{"enclave/internal/activity/wallet", "enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/keys " +
+		"enclave/internal/secret enclave/internal/bundle enclave/internal/chain/... enclave/internal/login enclave/internal/fault", "", ""},
+	{"enclave/internal/activity/user", "enclave/internal/org enclave/internal/activity enclave/internal/activity/tag enclave/internal/policy enclave/internal/chain " +
+		"enclave/internal/login enclave/internal/webauthn enclave/internal/fault", "", ""},
+	{"enclave/internal/activity/organization", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/wallet " +
+		"enclave/internal/policy enclave/internal/login enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault shared/internet", "", ""},
+	{"enclave/internal/activity/auth", "enclave/internal/org enclave/internal/activity enclave/internal/activity/user enclave/internal/activity/organization " +
+		"enclave/internal/policy enclave/internal/secret enclave/internal/bundle enclave/internal/login enclave/internal/fault", "", ""},
+	{"enclave/internal/activity/kinds", "enclave/internal/activity enclave/internal/activity/tag enclave/internal/activity/wallet enclave/internal/activity/user " +
+		"enclave/internal/activity/organization enclave/internal/activity/auth", "", ""},
 	{"enclave/internal/activity/apitest", "", "", ""}, // the description of the interface
-	{"enclave/internal/query", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
+	{"enclave/internal/query", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
+		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
 		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
-	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
-		"enclave/internal/activity/apitest enclave/internal/stamp"},
+	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/user " +
+		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
+		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase", "", ""},

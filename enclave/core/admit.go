@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -33,7 +34,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 	if who.Scheme() != stamp.P256 || who.PublicKey() != hex.EncodeToString(c.serve.admission) {
 		return nil, fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND", "not the admission key that the manifest names")
 	}
-	in, err := activity.ParseFirst(who.Body())
+	in, err := organization.ParseFirst(who.Body())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (v *visit) admittedBefore(ctx context.Context, id org.ID, out *admitted) er
 	})
 }
 
-func (v *visit) admitNew(ctx context.Context, id org.ID, first *activity.FirstOrganization, fp org.Hash, out *admitted) error {
+func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admitted) error {
 	c, now := v.c, v.c.now()
 	l, err := v.look(ctx, id)
 	if err != nil {

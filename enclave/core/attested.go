@@ -2,6 +2,7 @@ package core
 
 import (
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -82,7 +83,7 @@ type identityVoucher struct {
 }
 
 func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error) {
-	u, p, err := activity.UserByIdentity(tx, v.token.Issuer(), v.subject, v.audiences)
+	u, p, err := user.UserByIdentity(tx, v.token.Issuer(), v.subject, v.audiences)
 	if u == nil || err != nil {
 		return nil, org.VoteCredential{}, nil, err
 	}
@@ -163,7 +164,7 @@ func (v *verificationVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, s
 	if v.token.OrganizationID != tx.ID.String() && v.token.OrganizationID != o.Parent.String() {
 		return nil, org.VoteCredential{}, nil, nil
 	}
-	u, err := activity.UserByContact(tx, v.token)
+	u, err := user.UserByContact(tx, v.token)
 	if u == nil || err != nil {
 		return nil, org.VoteCredential{}, nil, err
 	}
@@ -174,5 +175,5 @@ func (v *verificationVoucher) below(tx *org.Tx) ([]org.ID, error) {
 	if v.token.OrganizationID != tx.ID.String() {
 		return nil, nil
 	}
-	return tx.ChildrenBy(activity.ChildVerified(v.token.Type), login.ContactKey(v.token.Type, v.token.Contact), nil, 2)
+	return tx.ChildrenBy(user.ChildVerified(v.token.Type), login.ContactKey(v.token.Type, v.token.Contact), nil, 2)
 }

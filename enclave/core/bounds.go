@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -34,7 +35,7 @@ func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (
 	if p == nil {
 		return nil, fault.New(fault.PermissionDenied, "the session's profile is gone")
 	}
-	return activity.CompiledScope(p)
+	return auth.CompiledScope(p)
 }
 
 // allowed asks the allowlists of a top-level organization, if it has any, whether

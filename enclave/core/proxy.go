@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -185,7 +186,7 @@ func (x *proxyCall) answer(ctx context.Context, e *authproxy.Endpoint) (answer, 
 	if r.Account != nil {
 		return x.account(ctx, r.Account)
 	}
-	if _, err := activity.Live.Lookup(activity.OpOf(r.Type), r.Type); err != nil {
+	if _, err := kinds.Live.Lookup(activity.OpOf(r.Type), r.Type); err != nil {
 		return answer{}, err
 	}
 	of, err := x.target(ctx, r)

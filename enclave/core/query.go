@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cloister/attestation"
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
@@ -125,7 +125,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 
 // bounded refuses the key of a recovery all but the question whose it is.
 func (r *reading) bounded(op string) error {
-	if r.cred.Type == activity.TypeRecovery && op != "whoami" {
+	if r.cred.Type == auth.TypeRecovery && op != "whoami" {
 		return errRecovery
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 )
@@ -27,7 +28,7 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 	o, err := tx.Organization()
 	if err == nil {
 		steps := activity.VotableSteps
-		view.CanApprove, view.CanReject, err = activity.Live.Votable(tx, o, e, who, &steps)
+		view.CanApprove, view.CanReject, err = kinds.Live.Votable(tx, o, e, who, &steps)
 	}
 	// Room for all of it at once: body, intent and proofs each stand in it.
 	size := 2048 + 3*len(e.Body) + len(e.Result)
@@ -35,7 +36,7 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 		size += 512 + 3*len(e.Proofs[i].Payload)/2
 	}
 	out := append(make([]byte, 0, size), `{"activity":`...)
-	return append(activity.Live.AppendActivity(out, e, id, view), '}'), err
+	return append(kinds.Live.AppendActivity(out, e, id, view), '}'), err
 }
 
 // render answers with an old entry. The users in it are shown as they are now, so

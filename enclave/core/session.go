@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -74,7 +75,7 @@ func (c *Core) reader(tx *org.Tx, s *signer) (*caller, error) {
 		return nil, err
 	}
 	who := &caller{user: u}
-	key, passkey := activity.CredentialOf(u, s.session.PublicKey, tx.NowMs)
+	key, passkey := auth.CredentialOf(u, s.session.PublicKey, tx.NowMs)
 	switch {
 	case key != nil:
 		who.credential = activity.APIKeyCredential(key)

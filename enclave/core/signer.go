@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -118,7 +119,7 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 		return err
 	}
 	cred := &webauthn.Credential{ID: a.CredentialID, PublicKey: a.PublicKey, RPIDHash: a.RPIDHash, Origin: a.Origin}
-	caller, n, err := s.passkey.Verify(cred, counter, activity.WebAuthnOrigins(o, parent))
+	caller, n, err := s.passkey.Verify(cred, counter, user.WebAuthnOrigins(o, parent))
 	if err != nil {
 		return err
 	}

@@ -212,7 +212,7 @@ func (s *step) evaluated(d *policy.Decision) error {
 	if err != nil {
 		return err
 	}
-	s.e.Evaluations = activity.AddEvaluation(s.e.Evaluations, activity.Evaluated(id, s.ballot, s.tx.NowMs, d))
+	s.e.Evaluations = activity.AddEvaluation(s.e.Evaluations, activity.EvaluationOf(id, s.ballot, s.tx.NowMs, d))
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
@@ -213,7 +215,7 @@ func (r *request) starts(law *org.Tx, who *caller) error {
 	if err := r.decode(); err != nil {
 		return err
 	}
-	if who.credential.Type == activity.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
+	if who.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
 		return errRecovery
 	}
 	if who.passkey == nil || r.signer.counter == 0 {
@@ -238,7 +240,7 @@ func (r *request) read(kind string) {
 	if insecure.Skip(insecure.Path) {
 		r.op = activity.OpOf(kind)
 	}
-	r.version, r.shape = activity.Live.Lookup(r.op, kind)
+	r.version, r.shape = kinds.Live.Lookup(r.op, kind)
 }
 
 // decode reads the parameters, once: strangers cannot make the enclave do it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -69,7 +70,7 @@ func (r *request) resume(t, above *ledger.Turn, tx *org.Tx, who *caller, p *org.
 	if err != nil {
 		return nil, err
 	}
-	sub, v, in, err := activity.Live.Reread(last)
+	sub, v, in, err := kinds.Live.Reread(last)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/webhook"
@@ -229,7 +230,7 @@ func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org
 // it is no user: whether one can still vote tells whether it is open.
 func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
 	open := !e.Status.Terminal()
-	return activity.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
+	return kinds.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{
 		Users: func(u org.ID) *org.User {
 			rec, err := tx.User(u)
 			if err != nil {

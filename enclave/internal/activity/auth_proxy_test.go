@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -101,7 +102,7 @@ func TestProxyPolicy(t *testing.T) {
 // The kinds that the proxy's key may stamp are those that its policy is for.
 func TestProxiedKinds(t *testing.T) {
 	var got []string
-	for _, v := range activity.Live {
+	for _, v := range kinds.Live {
 		if v.Kind.ByProxy && !slices.Contains(got, v.Kind.Name) {
 			got = append(got, v.Kind.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/stamp"
 )
@@ -26,7 +27,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 	w := newWorld(b)
 	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
 	body := signBody(w, address)
-	v, err := activity.Live.Lookup("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2")
+	v, err := kinds.Live.Lookup("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2")
 	w.must(err)
 	id := w.newID()
 	e := entry(w, v.Type, nil)
@@ -37,7 +38,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		v, err := activity.Live.Lookup("sign_raw_payload", s.Type)
+		v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 		}
 		vw := view(w)
 		vw.Intent = v.AppendIntent(nil, in)
-		activity.Live.AppendActivity(make([]byte, 0, 2048), e, w.id, vw)
+		kinds.Live.AppendActivity(make([]byte, 0, 2048), e, w.id, vw)
 	}
 }
 
@@ -76,7 +77,7 @@ func BenchmarkDecodeAndRepeat(b *testing.B) {
 	w := newWorld(b)
 	s, err := activity.ParseSubmit(stamp.Stored(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
 	w.must(err)
-	v, err := activity.Live.Lookup("sign_raw_payload", s.Type)
+	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 	w.must(err)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -93,7 +94,7 @@ func BenchmarkRun(b *testing.B) {
 	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
 	s, err := activity.ParseSubmit(stamp.Stored(signBody(w, address)))
 	w.must(err)
-	v, err := activity.Live.Lookup("sign_raw_payload", s.Type)
+	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 	w.must(err)
 	in, err := v.Decode(s.Parameters)
 	w.must(err)
@@ -116,7 +117,7 @@ func BenchmarkAppendActivity(b *testing.B) {
 	vw.Intent = []byte(`{"signRawPayloadIntentV2":{}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		activity.Live.AppendActivity(make([]byte, 0, 4096), e, w.id, vw)
+		kinds.Live.AppendActivity(make([]byte, 0, 4096), e, w.id, vw)
 	}
 }
 

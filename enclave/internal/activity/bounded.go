@@ -7,9 +7,9 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// bind bounds by a profile what is done from now on, as if a session with that profile
+// BindProfile bounds by a profile what is done from now on, as if a session with that profile
 // had asked.
-func (t *Tx) bind(profile org.ID) error {
+func (t *Tx) BindProfile(profile org.ID) error {
 	switch {
 	case profile.Zero() || profile == t.Stamped.Profile:
 	case !t.Stamped.Profile.Zero():
@@ -20,8 +20,8 @@ func (t *Tx) bind(profile org.ID) error {
 	return nil
 }
 
-// errBounded refuses a session with a profile what would be a way out of its scope.
-var errBounded = fault.Named(fault.PermissionDenied, "FORBIDDEN",
+// ErrBounded refuses a session with a profile what would be a way out of its scope.
+var ErrBounded = fault.Named(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 
 // stayBounded refuses what leaves users, if a session with a profile asked, with a way
@@ -50,7 +50,7 @@ func (t *Tx) stayBounded() error {
 			free = free || !slices.ContainsFunc(before.OauthProviders, func(o org.OauthProvider) bool { return o.ID == id })
 		}
 		if free {
-			return errBounded
+			return ErrBounded
 		}
 		return nil
 	})

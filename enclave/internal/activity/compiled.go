@@ -33,7 +33,7 @@ func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
 		into   **policy.Program
 	}{{policy.ClauseConsensus, p.Consensus, &c.Consensus}, {policy.ClauseCondition, p.Condition, &c.Condition}, {policy.ClauseTime, p.Time, &c.Time}} {
 		var err error
-		if *part.into, err = recompiled("policy", p.ID, part.clause, part.source); err != nil {
+		if *part.into, err = CompileStored("policy", p.ID, part.clause, part.source); err != nil {
 			return nil, err
 		}
 	}
@@ -41,9 +41,28 @@ func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
 	return c, nil
 }
 
-// recompiled compiles what had been compiled before it was stored. That it does
+// CompiledPolicies are all policies but one, in the order of their ids.
+func CompiledPolicies(tx *org.Tx, but org.ID) ([]*policy.Policy, error) {
+	var ps []*policy.Policy
+	var bad error
+	err := tx.EachPolicy(func(p *org.Policy) bool {
+		if p.ID == but {
+			return true
+		}
+		var c *policy.Policy
+		c, bad = CompiledPolicy(p)
+		ps = append(ps, c)
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return ps, err
+}
+
+// CompileStored compiles what had been compiled before it was stored. That it does
 // not compile is no refusal.
-func recompiled(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
+func CompileStored(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
 	p, err := policy.Compile(c, source)
 	if err != nil {
 		return nil, fmt.Errorf("%s %v does not compile: %s", what, id, err)
@@ -51,8 +70,8 @@ func recompiled(what string, id org.ID, c policy.Clause, source string) (*policy
 	return p, nil
 }
 
-// compile compiles the expression that an intent has in a field.
-func compile(c policy.Clause, field, source string) (*policy.Program, error) {
+// CompileClause compiles the expression that an intent has in a field.
+func CompileClause(c policy.Clause, field, source string) (*policy.Program, error) {
 	p, err := policy.Compile(c, source)
 	if e := fault.Of(err); e != nil && e.Code == fault.InvalidArgument {
 		named := *e

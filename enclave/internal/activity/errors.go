@@ -23,7 +23,7 @@ func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint stri
 func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendUint(dst, uint64(e.Code), 10)
-	dst = appendText(dst, `,"message":`, e.Message)
+	dst = AppendText(dst, `,"message":`, e.Message)
 	dst = append(dst, `,"details":[`...)
 	open := len(dst)
 	next := func() {
@@ -34,7 +34,7 @@ func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string
 	}
 	if e.Name != "" {
 		next()
-		dst = appendText(dst, `errors.v1.TurnkeyErrorDetail","turnkeyErrorCode":`, e.Name)
+		dst = AppendText(dst, `errors.v1.TurnkeyErrorDetail","turnkeyErrorCode":`, e.Name)
 		dst = append(dst, '}')
 	}
 	if len(e.Violations) > 0 {
@@ -49,12 +49,12 @@ func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string
 	if !activity.Zero() {
 		next()
 		dst = appendID(dst, `cloister.v1.RefusedActivity","activityId":`, activity)
-		dst = appendText(dst, `,"fingerprint":`, fingerprint)
+		dst = AppendText(dst, `,"fingerprint":`, fingerprint)
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')
 	if e.Name != "" {
-		dst = appendText(dst, `,"turnkeyErrorCode":`, e.Name)
+		dst = AppendText(dst, `,"turnkeyErrorCode":`, e.Name)
 	}
 	return append(dst, '}')
 }
@@ -64,8 +64,8 @@ func appendViolations(dst []byte, vs []fault.Violation) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, `{"field":`, v.Field)
-		dst = appendText(dst, `,"description":`, v.Description)
+		dst = AppendText(dst, `{"field":`, v.Field)
+		dst = AppendText(dst, `,"description":`, v.Description)
 		dst = append(dst, '}')
 	}
 	return dst
@@ -84,7 +84,7 @@ func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 	if deniers != nil {
 		text = "The following policies denied this action: " + strings.Join(deniers, ", ")
 	}
-	dst = appendText(dst, `"message":`, text)
+	dst = AppendText(dst, `"message":`, text)
 	dst = append(dst, `,"policyEvaluations":[`...)
 	for i := range es {
 		if i > 0 {
@@ -97,21 +97,21 @@ func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 
 // appendEvaluation writes what a policy came to, with what explains it.
 func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
-	dst = appendText(dst, `{"policyId":`, e.PolicyID)
-	dst = appendText(dst, `,"outcome":`, e.Outcome)
+	dst = AppendText(dst, `{"policyId":`, e.PolicyID)
+	dst = AppendText(dst, `,"outcome":`, e.Outcome)
 	if e.Name != "" {
-		dst = appendText(dst, `,"policyName":`, e.Name)
+		dst = AppendText(dst, `,"policyName":`, e.Name)
 	}
 	if e.Clause != "" {
-		dst = appendText(dst, `,"clause":`, e.Clause)
+		dst = AppendText(dst, `,"clause":`, e.Clause)
 		dst = strconv.AppendInt(append(dst, `,"position":`...), e.Position, 10)
 		dst = append(dst, `,"values":[`...)
 		for i := 0; i+1 < len(e.Values); i += 2 {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendText(dst, `{"expression":`, e.Values[i])
-			dst = appendText(dst, `,"value":`, e.Values[i+1])
+			dst = AppendText(dst, `{"expression":`, e.Values[i])
+			dst = AppendText(dst, `,"value":`, e.Values[i+1])
 			dst = append(dst, '}')
 		}
 		dst = append(dst, ']')
@@ -187,9 +187,9 @@ var wordings = map[string][2]string{
 	"oauth2CredentialId": {"oauth2_credential_id must be set", ""},
 }
 
-// documented puts an error of strictjson into the words of the interface where
+// PublicWording puts an error of strictjson into the words of the interface where
 // it has some.
-func documented(err error) error {
+func PublicWording(err error) error {
 	e := fault.Of(err)
 	if e == nil || len(e.Violations) != 1 {
 		return err
@@ -222,16 +222,16 @@ func documented(err error) error {
 	return &named
 }
 
-// notFound refuses the name of something that is not there. What is named is
+// NotFound refuses the name of something that is not there. What is named is
 // shown only as far as it is short and printable.
-func notFound(what, name string) *fault.Error {
-	return fault.New(fault.NotFound, "%s not found: %s", what, shown(name))
+func NotFound(what, name string) *fault.Error {
+	return fault.New(fault.NotFound, "%s not found: %s", what, Printable(name))
 }
 
 const maxShown = 128
 
-// shown makes text from outside fit for a message.
-func shown(text string) string {
+// Printable makes text from outside fit for a message.
+func Printable(text string) string {
 	if len(text) > maxShown {
 		text = text[:maxShown]
 	}
@@ -239,20 +239,22 @@ func shown(text string) string {
 	return q[1 : len(q)-1]
 }
 
-// taken refuses a name that something else of its kind bears.
-func taken(what, field string) *fault.Error {
+// NotUnique refuses a name that something else of its kind bears.
+func NotUnique(what, field string) *fault.Error {
 	return fault.Field(field, "%s label must be unique", what)
 }
 
-func unimplemented(op, what string) *fault.Error {
+// Unimplemented refuses an option that this release does not have.
+func Unimplemented(op, what string) *fault.Error {
 	return fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s with %s", op, what)
 }
 
-func overQuota(limit int, what string) *fault.Error {
+// OverQuota refuses more of something than there may be.
+func OverQuota(limit int, what string) *fault.Error {
 	return fault.New(fault.ResourceExhausted, "organization over quota: at most %d %s", limit, what)
 }
 
-// wrongCaller refuses an activity of an organization of this kind.
-func wrongCaller(why string) *fault.Error {
+// WrongCaller refuses an activity of an organization of this kind.
+func WrongCaller(why string) *fault.Error {
 	return fault.Named(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
 }

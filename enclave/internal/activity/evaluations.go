@@ -41,9 +41,9 @@ func textSize(values []string) (size int) {
 	return size
 }
 
-// Evaluated is a decision's record. What did not decide by any clause, or whose
+// EvaluationOf is a decision's record. What did not decide by any clause, or whose
 // explanation has no room, is told by its outcome alone.
-func Evaluated(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
+func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
 	verdicts, reasons := d.Evaluations.Verdicts(), d.Evaluations.Reasons()
 	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String(), Asked: d.Evaluations.IDs(), Verdicts: make([]byte, len(verdicts))}
 	room := explainedBytes

@@ -10,10 +10,3 @@ func (v *Version) Shapes() (intent, result reflect.Type) { return v.intent, v.re
 
 // Newest tells whether v is its kind's newest version.
 func (v *Version) Newest() bool { return v.newest }
-
-// DescribedBytes is how much text of interfaces is kept described.
-func DescribedBytes() int {
-	descriptions.mu.Lock()
-	defer descriptions.mu.Unlock()
-	return descriptions.bytes
-}

@@ -11,18 +11,19 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// textOf is the text of an option, empty when absent.
-func textOf(s *string) string {
+// TextOf is the text of an option, empty when absent.
+func TextOf(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
 }
 
-func at(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }
+// FieldAt names a field of an element of a list.
+func FieldAt(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }
 
-// checkDistinct refuses a list that names something twice.
-func checkDistinct(field string, ids []string) error {
+// CheckDistinct refuses a list that names something twice.
+func CheckDistinct(field string, ids []string) error {
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if seen[id] {
@@ -33,14 +34,16 @@ func checkDistinct(field string, ids []string) error {
 	return nil
 }
 
-func checkNotes(field string, notes *string) error {
-	if len(textOf(notes)) > maxNotes {
+// CheckNotes refuses notes that a record has no room for.
+func CheckNotes(field string, notes *string) error {
+	if len(TextOf(notes)) > maxNotes {
 		return fault.Field(field, "must have at most %d bytes", maxNotes)
 	}
 	return nil
 }
 
-func carryAll[O, N any](olds []O, carry func(*O) N) []N {
+// CarryAll carries a list up.
+func CarryAll[O, N any](olds []O, carry func(*O) N) []N {
 	news := make([]N, len(olds))
 	for i := range olds {
 		news[i] = carry(&olds[i])
@@ -48,16 +51,16 @@ func carryAll[O, N any](olds []O, carry func(*O) N) []N {
 	return news
 }
 
-// sameID compares UUIDs whatever their case.
-func sameID(a, b string) bool {
+// SameID compares UUIDs whatever their case.
+func SameID(a, b string) bool {
 	x, _ := org.ParseID(a)
 	y, _ := org.ParseID(b)
 	return x == y
 }
 
-// seconds reads a number of seconds, usual where nothing is said.
-func seconds(field string, text *string, usual, most uint64) (uint64, error) {
-	if textOf(text) == "" {
+// ParseSeconds reads a number of seconds, usual where nothing is said.
+func ParseSeconds(field string, text *string, usual, most uint64) (uint64, error) {
+	if TextOf(text) == "" {
 		return usual, nil
 	}
 	n, err := strconv.ParseUint(*text, 10, 64)
@@ -67,9 +70,9 @@ func seconds(field string, text *string, usual, most uint64) (uint64, error) {
 	return n, nil
 }
 
-// visible tells whether s is ASCII without spaces and controls, of at least one
+// Visible tells whether s is ASCII without spaces and controls, of at least one
 // character.
-func visible(s string) bool {
+func Visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
 			return false
@@ -84,8 +87,8 @@ const maxNotes = 4 << 10
 // Nothing is a result without members.
 type Nothing struct{}
 
-// address reads a URL that names a host, without user and fragment.
-func address(text string) (*url.URL, bool) {
+// ParseURL reads a URL that names a host, without user and fragment.
+func ParseURL(text string) (*url.URL, bool) {
 	if len(text) > maxURL || strings.ContainsAny(text, "#\\, ") {
 		return nil, false
 	}

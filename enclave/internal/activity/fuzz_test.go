@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/stamp"
 )
@@ -16,13 +17,13 @@ import (
 // repeated in the shape of the interface, and that repetition is taken again as
 // the same.
 func FuzzIntent(f *testing.F) {
-	types := slices.Sorted(maps.Keys(activity.Live))
+	types := slices.Sorted(maps.Keys(kinds.Live))
 	for i, typ := range types {
 		f.Add(uint8(i), text(sample(api.Activities[typ].IntentType)))
 	}
 	f.Add(uint8(0), []byte(`{"users":null}`))
 	f.Fuzz(func(t *testing.T, i uint8, params []byte) {
-		v := activity.Live[types[int(i)%len(types)]]
+		v := kinds.Live[types[int(i)%len(types)]]
 		in, err := v.Decode(params)
 		if err != nil {
 			if fault.Of(err) == nil {
@@ -80,7 +81,7 @@ func FuzzFailure(f *testing.F) {
 		w := newWorld(t)
 		e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
 		e.Failure = body
-		if b := activity.Live.AppendActivity(nil, e, w.id, view(w)); !json.Valid(b) {
+		if b := kinds.Live.AppendActivity(nil, e, w.id, view(w)); !json.Valid(b) {
 			t.Fatalf("%s", b)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 )
 
@@ -153,7 +153,7 @@ func FuzzInterface(f *testing.F) {
 		if ethereum {
 			in = abi("a", contract, source)
 		}
-		v, err := activity.Live.Lookup("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE")
+		v, err := kinds.Live.Lookup("create_smart_contract_interface", "ACTIVITY_TYPE_CREATE_SMART_CONTRACT_INTERFACE")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,9 +25,11 @@ func appendID(dst []byte, key string, id org.ID) []byte {
 	return append(id.Append(dst), '"')
 }
 
-func appendHex(dst []byte, key string, b []byte) []byte {
+// AppendHex writes a member whose value is hex. key is as for an id.
+func AppendHex(dst []byte, key string, b []byte) []byte {
 	dst = append(append(dst, key...), '"')
 	return append(hex.AppendEncode(dst, b), '"')
 }
 
-func appendText(dst []byte, key, s string) []byte { return AppendString(append(dst, key...), s) }
+// AppendText writes a member whose value is a string. key is as for an id.
+func AppendText(dst []byte, key, s string) []byte { return AppendString(append(dst, key...), s) }

@@ -4,8 +4,11 @@
 // activity type on the wire. Each kind is declared by a literal in its family's
 // file: its name, what policies call it, the function that runs it against the
 // newest intent, and how older versions are carried up to that. What follows
-// from the name (types, members, path) is not written down. kinds.go lists the
-// families.
+// from the name (types, members, path) is not written down.
+//
+// This package is the engine: what a kind is, what an intent and a result, whom a
+// vote counts for, how an activity looks. The families stand in rooms above it (tag,
+// wallet, user, organization, auth), and package kinds lists them all.
 //
 // It promises that an intent reaches a kind's function only decoded strictly
 // and checked, that a function which answers an error has no effect (the caller
@@ -102,8 +105,8 @@ type Tx struct {
 	lasting []func(*org.Tx)
 }
 
-// holder is the activity, to keys.
-func (t *Tx) holder() *keys.Holder {
+// Holder is the activity, to keys.
+func (t *Tx) Holder() *keys.Holder {
 	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: t.Vault}
 	if !t.Grantor.Zero() {
 		h.Organization = t.Grantor
@@ -314,7 +317,7 @@ func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 	if v.secret {
 		return append(strictjson.AppendMasked(dst, in.sent), '}')
 	}
-	return append(appendShape(dst, in.sent), '}')
+	return append(AppendShape(dst, in.sent), '}')
 }
 
 // Run executes the activity and returns its result object. An error means that
@@ -328,7 +331,7 @@ func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 		err = tx.stayBounded()
 	}
 	if err == nil {
-		err = tx.link()
+		err = tx.Link()
 	}
 	if err != nil {
 		return nil, err
@@ -338,22 +341,23 @@ func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	}
 	dst := make([]byte, 0, 256)
 	dst = append(append(append(dst, `{"`...), v.ResultKey...), `":`...)
-	return append(appendShape(dst, r), '}'), nil
+	return append(AppendShape(dst, r), '}'), nil
 }
 
 // appender is a shape that writes itself, where the general way is too slow.
-type appender interface{ appendJSON([]byte) []byte }
+type appender interface{ AppendJSON([]byte) []byte }
 
-func appendShape(dst []byte, shape any) []byte {
+// AppendShape writes an intent or a result.
+func AppendShape(dst []byte, shape any) []byte {
 	if a, ok := shape.(appender); ok {
-		return a.appendJSON(dst)
+		return a.AppendJSON(dst)
 	}
 	return strictjson.Append(dst, shape)
 }
 
 // checker is an intent with demands that its rules cannot express. What it
 // refuses is refused before there is an activity.
-type checker interface{ check() error }
+type checker interface{ Check() error }
 
 // versions are the kind's types, as the table of families takes them.
 func (k Kind[I, R]) versions() []*Version {
@@ -363,7 +367,7 @@ func (k Kind[I, R]) versions() []*Version {
 	for i := range vs {
 		suffix := versionSuffix(i + 1)
 		v := &Version{
-			Type: "ACTIVITY_TYPE_" + k.Name, IntentKey: camel(k.Name) + "Intent" + suffix, ResultKey: camel(k.Name) + "Result", Kind: traits,
+			Type: "ACTIVITY_TYPE_" + k.Name, IntentKey: CamelCase(k.Name) + "Intent" + suffix, ResultKey: CamelCase(k.Name) + "Result", Kind: traits,
 			need: k.need, ask: k.ask, run: k.run, intent: intent, result: result, newest: i == len(k.Older),
 		}
 		if i > 0 {
@@ -371,7 +375,7 @@ func (k Kind[I, R]) versions() []*Version {
 		}
 		for _, n := range k.Results {
 			if n <= i+1 {
-				v.ResultKey = camel(k.Name) + "Result" + versionSuffix(n)
+				v.ResultKey = CamelCase(k.Name) + "Result" + versionSuffix(n)
 			}
 		}
 		if v.newest {
@@ -454,12 +458,12 @@ func decoder[O, I any](carry func(*O) *I) func([]byte) (*Intent, error) {
 	return func(params []byte) (*Intent, error) {
 		sent, in := new(O), new(Intent)
 		if err := strictjson.Decode(params, sent, strictjson.Also("generateAppProofs", &in.WantsProofs)); err != nil {
-			return nil, documented(err)
+			return nil, PublicWording(err)
 		}
 		newest := carry(sent)
 		in.sent, in.newest = sent, newest
 		if c, ok := any(newest).(checker); ok {
-			if err := c.check(); err != nil {
+			if err := c.Check(); err != nil {
 				return nil, err
 			}
 		}
@@ -474,8 +478,8 @@ func versionSuffix(n int) string {
 	return "V" + strconv.Itoa(n)
 }
 
-// camel turns CREATE_WALLET into createWallet.
-func camel(name string) string {
+// CamelCase turns CREATE_WALLET into createWallet.
+func CamelCase(name string) string {
 	words := strings.Split(strings.ToLower(name), "_")
 	for i, w := range words[1:] {
 		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
@@ -503,10 +507,10 @@ func NewTable(families ...Family) Table {
 	return t
 }
 
-// aboveUsers is what is above the users of tx, nil for those of a top-level
+// AboveUsers is what is above the users of tx, nil for those of a top-level
 // organization. The organization's record need not be there yet, but then tx.Parent
 // must be it.
-func (t *Tx) aboveUsers() (*org.Tx, error) {
+func (t *Tx) AboveUsers() (*org.Tx, error) {
 	o, err := t.Organization()
 	if err == nil && o == nil {
 		return t.Parent, nil

@@ -12,6 +12,7 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/apitest"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 )
 
@@ -68,7 +69,7 @@ func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 		if !activity.KnownOp(o.Name) || !activity.KnownType(o.Type) || activity.OpOf(o.Type) != o.Name {
 			t.Errorf("%s %s is unknown", o.Name, o.Type)
 		}
-		v, err := activity.Live.Lookup(o.Name, o.Type)
+		v, err := kinds.Live.Lookup(o.Name, o.Type)
 		if slices.Contains(liveTypes, strings.TrimPrefix(o.Type, "ACTIVITY_TYPE_")) {
 			if err != nil || v.Type != o.Type || v.Kind.Op != o.Name {
 				t.Errorf("%s: %v", o.Type, err)
@@ -76,11 +77,11 @@ func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 		} else if code(err) != fault.Unimplemented || err.Error() != "UNIMPLEMENTED: "+o.Name {
 			t.Errorf("%s: %v", o.Type, err)
 		}
-		if _, err := activity.Live.Lookup("create_wallets", o.Type); code(err) != fault.NotFound {
+		if _, err := kinds.Live.Lookup("create_wallets", o.Type); code(err) != fault.NotFound {
 			t.Errorf("unknown path: %v", err)
 		}
 		for _, other := range []string{"update_wallet", "sign_transaction"} {
-			if _, err := activity.Live.Lookup(other, o.Type); o.Name != other && code(err) != fault.InvalidArgument {
+			if _, err := kinds.Live.Lookup(other, o.Type); o.Name != other && code(err) != fault.InvalidArgument {
 				t.Errorf("%s at %s: %v", o.Type, other, err)
 			}
 		}
@@ -88,7 +89,7 @@ func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 	if n != len(api.Activities) || n != 162 {
 		t.Errorf("%d types in the list, %d in the description", n, len(api.Activities))
 	}
-	for typ := range activity.Live {
+	for typ := range kinds.Live {
 		if !slices.Contains(liveTypes, strings.TrimPrefix(typ, "ACTIVITY_TYPE_")) {
 			t.Errorf("%s is live unlisted", typ)
 		}
@@ -97,7 +98,7 @@ func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 
 func TestUnknownTypesAreRefused(t *testing.T) {
 	for _, typ := range []string{"", "CREATE_WALLET", "ACTIVITY_TYPE_CREATE_WALLET_V2", "ACTIVITY_TYPE_CREATE_WALLET_V1", "activity_type_create_wallet", "ACTIVITY_TYPE_CREATE_USERS_V5", "ACTIVITY_TYPE_CREATE_USERS_V1"} {
-		if _, err := activity.Live.Lookup("create_wallet", typ); code(err) != fault.InvalidArgument {
+		if _, err := kinds.Live.Lookup("create_wallet", typ); code(err) != fault.InvalidArgument {
 			t.Errorf("%q: %v", typ, err)
 		}
 		if activity.KnownType(typ) {
@@ -107,7 +108,7 @@ func TestUnknownTypesAreRefused(t *testing.T) {
 }
 
 func TestNamesFollowTheDescription(t *testing.T) {
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		a := api.Activities[typ]
 		if v.IntentKey != a.Intent || v.ResultKey != a.Result && !v.Kind.Vote { // a vote answers with what it is about
 			t.Errorf("%s: %s and %s, want %s and %s", typ, v.IntentKey, v.ResultKey, a.Intent, a.Result)
@@ -138,7 +139,7 @@ var excused = map[string]string{
 
 func TestShapesFollowTheDescription(t *testing.T) {
 	left := maps.Clone(excused)
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		intent, result := v.Shapes()
 		mine := maps.Clone(excused) // several types may share a shape
 		wrongs := api.Request(api.Activities[typ].IntentType, intent, mine)
@@ -216,7 +217,7 @@ var policyNames = map[string]string{
 }
 
 func TestPolicyNames(t *testing.T) {
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		if got := v.Kind.Resource + " " + v.Kind.Action; policyNames[v.Kind.Name] != got {
 			t.Errorf("%s: %s", typ, got)
 		}
@@ -330,7 +331,7 @@ var secretsOf = map[string][]string{
 }
 
 func TestSamplesAreTakenAndRepeated(t *testing.T) {
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		want := sample(api.Activities[typ].IntentType)
 		in, err := v.Decode(text(want))
 		if err != nil {
@@ -462,7 +463,7 @@ func mutate(typ string, m map[string]any, path string, visit func(what string)) 
 
 func TestMutatedSamplesAreRefused(t *testing.T) {
 	n := 0
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		intent := api.Activities[typ].IntentType
 		m := sample(intent)
 		mutate(intent, m, intent, func(what string) {
@@ -483,7 +484,7 @@ func TestMutatedSamplesAreRefused(t *testing.T) {
 }
 
 func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		for _, c := range []struct {
 			value any
 			want  bool
@@ -508,7 +509,7 @@ func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
 }
 
 func TestErrorsHaveOneType(t *testing.T) {
-	for _, v := range activity.Live {
+	for _, v := range kinds.Live {
 		for _, bad := range []string{"", "null", "[]", "{", `{"a":1,"a":1}`, "{}x", `"x"`} {
 			_, err := v.Decode([]byte(bad))
 			if e := new(fault.Error); !errors.As(err, &e) || e.Code != fault.InvalidArgument {

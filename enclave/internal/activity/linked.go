@@ -2,9 +2,9 @@ package activity
 
 import "cloister/enclave/internal/org"
 
-// link carries what users of a sub-organization can be found by into its parent,
+// Link carries what users of a sub-organization can be found by into its parent,
 // in the same step. Families that change users need not think of it.
-func (t *Tx) link() error {
+func (t *Tx) Link() error {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() {
 		return err

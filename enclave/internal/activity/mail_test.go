@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 )
 
@@ -88,7 +89,7 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	k := keyOf(s, s.root, w.publicOf(private, s.mailed()))
-	if k == nil || k.Type != activity.TypeRecovery || k.ExpirationSeconds != 900 {
+	if k == nil || k.Type != auth.TypeRecovery || k.ExpirationSeconds != 900 {
 		t.Fatalf("%+v", k)
 	}
 	if n := len(userOf(s, s.root).APIKeys); n != 2 { // the newest ends the others

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 )
@@ -126,7 +127,7 @@ func TestListsShareStepsOfMFA(t *testing.T) {
 	steps, asked := activity.VotableSteps, 0
 	for range 100 {
 		before := steps
-		a, r, err := activity.Live.Votable(w.tx(), &o, e, who, &steps)
+		a, r, err := kinds.Live.Votable(w.tx(), &o, e, who, &steps)
 		w.must(err)
 		if a || r {
 			t.Fatal("somebody may vote whom no policy counts")

@@ -218,7 +218,7 @@ func TestMFASatisfied(t *testing.T) {
 		{[]org.MFAMethod{any(one), any(one)}, []org.VoteCredential{key(1), key(2)}, false},
 		{[]org.MFAMethod{any(one)}, []org.VoteCredential{{ID: org.ID{1}, Type: "CREDENTIAL_TYPE_LOGIN"}}, false}, // a session is none
 	} {
-		if got := activity.Satisfied(&org.MFAPolicy{Required: c.steps}, c.with); got != c.want {
+		if got := activity.Satisfies(&org.MFAPolicy{Required: c.steps}, c.with); got != c.want {
 			t.Errorf("%+v with %+v: %v", c.steps, c.with, got)
 		}
 	}

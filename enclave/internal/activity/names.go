@@ -2,27 +2,27 @@ package activity
 
 import "cloister/enclave/internal/org"
 
-// rename moves a name that must be unique among the things of one kind.
-func rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error {
+// Rename moves a name that must be unique among the things of one kind.
+func Rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error {
 	holder, err := tx.Named(what, to)
 	switch {
 	case err != nil || holder == id:
 		return err
 	case !holder.Zero():
-		return taken(called, field)
+		return NotUnique(called, field)
 	}
 	tx.FreeName(what, from)
 	return tx.TakeName(what, to, id)
 }
 
-// newNamed draws an id for something and gives it its name, which must be free.
-func newNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
+// NewNamed draws an id for something and gives it its name, which must be free.
+func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
 	holder, err := tx.Named(what, name)
 	if err != nil {
 		return org.ID{}, err
 	}
 	if !holder.Zero() {
-		return org.ID{}, taken(called, field)
+		return org.ID{}, NotUnique(called, field)
 	}
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
@@ -31,12 +31,12 @@ func newNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
 	return id, tx.TakeName(what, name, id)
 }
 
-// findUser finds the user whom an intent names by a UUID.
-func findUser(tx *Tx, text string) (*org.User, error) {
+// FindUser finds the user whom an intent names by a UUID.
+func FindUser(tx *Tx, text string) (*org.User, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	u, err := tx.Tx.User(id)
 	if err == nil && u == nil {
-		err = notFound("user", text)
+		err = NotFound("user", text)
 	}
 	return u, err
 }

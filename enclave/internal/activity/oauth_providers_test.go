@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -128,7 +129,7 @@ func TestIdentitiesAreUniqueInTheTree(t *testing.T) {
 	one.run("CREATE_OAUTH_PROVIDERS_V2", object{"userId": bob, "oauthProviders": []any{claims(iss, "s", "new")}})
 
 	// Without the parent at hand it is asked for.
-	v, err := activity.Live.Lookup("create_oauth_providers", "ACTIVITY_TYPE_CREATE_OAUTH_PROVIDERS_V2")
+	v, err := kinds.Live.Lookup("create_oauth_providers", "ACTIVITY_TYPE_CREATE_OAUTH_PROVIDERS_V2")
 	w.must(err)
 	in, err := v.Decode(text(object{"userId": bob, "oauthProviders": []any{claims(iss, "s", "newer")}}))
 	w.must(err)

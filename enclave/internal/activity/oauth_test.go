@@ -355,7 +355,7 @@ func TestOauthFactor(t *testing.T) {
 	w.run("CREATE_MFA_POLICY", policy(id))
 	u := userOf(w, w.root)
 	proven := activity.IdentityCredential(&u.OauthProviders[0])
-	if m := &u.MFAPolicies[0]; !activity.Satisfied(m, []org.VoteCredential{proven}) || activity.Satisfied(m, []org.VoteCredential{activity.APIKeyCredential(&u.APIKeys[0])}) {
+	if m := &u.MFAPolicies[0]; !activity.Satisfies(m, []org.VoteCredential{proven}) || activity.Satisfies(m, []org.VoteCredential{activity.APIKeyCredential(&u.APIKeys[0])}) {
 		t.Error("the factor")
 	}
 	// It is what the policy asks for: it cannot go while it is the last.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -198,7 +199,7 @@ func TestOlderSubOrganizations(t *testing.T) {
 
 func TestStepsMayNotSpanOrganizations(t *testing.T) {
 	w := newWorld(t)
-	v, err := activity.Live.Lookup("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8")
+	v, err := kinds.Live.Lookup("create_sub_organization", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8")
 	w.must(err)
 	in, err := v.Decode(text(subOrganization("Sub", 1, rootUser("A", apiKey("a", someKey)))))
 	w.must(err)
@@ -333,7 +334,7 @@ func TestChangesAboveNeedTheParent(t *testing.T) {
 	w := newWorld(t)
 	sub, _ := w.family()
 	for typ, params := range map[string]object{"DELETE_SUB_ORGANIZATION": {"deleteWithoutExport": true}, "UPDATE_ORGANIZATION_NAME": {"organizationName": "X"}} {
-		v, err := activity.Live.Lookup(activity.OpOf("ACTIVITY_TYPE_"+typ), "ACTIVITY_TYPE_"+typ)
+		v, err := kinds.Live.Lookup(activity.OpOf("ACTIVITY_TYPE_"+typ), "ACTIVITY_TYPE_"+typ)
 		w.must(err)
 		in, err := v.Decode(text(params))
 		w.must(err)
@@ -444,7 +445,7 @@ func TestUpdateOrganizationName(t *testing.T) {
 // Only the root quorum decides about these.
 func TestRootQuorumKinds(t *testing.T) {
 	want := strings.Fields("UPDATE_ROOT_QUORUM SET_ORGANIZATION_FEATURE REMOVE_ORGANIZATION_FEATURE UPDATE_ORGANIZATION_NAME CREATE_ORGANIZATION UPDATE_ALLOWED_ORIGINS")
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		if v.Kind.RootQuorum != slices.Contains(want, v.Kind.Name) {
 			t.Errorf("%s: %v", typ, v.Kind.RootQuorum)
 		}

@@ -52,7 +52,7 @@ type Standing struct {
 }
 
 // knower is an intent that takes what the host has said.
-type knower interface{ know(*ChainKnown) }
+type knower interface{ Know(*ChainKnown) }
 
 // Need is what must be known before the activity is decided, nil for nothing. An
 // *org.Missing must be passed up; a *fault.Error refuses what is asked.
@@ -63,7 +63,7 @@ func (v *Version) Need(tx *org.Tx, in *Intent) (*ChainNeed, error) {
 // Know hands the intent what was needed.
 func (in *Intent) Know(k *ChainKnown) {
 	if w, ok := in.newest.(knower); ok {
-		w.know(k)
+		w.Know(k)
 	}
 }
 

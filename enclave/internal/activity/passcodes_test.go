@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -592,7 +593,7 @@ func TestBoundTokensVerifyByTheirKeyAlone(t *testing.T) {
 func TestTypesThatTakeAToken(t *testing.T) {
 	want := []string{"CREATE_SUB_ORGANIZATION_V7", "CREATE_SUB_ORGANIZATION_V8", "OTP_LOGIN", "OTP_LOGIN_V2", "UPDATE_USER_EMAIL", "UPDATE_USER_PHONE_NUMBER"}
 	var got []string
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		intent, _ := v.Shapes()
 		if _, takes := intent.FieldByName("VerificationToken"); takes {
 			got = append(got, strings.TrimPrefix(typ, "ACTIVITY_TYPE_"))

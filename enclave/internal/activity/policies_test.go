@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -294,7 +295,7 @@ func TestKindsAreThoseThatPoliciesKnow(t *testing.T) {
 			t.Errorf("%s is no kind of the interface", k.Name)
 		}
 	}
-	for typ, v := range activity.Live {
+	for typ, v := range kinds.Live {
 		k := v.Kind
 		want, ok := known[k.Name]
 		if unruled[k.Name] {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -94,7 +95,7 @@ func TestDeletePrivateKeys(t *testing.T) {
 func (w *world) asks(typ string, params object, condition string) (bool, error) {
 	w.t.Helper()
 	typ = "ACTIVITY_TYPE_" + typ
-	v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
+	v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
 	w.must(err)
 	in, err := v.Decode(text(params))
 	w.must(err)

@@ -71,7 +71,7 @@ func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 		if set, ok := tx.PolicySet().(*policy.Set); ok {
 			return set, nil
 		}
-		ps, err := compiledPolicies(tx, org.ID{})
+		ps, err := CompiledPolicies(tx, org.ID{})
 		if err != nil {
 			return nil, err
 		}
@@ -279,14 +279,14 @@ func EnforcedMFA(u *org.User, r *policy.Request, steps *int) []*org.MFAPolicy {
 		return append(out, &u.MFAPolicies[0])
 	}
 	for _, each := range r.Each() {
-		if m := enforced(u, &each, steps); m != nil && !slices.Contains(out, m) {
+		if m := findEnforced(u, &each, steps); m != nil && !slices.Contains(out, m) {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-func enforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
+func findEnforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 	for i := range u.MFAPolicies {
 		m := &u.MFAPolicies[i]
 		if m.Compiled == nil {
@@ -307,16 +307,16 @@ func enforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 // do not satisfy, or nil.
 func Owed(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
 	for _, m := range EnforcedMFA(u, r, steps) {
-		if !Satisfied(m, cs) {
+		if !Satisfies(m, cs) {
 			return m
 		}
 	}
 	return nil
 }
 
-// Satisfied tells whether credentials that a user has approved with are enough
+// Satisfies tells whether credentials that a user has approved with are enough
 // for an MFA policy: one for each of its steps, and no credential for two.
-func Satisfied(m *org.MFAPolicy, cs []org.VoteCredential) bool {
+func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 	taken := make([]int, len(cs)) // by which step, from 1
 	for i := range m.Required {
 		if !place(m, cs, taken, i, make([]bool, len(cs))) {
@@ -329,7 +329,7 @@ func Satisfied(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 // place finds a credential for a step, moving those of other steps if need be.
 func place(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, step int, tried []bool) bool {
 	for c := range cs {
-		passes := slices.ContainsFunc(m.Required[step].Any, func(f org.Factor) bool { return met(&f, cs[c:c+1]) })
+		passes := slices.ContainsFunc(m.Required[step].Any, func(f org.Factor) bool { return MeetsFactor(&f, cs[c:c+1]) })
 		if !passes || tried[c] {
 			continue
 		}
@@ -342,12 +342,12 @@ func place(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, step int, tri
 	return false
 }
 
-// SatisfiedBy lists the factors among a policy's steps that credentials proved.
-func SatisfiedBy(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
+// FactorsMet lists the factors among a policy's steps that credentials proved.
+func FactorsMet(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
 	var out []org.Factor
 	for i := range m.Required {
 		for j := range m.Required[i].Any {
-			if f := &m.Required[i].Any[j]; met(f, cs) {
+			if f := &m.Required[i].Any[j]; MeetsFactor(f, cs) {
 				out = append(out, *f)
 			}
 		}
@@ -362,8 +362,8 @@ const typeIdentity = "CREDENTIAL_TYPE_OAUTH_IDENTITY"
 // The types of the credentials that contacts are, for who has shown a verification
 // token of ours about one.
 const (
-	typeMailbox = "CREDENTIAL_TYPE_EMAIL_CONTACT"
-	typePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
+	TypeMailbox = "CREDENTIAL_TYPE_EMAIL_CONTACT"
+	TypePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
 )
 
 // factorTypes are the factors that a credential of a type proves. A session is
@@ -375,11 +375,12 @@ var factorTypes = map[string]string{
 	"CREDENTIAL_TYPE_API_KEY_ED25519":        "AUTHENTICATION_TYPE_API_KEY",
 	"CREDENTIAL_TYPE_LOGIN":                  "AUTHENTICATION_TYPE_SESSION",
 	typeIdentity:                             "AUTHENTICATION_TYPE_OAUTH",
-	typeMailbox:                              "AUTHENTICATION_TYPE_EMAIL_OTP",
-	typePhone:                                "AUTHENTICATION_TYPE_SMS_OTP",
+	TypeMailbox:                              "AUTHENTICATION_TYPE_EMAIL_OTP",
+	TypePhone:                                "AUTHENTICATION_TYPE_SMS_OTP",
 }
 
-func met(f *org.Factor, cs []org.VoteCredential) bool {
+// MeetsFactor tells whether one of the credentials proves f.
+func MeetsFactor(f *org.Factor, cs []org.VoteCredential) bool {
 	for i := range cs {
 		c := &cs[i]
 		if factorTypes[c.Type] != f.Type {
@@ -398,7 +399,7 @@ func met(f *org.Factor, cs []org.VoteCredential) bool {
 
 // AppendFactor writes an AuthenticationMethod object.
 func AppendFactor(dst []byte, f org.Factor) []byte {
-	dst = appendText(dst, `{"type":`, f.Type)
+	dst = AppendText(dst, `{"type":`, f.Type)
 	if f.ID != nil {
 		dst = appendID(dst, `,"id":`, *f.ID)
 	}
@@ -427,9 +428,9 @@ func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 // shown a verification token about it.
 func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 	h := sha256.Sum256([]byte(string(t.Type) + "\x00" + login.ContactKey(t.Type, t.Contact)))
-	c := org.VoteCredential{ID: org.ID(h[:16]), Type: typeMailbox}
+	c := org.VoteCredential{ID: org.ID(h[:16]), Type: TypeMailbox}
 	if t.Type == login.SMS {
-		c.Type = typePhone
+		c.Type = TypePhone
 	}
 	return c
 }

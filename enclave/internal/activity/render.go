@@ -24,8 +24,8 @@ type ActivityView struct {
 func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, view ActivityView) []byte {
 	dst = appendID(dst, `{"id":`, e.Activity)
 	dst = appendID(dst, `,"organizationId":`, organization)
-	dst = appendText(dst, `,"status":`, e.Status.String())
-	dst = appendText(dst, `,"type":`, e.Type)
+	dst = AppendText(dst, `,"status":`, e.Status.String())
+	dst = AppendText(dst, `,"type":`, e.Type)
 	dst = append(dst, `,"intent":`...)
 	if view.Intent != nil {
 		dst = append(dst, view.Intent...)
@@ -111,10 +111,10 @@ func (t Table) appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []
 	if v := t[e.Type]; len(message) == 0 && v != nil && !v.secret {
 		message = e.Body
 	}
-	dst = appendText(dst, `,"message":`, string(message))
-	dst = appendText(dst, `,"publicKey":`, v.PublicKey)
-	dst = appendText(dst, `,"signature":`, v.Signature)
-	dst = appendText(dst, `,"scheme":`, v.Scheme)
+	dst = AppendText(dst, `,"message":`, string(message))
+	dst = AppendText(dst, `,"publicKey":`, v.PublicKey)
+	dst = AppendText(dst, `,"signature":`, v.Signature)
+	dst = AppendText(dst, `,"scheme":`, v.Scheme)
 	dst = AppendTime(append(dst, `,"createdAt":`...), v.CreatedMs)
 	return append(dst, '}')
 }
@@ -127,9 +127,9 @@ func AppendProofs(dst []byte, ps []org.Proof) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"scheme":"SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"`...)
-		dst = appendHex(dst, `,"publicKey":`, ps[i].Key)
-		dst = appendText(dst, `,"proofPayload":`, string(ps[i].Payload))
-		dst = appendHex(dst, `,"signature":`, ps[i].Signature)
+		dst = AppendHex(dst, `,"publicKey":`, ps[i].Key)
+		dst = AppendText(dst, `,"proofPayload":`, string(ps[i].Payload))
+		dst = AppendHex(dst, `,"signature":`, ps[i].Signature)
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
@@ -138,12 +138,12 @@ func AppendProofs(dst []byte, ps []org.Proof) []byte {
 // AppendUser writes a User object.
 func AppendUser(dst []byte, u *org.User) []byte {
 	dst = appendID(dst, `{"userId":`, u.ID)
-	dst = appendText(dst, `,"userName":`, u.Name)
+	dst = AppendText(dst, `,"userName":`, u.Name)
 	if u.Email != "" {
-		dst = appendText(dst, `,"userEmail":`, u.Email)
+		dst = AppendText(dst, `,"userEmail":`, u.Email)
 	}
 	if u.Phone != "" {
-		dst = appendText(dst, `,"userPhoneNumber":`, u.Phone)
+		dst = AppendText(dst, `,"userPhoneNumber":`, u.Phone)
 	}
 	dst = append(dst, `,"authenticators":[`...)
 	for i := range u.Authenticators {
@@ -183,29 +183,29 @@ func AppendUser(dst []byte, u *org.User) []byte {
 // AppendOauthProvider writes an OauthProvider object.
 func AppendOauthProvider(dst []byte, p *org.OauthProvider) []byte {
 	dst = appendID(dst, `{"providerId":`, p.ID)
-	dst = appendText(dst, `,"providerName":`, p.Name)
-	dst = appendText(dst, `,"issuer":`, p.Issuer)
-	dst = appendText(dst, `,"audience":`, p.Audience)
-	dst = appendText(dst, `,"subject":`, p.Subject)
+	dst = AppendText(dst, `,"providerName":`, p.Name)
+	dst = AppendText(dst, `,"issuer":`, p.Issuer)
+	dst = AppendText(dst, `,"audience":`, p.Audience)
+	dst = AppendText(dst, `,"subject":`, p.Subject)
 	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
 }
 
 // AppendTag writes a Tag object.
 func AppendTag(dst []byte, t *org.Tag) []byte {
 	dst = appendID(dst, `{"tagId":`, t.ID)
-	dst = appendText(dst, `,"tagName":`, t.Name)
-	dst = appendText(dst, `,"tagType":`, t.Type)
+	dst = AppendText(dst, `,"tagName":`, t.Name)
+	dst = AppendText(dst, `,"tagType":`, t.Type)
 	return appendTimes(dst, t.CreatedMs, t.UpdatedMs)
 }
 
 // AppendInvitation writes an Invitation object.
 func AppendInvitation(dst []byte, i *org.Invitation) []byte {
 	dst = appendID(dst, `{"invitationId":`, i.ID)
-	dst = appendText(dst, `,"receiverUserName":`, i.UserName)
-	dst = appendText(dst, `,"receiverEmail":`, i.Email)
+	dst = AppendText(dst, `,"receiverUserName":`, i.UserName)
+	dst = AppendText(dst, `,"receiverEmail":`, i.Email)
 	dst = appendIDs(dst, `,"receiverUserTags":`, i.Tags)
-	dst = appendText(dst, `,"accessType":`, i.AccessType)
-	dst = appendText(dst, `,"status":`, i.Status)
+	dst = AppendText(dst, `,"accessType":`, i.AccessType)
+	dst = AppendText(dst, `,"status":`, i.Status)
 	dst = appendID(dst, `,"senderUserId":`, i.Sender)
 	return appendTimes(dst, i.CreatedMs, i.UpdatedMs)
 }
@@ -229,13 +229,13 @@ func appendTimes(dst []byte, createdMs, updatedMs uint64) []byte {
 
 // AppendAPIKey writes an ApiKey object.
 func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
-	dst = appendText(dst, `{"credential":{"publicKey":`, k.PublicKey)
-	dst = appendText(dst, `,"type":`, k.Type)
+	dst = AppendText(dst, `{"credential":{"publicKey":`, k.PublicKey)
+	dst = AppendText(dst, `,"type":`, k.Type)
 	if !k.Profile.Zero() {
 		dst = appendID(dst, `,"sessionProfileId":`, k.Profile)
 	}
 	dst = appendID(append(dst, '}'), `,"apiKeyId":`, k.ID)
-	dst = appendText(dst, `,"apiKeyName":`, k.Name)
+	dst = AppendText(dst, `,"apiKeyName":`, k.Name)
 	dst = AppendTime(append(dst, `,"createdAt":`...), k.CreatedMs)
 	dst = AppendTime(append(dst, `,"updatedAt":`...), k.UpdatedMs)
 	if k.ExpirationSeconds != 0 {
@@ -253,16 +253,16 @@ func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, "", t)
+		dst = AppendText(dst, "", t)
 	}
-	dst = appendText(dst, `],"attestationType":`, a.Attestation)
+	dst = AppendText(dst, `],"attestationType":`, a.Attestation)
 	dst = appendID(dst, `,"aaguid":`, a.AAGUID)
-	dst = appendText(dst, `,"credentialId":`, base64.RawURLEncoding.EncodeToString(a.CredentialID))
+	dst = AppendText(dst, `,"credentialId":`, base64.RawURLEncoding.EncodeToString(a.CredentialID))
 	dst = append(dst, `,"model":""`...)
-	dst = appendHex(dst, `,"credential":{"publicKey":`, a.PublicKey)
+	dst = AppendHex(dst, `,"credential":{"publicKey":`, a.PublicKey)
 	dst = append(dst, `,"type":"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"}`...)
 	dst = appendID(dst, `,"authenticatorId":`, a.ID)
-	dst = appendText(dst, `,"authenticatorName":`, a.Name)
+	dst = AppendText(dst, `,"authenticatorName":`, a.Name)
 	dst = AppendTime(append(dst, `,"createdAt":`...), a.CreatedMs)
 	dst = AppendTime(append(dst, `,"updatedAt":`...), a.UpdatedMs)
 	return append(dst, '}')
@@ -271,8 +271,8 @@ func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
 // AppendMFAPolicy writes an MfaPolicy object.
 func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
 	dst = appendID(dst, `{"mfaPolicyId":`, p.ID)
-	dst = appendText(dst, `,"mfaPolicyName":`, p.Name)
-	dst = appendText(dst, `,"condition":`, p.Condition)
+	dst = AppendText(dst, `,"mfaPolicyName":`, p.Name)
+	dst = AppendText(dst, `,"condition":`, p.Condition)
 	dst = append(dst, `,"requiredAuthenticationMethods":[`...)
 	for i, m := range p.Required {
 		if i > 0 {
@@ -282,7 +282,7 @@ func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
 	}
 	dst = strconv.AppendUint(append(dst, `],"order":`...), uint64(p.Order), 10)
 	if p.Notes != "" {
-		dst = appendText(dst, `,"notes":`, p.Notes)
+		dst = AppendText(dst, `,"notes":`, p.Notes)
 	}
 	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -42,7 +43,7 @@ func parsed(t *testing.T, b []byte) object {
 func TestAppendActivity(t *testing.T) {
 	w := newWorld(t)
 	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root, "walletName": nil, "generateAppProofs": true})
-	b := activity.Live.AppendActivity(nil, e, w.id, view(w))
+	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
 	for _, wrong := range api.Check("Activity", b) {
 		t.Error(wrong)
 	}
@@ -87,7 +88,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 				e.Body = []byte(raw)
 				for _, status := range []org.Status{org.StatusCompleted, org.StatusConsensusNeeded, org.StatusFailed} {
 					e.Status = status
-					b := activity.Live.AppendActivity(nil, e, w.id, view(w))
+					b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
 					if strings.Contains(string(b), "theSecret") {
 						t.Errorf("%s shows its secret: %s", typ, b)
 					}
@@ -112,11 +113,11 @@ func TestAppendActivityInOtherStates(t *testing.T) {
 	e.Status, e.Result = org.StatusConsensusNeeded, nil
 	e.Proofs = []org.Proof{{Key: []byte{4, 0xAB}, Payload: []byte(`{"type":"x"}`), Signature: []byte{1}}}
 	// While it waits, the vote of a user who is gone is gone; what has ended stays.
-	if m := parsed(t, activity.Live.AppendActivity(nil, e, w.id, view(w))); len(m["votes"].([]any)) != 1 {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w))); len(m["votes"].([]any)) != 1 {
 		t.Error(m["votes"])
 	}
 	e.Status = org.StatusRejected
-	b := activity.Live.AppendActivity(nil, e, w.id, view(w))
+	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
 	for _, wrong := range api.Check("Activity", b) {
 		t.Error(wrong)
 	}
@@ -133,22 +134,22 @@ func TestAppendActivityInOtherStates(t *testing.T) {
 		t.Error(proof)
 	}
 	// Without anybody to ask, votes have the name that was kept.
-	if m := parsed(t, activity.Live.AppendActivity(nil, e, w.id, activity.ActivityView{})); m["votes"].([]any)[0].(object)["user"].(object)["userName"] != "Root" {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, activity.ActivityView{})); m["votes"].([]any)[0].(object)["user"].(object)["userName"] != "Root" {
 		t.Error(m["votes"])
 	}
 	// The caller's own text of the intent is taken as it is.
 	v := view(w)
 	v.Intent = []byte(`{"updateWalletIntent":{"walletId":"given"}}`)
-	if m := parsed(t, activity.Live.AppendActivity(nil, e, w.id, v)); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "given"}}) {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, v)); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "given"}}) {
 		t.Error(m["intent"])
 	}
 	// An intent that today's rules refuse is shown as it was sent.
 	e = entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": "of old", "form": 1})
-	if m := parsed(t, activity.Live.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "of old", "form": 1.0}}) {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "of old", "form": 1.0}}) {
 		t.Error(m["intent"])
 	}
 	e.Body = []byte("{")
-	if m := parsed(t, activity.Live.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{}) {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{}) {
 		t.Error(m["intent"])
 	}
 }
@@ -158,7 +159,7 @@ func TestFailuresAreShown(t *testing.T) {
 	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
 	e.Status, e.Result = org.StatusFailed, nil
 	e.Failure = activity.AppendRefusal(nil, fault.Named(fault.InvalidArgument, "REQUEST_INVALID", "no \"x\""), e.Activity, "sha256:00")
-	b := activity.Live.AppendActivity(nil, e, w.id, view(w))
+	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
 	for _, wrong := range api.Check("Activity", b) {
 		t.Error(wrong)
 	}
@@ -167,7 +168,7 @@ func TestFailuresAreShown(t *testing.T) {
 		t.Error(f)
 	}
 	e.Failure = []byte("not JSON")
-	if f := parsed(t, activity.Live.AppendActivity(nil, e, w.id, view(w)))["failure"].(object); f["code"] != 13.0 {
+	if f := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w)))["failure"].(object); f["code"] != 13.0 {
 		t.Error(f)
 	}
 }
@@ -193,7 +194,7 @@ func TestVotable(t *testing.T) {
 		{o, e, other, false, false},
 	} {
 		steps := activity.VotableSteps
-		if a, r, err := activity.Live.Votable(w.tx(), c.o, c.e, c.who, &steps); a != c.approve || r != c.reject || err != nil {
+		if a, r, err := kinds.Live.Votable(w.tx(), c.o, c.e, c.who, &steps); a != c.approve || r != c.reject || err != nil {
 			t.Errorf("%v %v, want %v %v: %v", a, r, c.approve, c.reject, err)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
+	wallets "cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/chain/eth"
 	"cloister/enclave/internal/chain/sol"
 	"cloister/enclave/internal/fault"
@@ -88,7 +90,7 @@ var someChain = activity.ChainKnown{Latest: 3, Pending: 5, BaseFee: 1e9, Tip: 1e
 func TestEthSendTransaction(t *testing.T) {
 	w := newWorld(t)
 	from := w.ethAddress()
-	account, err := activity.EthAddress("from", from)
+	account, err := wallets.EthAddress("from", from)
 	w.must(err)
 	asked := w.chainSays(someChain)
 	r := w.run("ETH_SEND_TRANSACTION_V2", ethSend(from))
@@ -106,7 +108,7 @@ func TestEthSendTransaction(t *testing.T) {
 		t.Fatalf("%+v %+v", x, made)
 	}
 	// Twice the base fee and the tip; a fifth more gas than estimated.
-	to, _ := activity.EthAddress("to", someAddress)
+	to, _ := wallets.EthAddress("to", someAddress)
 	want := eth.Unsigned1559(11155111, 5, big.NewInt(1e8), big.NewInt(21e8), 60_000, &to, big.NewInt(7), nil)
 	if !bytes.HasPrefix(x.Signed[4:], want[3:len(want)-1]) { // less type and length
 		t.Fatalf("%x, want %x", x.Signed, want)
@@ -341,7 +343,7 @@ func TestNonceByName(t *testing.T) {
 func TestUsedUpNonces(t *testing.T) {
 	w := newWorld(t)
 	from := w.ethAddress()
-	account, _ := activity.EthAddress("from", from)
+	account, _ := wallets.EthAddress("from", from)
 	k := someChain
 	k.Latest, k.Pending = 1000, 1000
 	w.chainSays(k)
@@ -359,7 +361,7 @@ func TestUsedUpNonces(t *testing.T) {
 func TestNoncesAreForgotten(t *testing.T) {
 	w := newWorld(t)
 	from := w.ethAddress()
-	account, _ := activity.EthAddress("from", from)
+	account, _ := wallets.EthAddress("from", from)
 	uses := func() (n int) {
 		w.must(w.tx().EachNonce(org.Sender{Chain: 11155111, Address: account}, 0, func(uint64, *org.NonceUse) bool { n++; return true }))
 		return n
@@ -423,7 +425,7 @@ func TestPoliciesSeeWhatIsSigned(t *testing.T) {
 	w := newWorld(t)
 	from := w.ethAddress()
 	w.chainSays(someChain)
-	v, err := activity.Live.Lookup("eth_send_transaction", "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2")
+	v, err := kinds.Live.Lookup("eth_send_transaction", "ACTIVITY_TYPE_ETH_SEND_TRANSACTION_V2")
 	w.must(err)
 	holds := func(in *activity.Intent, condition string) (bool, error) {
 		t.Helper()
@@ -485,8 +487,8 @@ func TestEthSendRawTransaction(t *testing.T) {
 	}
 	// What one of our accounts has signed takes its number.
 	from := w.ethAddress()
-	account, _ := activity.EthAddress("from", from)
-	to, _ := activity.EthAddress("to", someAddress)
+	account, _ := wallets.EthAddress("from", from)
+	to, _ := wallets.EthAddress("to", someAddress)
 	unsigned := eth.Unsigned1559(11155111, 5, big.NewInt(1), big.NewInt(2), 21_000, &to, big.NewInt(7), nil)
 	signed := w.run("SIGN_TRANSACTION_V2", object{"signWith": from, "unsignedTransaction": hex.EncodeToString(unsigned), "type": "TRANSACTION_TYPE_ETHEREUM"})["signedTransaction"]
 	w.chainSays(someChain)
@@ -498,7 +500,7 @@ func TestEthSendRawTransaction(t *testing.T) {
 		t.Errorf("nonce %d", got)
 	}
 	// Policies see it as any other, whoever has signed.
-	v, err := activity.Live.Lookup("eth_send_raw_transaction", "ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION")
+	v, err := kinds.Live.Lookup("eth_send_raw_transaction", "ACTIVITY_TYPE_ETH_SEND_RAW_TRANSACTION")
 	w.must(err)
 	in, err := v.Decode(text(object{"signedTransaction": signedTransfer, "caip2": "eip155:1"}))
 	w.must(err)
@@ -673,7 +675,7 @@ func TestPoliciesOnSolSend(t *testing.T) {
 	w := newWorld(t)
 	one, oneKey := w.solAddress()
 	two, twoKey := w.solAddress()
-	v, err := activity.Live.Lookup("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2")
+	v, err := kinds.Live.Lookup("sol_send_transaction", "ACTIVITY_TYPE_SOL_SEND_TRANSACTION_V2")
 	w.must(err)
 	ask := func(in *activity.Intent, condition string) (all bool, err error) {
 		t.Helper()
@@ -725,7 +727,7 @@ func BenchmarkEthSend(b *testing.B) {
 		b.Run(fmt.Sprintf("uses=%d", n), func(b *testing.B) {
 			w := newWorld(b)
 			from := w.ethAddress()
-			account, _ := activity.EthAddress("from", from)
+			account, _ := wallets.EthAddress("from", from)
 			tx := w.tx()
 			for i := range n {
 				w.must(tx.PutNonce(org.Sender{Chain: 11155111, Address: account}, i, &org.NonceUse{Sends: []org.SendRef{{Seq: i}}, MinedMs: w.now}))

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -19,12 +19,12 @@ func TestSessionProfiles(t *testing.T) {
 	if p.Name != "one" || p.Scope != in["scope"] || p.Seconds != 3600 || *p.Notes != "n" || p.CreatedMs != start {
 		t.Errorf("%+v", p)
 	}
-	c, err := activity.CompiledScope(p)
+	c, err := auth.CompiledScope(p)
 	w.must(err)
-	if again, _ := activity.CompiledScope(p); c.Source() != p.Scope || again != c {
+	if again, _ := auth.CompiledScope(p); c.Source() != p.Scope || again != c {
 		t.Errorf("%+v", c)
 	}
-	if _, err := activity.CompiledScope(&org.SessionProfile{Scope: "no.such"}); err == nil || fault.Of(err) != nil {
+	if _, err := auth.CompiledScope(&org.SessionProfile{Scope: "no.such"}); err == nil || fault.Of(err) != nil {
 		t.Error(err)
 	}
 	with := func(k string, v any) object {

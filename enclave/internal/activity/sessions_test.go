@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -474,7 +475,7 @@ func TestSessionsAreSelfService(t *testing.T) {
 		{"CREATE_READ_WRITE_SESSION", object{"targetPublicKey": someP256, "email": "other@example.org"}, false},
 	} {
 		typ := "ACTIVITY_TYPE_" + c.typ
-		v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
+		v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
 		w.must(err)
 		in, err := v.Decode(text(c.in))
 		w.must(err)
@@ -491,7 +492,7 @@ func TestSessionsAreSelfService(t *testing.T) {
 func BenchmarkStampLogin(b *testing.B) {
 	w := newWorld(b)
 	public := w.freshP256()
-	v, err := activity.Live.Lookup("stamp_login", "ACTIVITY_TYPE_STAMP_LOGIN")
+	v, err := kinds.Live.Lookup("stamp_login", "ACTIVITY_TYPE_STAMP_LOGIN")
 	w.must(err)
 	b.Run("activity", func(b *testing.B) {
 		b.ReportAllocs()

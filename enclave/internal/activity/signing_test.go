@@ -17,6 +17,7 @@ import (
 	decred "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
@@ -232,7 +233,7 @@ func TestNothingIsSignedWithoutAGrant(t *testing.T) {
 		{"sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", string(text(signing(address, "00")))},
 		{"sign_raw_payloads", "ACTIVITY_TYPE_SIGN_RAW_PAYLOADS", strings.Replace(string(text(signing(address, "00"))), `"payload":"00"`, `"payloads":["00"]`, 1)},
 	} {
-		v, err := activity.Live.Lookup(c.op, c.typ)
+		v, err := kinds.Live.Lookup(c.op, c.typ)
 		w.must(err)
 		in, err := v.Decode([]byte(c.params))
 		w.must(err)

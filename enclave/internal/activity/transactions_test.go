@@ -9,7 +9,7 @@ import (
 	decred "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"golang.org/x/crypto/sha3"
 
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 )
 
@@ -132,7 +132,7 @@ func TestTransactionsAreRefused(t *testing.T) {
 func TestUnreadableIsRefusedBeforePolicies(t *testing.T) {
 	w := newWorld(t)
 	with := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
-	v, err := activity.Live.Lookup("sign_transaction", "ACTIVITY_TYPE_SIGN_TRANSACTION_V2")
+	v, err := kinds.Live.Lookup("sign_transaction", "ACTIVITY_TYPE_SIGN_TRANSACTION_V2")
 	w.must(err)
 	for unsigned, want := range map[string]string{legacy: "", legacy + "00": "INVALID_TRANSACTION", "05c0": "UNSUPPORTED_TRANSACTION_TYPE"} {
 		in, err := v.Decode(text(transaction(with, unsigned)))

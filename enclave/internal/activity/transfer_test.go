@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
@@ -518,7 +519,7 @@ func TestExportNeedsItsGrant(t *testing.T) {
 	for typ, params := range map[string]object{"EXPORT_WALLET": {"walletId": made["walletId"]}, "EXPORT_WALLET_ACCOUNT": {"address": list(made, "addresses")[0]}, "EXPORT_PRIVATE_KEY": {"privateKeyId": key}} {
 		params["targetPublicKey"] = to.public()
 		typ = "ACTIVITY_TYPE_" + typ
-		v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
+		v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
 		w.must(err)
 		in, err := v.Decode(text(params))
 		w.must(err)
@@ -546,7 +547,7 @@ func TestImportIsForOneself(t *testing.T) {
 	other := w.newID().String()
 	for _, typ := range []string{"INIT_IMPORT_WALLET", "IMPORT_WALLET", "INIT_IMPORT_PRIVATE_KEY", "IMPORT_PRIVATE_KEY"} {
 		typ = "ACTIVITY_TYPE_" + typ
-		v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
+		v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
 		w.must(err)
 		for _, bare := range []bool{true, false} {
 			for user, foreign := range map[string]bool{w.root: false, other: true, strings.ToUpper(w.root): false} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -486,7 +487,7 @@ func TestWhatPoliciesSee(t *testing.T) {
 		{"UPDATE_USER", object{"userId": w.root}, policy.Value{}, false},
 	} {
 		typ := "ACTIVITY_TYPE_" + c.typ
-		v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
+		v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
 		w.must(err)
 		in, err := v.Decode(text(c.params))
 		w.must(err)

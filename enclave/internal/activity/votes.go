@@ -4,7 +4,7 @@ import "cloister/enclave/internal/fault"
 
 // Votes are activities too, but they run nothing: core records them on the
 // activity that they name.
-var votes = Family{
+var Votes = Family{
 	Kind[Vote, struct{}]{Name: "APPROVE_ACTIVITY", Vote: true, Attested: true, Run: noRun},
 	Kind[Vote, struct{}]{Name: "REJECT_ACTIVITY", Vote: true, Run: noRun},
 }
@@ -19,7 +19,7 @@ type Vote struct {
 	Fingerprint string `json:"fingerprint" rule:"required"`
 }
 
-func (in *Vote) check() error {
+func (in *Vote) Check() error {
 	if _, ok := parseFingerprint(in.Fingerprint); !ok {
 		return fault.Field("fingerprint", "malformed fingerprint: sha256: and 64 hexadecimal digits")
 	}

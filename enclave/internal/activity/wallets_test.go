@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -313,7 +314,7 @@ func TestPrivateKeys(t *testing.T) {
 
 func TestNothingIsClaimedUnasked(t *testing.T) {
 	w := newWorld(t)
-	v, err := activity.Live.Lookup("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET")
+	v, err := kinds.Live.Lookup("create_wallet", "ACTIVITY_TYPE_CREATE_WALLET")
 	w.must(err)
 	in, err := v.Decode(text(wallet("One", ethAccount(0))))
 	w.must(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
@@ -65,6 +66,8 @@ func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
 	}
 	return secret.From(plain)
 }
+
+// The tests of the rooms stand here together: they ask for kinds of all families by the table, as clients do.
 
 // world is an organization with one root user, and what is made under it.
 type world struct {
@@ -189,7 +192,7 @@ func (w *world) grant(action string, activityID org.ID, ks ...policy.Key) *polic
 func (w *world) try(typ string, params any) (map[string]any, error) {
 	w.t.Helper()
 	typ = "ACTIVITY_TYPE_" + typ
-	v, err := activity.Live.Lookup(activity.OpOf(typ), typ)
+	v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
 	w.must(err)
 	b, ok := params.(string)
 	if !ok {

@@ -1,7 +1,7 @@
 package authproxy
 
 import (
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -52,7 +52,7 @@ func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked b
 // for its address, as activity.Links tells, and that is the one looked for.
 func (a *Account) AdmitLinked(c *Config, i *login.Identity) error {
 	t, _ := a.contactOf()
-	if t == login.Email && activity.Links(c.LinkingClients, i) &&
+	if t == login.Email && user.Links(c.LinkingClients, i) &&
 		login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
 		return nil
 	}
@@ -124,7 +124,7 @@ func HoldersOf(i *login.Identity) []Holder {
 // LinkedHolder is by what it is found where nobody has the identity yet: the address
 // that it stands for. ok is false if it stands for none.
 func LinkedHolder(c *Config, i *login.Identity) (h Holder, ok bool) {
-	if !activity.Links(c.LinkingClients, i) {
+	if !user.Links(c.LinkingClients, i) {
 		return h, false
 	}
 	return Holder{org.ChildVerifiedEmail, login.ContactKey(login.Email, i.Email)}, true

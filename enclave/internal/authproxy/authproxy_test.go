@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
+	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -87,7 +89,7 @@ func (d *described) compare(t *testing.T, typ string, shape reflect.Type) {
 			f = f.Elem()
 		}
 		if f.Kind() == reflect.Uint8 { // raw: an older form is taken beside the described one
-			f = reflect.TypeFor[activity.ClientSignature]()
+			f = reflect.TypeFor[user.ClientSignature]()
 		}
 		if inner, ok := strings.CutPrefix(strings.TrimRight(strings.TrimPrefix(notation, "[]"), "!?"), "@"); ok {
 			d.compare(t, inner, f)
@@ -175,7 +177,7 @@ func TestBodiesBecomeActivities(t *testing.T) {
 			t.Errorf("%s: %v", op, err)
 			continue
 		}
-		if v, err := activity.Live.Lookup(activity.OpOf(r.Type), r.Type); err == nil {
+		if v, err := kinds.Live.Lookup(activity.OpOf(r.Type), r.Type); err == nil {
 			if !v.Kind.ByProxy {
 				t.Errorf("%s: %s is none of the proxy's", op, r.Type)
 			}

@@ -4,7 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/organization"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -100,11 +102,11 @@ func composeVerifyV2(c *Config, r *VerifyOTPV2, _ uint64) (any, error) {
 
 // otpLogin are the parameters of OTP_LOGIN in both versions.
 type otpLogin struct {
-	VerificationToken  string                    `json:"verificationToken"`
-	PublicKey          string                    `json:"publicKey"`
-	ExpirationSeconds  string                    `json:"expirationSeconds"`
-	InvalidateExisting *bool                     `json:"invalidateExisting"`
-	ClientSignature    *activity.ClientSignature `json:"clientSignature"`
+	VerificationToken  string                `json:"verificationToken"`
+	PublicKey          string                `json:"publicKey"`
+	ExpirationSeconds  string                `json:"expirationSeconds"`
+	InvalidateExisting *bool                 `json:"invalidateExisting"`
+	ClientSignature    *user.ClientSignature `json:"clientSignature"`
 }
 
 func composeLogin(c *Config, r *OTPLogin, _ uint64) (any, error) {
@@ -140,12 +142,12 @@ func composeAuthenticate(_ *Config, r *OAuth2Authenticate, _ uint64) (any, error
 // newOrganization are the parameters of CREATE_SUB_ORGANIZATION for U, a root user
 // of its version.
 type newOrganization[U any] struct {
-	SubOrganizationName string                    `json:"subOrganizationName"`
-	RootUsers           []U                       `json:"rootUsers"`
-	RootQuorumThreshold int32                     `json:"rootQuorumThreshold"`
-	Wallet              *activity.CreateWallet    `json:"wallet"`
-	VerificationToken   *string                   `json:"verificationToken"`
-	ClientSignature     *activity.ClientSignature `json:"clientSignature"`
+	SubOrganizationName string                `json:"subOrganizationName"`
+	RootUsers           []U                   `json:"rootUsers"`
+	RootQuorumThreshold int32                 `json:"rootQuorumThreshold"`
+	Wallet              *wallet.CreateWallet  `json:"wallet"`
+	VerificationToken   *string               `json:"verificationToken"`
+	ClientSignature     *user.ClientSignature `json:"clientSignature"`
 }
 
 func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
@@ -153,11 +155,11 @@ func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := activity.RootUserParamsV4{
+	u := organization.RootUserParamsV4{
 		UserName: name, UserEmail: known(r.UserEmail), UserPhoneNumber: known(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
-	return &newOrganization[activity.RootUserParamsV4]{r.organization(nowMs), []activity.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return &newOrganization[organization.RootUserParamsV4]{r.organization(nowMs), []organization.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
 func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
@@ -165,11 +167,11 @@ func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := activity.RootUserParams{
+	u := organization.RootUserParams{
 		UserName: name, UserEmail: known(r.UserEmail), UserPhoneNumber: known(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
-	return &newOrganization[activity.RootUserParams]{r.organization(nowMs), []activity.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return &newOrganization[organization.RootUserParams]{r.organization(nowMs), []organization.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
 // known is an option that is not the empty text.
@@ -182,7 +184,7 @@ func known(s *string) *string {
 
 // check answers the user's name and wallet. A contact that nobody has verified is
 // no way to log in: without anything else nobody could ever use the organization.
-func (s *NewUser) check(identities int, nowMs uint64) (name string, w *activity.CreateWallet, err error) {
+func (s *NewUser) check(identities int, nowMs uint64) (name string, w *wallet.CreateWallet, err error) {
 	switch {
 	case given(s.UserTag) != "":
 		return "", nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: signup with userTag")
@@ -214,16 +216,16 @@ func (s *NewUser) organization(nowMs uint64) string {
 const walletName = "Wallet"
 
 // formats are the usual addresses of curves, for wallets by path and curve.
-var formats = map[string]activity.AddressFormat{
+var formats = map[string]wallet.AddressFormat{
 	"CURVE_SECP256K1": "ADDRESS_FORMAT_ETHEREUM", "CURVE_ED25519": "ADDRESS_FORMAT_SOLANA", "CURVE_P256": "ADDRESS_FORMAT_COMPRESSED",
 }
 
 // params are those of the activity.
-func (w *Wallet) params() (*activity.CreateWallet, error) {
+func (w *Wallet) params() (*wallet.CreateWallet, error) {
 	if w == nil {
 		return nil, nil
 	}
-	p := &activity.CreateWallet{WalletName: w.WalletName, Accounts: w.Accounts, MnemonicLength: w.MnemonicLength}
+	p := &wallet.CreateWallet{WalletName: w.WalletName, Accounts: w.Accounts, MnemonicLength: w.MnemonicLength}
 	if w.Path == nil && w.Curve == nil {
 		if p.WalletName == "" {
 			return nil, fault.Field("wallet.walletName", "missing wallet params")
@@ -243,6 +245,6 @@ func (w *Wallet) params() (*activity.CreateWallet, error) {
 	case given(w.Path) == "":
 		return nil, fault.Field("wallet.path", "invalid path")
 	}
-	p.Accounts = []activity.WalletAccountParams{{Curve: activity.Curve(curve), PathFormat: "PATH_FORMAT_BIP32", Path: *w.Path, AddressFormat: format}}
+	p.Accounts = []wallet.WalletAccountParams{{Curve: wallet.Curve(curve), PathFormat: "PATH_FORMAT_BIP32", Path: *w.Path, AddressFormat: format}}
 	return p, nil
 }

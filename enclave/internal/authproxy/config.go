@@ -4,7 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
+	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -58,8 +59,8 @@ func (c *Config) Allows(r *Request) error {
 	identities := 0
 	switch in := r.in.(type) {
 	case *InitOTP:
-		if method = activity.MethodEmail; login.ContactType(in.OtpType) == login.SMS {
-			method = activity.MethodSMS
+		if method = auth.MethodEmail; login.ContactType(in.OtpType) == login.SMS {
+			method = auth.MethodSMS
 		}
 	case *OAuthLogin, *OAuth2Authenticate:
 		identities = 1
@@ -75,7 +76,7 @@ func (c *Config) Allows(r *Request) error {
 		method = ofPasskeys(in.Authenticators)
 	}
 	switch {
-	case identities > 0 && !c.allows(activity.MethodSocial) && !slices.ContainsFunc(activity.SocialProviders, c.allows):
+	case identities > 0 && !c.allows(auth.MethodSocial) && !slices.ContainsFunc(auth.SocialProviders, c.allows):
 		return login.OAuthDisallowed()
 	case method != "" && !c.allows(method):
 		return fault.New(fault.PermissionDenied, "%s is not among the allowed auth methods of the auth proxy", method)
@@ -83,9 +84,9 @@ func (c *Config) Allows(r *Request) error {
 	return nil
 }
 
-func ofPasskeys(ps []activity.AuthenticatorParams) string {
+func ofPasskeys(ps []user.AuthenticatorParams) string {
 	if len(ps) > 0 {
-		return activity.MethodPasskey
+		return auth.MethodPasskey
 	}
 	return ""
 }
@@ -93,13 +94,13 @@ func ofPasskeys(ps []activity.AuthenticatorParams) string {
 // Providers are the ways to log in as clients are told, in the interface's order.
 func (c *Config) Providers() []string {
 	list := []string{}
-	for _, p := range activity.SocialProviders {
-		if c.allows(p) || c.allows(activity.MethodSocial) && slices.Contains(c.SocialProviders, p) {
+	for _, p := range auth.SocialProviders {
+		if c.allows(p) || c.allows(auth.MethodSocial) && slices.Contains(c.SocialProviders, p) {
 			list = append(list, p)
 		}
 	}
-	for _, m := range []string{activity.MethodEmail, activity.MethodSMS, activity.MethodPasskey, activity.MethodWallet} {
-		if c.allows(m) && (m != activity.MethodSMS || c.Texts) {
+	for _, m := range []string{auth.MethodEmail, auth.MethodSMS, auth.MethodPasskey, auth.MethodWallet} {
+		if c.allows(m) && (m != auth.MethodSMS || c.Texts) {
 			list = append(list, m)
 		}
 	}

@@ -1,7 +1,8 @@
 package authproxy
 
 import (
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/strictjson"
@@ -48,7 +49,7 @@ type OTPLogin struct {
 	OrganizationID     *string        `json:"organizationId"`
 	ClientSignature    strictjson.Raw `json:"clientSignature"`
 
-	signature *activity.ClientSignature
+	signature *user.ClientSignature
 }
 
 // readSignature reads the client's signature: an object, or as the interface was first
@@ -63,23 +64,23 @@ func (r *OTPLogin) readSignature() error {
 		if text == "" {
 			return nil
 		}
-		r.signature = &activity.ClientSignature{PublicKey: r.PublicKey, Scheme: login.ClientSignatureScheme, Message: r.VerificationToken, Signature: text}
+		r.signature = &user.ClientSignature{PublicKey: r.PublicKey, Scheme: login.ClientSignatureScheme, Message: r.VerificationToken, Signature: text}
 		return nil
 	case raw[0] != '{':
 		return fault.Field("clientSignature", "must be an object, or the hex of a signature")
 	default:
-		r.signature = new(activity.ClientSignature)
+		r.signature = new(user.ClientSignature)
 		return strictjson.Decode(raw, r.signature, strictjson.At("clientSignature"), strictjson.Within(limits))
 	}
 }
 
 // OTPLoginV2 is OTPLogin where the client must sign.
 type OTPLoginV2 struct {
-	VerificationToken  string                   `json:"verificationToken" rule:"required"`
-	PublicKey          string                   `json:"publicKey" rule:"required"`
-	ClientSignature    activity.ClientSignature `json:"clientSignature" rule:"required"`
-	InvalidateExisting *bool                    `json:"invalidateExisting"`
-	OrganizationID     *string                  `json:"organizationId"`
+	VerificationToken  string               `json:"verificationToken" rule:"required"`
+	PublicKey          string               `json:"publicKey" rule:"required"`
+	ClientSignature    user.ClientSignature `json:"clientSignature" rule:"required"`
+	InvalidateExisting *bool                `json:"invalidateExisting"`
+	OrganizationID     *string              `json:"organizationId"`
 }
 
 // OAuth2Provider is a provider that has no identity tokens of its own.
@@ -112,39 +113,39 @@ type OAuthLogin struct {
 
 // NewUser is what a sign-up says in both of its versions. Arrays may be left out.
 type NewUser struct {
-	UserEmail         *string                        `json:"userEmail" rule:"omitempty,email,email_ext"`
-	UserPhoneNumber   *string                        `json:"userPhoneNumber" rule:"omitempty,e164"`
-	UserTag           *string                        `json:"userTag"`
-	UserName          *string                        `json:"userName" rule:"omitempty,label_length,label"`
-	OrganizationName  *string                        `json:"organizationName" rule:"omitempty,label_length,label"`
-	VerificationToken *string                        `json:"verificationToken"`
-	APIKeys           []activity.APIKeyParams        `json:"apiKeys" rule:"dive"`
-	Authenticators    []activity.AuthenticatorParams `json:"authenticators" rule:"dive"`
-	Wallet            *Wallet                        `json:"wallet"`
-	ClientSignature   *activity.ClientSignature      `json:"clientSignature"`
-	CaptchaToken      *string                        `json:"captchaToken"` // as in InitOTP
+	UserEmail         *string                    `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber   *string                    `json:"userPhoneNumber" rule:"omitempty,e164"`
+	UserTag           *string                    `json:"userTag"`
+	UserName          *string                    `json:"userName" rule:"omitempty,label_length,label"`
+	OrganizationName  *string                    `json:"organizationName" rule:"omitempty,label_length,label"`
+	VerificationToken *string                    `json:"verificationToken"`
+	APIKeys           []user.APIKeyParams        `json:"apiKeys" rule:"dive"`
+	Authenticators    []user.AuthenticatorParams `json:"authenticators" rule:"dive"`
+	Wallet            *Wallet                    `json:"wallet"`
+	ClientSignature   *user.ClientSignature      `json:"clientSignature"`
+	CaptchaToken      *string                    `json:"captchaToken"` // as in InitOTP
 }
 
 // Signup makes a sub-organization of one user.
 type Signup struct {
 	NewUser
-	OauthProviders []activity.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+	OauthProviders []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
 }
 
 // SignupV2 is Signup where identities may come as claims.
 type SignupV2 struct {
 	NewUser
-	OauthProviders []activity.OauthProviderParams `json:"oauthProviders" rule:"dive"`
+	OauthProviders []user.OauthProviderParams `json:"oauthProviders" rule:"dive"`
 }
 
 // Wallet is the wallet of a new organization: by its accounts, or as the first
 // description of the interface had it by one path and curve.
 type Wallet struct {
-	WalletName     string                         `json:"walletName" rule:"omitempty,label_length,label"`
-	Accounts       []activity.WalletAccountParams `json:"accounts" rule:"dive"`
-	MnemonicLength *int32                         `json:"mnemonicLength"`
-	Path           *string                        `json:"path"`
-	Curve          *string                        `json:"curve"`
+	WalletName     string                       `json:"walletName" rule:"omitempty,label_length,label"`
+	Accounts       []wallet.WalletAccountParams `json:"accounts" rule:"dive"`
+	MnemonicLength *int32                       `json:"mnemonicLength"`
+	Path           *string                      `json:"path"`
+	Curve          *string                      `json:"curve"`
 }
 
 // Account looks for a sub-organization.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/org"
 )
 
@@ -108,10 +109,10 @@ func (w *writer) write(dst []byte, e *org.Entry) []byte {
 	view := activity.ActivityView{Users: w.user}
 	if w.v.Home == nil {
 		var err error
-		view.CanApprove, view.CanReject, err = activity.Live.Votable(w.v.Tx, w.o, e, w.v.Caller.ID, &w.steps)
+		view.CanApprove, view.CanReject, err = kinds.Live.Votable(w.v.Tx, w.o, e, w.v.Caller.ID, &w.steps)
 		if w.err == nil {
 			w.err = err
 		}
 	}
-	return activity.Live.AppendActivity(dst, e, w.v.ID, view)
+	return kinds.Live.AppendActivity(dst, e, w.v.ID, view)
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -86,7 +87,7 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	if !activity.KnownType(in.Activity.Type) {
 		return nil, fault.Field("activity.type", "no activity type of the interface")
 	}
-	ver, err := activity.Live.Lookup(activity.OpOf(in.Activity.Type), in.Activity.Type)
+	ver, err := kinds.Live.Lookup(activity.OpOf(in.Activity.Type), in.Activity.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	case policy.RequiresAuthenticators:
 		status = org.StatusAuthenticatorsNeeded
 	}
-	e := activity.Evaluated(org.ID{}, org.ID{}, v.NowMs, &d)
+	e := activity.EvaluationOf(org.ID{}, org.ID{}, v.NowMs, &d)
 	outcomes, err := outcomesOf(v, &e)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 	if p == nil {
 		return append(dst, `]}`...), nil
 	}
-	q, err := activity.Live.QuestionOf(v.Tx, e, p.Initiator)
+	q, err := kinds.Live.QuestionOf(v.Tx, e, p.Initiator)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +195,8 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 			first = false
 			dst = ident(dst, `{"mfaPolicyId":`, m.ID)
 			dst = ident(dst, `,"userId":`, u.ID)
-			dst = strconv.AppendBool(append(dst, `,"satisfied":`...), activity.Satisfied(m, vote.Credentials))
-			dst = array(dst, `,"satisfiedMethods":`, activity.SatisfiedBy(m, vote.Credentials), activity.AppendFactor)
+			dst = strconv.AppendBool(append(dst, `,"satisfied":`...), activity.Satisfies(m, vote.Credentials))
+			dst = array(dst, `,"satisfiedMethods":`, activity.FactorsMet(m, vote.Credentials), activity.AppendFactor)
 			dst = array(dst, `,"requiredMethods":`, m.Required, activity.AppendMFAMethod)
 			dst = append(dst, '}')
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -19,17 +20,17 @@ var sending = []*Query{
 // NoncesRequest asks for the nonce of the next transaction of any account.
 type NoncesRequest struct {
 	Head
-	Address         string            `json:"address" rule:"required"`
-	CAIP2           activity.EthChain `json:"caip2" rule:"required"`
-	Nonce           *bool             `json:"nonce"`
-	GasStationNonce *bool             `json:"gasStationNonce"`
+	Address         string          `json:"address" rule:"required"`
+	CAIP2           wallet.EthChain `json:"caip2" rule:"required"`
+	Nonce           *bool           `json:"nonce"`
+	GasStationNonce *bool           `json:"gasStationNonce"`
 }
 
 // nonces is what was fetched of them.
 type nonces struct{ next *uint64 }
 
 func fetchNonces(in *NoncesRequest, r *Request, _ History, c Chains) error {
-	address, err := activity.EthAddress("address", in.Address)
+	address, err := wallet.EthAddress("address", in.Address)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package query
 import (
 	"slices"
 
-	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/strictjson"
 )
@@ -23,7 +23,7 @@ func listWebhookEndpoints(v *View, _ *OrganizationRequest) ([]byte, error) {
 	}
 	slices.SortFunc(es, func(a, b *org.Endpoint) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	dst := array(nil, `{"webhookEndpoints":`, es, func(dst []byte, e *org.Endpoint) []byte {
-		w := activity.WebhookEndpointOf(v.ID, e)
+		w := organization.WebhookEndpointOf(v.ID, e)
 		return strictjson.Append(dst, &w)
 	})
 	return append(dst, '}'), nil

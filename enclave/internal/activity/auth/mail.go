@@ -1,0 +1,354 @@
+package auth
+
+import (
+	"time"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// Mails are the kinds that send a key by mail, and what the key of a recovery is good for.
+var Mails = activity.Family{
+	activity.Kind[EmailAuth, MailedKey]{
+		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: mailKey,
+		Older: []activity.Older{
+			{Intent: activity.Upgrade(func(v *EmailAuthV1) EmailAuth { return v.carry() })},
+			{Intent: activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() })},
+		},
+		Examine: func(tx *org.Tx, _ *EmailAuth) error { return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_AUTH") },
+	},
+	activity.Kind[InitUserEmailRecovery, user.UserID]{
+		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", FromAbove: true, Run: initRecovery,
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
+			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
+				EmailCustomization: v.EmailCustomization.newer(), MailSender: v.MailSender}
+		})}},
+		Examine: func(tx *org.Tx, _ *InitUserEmailRecovery) error {
+			return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_RECOVERY")
+		},
+	},
+	activity.Kind[RecoverUser, RecoveredUser]{
+		Name: "RECOVER_USER", Resource: "RECOVERY", Action: "UPDATE", Run: recoverUser,
+		Self:     func(in *RecoverUser) string { return in.UserID },
+		OnlySelf: func(in *RecoverUser) string { return in.UserID },
+	},
+}
+
+// Types of the keys that are sent by mail.
+const (
+	typeMailed = "CREDENTIAL_TYPE_EMAIL_AUTH_KEY_P256"
+	// TypeRecovery is that of a key which stamps RECOVER_USER and nothing else.
+	TypeRecovery = "CREDENTIAL_TYPE_RECOVER_USER_KEY_P256"
+)
+
+// EmailCustomization are an organization's words for mails. Its name is elsewhere in
+// the intent.
+type EmailCustomization struct {
+	LogoURL           *string `json:"logoUrl"`
+	MagicLinkTemplate *string `json:"magicLinkTemplate"`
+	TemplateVariables *string `json:"templateVariables"`
+	TemplateID        *string `json:"templateId"`
+}
+
+// words reads them, but for the name.
+func (c *EmailCustomization) words(path string) (w login.Words, err error) {
+	if c == nil {
+		return w, nil
+	}
+	if activity.TextOf(c.TemplateID) != "" {
+		return w, fault.Field(path+"templateId", "no such template: this deployment has none but its own")
+	}
+	if w.LogoURL = activity.TextOf(c.LogoURL); w.LogoURL != "" && !login.CheckURL(w.LogoURL, false) {
+		return w, fault.Field(path+"logoUrl", "must be an https URL")
+	}
+	if w.Link, err = login.ParseMagicLink(path+"magicLinkTemplate", activity.TextOf(c.MagicLinkTemplate)); err != nil {
+		return w, err
+	}
+	w.Variables, err = login.ParseVariables(path+"templateVariables", activity.TextOf(c.TemplateVariables))
+	return w, err
+}
+
+// EmailCustomizationParams are the words of older versions.
+type EmailCustomizationParams struct {
+	AppName           *string `json:"appName"`
+	LogoURL           *string `json:"logoUrl"`
+	MagicLinkTemplate *string `json:"magicLinkTemplate"`
+	TemplateVariables *string `json:"templateVariables"`
+	TemplateID        *string `json:"templateId"`
+}
+
+func (c *EmailCustomizationParams) appName() string {
+	if c == nil {
+		return ""
+	}
+	return activity.TextOf(c.AppName)
+}
+
+func (c *EmailCustomizationParams) nameless() *EmailCustomization {
+	if c == nil {
+		return nil
+	}
+	return &EmailCustomization{c.LogoURL, c.MagicLinkTemplate, c.TemplateVariables, c.TemplateID}
+}
+
+// newer are the words as newer versions have them; no name is the
+// organization's.
+func (c *EmailCustomizationParams) newer() EmailAuthCustomization {
+	w := EmailAuthCustomization{AppName: c.appName()}
+	if n := c.nameless(); n != nil {
+		w.EmailCustomization = *n
+	}
+	return w
+}
+
+// EmailAuthCustomization are the words with the name among them.
+type EmailAuthCustomization struct {
+	AppName string `json:"appName" rule:"required,label_length,label"`
+	EmailCustomization
+}
+
+func (c *EmailAuthCustomization) words(path string) (login.Words, error) {
+	w, err := c.EmailCustomization.words(path)
+	w.AppName = c.AppName
+	return w, err
+}
+
+// MailSender is who a mail shall be from. It is heeded for domains that the
+// deployment's configuration lists, and passed over otherwise.
+type MailSender struct {
+	SendFromEmailAddress    *string `json:"sendFromEmailAddress" rule:"omitempty,email,email_ext"`
+	SendFromEmailSenderName *string `json:"sendFromEmailSenderName" rule:"omitempty,label_length,label"`
+	ReplyToEmailAddress     *string `json:"replyToEmailAddress" rule:"omitempty,email,email_ext"`
+}
+
+// sendMail has a mail sent, once the activity's entry is stored and until it expires.
+func sendMail(tx *activity.Tx, to string, c *login.Content, from *MailSender, expiresMs uint64) error {
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return err
+	}
+	by := login.ChooseSender(login.Sender{Address: activity.TextOf(from.SendFromEmailAddress), Name: activity.TextOf(from.SendFromEmailSenderName), ReplyTo: activity.TextOf(from.ReplyToEmailAddress)},
+		tx.Outside.Sender, tx.Outside.Domains)
+	m := &org.Mail{ID: id.String(), To: to, From: by.Address, Name: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML, SentMs: tx.NowMs}
+	content, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendMail, DueMs: tx.NowMs, ExpiresMs: expiresMs, Content: content})
+	return nil
+}
+
+// sendText has a text message sent.
+func sendText(tx *activity.Tx, to, body string, expiresMs uint64) error {
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return err
+	}
+	content, err := (&org.Text{ID: id.String(), To: to, Body: body}).Encode()
+	if err != nil {
+		return err
+	}
+	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendText, DueMs: tx.NowMs, ExpiresMs: expiresMs, Content: content})
+	return nil
+}
+
+// timestamp is a time as it stands in the names of keys.
+func timestamp(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(time.RFC3339) }
+
+// EmailAuthV1 is version 1 of the intent.
+type EmailAuthV1 struct {
+	Email              string                    `json:"email" rule:"required,email,email_ext"`
+	TargetPublicKey    string                    `json:"targetPublicKey" rule:"required,hexadecimal"`
+	APIKeyName         *string                   `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds  *string                   `json:"expirationSeconds"`
+	EmailCustomization *EmailCustomizationParams `json:"emailCustomization"`
+	InvalidateExisting *bool                     `json:"invalidateExisting"`
+	MailSender
+}
+
+func (v *EmailAuthV1) carry() EmailAuth {
+	return EmailAuth{Email: v.Email, TargetPublicKey: v.TargetPublicKey, APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds,
+		EmailCustomization: v.EmailCustomization.newer(), InvalidateExisting: v.InvalidateExisting, MailSender: v.MailSender}
+}
+
+// EmailAuthV2 is version 2 of the intent.
+type EmailAuthV2 EmailAuthV1
+
+// EmailAuth has the key of a session made in the enclave and sent to a user by mail,
+// encrypted to the client that asked.
+type EmailAuth struct {
+	Email              string                 `json:"email" rule:"required,email,email_ext"`
+	TargetPublicKey    string                 `json:"targetPublicKey" rule:"required,hexadecimal"`
+	APIKeyName         *string                `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds  *string                `json:"expirationSeconds"`
+	EmailCustomization EmailAuthCustomization `json:"emailCustomization" rule:"required"`
+	InvalidateExisting *bool                  `json:"invalidateExisting"`
+	MailSender
+
+	bundleMail
+}
+
+// bundleMail is what every mail with an encrypted key has.
+type bundleMail struct {
+	to      bundle.PublicKey
+	words   login.Words
+	seconds uint64
+}
+
+func readBundleMail(target string, custom *EmailAuthCustomization, expiration *string) (m bundleMail, err error) {
+	if m.to, err = bundle.ParsePublicKey("targetPublicKey", target); err != nil {
+		return m, err
+	}
+	if m.words, err = custom.words("emailCustomization."); err != nil {
+		return m, err
+	}
+	m.seconds, err = sessionSeconds("expirationSeconds", expiration)
+	return m, err
+}
+
+// send gives u the key and mails it.
+func (m *bundleMail) send(tx *activity.Tx, u *org.User, from *MailSender, recovery bool, s *newSession) (*org.APIKey, error) {
+	s.seconds = m.seconds
+	k, text, err := sealedKey(tx, u, m.to, s)
+	if err != nil {
+		return nil, err
+	}
+	words := m.words
+	if words.AppName == "" {
+		o, err := tx.Organization()
+		if err != nil {
+			return nil, err
+		}
+		words.AppName = o.Name
+	}
+	life := 1000 * k.ExpirationSeconds
+	c, err := login.BundleMail(&words, recovery, text, life)
+	if err != nil {
+		return nil, err
+	}
+	return k, sendMail(tx, u.Email, c, from, tx.NowMs+life)
+}
+
+func (in *EmailAuth) Check() (err error) {
+	in.bundleMail, err = readBundleMail(in.TargetPublicKey, &in.EmailCustomization, in.ExpirationSeconds)
+	return err
+}
+
+// MailedKey is the result.
+type MailedKey struct {
+	UserID   string `json:"userId"`
+	APIKeyID string `json:"apiKeyId"`
+}
+
+func mailKey(tx *activity.Tx, in *EmailAuth) (*MailedKey, error) {
+	if err := user.MaySend(tx, login.Email); err != nil {
+		return nil, err
+	}
+	u, err := user.FindByContact(tx, login.Email, in.Email)
+	if err != nil {
+		return nil, err
+	}
+	name := activity.TextOf(in.APIKeyName)
+	if name == "" {
+		name = "Email Auth - " + timestamp(tx.NowMs)
+	}
+	k, err := in.send(tx, u, &in.MailSender, false, &newSession{name: name, typ: typeMailed, alone: in.InvalidateExisting != nil && *in.InvalidateExisting})
+	if err != nil {
+		return nil, err
+	}
+	return &MailedKey{u.ID.String(), k.ID.String()}, nil
+}
+
+// InitUserEmailRecoveryV1 is version 1 of the intent.
+type InitUserEmailRecoveryV1 struct {
+	Email              string                    `json:"email" rule:"required,email,email_ext"`
+	TargetPublicKey    string                    `json:"targetPublicKey" rule:"required,hexadecimal"`
+	ExpirationSeconds  *string                   `json:"expirationSeconds"`
+	EmailCustomization *EmailCustomizationParams `json:"emailCustomization"`
+	MailSender
+}
+
+// InitUserEmailRecovery mails a key that lets its holder give the user one new
+// passkey.
+type InitUserEmailRecovery struct {
+	Email              string                 `json:"email" rule:"required,email,email_ext"`
+	TargetPublicKey    string                 `json:"targetPublicKey" rule:"required,hexadecimal"`
+	ExpirationSeconds  *string                `json:"expirationSeconds"`
+	EmailCustomization EmailAuthCustomization `json:"emailCustomization" rule:"required"`
+	MailSender
+
+	bundleMail
+}
+
+func (in *InitUserEmailRecovery) Check() (err error) {
+	in.bundleMail, err = readBundleMail(in.TargetPublicKey, &in.EmailCustomization, in.ExpirationSeconds)
+	return err
+}
+
+func initRecovery(tx *activity.Tx, in *InitUserEmailRecovery) (*user.UserID, error) {
+	if !tx.Stamped.Profile.Zero() { // the key would be good for a passkey
+		return nil, activity.ErrBounded
+	}
+	if err := user.MaySend(tx, login.Email); err != nil {
+		return nil, err
+	}
+	u, err := user.FindByContact(tx, login.Email, in.Email)
+	if err != nil {
+		return nil, err
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if o.Root(u.ID) {
+		if err := user.CheckFeature(tx.Tx, "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY"); err != nil {
+			return nil, err
+		}
+	}
+	_, err = in.send(tx, u, &in.MailSender, true, &newSession{name: "Recovery - " + timestamp(tx.NowMs), typ: TypeRecovery, alone: true})
+	return &user.UserID{UserID: u.ID.String()}, err
+}
+
+// RecoverUser gives who asks, by the key of a recovery, a new passkey.
+type RecoverUser struct {
+	Authenticator user.AuthenticatorParams `json:"authenticator" rule:"required"`
+	UserID        string                   `json:"userId" rule:"required,uuid"`
+}
+
+func (in *RecoverUser) Check() error {
+	_, err := in.Authenticator.Registration("authenticator")
+	return err
+}
+
+// RecoveredUser is the result.
+type RecoveredUser struct {
+	AuthenticatorID []string `json:"authenticatorId"`
+}
+
+// recoverUser ends the key of the recovery with its use.
+func recoverUser(tx *activity.Tx, in *RecoverUser) (*RecoveredUser, error) {
+	if tx.Stamped.Type != TypeRecovery {
+		return nil, activity.WrongCaller("a user is recovered by the key that was mailed for it")
+	}
+	ids, err := user.RegisterAuthenticators(tx, &user.CreateAuthenticators{UserID: in.UserID, Authenticators: []user.AuthenticatorParams{in.Authenticator}})
+	if err != nil {
+		return nil, err
+	}
+	_, err = user.Change(tx, in.UserID, func(u *org.User) error {
+		keys := make([]org.APIKey, 0, len(u.APIKeys))
+		for i := range u.APIKeys {
+			if k := &u.APIKeys[i]; k.ID != tx.Stamped.ID {
+				keys = append(keys, *k)
+			} else if err := user.ForgetKey(tx, k); err != nil {
+				return err
+			}
+		}
+		u.APIKeys = keys
+		return nil
+	})
+	return &RecoveredUser{ids.AuthenticatorIDs}, err
+}

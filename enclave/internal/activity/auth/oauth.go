@@ -1,0 +1,117 @@
+package auth
+
+import (
+	"strings"
+	"time"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// OauthLogins are the log-ins by an identity token.
+var OauthLogins = activity.Family{
+	activity.Kind[Oauth, OauthKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: oauthKey},
+	activity.Kind[OauthLogin, LoginSession]{
+		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: oauthLogin,
+		Params: func(in *OauthLogin) policy.Value { return profileParams(in.SessionProfileID) },
+	},
+}
+
+const typeOauth = "CREDENTIAL_TYPE_OAUTH_KEY_P256"
+
+// Oauth gives the user whom an identity token is about an expiring key that is made
+// in the enclave and given out encrypted.
+type Oauth struct {
+	OidcToken          string  `json:"oidcToken" rule:"required"`
+	TargetPublicKey    string  `json:"targetPublicKey" rule:"required,hexadecimal"`
+	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+
+	to      bundle.PublicKey
+	seconds uint64
+}
+
+func (in *Oauth) Check() (err error) {
+	if in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey); err != nil {
+		return err
+	}
+	if in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds); err != nil {
+		return err
+	}
+	return user.CheckIdentityToken("oidcToken", in.OidcToken)
+}
+
+// OauthKey is the result: a private key for the client, encrypted.
+type OauthKey struct {
+	UserID           string `json:"userId"`
+	APIKeyID         string `json:"apiKeyId"`
+	CredentialBundle string `json:"credentialBundle"`
+}
+
+func oauthKey(tx *activity.Tx, in *Oauth) (*OauthKey, error) {
+	// Clients hash the key as they have it: compressed, or as long as they send it.
+	u, err := identify(tx, in.OidcToken, in.to.String(), strings.ToLower(in.TargetPublicKey))
+	if err != nil {
+		return nil, err
+	}
+	name := activity.TextOf(in.APIKeyName)
+	if name == "" {
+		name = "Oauth - " + time.UnixMilli(int64(tx.NowMs)).UTC().Format(time.RFC3339)
+	}
+	k, text, err := sealedKey(tx, u, in.to, &newSession{
+		name: name, typ: typeOauth, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &OauthKey{UserID: u.ID.String(), APIKeyID: k.ID.String(), CredentialBundle: text}, nil
+}
+
+// OauthLogin starts a session of the user whom an identity token is about, by a key
+// of the client's.
+type OauthLogin struct {
+	OidcToken          string  `json:"oidcToken" rule:"required"`
+	PublicKey          string  `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+	SessionProfileID   *string `json:"sessionProfileId"`
+
+	key loginKey
+}
+
+func (in *OauthLogin) Check() (err error) {
+	if in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting); err != nil {
+		return err
+	}
+	return user.CheckIdentityToken("oidcToken", in.OidcToken)
+}
+
+func oauthLogin(tx *activity.Tx, in *OauthLogin) (*LoginSession, error) {
+	u, err := identify(tx, in.OidcToken, in.key.public.String())
+	if err != nil {
+		return nil, err
+	}
+	return logIn(tx, u, &in.key)
+}
+
+// identify is the user whom a token is about that was asked for with a key in
+// mind, given in the forms that clients hash.
+func identify(tx *activity.Tx, token string, keys ...string) (*org.User, error) {
+	i, err := user.VerifyIdentityToken(tx, "oidcToken", token)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if i.BoundTo(k) {
+			return user.FindByIdentity(tx, i)
+		}
+	}
+	e := fault.Field("oidcToken", "invalid OIDC token: its nonce is not the hash of the public key")
+	e.Name = "INVALID_OIDC_TOKEN"
+	return nil, e
+}

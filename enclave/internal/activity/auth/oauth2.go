@@ -1,0 +1,223 @@
+package auth
+
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// OAuth2 are the kinds about providers of OAuth 2.0, whose codes become identity tokens of ours.
+var OAuth2 = activity.Family{
+	activity.Kind[CreateOAuth2Credential, OAuth2CredentialID]{Name: "CREATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "CREATE", Run: createOAuth2Credential},
+	activity.Kind[UpdateOAuth2Credential, OAuth2CredentialID]{Name: "UPDATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "UPDATE", Run: updateOAuth2Credential},
+	activity.Kind[DeleteOAuth2Credential, OAuth2CredentialID]{Name: "DELETE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "DELETE", Run: deleteOAuth2Credential},
+	activity.Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate},
+}
+
+// Bounds of the credentials at providers. They are always in memory.
+const (
+	maxOAuth2Credentials = 20 // of one organization
+	maxClientID          = 255
+)
+
+// identityTokenMs is how long the tokens live that the enclave issues: they are for
+// one log-in or sign-up.
+const identityTokenMs = 5 * 60 * 1000
+
+// OAuth2ProviderName is the interface's name of a provider.
+type OAuth2ProviderName string
+
+// Valid tells whether n is one of the interface's.
+func (n OAuth2ProviderName) Valid() bool {
+	_, ok := login.OAuth2ProviderOf(string(n))
+	return ok
+}
+
+// CreateOAuth2Credential makes known with what the organization is known to an
+// OAuth 2.0 provider.
+type CreateOAuth2Credential struct {
+	Provider              OAuth2ProviderName `json:"provider" rule:"required"`
+	ClientID              string             `json:"clientId" rule:"required"`
+	EncryptedClientSecret string             `json:"encryptedClientSecret" rule:"required"`
+}
+
+func (in *CreateOAuth2Credential) Check() error {
+	if !clientID(in.ClientID) {
+		return fault.Field("clientId", "must be 1 to %d visible ASCII characters", maxClientID)
+	}
+	return nil
+}
+
+// OAuth2CredentialID is the result of making, changing and removing one.
+type OAuth2CredentialID struct {
+	OAuth2CredentialID string `json:"oauth2CredentialId"`
+}
+
+func createOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential) (*OAuth2CredentialID, error) {
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	if err := tx.EachOAuth2Credential(func(*org.OAuth2Credential) bool { n++; return true }); err != nil {
+		return nil, err
+	}
+	if n >= maxOAuth2Credentials {
+		return nil, activity.OverQuota(maxOAuth2Credentials, "OAuth 2.0 credentials")
+	}
+	return putOAuth2Credential(tx, in, &org.OAuth2Credential{ID: id, CreatedMs: tx.NowMs})
+}
+
+// putOAuth2Credential stores c, which is nobody else's yet, with what in says.
+func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAuth2Credential) (*OAuth2CredentialID, error) {
+	if err := onlyAbove(tx, "OAuth 2.0 credentials"); err != nil {
+		return nil, err
+	}
+	held := false
+	err := tx.EachOAuth2Credential(func(o *org.OAuth2Credential) bool {
+		held = held || o.ID != c.ID && o.Provider == string(in.Provider) && o.ClientID == in.ClientID
+		return !held
+	})
+	if err != nil {
+		return nil, err
+	}
+	if held {
+		return nil, fault.Field("clientId", "the organization has an OAuth 2.0 credential of this provider and client id: update it")
+	}
+	secret, err := login.OpenClientSecret("encryptedClientSecret", in.EncryptedClientSecret, tx.Roles.ClientSecrets)
+	if err != nil {
+		return nil, err
+	}
+	defer secret.Wipe()
+	if c.Secret, err = tx.Vault.Seal(c.ID, secret); err != nil {
+		return nil, err
+	}
+	c.Provider, c.ClientID, c.Encrypted, c.UpdatedMs = string(in.Provider), in.ClientID, in.EncryptedClientSecret, tx.NowMs
+	return &OAuth2CredentialID{c.ID.String()}, tx.PutOAuth2Credential(c)
+}
+
+// onlyAbove refuses what lives in a top-level organization.
+func onlyAbove(tx *activity.Tx, what string) error {
+	o, err := tx.Organization()
+	if err == nil && !o.Parent.Zero() {
+		err = activity.WrongCaller(what + " live in the parent organization")
+	}
+	return err
+}
+
+// UpdateOAuth2Credential replaces one.
+type UpdateOAuth2Credential struct {
+	OAuth2CredentialID    string             `json:"oauth2CredentialId" rule:"required"`
+	Provider              OAuth2ProviderName `json:"provider" rule:"required"`
+	ClientID              string             `json:"clientId" rule:"required"`
+	EncryptedClientSecret string             `json:"encryptedClientSecret" rule:"required"`
+}
+
+func (in *UpdateOAuth2Credential) replaces() *CreateOAuth2Credential {
+	return &CreateOAuth2Credential{in.Provider, in.ClientID, in.EncryptedClientSecret}
+}
+
+func (in *UpdateOAuth2Credential) Check() error { return in.replaces().Check() }
+
+func updateOAuth2Credential(tx *activity.Tx, in *UpdateOAuth2Credential) (*OAuth2CredentialID, error) {
+	old, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
+	if err != nil {
+		return nil, err
+	}
+	c := *old
+	return putOAuth2Credential(tx, in.replaces(), &c)
+}
+
+// findOAuth2Credential finds the credential that an intent names. A sub-organization
+// has none.
+func findOAuth2Credential(tx *activity.Tx, text string) (*org.OAuth2Credential, error) {
+	if err := onlyAbove(tx, "OAuth 2.0 credentials"); err != nil {
+		return nil, err
+	}
+	id, err := org.ParseID(text)
+	if err != nil {
+		return nil, fault.Field("oauth2CredentialId", "must be a UUID")
+	}
+	c, err := tx.OAuth2Credential(id)
+	if err == nil && c == nil {
+		e := activity.NotFound("OAuth 2.0 credential", text)
+		e.Name = "OAUTH2_CREDENTIAL_NOT_FOUND"
+		err = e
+	}
+	return c, err
+}
+
+// DeleteOAuth2Credential removes one.
+type DeleteOAuth2Credential struct {
+	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
+}
+
+func deleteOAuth2Credential(tx *activity.Tx, in *DeleteOAuth2Credential) (*OAuth2CredentialID, error) {
+	c, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
+	if err != nil {
+		return nil, err
+	}
+	tx.DeleteOAuth2Credential(c.ID)
+	return &OAuth2CredentialID{c.ID.String()}, nil
+}
+
+// OAuth2Authenticate turns the code that a user has brought from an OAuth 2.0
+// provider into an identity token: the enclave's own, since the provider has none.
+type OAuth2Authenticate struct {
+	OAuth2CredentialID         string  `json:"oauth2CredentialId" rule:"required"`
+	AuthCode                   string  `json:"authCode" rule:"required" show:"masked"`
+	RedirectURI                string  `json:"redirectUri" rule:"required"`
+	CodeVerifier               string  `json:"codeVerifier" rule:"required" show:"masked"`
+	Nonce                      string  `json:"nonce" rule:"required"`
+	BearerTokenTargetPublicKey *string `json:"bearerTokenTargetPublicKey"`
+}
+
+func (in *OAuth2Authenticate) code() login.Code {
+	return login.Code{AuthCode: in.AuthCode, RedirectURI: in.RedirectURI, CodeVerifier: in.CodeVerifier, Nonce: in.Nonce}
+}
+
+func (in *OAuth2Authenticate) Check() error {
+	if to := activity.TextOf(in.BearerTokenTargetPublicKey); to != "" {
+		if _, err := bundle.ParsePublicKey("bearerTokenTargetPublicKey", to); err != nil {
+			return err
+		}
+	}
+	code := in.code()
+	return code.Check()
+}
+
+// OAuth2Identity is the result: an identity token of the enclave's.
+type OAuth2Identity struct {
+	OidcToken string `json:"oidcToken" rule:"required"`
+}
+
+// oauth2Authenticate looks at everything else first: a code is good for one
+// exchange.
+func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identity, error) {
+	c, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
+	if err != nil {
+		return nil, err
+	}
+	provider, ok := login.OAuth2ProviderOf(c.Provider)
+	if !ok {
+		return nil, fault.Named(fault.NotFound, "OAUTH2_PROVIDER_NOT_FOUND", "OAuth 2.0 provider not found: %s", c.Provider)
+	}
+	if tx.Providers == nil || tx.Roles.Issuer == "" {
+		return nil, fault.Named(fault.Unavailable, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the enclave has no URL under which it could issue identity tokens: its operator sets it")
+	}
+	secret, err := tx.Vault.Open(c.ID, c.Secret)
+	if err != nil {
+		return nil, err
+	}
+	got, err := tx.Providers.Exchange(&activity.Exchange{Provider: provider, Code: in.code(), ClientID: c.ClientID, Secret: secret, BearerTo: activity.TextOf(in.BearerTokenTargetPublicKey)})
+	if err != nil {
+		return nil, err
+	}
+	text, err := login.IssueIdentityToken(tx.Roles.Identities, &login.IdentityToken{
+		Issuer: tx.Roles.Issuer, Audience: c.ClientID, Subject: got.Subject, Nonce: in.Nonce, IssuedMs: tx.NowMs, ExpiresMs: tx.NowMs + identityTokenMs,
+		EncryptedBearerToken: got.Bearer,
+	})
+	return &OAuth2Identity{text}, err
+}

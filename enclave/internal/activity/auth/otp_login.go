@@ -1,0 +1,91 @@
+package auth
+
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// OTPLogins are the log-ins by a verification token.
+var OTPLogins = activity.Family{
+	activity.Kind[OTPLogin, LoginSession]{
+		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: otpLogin,
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *OTPLoginV1) OTPLogin {
+			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
+				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
+			if v.ClientSignature != nil {
+				in.ClientSignature = *v.ClientSignature
+			}
+			return in
+		})}},
+		Params: func(in *OTPLogin) policy.Value { return profileParams(in.SessionProfileID) },
+	},
+}
+
+// OTPLoginV1 is version 1 of the intent.
+type OTPLoginV1 struct {
+	VerificationToken  string                `json:"verificationToken" rule:"required"`
+	PublicKey          string                `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ExpirationSeconds  *string               `json:"expirationSeconds"`
+	InvalidateExisting *bool                 `json:"invalidateExisting"`
+	ClientSignature    *user.ClientSignature `json:"clientSignature"`
+	SessionProfileID   *string               `json:"sessionProfileId"`
+}
+
+// OTPLogin starts a session of the user whose contact a verification token is about.
+type OTPLogin struct {
+	VerificationToken  string               `json:"verificationToken" rule:"required"`
+	PublicKey          string               `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ClientSignature    user.ClientSignature `json:"clientSignature" rule:"required"`
+	ExpirationSeconds  *string              `json:"expirationSeconds"`
+	InvalidateExisting *bool                `json:"invalidateExisting"`
+	SessionProfileID   *string              `json:"sessionProfileId"`
+
+	first, unsigned bool // version 1, in which who has no key bound to the token signs nothing
+	key             loginKey
+}
+
+func (in *OTPLogin) Check() (err error) {
+	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
+	return err
+}
+
+func otpLogin(tx *activity.Tx, in *OTPLogin) (*LoginSession, error) {
+	signature := in.ClientSignature.Login()
+	if in.unsigned {
+		signature = nil
+	}
+	t, err := user.UseVerification(tx, in.VerificationToken, org.UsedLogin, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+		return u.ForLogin("clientSignature", signature, in.key.public.String(), in.first)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := user.MayLogIn(tx.Tx, t.Type); err != nil {
+		return nil, err
+	}
+	u, err := user.FindByContact(tx, t.Type, t.Contact)
+	if err == nil {
+		u, err = user.WithContact(tx, u, t.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return logIn(tx, u, &in.key)
+}
+
+// useLoginToken uses up the token that vouched for who logs in, and answers him with
+// his contact verified.
+func useLoginToken(tx *activity.Tx, u *org.User) (*org.User, error) {
+	t := tx.Verification
+	if t == nil {
+		return nil, fault.New(fault.FailedPrecondition, "a log-in by a verification token must be allowed at once: it cannot wait for others")
+	}
+	if err := user.SpendVerification(tx, "X-Stamp-Attested", t, org.UsedLogin); err != nil {
+		return nil, err
+	}
+	return user.WithContact(tx, u, t.Type)
+}

@@ -1,0 +1,484 @@
+package auth
+
+import (
+	"crypto/sha256"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// Passcodes are the kinds that send and verify them.
+var Passcodes = activity.Family{
+	activity.Kind[InitOTP, OTPSent]{
+		Name: "INIT_OTP", Resource: "OTP", Action: "CREATE", ByProxy: true, Run: initOTP, ResultKey: "initOtpResultV2",
+		Older: []activity.Older{
+			{Intent: activity.Upgrade(func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), Result: activity.Downgrade(plainOTP)},
+			{Intent: activity.Upgrade(func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), Result: activity.Downgrade(plainOTP)},
+		},
+		Examine: func(tx *org.Tx, in *InitOTP) error { return in.examine(tx) },
+	},
+	activity.Kind[VerifyOTP, VerifiedOTP]{
+		Name: "VERIFY_OTP", Resource: "OTP", Action: "VERIFY", ByProxy: true, Run: verifyOTP,
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *VerifyOTPV1) VerifyOTP {
+			return VerifyOTP{OtpID: v.OtpID, ExpirationSeconds: v.ExpirationSeconds, code: v.OtpCode, publicKey: activity.TextOf(v.PublicKey), plain: true}
+		})}},
+	},
+	activity.Kind[InitOTPAuth, OTPID]{
+		Name: "INIT_OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: initOTPAuth, Results: []int{1, 2},
+		Older: []activity.Older{
+			{Intent: activity.Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} })},
+			{Intent: activity.Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} })},
+		},
+		Examine: func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) },
+		Params: func(in *InitOTPAuth) policy.Value {
+			return policy.Struct(policy.Member{Name: "otp_length", Value: policy.Int(int64(in.length()))})
+		},
+	},
+	activity.Kind[OTPAuth, OTPSession]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: otpAuth},
+}
+
+// Lives of passcodes in seconds.
+const (
+	usualPasscodeSeconds = 300
+	mostPasscodeSeconds  = 600
+)
+
+// sandboxLength is how long the sandbox's code is.
+const sandboxLength = len(login.SandboxPasscode)
+
+// SMSCustomization are an organization's words for text messages.
+type SMSCustomization struct {
+	Template *string `json:"template"`
+}
+
+// PasscodeWish is what is asked for when a code is to be sent to a contact.
+type PasscodeWish struct {
+	OTPType            string              `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
+	Contact            string              `json:"contact" rule:"required"`
+	AppName            string              `json:"appName" rule:"required,label_length,label"`
+	OTPLength          *int32              `json:"otpLength" rule:"omitempty,min=6,max=9"`
+	EmailCustomization *EmailCustomization `json:"emailCustomization"`
+	SMSCustomization   *SMSCustomization   `json:"smsCustomization"`
+	UserIdentifier     *string             `json:"userIdentifier"`
+	Alphanumeric       *bool               `json:"alphanumeric"`
+	ExpirationSeconds  *string             `json:"expirationSeconds" rule:"omitempty,numeric,max=600"`
+	MailSender
+
+	words    login.Words
+	template *login.Template // of a text message
+	seconds  uint64
+}
+
+// maxIdentifier bounds what users are told apart by.
+const maxIdentifier = 1024
+
+func (w *PasscodeWish) Check() (err error) {
+	if err := login.CheckContact("contact", login.ContactType(w.OTPType), w.Contact); err != nil {
+		return err
+	}
+	if w.words, err = w.EmailCustomization.words("emailCustomization."); err != nil {
+		return err
+	}
+	if w.AppName != "" { // otherwise the version has it among the words, or nowhere
+		w.words.AppName = w.AppName
+	}
+	if w.SMSCustomization != nil && activity.TextOf(w.SMSCustomization.Template) != "" {
+		if w.template, err = login.ParseTemplate("smsCustomization.template", *w.SMSCustomization.Template); err != nil {
+			return err
+		}
+	}
+	if len(activity.TextOf(w.UserIdentifier)) > maxIdentifier {
+		return fault.Field("userIdentifier", "must be at most %d bytes", maxIdentifier)
+	}
+	w.seconds, err = activity.ParseSeconds("expirationSeconds", w.ExpirationSeconds, usualPasscodeSeconds, mostPasscodeSeconds)
+	return err
+}
+
+// examine refuses what the organization has not turned on, whoever asks.
+func (w *PasscodeWish) examine(tx *org.Tx) error {
+	return user.MayLogIn(tx, login.ContactType(w.OTPType))
+}
+
+// length is how many letters the code shall have.
+func (w *PasscodeWish) length() int {
+	if w.OTPLength == nil || *w.OTPLength == 0 {
+		return login.DefaultPasscode
+	}
+	return int(*w.OTPLength)
+}
+
+// countedHashes is under what the passcode is counted: its contact, and whatever the
+// client tells its users apart by, an address mostly.
+func (w *PasscodeWish) countedHashes() []org.Hash {
+	t := login.ContactType(w.OTPType)
+	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + w.OTPType + "\x00" + login.ContactKey(t, w.Contact)))}
+	if id := activity.TextOf(w.UserIdentifier); id != "" {
+		hs = append(hs, sha256.Sum256([]byte("identifier\x00"+id)))
+	}
+	return hs
+}
+
+// InitOTPV1 is version 1 of the intent.
+type InitOTPV1 struct {
+	InitOTPAuthV2
+	ExpirationSeconds *string `json:"expirationSeconds" rule:"omitempty,numeric,max=600"`
+}
+
+func (v *InitOTPV1) wish() PasscodeWish {
+	w := v.InitOTPAuthV2.wish()
+	w.ExpirationSeconds = v.ExpirationSeconds
+	return w
+}
+
+// InitOTPV2 is version 2 of the intent, whose attempts come in clear.
+type InitOTPV2 struct{ PasscodeWish }
+
+// InitOTP has a code sent to a contact. Whether the contact is somebody's makes no
+// difference.
+type InitOTP struct {
+	PasscodeWish
+
+	plain bool // versions whose attempts come in clear
+}
+
+// OTPSent is the result: the passcode's id, and the key to which an attempt is to be
+// encrypted, signed.
+type OTPSent struct {
+	OtpID                     string `json:"otpId"`
+	OtpEncryptionTargetBundle string `json:"otpEncryptionTargetBundle"`
+}
+
+// OTPID is the result of the versions whose attempts come in clear.
+type OTPID struct {
+	OtpID string `json:"otpId"`
+}
+
+func plainOTP(r *OTPSent) *OTPID { return &OTPID{r.OtpID} }
+
+func initOTP(tx *activity.Tx, in *InitOTP) (*OTPSent, error) {
+	p, err := newPasscode(tx, &in.PasscodeWish)
+	if err != nil {
+		return nil, err
+	}
+	r := &OTPSent{OtpID: p.ID.String()}
+	if !in.plain {
+		private, err := bundle.NewPrivateKey(tx.Rand)
+		if err != nil {
+			return nil, err
+		}
+		defer private.Wipe()
+		if r.OtpEncryptionTargetBundle, err = tx.PasscodeTargets.Target(tx.ID.String(), "", private); err != nil {
+			return nil, err
+		}
+		if p.Target, err = tx.Vault.Seal(p.ID, private); err != nil {
+			return nil, err
+		}
+	}
+	return r, sendPasscode(tx, &in.PasscodeWish, p)
+}
+
+// newPasscode makes a code, if no more have been sent to the contact than may be.
+func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
+	if err := user.MaySend(tx, login.ContactType(w.OTPType)); err != nil {
+		return nil, err
+	}
+	if err := tx.SweepPasscodes(); err != nil {
+		return nil, err
+	}
+	id, err := org.NewTimedID(tx.Rand, tx.NowMs)
+	if err != nil {
+		return nil, err
+	}
+	p := &org.Passcode{ID: id, Type: w.OTPType, Contact: w.Contact, CreatedMs: tx.NowMs, ExpiresMs: tx.NowMs + 1000*w.seconds, Boot: tx.Boot, Counted: w.countedHashes()}
+	for i, h := range p.Counted {
+		if err := countPasscodes(tx, h, i == 0); err != nil {
+			return nil, err
+		}
+	}
+	length, letters := w.length(), w.Alphanumeric == nil || *w.Alphanumeric
+	code, err := login.NewPasscode(tx.Rand, length, letters)
+	if err != nil {
+		return nil, err
+	}
+	p.Code = string(code)
+	if inSandbox(tx, w) {
+		if letters || length != sandboxLength {
+			return nil, fault.Field("otpLength", "the sandbox's codes are numeric and of length %d", sandboxLength)
+		}
+		p.Code = string(login.SandboxPasscode)
+	}
+	return p, nil
+}
+
+func inSandbox(tx *activity.Tx, w *PasscodeWish) bool {
+	return tx.Outside.Sandbox && login.Sandbox(login.ContactType(w.OTPType), w.Contact)
+}
+
+// countPasscodes refuses one more code where enough have been sent of late, and of a
+// contact's ends the oldest that could still be tried.
+func countPasscodes(tx *activity.Tx, h org.Hash, contact bool) error {
+	ps, err := tx.PasscodesBy(h)
+	if err != nil {
+		return err
+	}
+	recent, live := 0, []*org.Passcode{}
+	for _, p := range ps {
+		if tx.NowMs < p.CreatedMs+org.PasscodeWindowMs {
+			recent++
+		}
+		if p.Live(tx.Boot, tx.NowMs) {
+			live = append(live, p)
+		}
+	}
+	if recent >= org.PasscodeSends {
+		return login.TooManyPasscodes()
+	}
+	for ; contact && len(live) >= org.PasscodeActive; live = live[1:] {
+		over := *live[0]
+		over.Over, over.Target = true, nil
+		if err := tx.PutPasscode(&over); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendPasscode stores the passcode and has it sent, while it is good.
+func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
+	if err := tx.PutPasscode(p); err != nil || inSandbox(tx, w) {
+		return err
+	}
+	code, words := login.Passcode(p.Code), w.words
+	if words.AppName == "" {
+		o, err := tx.Organization()
+		if err != nil {
+			return err
+		}
+		words.AppName = o.Name
+	}
+	if p.Type == string(login.SMS) {
+		text, err := login.PasscodeText(w.template, words.AppName, code)
+		if err != nil {
+			return err
+		}
+		return sendText(tx, p.Contact, text, p.ExpiresMs)
+	}
+	c, err := login.PasscodeMail(&words, code, p.ExpiresMs-p.CreatedMs)
+	if err != nil {
+		return err
+	}
+	return sendMail(tx, p.Contact, c, &w.MailSender, p.ExpiresMs)
+}
+
+// attempt tries a code. What was wrong counts for good; of what is right the record
+// is answered, used up.
+func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode) (entered string, err error)) (*org.Passcode, error) {
+	id, err := org.ParseID(text)
+	if err != nil {
+		return nil, login.InvalidPasscode()
+	}
+	old, err := tx.Passcode(id)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil || !old.Live(tx.Boot, tx.NowMs) || old.Legacy != legacy {
+		return nil, login.InvalidPasscode()
+	}
+	p := *old
+	entered, err := enter(old)
+	if err == nil && !login.Passcode(p.Code).Matches(entered) {
+		err = login.InvalidPasscode()
+	}
+	if fault.Of(err) != nil {
+		p.Tries++
+	} else if err == nil {
+		p.Over = true
+	} else {
+		return nil, err
+	}
+	if p.Over || p.Tries >= org.PasscodeTries {
+		p.Target = nil
+	}
+	var bad error
+	tx.Lasting(func(t *org.Tx) {
+		if err := t.PutPasscode(&p); err != nil {
+			bad = err
+		}
+	})
+	if bad != nil {
+		return nil, bad
+	}
+	return &p, err
+}
+
+// VerifyOTPV1 is version 1 of the intent: the code passes the host in clear, which
+// could use it first.
+type VerifyOTPV1 struct {
+	OtpID             string  `json:"otpId" rule:"required"`
+	OtpCode           string  `json:"otpCode" rule:"required" show:"masked"`
+	ExpirationSeconds *string `json:"expirationSeconds" rule:"omitempty,numeric,max=86400"`
+	PublicKey         *string `json:"publicKey" rule:"omitempty,hexadecimal"`
+}
+
+// VerifyOTP exchanges a code for a token that says whose contact it is. Code and the
+// key that the token is bound to come encrypted.
+type VerifyOTP struct {
+	OtpID              string  `json:"otpId" rule:"required"`
+	EncryptedOtpBundle string  `json:"encryptedOtpBundle" rule:"required"`
+	ExpirationSeconds  *string `json:"expirationSeconds" rule:"omitempty,numeric,max=86400"`
+
+	plain           bool // the version whose attempts come in clear
+	code, publicKey string
+	bound           login.PublicKey
+	seconds         uint64
+}
+
+func (in *VerifyOTP) Check() (err error) {
+	if in.publicKey != "" {
+		if in.bound, err = login.ParsePublicKey("publicKey", in.publicKey); err != nil {
+			return err
+		}
+	}
+	in.seconds, err = activity.ParseSeconds("expirationSeconds", in.ExpirationSeconds, user.UsualTokenSeconds, user.MaxTokenSeconds)
+	return err
+}
+
+// VerifiedOTP is the result.
+type VerifiedOTP struct {
+	VerificationToken string `json:"verificationToken"`
+}
+
+func verifyOTP(tx *activity.Tx, in *VerifyOTP) (*VerifiedOTP, error) {
+	bound := ""
+	if in.plain && in.publicKey != "" {
+		bound = in.bound.String()
+	}
+	p, err := attempt(tx, in.OtpID, false, func(p *org.Passcode) (string, error) {
+		switch {
+		case in.plain != (p.Target == nil): // the ways are not mixed
+			return "", login.InvalidPasscode()
+		case in.plain:
+			return in.code, nil
+		}
+		target, err := tx.Vault.Open(p.ID, p.Target)
+		if err != nil {
+			return "", err
+		}
+		defer target.Wipe()
+		a, err := login.OpenAttempt("encryptedOtpBundle", in.EncryptedOtpBundle, target)
+		if err != nil {
+			return "", err
+		}
+		bound = a.PublicKey.String()
+		return a.Entered, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	text, err := user.IssueVerification(tx, p, bound, in.seconds, in.plain)
+	return &VerifiedOTP{text}, err
+}
+
+// InitOTPAuthV1 is version 1 of the intent.
+type InitOTPAuthV1 struct {
+	OTPType            string                    `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
+	Contact            string                    `json:"contact" rule:"required"`
+	EmailCustomization *EmailCustomizationParams `json:"emailCustomization"`
+	SMSCustomization   *SMSCustomization         `json:"smsCustomization"`
+	UserIdentifier     *string                   `json:"userIdentifier"`
+	MailSender
+}
+
+func (v *InitOTPAuthV1) wish() PasscodeWish {
+	return PasscodeWish{
+		OTPType: v.OTPType, Contact: v.Contact, AppName: v.EmailCustomization.appName(), EmailCustomization: v.EmailCustomization.nameless(),
+		SMSCustomization: v.SMSCustomization, UserIdentifier: v.UserIdentifier, MailSender: v.MailSender,
+	}
+}
+
+// InitOTPAuthV2 is version 2 of the intent.
+type InitOTPAuthV2 struct {
+	InitOTPAuthV1
+	OTPLength    *int32 `json:"otpLength" rule:"omitempty,min=6,max=9"`
+	Alphanumeric *bool  `json:"alphanumeric"`
+}
+
+func (v *InitOTPAuthV2) wish() PasscodeWish {
+	w := v.InitOTPAuthV1.wish()
+	w.OTPLength, w.Alphanumeric = v.OTPLength, v.Alphanumeric
+	return w
+}
+
+// InitOTPAuth has a code sent that leads to a session at once, without a token.
+type InitOTPAuth struct{ PasscodeWish }
+
+func initOTPAuth(tx *activity.Tx, in *InitOTPAuth) (*OTPID, error) {
+	p, err := newPasscode(tx, &in.PasscodeWish)
+	if err != nil {
+		return nil, err
+	}
+	p.Legacy = true
+	return &OTPID{p.ID.String()}, sendPasscode(tx, &in.PasscodeWish, p)
+}
+
+// OTPAuth exchanges such a code for the key of a session, made in the enclave.
+type OTPAuth struct {
+	OtpID              string  `json:"otpId" rule:"required"`
+	OtpCode            string  `json:"otpCode" rule:"required" show:"masked"`
+	TargetPublicKey    string  `json:"targetPublicKey" rule:"omitempty,hexadecimal"`
+	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+
+	to      bundle.PublicKey
+	seconds uint64
+}
+
+func (in *OTPAuth) Check() (err error) {
+	if in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey); err != nil {
+		return err
+	}
+	in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds)
+	return err
+}
+
+// OTPSession is the result.
+type OTPSession struct {
+	UserID           string `json:"userId"`
+	APIKeyID         string `json:"apiKeyId,omitempty"`
+	CredentialBundle string `json:"credentialBundle,omitempty"`
+}
+
+func otpAuth(tx *activity.Tx, in *OTPAuth) (*OTPSession, error) {
+	p, err := attempt(tx, in.OtpID, true, func(*org.Passcode) (string, error) { return in.OtpCode, nil })
+	if err != nil {
+		return nil, err
+	}
+	t := login.ContactType(p.Type)
+	if err := user.MayLogIn(tx.Tx, t); err != nil {
+		return nil, err
+	}
+	u, err := user.FindByContact(tx, t, p.Contact)
+	if err == nil {
+		u, err = user.WithContact(tx, u, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	name := activity.TextOf(in.APIKeyName)
+	if name == "" {
+		name = "OTP Auth - " + timestamp(tx.NowMs)
+	}
+	k, text, err := sealedKey(tx, u, in.to, &newSession{
+		name: name, typ: "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256", seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &OTPSession{u.ID.String(), k.ID.String(), text}, nil
+}

@@ -1,0 +1,93 @@
+package auth
+
+import (
+	"strconv"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// SessionProfiles are the kinds about what bounds sessions.
+var SessionProfiles = activity.Family{
+	activity.Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile},
+}
+
+// CreateSessionProfile makes a profile that bounds sessions. It lives in a
+// top-level organization and never changes.
+type CreateSessionProfile struct {
+	SessionProfileName string  `json:"sessionProfileName" rule:"required,label,label_length"`
+	Scope              string  `json:"scope" rule:"required"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	Notes              *string `json:"notes"`
+
+	scope *policy.Program
+}
+
+// maxSessionSeconds is how long a session lasts at most: 30 days.
+const maxSessionSeconds = 30 * 24 * 60 * 60
+
+func (in *CreateSessionProfile) seconds() (uint64, bool) {
+	if activity.TextOf(in.ExpirationSeconds) == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(*in.ExpirationSeconds, 10, 64)
+	return n, err == nil && n > 0 && n <= maxSessionSeconds
+}
+
+func (in *CreateSessionProfile) Check() (err error) {
+	if _, ok := in.seconds(); !ok {
+		return fault.Field("expirationSeconds", "invalid session profile expiration: must be 1 to %d", maxSessionSeconds)
+	}
+	if err := activity.CheckNotes("notes", in.Notes); err != nil {
+		return err
+	}
+	in.scope, err = activity.CompileClause(policy.ClauseCondition, "scope", in.Scope)
+	return err
+}
+
+// SessionProfileID is the result of making a profile.
+type SessionProfileID struct {
+	SessionProfileID string `json:"sessionProfileId"`
+}
+
+func createSessionProfile(tx *activity.Tx, in *CreateSessionProfile) (*SessionProfileID, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if !old.Parent.Zero() {
+		return nil, activity.WrongCaller("session profiles live in the parent organization")
+	}
+	if int(old.Profiles) >= tx.Limits.Profiles {
+		return nil, activity.OverQuota(tx.Limits.Profiles, "session profiles")
+	}
+	id, err := activity.NewNamed(tx, org.NameProfile, "session profile", "sessionProfileName", in.SessionProfileName)
+	if err != nil {
+		return nil, err
+	}
+	seconds, _ := in.seconds()
+	p := &org.SessionProfile{
+		ID: id, Name: in.SessionProfileName, Scope: in.Scope, Seconds: seconds, Notes: in.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Compiled: in.scope,
+	}
+	if err := tx.PutSessionProfile(p); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Profiles++
+	return &SessionProfileID{id.String()}, tx.PutOrganization(&o)
+}
+
+// CompiledScope is p's scope, compiled at most once for each time that p comes
+// into memory.
+func CompiledScope(p *org.SessionProfile) (*policy.Program, error) {
+	if c, ok := p.Compiled.(*policy.Program); ok {
+		return c, nil
+	}
+	c, err := activity.CompileStored("session profile", p.ID, policy.ClauseCondition, p.Scope)
+	if err == nil {
+		p.Compiled = c
+	}
+	return c, err
+}

@@ -1,0 +1,448 @@
+// Package auth is how users log in, as activities: by a stamp, a passcode, a token of
+// an identity provider or a mailed key; what bounds the session that they get; and the
+// auth proxy, which asks in the name of people who have no key yet. What tokens and
+// passcodes are is the business of package login.
+package auth
+
+import (
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
+)
+
+// Sessions are the kinds that start one with a stamp.
+var Sessions = activity.Family{
+	activity.Kind[StampLogin, LoginSession]{
+		Name: "STAMP_LOGIN", Resource: "AUTH", Action: "CREATE", ByCredential: true, Attested: true, Run: stampLogin,
+		Params: func(in *StampLogin) policy.Value { return profileParams(in.SessionProfileID) },
+		Self:   func(*StampLogin) string { return "" },
+	},
+	activity.Kind[CreateReadOnlySession, ReadOnlySession]{
+		Name: "CREATE_READ_ONLY_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadOnlySession,
+		Self: func(*CreateReadOnlySession) string { return "" },
+	},
+	activity.Kind[CreateReadWriteSession, ReadWriteSession]{
+		Name: "CREATE_READ_WRITE_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadWriteSession, Results: []int{2},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
+			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds, email: v.Email}
+		})}},
+		Ask: ownSession,
+	},
+}
+
+// profileParams is what policies read of a log-in.
+func profileParams(id *string) policy.Value {
+	return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(activity.TextOf(id))})
+}
+
+// Types of the keys of sessions.
+const (
+	typeLogin     = "CREDENTIAL_TYPE_LOGIN"
+	typeReadWrite = "CREDENTIAL_TYPE_READ_WRITE_SESSION_KEY_P256"
+)
+
+// Lives of sessions in seconds where nobody says anything.
+const (
+	usualSessionSeconds = 900
+	readOnlySeconds     = 60 * 60
+)
+
+// sessionSeconds is how long a session is asked to last, 0 where nothing is said.
+func sessionSeconds(field string, text *string) (uint64, error) {
+	return activity.ParseSeconds(field, text, 0, maxSessionSeconds)
+}
+
+// StampLogin starts a session of whoever asks: a key of the client's becomes one
+// that stamps for the user until the session ends.
+type StampLogin struct {
+	PublicKey          string  `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+	SessionProfileID   *string `json:"sessionProfileId"`
+
+	key loginKey
+}
+
+func (in *StampLogin) Check() (err error) {
+	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
+	return err
+}
+
+// LoginSession is the result of a log-in: a token that tells the client of its
+// session. It authenticates nothing; the session's key does.
+type LoginSession struct {
+	Session string `json:"session"`
+}
+
+func stampLogin(tx *activity.Tx, in *StampLogin) (*LoginSession, error) {
+	u, err := tx.Tx.User(tx.User)
+	if err != nil {
+		return nil, err
+	}
+	if u == nil {
+		return nil, activity.NotFound("user", tx.User.String())
+	}
+	if contactTypes[tx.Stamped.Type] != "" {
+		if u, err = useLoginToken(tx, u); err != nil {
+			return nil, err
+		}
+	}
+	return logIn(tx, u, &in.key)
+}
+
+// loginKey is a session that a user shall have.
+type loginKey struct {
+	public  login.PublicKey
+	seconds uint64 // 0: as usual
+	profile org.ID // zero: that of the session that asks, if it has one
+	alone   bool   // the user's other sessions end
+}
+
+// parseLoginKey reads what the intents of log-ins have in common.
+func parseLoginKey(public string, seconds, profile *string, alone *bool) (k loginKey, err error) {
+	if k.public, err = login.ParsePublicKey("publicKey", public); err != nil {
+		return k, err
+	}
+	if k.seconds, err = sessionSeconds("expirationSeconds", seconds); err != nil {
+		return k, err
+	}
+	if text := activity.TextOf(profile); text != "" {
+		if k.profile, err = org.ParseID(text); err != nil {
+			return k, fault.Field("sessionProfileId", "must be a UUID")
+		}
+	}
+	k.alone = alone != nil && *alone
+	return k, nil
+}
+
+// logIn gives u a session by a key of a client.
+func logIn(tx *activity.Tx, u *org.User, k *loginKey) (*LoginSession, error) {
+	s := &newSession{
+		name: "Session", public: k.public.String(), typ: typeLogin, seconds: k.seconds, asked: k.profile, alone: k.alone,
+	}
+	added, err := s.give(tx, u)
+	if err != nil {
+		return nil, err
+	}
+	t := &login.Session{
+		ExpiresMs: tx.NowMs + 1000*added.ExpirationSeconds, PublicKey: added.PublicKey, Type: login.ReadWrite,
+		UserID: u.ID.String(), OrganizationID: tx.ID.String(),
+	}
+	if p := s.profile; p != nil {
+		t.Type, t.ProfileID, t.Scope = p.Name, p.ID.String(), p.Scope
+	}
+	text, err := login.IssueSession(tx.Sessions, t)
+	if err != nil && s.profile != nil { // name and scope are all of it that has no bound of its own
+		return nil, fault.Field("sessionProfileId", "the session profile's scope is too long for the token of a session")
+	}
+	return &LoginSession{text}, err
+}
+
+// sessionProfile is the profile that bounds a new session, nil for none. What a
+// bounded session starts is bounded by the same profile: it could get out of its
+// scope otherwise.
+func sessionProfile(tx *activity.Tx, asked org.ID) (*org.SessionProfile, error) {
+	if bound := tx.Stamped.Profile; !bound.Zero() {
+		if !asked.Zero() && asked != bound {
+			return nil, fault.Field("sessionProfileId", "a session with a profile starts sessions of the same profile only: %s", bound)
+		}
+		asked = bound
+	}
+	if asked.Zero() {
+		return nil, nil
+	}
+	top, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	if top == nil {
+		top = tx.Tx
+	}
+	p, err := top.SessionProfile(asked)
+	if err == nil && p == nil {
+		err = activity.NotFound("session profile", asked.String())
+	}
+	return p, err
+}
+
+// newSession is an expiring key that a user shall have.
+type newSession struct {
+	name, public, typ string
+	seconds           uint64 // asked for, or 0
+	asked             org.ID // the profile asked for, or zero
+	alone             bool   // the others of its type go
+
+	profile *org.SessionProfile // what bounds it, found by give; nil for nothing
+}
+
+// life is the shorter of what is asked for and what the profile has; one where
+// only one says something, and the usual where neither does.
+func (s *newSession) life() uint64 {
+	most := uint64(0)
+	if s.profile != nil {
+		most = s.profile.Seconds
+	}
+	switch {
+	case s.seconds == 0 && most == 0:
+		return usualSessionSeconds
+	case s.seconds == 0:
+		return most
+	case most == 0:
+		return s.seconds
+	}
+	return min(s.seconds, most)
+}
+
+// give stores the user with the session's key. A log-in with the key of a session
+// that the same user has is that session, renewed. Where the user would have too
+// many expiring keys, an expired one and then the oldest goes.
+func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err error) {
+	if s.profile, err = sessionProfile(tx, s.asked); err != nil {
+		return nil, err
+	}
+	u := *old
+	u.APIKeys = make([]org.APIKey, 0, len(old.APIKeys)+1)
+	for i := range old.APIKeys {
+		k := &old.APIKeys[i]
+		switch {
+		case k.Type != s.typ || !s.alone && k.PublicKey != s.public:
+			u.APIKeys = append(u.APIKeys, *k)
+		case k.PublicKey == s.public: // from where it may be used stays
+			tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey)
+		default:
+			if err := user.ForgetKey(tx, k); err != nil {
+				return nil, err
+			}
+		}
+	}
+	held, err := user.IsKey(tx, s.public)
+	if err != nil {
+		return nil, err
+	}
+	if held {
+		return nil, fault.Field("publicKey", "public key must be unique in the organization")
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	k = &org.APIKey{ID: id, Name: s.name, PublicKey: s.public, Type: s.typ, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, ExpirationSeconds: s.life()}
+	if s.profile != nil {
+		k.Profile = s.profile.ID
+	}
+	u.APIKeys = append(u.APIKeys, *k)
+	if err := tx.PutCredential(org.KeyCurve(k.Type), k.PublicKey, &org.Credential{User: u.ID, Key: id}); err != nil {
+		return nil, err
+	}
+	if err := user.LimitAPIKeys(tx, &u, 1); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return k, tx.PutUser(&u)
+}
+
+// CreateReadOnlySession asks for a token with which its bearer may read, without
+// a stamp.
+type CreateReadOnlySession struct{}
+
+// ReadOnlySession is the result: the token, and when it ends in seconds since 1970.
+type ReadOnlySession struct {
+	OrganizationID   string `json:"organizationId"`
+	OrganizationName string `json:"organizationName"`
+	UserID           string `json:"userId"`
+	Username         string `json:"username"`
+	Session          string `json:"session"`
+	SessionExpiry    uint64 `json:"sessionExpiry"`
+}
+
+// createReadOnlySession binds the token to the credential that asks: it ends when
+// that is gone, and never after it.
+func createReadOnlySession(tx *activity.Tx, _ *CreateReadOnlySession) (*ReadOnlySession, error) {
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	u, err := tx.Tx.User(tx.User)
+	if err != nil {
+		return nil, err
+	}
+	key, a := CredentialOf(u, tx.Stamped.PublicKey, tx.NowMs)
+	if key == nil && a == nil {
+		return nil, fault.New(fault.FailedPrecondition, "the credential that asked for the session is gone")
+	}
+	ends := tx.NowMs + 1000*readOnlySeconds
+	if key != nil && key.ExpirationSeconds != 0 {
+		ends = min(ends, key.CreatedMs+1000*key.ExpirationSeconds)
+	}
+	text, err := login.IssueSession(tx.Sessions, &login.Session{
+		ExpiresMs: ends, PublicKey: tx.Stamped.PublicKey, Type: login.ReadOnly, UserID: u.ID.String(), OrganizationID: tx.ID.String(),
+	})
+	return &ReadOnlySession{
+		OrganizationID: tx.ID.String(), OrganizationName: o.Name, UserID: u.ID.String(), Username: u.Name, Session: text, SessionExpiry: ends / 1000,
+	}, err
+}
+
+// CredentialOf finds the credential of u with this public key that is good now: an
+// API or session key, or a passkey, or neither. u may be nil.
+func CredentialOf(u *org.User, public string, nowMs uint64) (*org.APIKey, *org.Authenticator) {
+	if u == nil {
+		return nil, nil
+	}
+	for i := range u.APIKeys {
+		if k := &u.APIKeys[i]; k.PublicKey == public && !k.Expired(nowMs) {
+			return k, nil
+		}
+	}
+	for i := range u.Authenticators {
+		if a := &u.Authenticators[i]; activity.PasskeyCredential(a).PublicKey == public {
+			return nil, a
+		}
+	}
+	return nil, nil
+}
+
+// CreateReadWriteSessionV1 names a user by e-mail address.
+type CreateReadWriteSessionV1 struct {
+	TargetPublicKey   string  `json:"targetPublicKey" rule:"required"`
+	Email             string  `json:"email" rule:"required,email,email_ext"`
+	APIKeyName        *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds *string `json:"expirationSeconds"`
+}
+
+// CreateReadWriteSession starts a session by a key that is made in the enclave and
+// given out encrypted. Without a user it is of whoever asks.
+type CreateReadWriteSession struct {
+	TargetPublicKey    string  `json:"targetPublicKey" rule:"required"`
+	UserID             *string `json:"userId" rule:"omitempty,uuid"`
+	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+
+	email   string // of version 1, which names nobody otherwise
+	to      bundle.PublicKey
+	seconds uint64
+}
+
+func (in *CreateReadWriteSession) Check() (err error) {
+	if in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey); err != nil {
+		return err
+	}
+	in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds)
+	return err
+}
+
+// whose is the user that the intent names. Of several with one address it names
+// none.
+func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, err error) {
+	id := asks
+	switch text := activity.TextOf(in.UserID); {
+	case in.email != "":
+		several, address := false, strings.ToLower(in.email)
+		if err := tx.EachUser(func(o *org.User) bool {
+			if o.Email != "" && strings.ToLower(o.Email) == address {
+				several = u != nil
+				u = o
+			}
+			return !several
+		}); err != nil {
+			return nil, err
+		}
+		if several {
+			return nil, fault.Field("email", "more than one user has this email address")
+		}
+		if u == nil {
+			return nil, activity.NotFound("user with email", in.email)
+		}
+		return u, nil
+	case text != "":
+		id, _ = org.ParseID(text) // a UUID by its rule
+	}
+	if u, err = tx.User(id); err == nil && u == nil {
+		err = activity.NotFound("user", id.String())
+	}
+	return u, err
+}
+
+// ownSession tells the policies whether a session is asked for oneself.
+func ownSession(tx *org.Tx, in *CreateReadWriteSession, q *policy.Request) error {
+	u, err := in.whose(tx, q.Initiator)
+	if fault.Of(err) != nil {
+		return nil // who may act for others will be told
+	}
+	q.Self = err == nil && u.ID == org.ID(q.Initiator)
+	return err
+}
+
+// ReadWriteSession is the result: a private key for the client, encrypted.
+type ReadWriteSession struct {
+	OrganizationID   string `json:"organizationId"`
+	OrganizationName string `json:"organizationName"`
+	UserID           string `json:"userId"`
+	Username         string `json:"username"`
+	APIKeyID         string `json:"apiKeyId"`
+	CredentialBundle string `json:"credentialBundle"`
+}
+
+func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadWriteSession, error) {
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	u, err := in.whose(tx.Tx, tx.User)
+	if err != nil {
+		return nil, err
+	}
+	name := activity.TextOf(in.APIKeyName)
+	if name == "" {
+		name = "Read write session"
+	}
+	k, text, err := sealedKey(tx, u, in.to, &newSession{
+		name: name, typ: typeReadWrite, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ReadWriteSession{
+		OrganizationID: tx.ID.String(), OrganizationName: o.Name, UserID: u.ID.String(), Username: u.Name, APIKeyID: k.ID.String(), CredentialBundle: text,
+	}, nil
+}
+
+// sealedKey makes the key of a session in the enclave and gives it to u: the
+// private half leaves encrypted and is kept nowhere.
+func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.APIKey, string, error) {
+	private, err := bundle.NewPrivateKey(tx.Rand)
+	if err != nil {
+		return nil, "", err
+	}
+	defer private.Wipe()
+	if s.public, err = publicHalf(private); err != nil {
+		return nil, "", err
+	}
+	text, err := bundle.SealCompact(to, private)
+	if err != nil {
+		return nil, "", err
+	}
+	k, err := s.give(tx, u)
+	return k, text, err
+}
+
+// publicHalf is the public key of a private one, as stamps name it.
+func publicHalf(private secret.Secret) (public string, err error) {
+	private.Use(func(b []byte) {
+		var pair *login.Signer
+		if pair, err = login.NewSigner(b); err == nil {
+			public = pair.Public().String()
+		}
+	})
+	return public, err
+}
+
+// contactTypes are what the credentials of contacts are contacts of.
+var contactTypes = map[string]login.ContactType{activity.TypeMailbox: login.Email, activity.TypePhone: login.SMS}

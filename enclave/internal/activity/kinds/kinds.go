@@ -1,0 +1,28 @@
+// Package kinds lists everything that can be asked for: the families of every room of
+// package activity, on one page.
+package kinds
+
+import (
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
+	"cloister/enclave/internal/activity/organization"
+	"cloister/enclave/internal/activity/tag"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/activity/wallet"
+)
+
+// Live are the versions that can be asked for today, by type.
+var Live = activity.NewTable(
+	activity.Votes,
+
+	organization.Organizations, organization.RootQuorum, organization.FeatureSwitches, organization.Policies,
+	organization.IPAllowlists, organization.Webhooks,
+
+	user.Users, user.APIKeys, user.Authenticators, user.OauthProviders, user.MFAPolicies, user.Invitations,
+
+	tag.Tags,
+
+	wallet.Wallets, wallet.Keys, wallet.Transfer, wallet.Signing, wallet.Sending, wallet.ContractInterfaces, wallet.OnRamps,
+
+	auth.Sessions, auth.SessionProfiles, auth.Passcodes, auth.OTPLogins, auth.OauthLogins, auth.OAuth2, auth.Mails, auth.AuthProxy,
+)

@@ -1,0 +1,223 @@
+package organization
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/webauthn"
+	"cloister/shared/internet"
+)
+
+// FeatureSwitches are the kinds that turn features on and off.
+var FeatureSwitches = activity.Family{
+	activity.Kind[SetOrganizationFeature, Features]{Name: "SET_ORGANIZATION_FEATURE", RootQuorum: true, Run: setOrganizationFeature},
+	activity.Kind[RemoveOrganizationFeature, Features]{Name: "REMOVE_ORGANIZATION_FEATURE", RootQuorum: true, Run: removeOrganizationFeature},
+	// It sets what the feature WEBAUTHN_ORIGINS does, which no policy can grant.
+	activity.Kind[UpdateAllowedOrigins, activity.Nothing]{Name: "UPDATE_ALLOWED_ORIGINS", Resource: "CONFIG", Action: "UPDATE", RootQuorum: true, Run: updateAllowedOrigins},
+}
+
+// FeatureName is the interface's name of a feature.
+type FeatureName string
+
+// switches are the features that are on or off.
+var switches = []FeatureName{
+	"FEATURE_NAME_EMAIL_AUTH", "FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH", "FEATURE_NAME_EMAIL_RECOVERY", "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY",
+}
+
+// futures are features of the interface that are not live.
+var futures = []FeatureName{"FEATURE_NAME_SOLANA_RENT_PREFUND_ENABLED", "FEATURE_NAME_SWAP_CONFIG", "FEATURE_NAME_EARN_CONFIG"}
+
+// Valid tells whether n is one of the interface's, live or not.
+func (n FeatureName) Valid() bool {
+	return n == user.FeatureOrigins || n == org.FeatureWebhook || n == user.FeatureAuthProxy || slices.Contains(switches, n) || slices.Contains(futures, n)
+}
+
+// SetOrganizationFeature turns a feature on, or gives it another value.
+type SetOrganizationFeature struct {
+	Name  FeatureName `json:"name" rule:"required"`
+	Value string      `json:"value" rule:"present"`
+}
+
+func (in *SetOrganizationFeature) Check() error {
+	switch {
+	case slices.Contains(switches, in.Name):
+		if in.Value != "" {
+			return fault.Field("value", "feature takes no value: %s", in.Name)
+		}
+		return nil
+	case in.Name == user.FeatureOrigins:
+		return checkOrigins("value", in.Value)
+	case in.Name == org.FeatureWebhook:
+		return checkWebhook("value", in.Value)
+	case in.Name == user.FeatureAuthProxy:
+		return ofAuthProxy()
+	}
+	return activity.Unimplemented("set_organization_feature", string(in.Name))
+}
+
+func ofAuthProxy() error {
+	return fault.Field("name", "FEATURE_NAME_AUTH_PROXY is set and removed by enable_auth_proxy and disable_auth_proxy only")
+}
+
+// maxFeature is how many bytes the value of a feature may have.
+const maxFeature = 16 << 10
+
+// checkOrigins refuses a list that could not be read where passkeys are made.
+func checkOrigins(field, list string) error {
+	if len(list) > maxFeature {
+		return fault.Field(field, "invalid origins: more than %d bytes", maxFeature)
+	}
+	if _, err := webauthn.ParseOrigins(list); err != nil {
+		return fault.Field(field, "invalid origins: %s", err)
+	}
+	return nil
+}
+
+// checkWebhook takes https to a public destination. A name may still lead
+// anywhere: who delivers looks at the address again. It lets through what is meant
+// for loopback, of which checkReceiver knows more.
+func checkWebhook(field, text string) error {
+	u, ok := activity.ParseURL(text)
+	if ok && ofLoopback(u) {
+		return nil
+	}
+	if !ok || u.Scheme != "https" {
+		return errNotHTTPS(field)
+	}
+	host := strings.ToLower(u.Hostname())
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if !internet.Public(ip) {
+			return fault.Field(field, "invalid webhook URL: destination is not public")
+		}
+		return nil
+	}
+	if !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") {
+		return fault.Field(field, "invalid webhook URL: destination is not public")
+	}
+	return nil
+}
+
+func errNotHTTPS(field string) error {
+	return fault.Field(field, "invalid webhook URL: must be https, without user and fragment")
+}
+
+// ofLoopback tells a receiver on the host's own machine, by its address.
+func ofLoopback(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && u.Scheme == "http" && ip.IsLoopback()
+}
+
+// checkReceiver is the part of checkWebhook that depends on the enclave's setting.
+func checkReceiver(tx *activity.Tx, field, text string) error {
+	if u, ok := activity.ParseURL(text); ok && ofLoopback(u) && !tx.Loopback {
+		return errNotHTTPS(field)
+	}
+	return nil
+}
+
+// Feature is a feature that is on.
+type Feature struct {
+	Name  FeatureName `json:"name"`
+	Value string      `json:"value,omitempty"`
+}
+
+// Features are all features that are on after a change.
+type Features struct {
+	Features []Feature `json:"features"`
+}
+
+func setOrganizationFeature(tx *activity.Tx, in *SetOrganizationFeature) (*Features, error) {
+	if in.Name == org.FeatureWebhook {
+		if err := checkReceiver(tx, "value", in.Value); err != nil {
+			return nil, err
+		}
+	}
+	return changeFeatures(tx, func(m map[string]string) error {
+		m[string(in.Name)] = in.Value
+		return nil
+	})
+}
+
+func changeFeatures(tx *activity.Tx, change func(map[string]string) error) (*Features, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Features, o.UpdatedMs = maps.Clone(old.Features), tx.NowMs
+	if o.Features == nil {
+		o.Features = map[string]string{}
+	}
+	if err := change(o.Features); err != nil {
+		return nil, err
+	}
+	return featuresOf(&o), tx.PutOrganization(&o)
+}
+
+func featuresOf(o *org.Organization) *Features {
+	r := &Features{make([]Feature, 0, len(o.Features))}
+	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
+		r.Features = append(r.Features, Feature{FeatureName(name), o.Features[name]})
+	}
+	return r
+}
+
+// RemoveOrganizationFeature turns a feature off.
+type RemoveOrganizationFeature struct {
+	Name FeatureName `json:"name" rule:"required"`
+}
+
+func (in *RemoveOrganizationFeature) Check() error {
+	if in.Name == user.FeatureAuthProxy {
+		return ofAuthProxy()
+	}
+	return nil
+}
+
+func removeOrganizationFeature(tx *activity.Tx, in *RemoveOrganizationFeature) (*Features, error) {
+	return changeFeatures(tx, func(m map[string]string) error {
+		if _, on := m[string(in.Name)]; !on {
+			return fault.Field("name", "feature is not set: %s", in.Name)
+		}
+		delete(m, string(in.Name))
+		return nil
+	})
+}
+
+// UpdateAllowedOrigins is how WEBAUTHN_ORIGINS was set before there were
+// features.
+type UpdateAllowedOrigins struct {
+	AllowedOrigins []string `json:"allowedOrigins" rule:"required"`
+}
+
+func (in *UpdateAllowedOrigins) Check() error {
+	if len(in.AllowedOrigins) == 0 {
+		return fault.Field("allowedOrigins", "must have at least 1 element")
+	}
+	for i, o := range in.AllowedOrigins {
+		field := fmt.Sprintf("allowedOrigins.%d", i)
+		if strings.Contains(o, ",") {
+			return fault.Field(field, "invalid origins: a comma in one")
+		}
+		if err := checkOrigins(field, o); err != nil {
+			return err
+		}
+	}
+	return checkOrigins("allowedOrigins", strings.Join(in.AllowedOrigins, ","))
+}
+
+func updateAllowedOrigins(tx *activity.Tx, in *UpdateAllowedOrigins) (*activity.Nothing, error) {
+	_, err := changeFeatures(tx, func(m map[string]string) error {
+		m[user.FeatureOrigins] = strings.Join(in.AllowedOrigins, ",")
+		return nil
+	})
+	return &activity.Nothing{}, err
+}

@@ -1,0 +1,654 @@
+// Package organization is what makes, rules and ends an organization, as activities:
+// its sub-organizations, root quorum, policies, features, and who is told what happens.
+package organization
+
+import (
+	"fmt"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/activity/wallet"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// Organizations are the kinds that make, rename and delete them.
+var Organizations = activity.Family{
+	activity.Kind[CreateSubOrganization, SubOrganization]{
+		Name: "CREATE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "CREATE", ByProxy: true, Run: createSubOrganization,
+		Results: []int{1, 3, 4, 5, 6, 7, 8},
+		Older: []activity.Older{
+			{Intent: activity.Upgrade(carryOrganizationV1), Result: activity.Downgrade(bareOrganization)},
+			{Intent: activity.Upgrade(carryOrganizationV2), Result: activity.Downgrade(bareOrganization)},
+			{Intent: activity.Upgrade(carryOrganizationV3), Result: activity.Downgrade(keyedOrganization)},
+			{Intent: activity.Upgrade(carryOrganizationV4)},
+			{Intent: activity.Upgrade(carryOrganizationV5)},
+			{Intent: activity.Upgrade(carryOrganizationV6)},
+			{Intent: activity.Upgrade(carryOrganizationV7)},
+		},
+	},
+	activity.Kind[DeleteSubOrganization, DeletedSubOrganization]{Name: "DELETE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteSubOrganization},
+	activity.Kind[CreateOrganization, OrganizationID]{Name: "CREATE_ORGANIZATION", RootQuorum: true, Run: createOrganization, Older: []activity.Older{{Intent: activity.Upgrade(carryTopV1)}}},
+	activity.Kind[DeleteOrganization, OrganizationID]{Name: "DELETE_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteOrganization},
+	activity.Kind[UpdateOrganizationName, OrganizationName]{Name: "UPDATE_ORGANIZATION_NAME", RootQuorum: true, Run: updateOrganizationName},
+}
+
+// RootUserParamsV1 is a root user of versions 2 to 4.
+type RootUserParamsV1 struct {
+	UserName       string                     `json:"userName" rule:"required,label_length,label"`
+	UserEmail      *string                    `json:"userEmail" rule:"omitempty,email,email_ext"`
+	APIKeys        []user.APIKeyParamsV1      `json:"apiKeys" rule:"dive"`
+	Authenticators []user.AuthenticatorParams `json:"authenticators" rule:"dive"`
+}
+
+// RootUserParamsV2 is a root user of version 5.
+type RootUserParamsV2 struct {
+	UserName       string                       `json:"userName" rule:"required,label_length,label"`
+	UserEmail      *string                      `json:"userEmail" rule:"omitempty,email,email_ext"`
+	APIKeys        []user.APIKeyParamsV1        `json:"apiKeys" rule:"dive"`
+	Authenticators []user.AuthenticatorParams   `json:"authenticators" rule:"dive"`
+	OauthProviders []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+}
+
+// RootUserParamsV3 is a root user of version 6.
+type RootUserParamsV3 struct {
+	UserName       string                       `json:"userName" rule:"required,label_length,label"`
+	UserEmail      *string                      `json:"userEmail" rule:"omitempty,email,email_ext"`
+	APIKeys        []user.APIKeyParams          `json:"apiKeys" rule:"dive"`
+	Authenticators []user.AuthenticatorParams   `json:"authenticators" rule:"dive"`
+	OauthProviders []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+}
+
+// RootUserParamsV4 is a root user of version 7.
+type RootUserParamsV4 struct {
+	UserName        string                       `json:"userName" rule:"required,label_length,label"`
+	UserEmail       *string                      `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber *string                      `json:"userPhoneNumber" rule:"omitempty,e164"`
+	APIKeys         []user.APIKeyParams          `json:"apiKeys" rule:"dive"`
+	Authenticators  []user.AuthenticatorParams   `json:"authenticators" rule:"dive"`
+	OauthProviders  []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+}
+
+// RootUserParams is a member of a new organization's root quorum.
+type RootUserParams struct {
+	UserName        string                     `json:"userName" rule:"required,label_length,label"`
+	UserEmail       *string                    `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber *string                    `json:"userPhoneNumber" rule:"omitempty,e164"`
+	APIKeys         []user.APIKeyParams        `json:"apiKeys" rule:"dive"`
+	Authenticators  []user.AuthenticatorParams `json:"authenticators" rule:"dive"`
+	OauthProviders  []user.OauthProviderParams `json:"oauthProviders" rule:"dive"`
+}
+
+// user is p as any user's parameters.
+func (p *RootUserParams) user() *user.UserParams {
+	return &user.UserParams{UserName: p.UserName, UserEmail: p.UserEmail, UserPhoneNumber: p.UserPhoneNumber,
+		APIKeys: p.APIKeys, Authenticators: p.Authenticators, OauthProviders: p.OauthProviders}
+}
+
+// CreateSubOrganizationV1 made an organization of one passkey.
+type CreateSubOrganizationV1 struct {
+	Name              string                   `json:"name" rule:"omitempty,label,label_length"`
+	RootAuthenticator user.AuthenticatorParams `json:"rootAuthenticator" rule:"required"`
+}
+
+// CreateSubOrganizationV2 is version 2 of the intent.
+type CreateSubOrganizationV2 struct {
+	SubOrganizationName string             `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers           []RootUserParamsV1 `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold int32              `json:"rootQuorumThreshold" rule:"required"`
+}
+
+// CreateSubOrganizationV3 came with private keys.
+type CreateSubOrganizationV3 struct {
+	SubOrganizationName string                    `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers           []RootUserParamsV1        `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold int32                     `json:"rootQuorumThreshold" rule:"required"`
+	PrivateKeys         []wallet.PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
+}
+
+// CreateSubOrganizationV4 came with a wallet.
+type CreateSubOrganizationV4 struct {
+	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers            []RootUserParamsV1   `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
+	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
+	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
+	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
+}
+
+// CreateSubOrganizationV5 is version 5 of the intent.
+type CreateSubOrganizationV5 struct {
+	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers            []RootUserParamsV2   `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
+	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
+	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
+	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
+}
+
+// CreateSubOrganizationV6 is version 6 of the intent.
+type CreateSubOrganizationV6 struct {
+	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers            []RootUserParamsV3   `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
+	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
+	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
+	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
+}
+
+// CreateSubOrganizationV7 is version 7 of the intent.
+type CreateSubOrganizationV7 struct {
+	SubOrganizationName  string                `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers            []RootUserParamsV4    `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold  int32                 `json:"rootQuorumThreshold" rule:"required"`
+	Wallet               *wallet.CreateWallet  `json:"wallet" rule:"omitempty"`
+	DisableEmailRecovery *bool                 `json:"disableEmailRecovery" rule:"omitempty"`
+	DisableEmailAuth     *bool                 `json:"disableEmailAuth" rule:"omitempty"`
+	DisableSmsAuth       *bool                 `json:"disableSmsAuth" rule:"omitempty"`
+	DisableOtpEmailAuth  *bool                 `json:"disableOtpEmailAuth" rule:"omitempty"`
+	VerificationToken    *string               `json:"verificationToken"`
+	ClientSignature      *user.ClientSignature `json:"clientSignature"`
+}
+
+// CreateSubOrganization makes an organization under the caller's.
+type CreateSubOrganization struct {
+	SubOrganizationName  string                `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers            []RootUserParams      `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold  int32                 `json:"rootQuorumThreshold" rule:"required"`
+	Wallet               *wallet.CreateWallet  `json:"wallet" rule:"omitempty"`
+	DisableEmailRecovery *bool                 `json:"disableEmailRecovery" rule:"omitempty"`
+	DisableEmailAuth     *bool                 `json:"disableEmailAuth" rule:"omitempty"`
+	DisableSmsAuth       *bool                 `json:"disableSmsAuth" rule:"omitempty"`
+	DisableOtpEmailAuth  *bool                 `json:"disableOtpEmailAuth" rule:"omitempty"`
+	VerificationToken    *string               `json:"verificationToken"`
+	ClientSignature      *user.ClientSignature `json:"clientSignature"`
+
+	privateKeys []wallet.PrivateKeyParams // of version 3
+	signup      signup
+}
+
+// rootName is what a root user is called to whom nobody gave a name.
+const rootName = "Root user"
+
+func carryOrganizationV1(v *CreateSubOrganizationV1) CreateSubOrganization {
+	return CreateSubOrganization{
+		SubOrganizationName: v.Name, RootQuorumThreshold: 1,
+		RootUsers: []RootUserParams{{UserName: rootName, Authenticators: []user.AuthenticatorParams{v.RootAuthenticator}}},
+	}
+}
+
+func carryRootV1(o *RootUserParamsV1) RootUserParams {
+	return RootUserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: user.CarryKeys(o.APIKeys), Authenticators: o.Authenticators}
+}
+
+func carryRootV2(o *RootUserParamsV2) RootUserParams {
+	return RootUserParams{o.UserName, o.UserEmail, nil, user.CarryKeys(o.APIKeys), o.Authenticators, user.CarryProviders(o.OauthProviders)}
+}
+
+func carryRootV3(o *RootUserParamsV3) RootUserParams {
+	return RootUserParams{o.UserName, o.UserEmail, nil, o.APIKeys, o.Authenticators, user.CarryProviders(o.OauthProviders)}
+}
+
+func carryRootV4(o *RootUserParamsV4) RootUserParams {
+	return RootUserParams{o.UserName, o.UserEmail, o.UserPhoneNumber, o.APIKeys, o.Authenticators, user.CarryProviders(o.OauthProviders)}
+}
+
+func carryOrganizationV2(v *CreateSubOrganizationV2) CreateSubOrganization {
+	return CreateSubOrganization{SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV1), RootQuorumThreshold: v.RootQuorumThreshold}
+}
+
+func carryOrganizationV3(v *CreateSubOrganizationV3) CreateSubOrganization {
+	return CreateSubOrganization{
+		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV1), RootQuorumThreshold: v.RootQuorumThreshold,
+		privateKeys: v.PrivateKeys,
+	}
+}
+
+func carryOrganizationV4(v *CreateSubOrganizationV4) CreateSubOrganization {
+	return CreateSubOrganization{
+		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV1), RootQuorumThreshold: v.RootQuorumThreshold,
+		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
+	}
+}
+
+func carryOrganizationV5(v *CreateSubOrganizationV5) CreateSubOrganization {
+	return CreateSubOrganization{
+		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV2), RootQuorumThreshold: v.RootQuorumThreshold,
+		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
+	}
+}
+
+func carryOrganizationV6(v *CreateSubOrganizationV6) CreateSubOrganization {
+	return CreateSubOrganization{
+		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV3), RootQuorumThreshold: v.RootQuorumThreshold,
+		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
+	}
+}
+
+func carryOrganizationV7(v *CreateSubOrganizationV7) CreateSubOrganization {
+	return CreateSubOrganization{
+		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV4), RootQuorumThreshold: v.RootQuorumThreshold,
+		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
+		DisableSmsAuth: v.DisableSmsAuth, DisableOtpEmailAuth: v.DisableOtpEmailAuth,
+		VerificationToken: v.VerificationToken, ClientSignature: v.ClientSignature, signup: signup{usage: login.SignupV1},
+	}
+}
+
+func (in *CreateSubOrganization) Check() error {
+	switch {
+	case in.RootQuorumThreshold < 1:
+		return fault.Field("rootQuorumThreshold", "quorum threshold must be non-zero integer")
+	case int(in.RootQuorumThreshold) > len(in.RootUsers):
+		return fault.Field("rootQuorumThreshold", "threshold exceeds quorum size")
+	}
+	in.signup.token, in.signup.signature = activity.TextOf(in.VerificationToken), in.ClientSignature
+	if in.signup.usage == "" {
+		in.signup.usage = login.SignupV2
+	}
+	if err := in.signup.Check(); err != nil {
+		return err
+	}
+	for i := range in.RootUsers {
+		if err := in.RootUsers[i].user().CheckAt(fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
+			return err
+		}
+	}
+	if in.Wallet != nil {
+		if err := in.Wallet.CheckAt("wallet."); err != nil {
+			return err
+		}
+	}
+	return wallet.CheckPrivateKeys(in.privateKeys)
+}
+
+// features are those that a new sub-organization has.
+func (in *CreateSubOrganization) features() map[string]string {
+	m := map[string]string{}
+	for _, f := range []struct {
+		disabled *bool
+		name     string
+	}{
+		{in.DisableEmailRecovery, "FEATURE_NAME_EMAIL_RECOVERY"},
+		{in.DisableEmailRecovery, "FEATURE_NAME_ROOT_USER_EMAIL_RECOVERY"},
+		{in.DisableEmailAuth, "FEATURE_NAME_EMAIL_AUTH"},
+		{in.DisableSmsAuth, "FEATURE_NAME_SMS_AUTH"},
+		{in.DisableOtpEmailAuth, "FEATURE_NAME_OTP_EMAIL_AUTH"},
+	} {
+		if f.disabled == nil || !*f.disabled {
+			m[f.name] = ""
+		}
+	}
+	return m
+}
+
+// SubOrganization is the result of making one.
+type SubOrganization struct {
+	SubOrganizationID string               `json:"subOrganizationId"`
+	Wallet            *wallet.WalletResult `json:"wallet"`
+	RootUserIDs       []string             `json:"rootUserIds,omitempty"`
+
+	privateKeys []wallet.PrivateKeyResult
+}
+
+// BareOrganization is the result of versions 1 and 2.
+type BareOrganization struct {
+	SubOrganizationID string   `json:"subOrganizationId"`
+	RootUserIDs       []string `json:"rootUserIds,omitempty"`
+}
+
+// KeyedOrganization is the result of version 3.
+type KeyedOrganization struct {
+	SubOrganizationID string                    `json:"subOrganizationId"`
+	PrivateKeys       []wallet.PrivateKeyResult `json:"privateKeys"`
+	RootUserIDs       []string                  `json:"rootUserIds,omitempty"`
+}
+
+func bareOrganization(r *SubOrganization) *BareOrganization {
+	return &BareOrganization{r.SubOrganizationID, r.RootUserIDs}
+}
+
+func keyedOrganization(r *SubOrganization) *KeyedOrganization {
+	return &KeyedOrganization{r.SubOrganizationID, r.privateKeys, r.RootUserIDs}
+}
+
+func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrganization, error) {
+	parent, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if !parent.Parent.Zero() || tx.NewOrganization == nil {
+		return nil, activity.WrongCaller("a sub-organization cannot have sub-organizations")
+	}
+	switch {
+	case len(in.RootUsers) > tx.Limits.Users:
+		return nil, activity.OverQuota(tx.Limits.Users, "users")
+	case len(in.privateKeys) > tx.Limits.PrivateKeys:
+		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
+	}
+	if err := refuseHeld(tx, in); err != nil {
+		return nil, err
+	}
+	verified, err := in.signup.verify(tx, in.RootUsers)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := tx.NewOrganization()
+	if err != nil {
+		return nil, err
+	}
+	sub.WantsProofs, sub.Parent, sub.Limits, sub.Providers = tx.WantsProofs, tx.Tx, tx.Limits, tx.Providers
+	r, o, err := fillOrganization(sub, tx.ID, in, verified)
+	if err != nil {
+		return nil, err
+	}
+	tx.Claims = append(tx.Claims, sub.Claims...)
+	c := &org.Child{ID: sub.ID, Name: o.Name, CreatedMs: o.CreatedMs}
+	if err := tx.PutChild(c); err != nil {
+		return nil, err
+	}
+	if err := tx.PutChildKey(org.ChildName, o.Name, c, org.ID{}); err != nil {
+		return nil, err
+	}
+	if err := sub.Link(); err != nil {
+		return nil, err
+	}
+	p := *parent
+	p.Children++
+	return r, tx.PutOrganization(&p)
+}
+
+// fillOrganization makes the record, users, wallet and keys of a new
+// organization. The record is there before the users, who depend on it.
+func fillOrganization(sub *activity.Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
+	o := &org.Organization{
+		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
+		Users: uint32(len(in.RootUsers)), PrivateKeys: uint32(len(in.privateKeys)), Features: in.features(),
+	}
+	if err := sub.PutOrganization(o); err != nil {
+		return nil, nil, err
+	}
+	r := &SubOrganization{SubOrganizationID: sub.ID.String()}
+	filled := *o
+	for i := range in.RootUsers {
+		u, err := user.Create(sub, fmt.Sprintf("rootUsers.%d.", i), in.RootUsers[i].user())
+		if err == nil && v.is(i) {
+			u = user.MarkVerified(u, v.contact)
+			err = sub.PutUser(u)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		filled.RootUsers = append(filled.RootUsers, u.ID)
+		r.RootUserIDs = append(r.RootUserIDs, u.ID.String())
+	}
+	var err error
+	if in.Wallet != nil {
+		filled.Wallets = 1
+		if r.Wallet, err = wallet.AddWallet(sub, "wallet.", in.Wallet); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r.privateKeys, err = wallet.AddPrivateKeys(sub, in.privateKeys); err != nil {
+		return nil, nil, err
+	}
+	return r, &filled, sub.PutOrganization(&filled)
+}
+
+// DeleteSubOrganization removes the organization in which it is asked, for good.
+type DeleteSubOrganization struct {
+	DeleteWithoutExport *bool `json:"deleteWithoutExport"`
+}
+
+// DeletedSubOrganization is the result of removing one.
+type DeletedSubOrganization struct {
+	SubOrganizationUUID string `json:"subOrganizationUuid"`
+}
+
+func deleteSubOrganization(tx *activity.Tx, in *DeleteSubOrganization) (*DeletedSubOrganization, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if old.Parent.Zero() {
+		return nil, activity.WrongCaller("only a sub-organization can be deleted as one")
+	}
+	if !old.Root(tx.User) {
+		return nil, activity.WrongCaller("only a root user of the sub-organization can delete it")
+	}
+	parent, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	if err := removeSecrets(tx, wallet.Force(in.DeleteWithoutExport)); err != nil {
+		return nil, err
+	}
+	if err := forgetChild(tx, parent, old); err != nil {
+		return nil, err
+	}
+	return &DeletedSubOrganization{tx.ID.String()}, markDeleted(tx, old)
+}
+
+// removeSecrets removes every wallet and private key with its secret. Accounts,
+// of which there may be any number, stay behind: without their seed they are
+// addresses and no more. Unless it is forced, all must have been exported.
+func removeSecrets(tx *activity.Tx, force bool) error {
+	var ws []*org.Wallet
+	var ks []*org.PrivateKey
+	exported := true
+	err := tx.EachWallet(func(w *org.Wallet) bool {
+		ws, exported = append(ws, w), exported && w.Exported
+		return true
+	})
+	if err == nil {
+		err = tx.EachPrivateKey(func(k *org.PrivateKey) bool {
+			ks, exported = append(ks, k), exported && k.Exported
+			return true
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if !exported && !force {
+		return wallet.NotExported()
+	}
+	for _, w := range ws {
+		tx.DeleteWallet(w.ID)
+	}
+	for _, k := range ks {
+		tx.DeletePrivateKey(k, wallet.MatchesOf(k))
+	}
+	if err := tx.DeleteProviderCredentials(); err != nil {
+		return err
+	}
+	// Should the step come to nothing, the keys are derived again when wanted.
+	tx.Keys.Drop(func(k activity.KeyID) bool { return k.Organization == tx.ID })
+	return nil
+}
+
+// forgetChild removes what a parent keeps of the sub-organization of tx.
+func forgetChild(tx *activity.Tx, parent *org.Tx, o *org.Organization) error {
+	c, err := parent.Child(tx.ID)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("a sub-organization that its parent does not know")
+	}
+	var bad error
+	err = tx.EachUser(func(u *org.User) bool {
+		bad = parent.LinkUser(c, u, nil)
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return err
+	}
+	parent.DeleteChildKey(org.ChildName, c.Name, c, org.ID{})
+	parent.DeleteChild(c)
+	old, err := parent.Organization()
+	if err != nil {
+		return err
+	}
+	p := *old
+	p.Children--
+	return parent.PutOrganization(&p)
+}
+
+// markDeleted ends an organization whose secrets are gone.
+func markDeleted(tx *activity.Tx, old *org.Organization) error {
+	o := *old
+	o.Deleted, o.Wallets, o.PrivateKeys, o.UpdatedMs = true, 0, 0, tx.NowMs
+	return tx.PutOrganization(&o)
+}
+
+// DeleteOrganization removes the top-level organization in which it is asked, for
+// good. There is no option to lose keys with it: who wants that deletes them
+// first.
+type DeleteOrganization struct {
+	OrganizationID string `json:"organizationId" rule:"required,uuid"`
+}
+
+// OrganizationID is the result of making and of removing an organization.
+type OrganizationID struct {
+	OrganizationID string `json:"organizationId"`
+}
+
+func deleteOrganization(tx *activity.Tx, in *DeleteOrganization) (*OrganizationID, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	switch id, _ := org.ParseID(in.OrganizationID); { // a UUID by its rule
+	case id != tx.ID:
+		return nil, fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: an organization can delete only itself, not %s", id)
+	case !old.Parent.Zero():
+		return nil, activity.WrongCaller("a sub-organization is deleted by delete_sub_organization")
+	case old.Children > 0:
+		return nil, fault.New(fault.InvalidArgument, "organization has sub-organizations: %d", old.Children)
+	}
+	if err := removeSecrets(tx, false); err != nil {
+		return nil, err
+	}
+	p, err := tx.OnlyAuthProxy()
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		tx.DeleteAuthProxy(p.ID)
+	}
+	return &OrganizationID{in.OrganizationID}, markDeleted(tx, old)
+}
+
+// CreateOrganizationV1 is version 1 of the intent.
+type CreateOrganizationV1 struct {
+	OrganizationName  string                     `json:"organizationName" rule:"required,label,label_length"`
+	RootEmail         string                     `json:"rootEmail" rule:"required,email,email_ext"`
+	RootAuthenticator user.AuthenticatorParamsV1 `json:"rootAuthenticator" rule:"required"`
+	RootUserID        *string                    `json:"rootUserId" rule:"uuid"`
+}
+
+// CreateOrganization makes a top-level organization that has nothing to do with
+// the one in which it is asked.
+type CreateOrganization struct {
+	OrganizationName  string                   `json:"organizationName" rule:"required,label,label_length"`
+	RootEmail         string                   `json:"rootEmail" rule:"required,email,email_ext"`
+	RootAuthenticator user.AuthenticatorParams `json:"rootAuthenticator" rule:"required"`
+	RootUserID        *string                  `json:"rootUserId" rule:"uuid"`
+}
+
+func carryTopV1(v *CreateOrganizationV1) CreateOrganization {
+	return CreateOrganization{v.OrganizationName, v.RootEmail, user.CarryAuthenticator(&v.RootAuthenticator), v.RootUserID}
+}
+
+// root is the one user of the new organization.
+func (in *CreateOrganization) root() *user.UserParams {
+	return &user.UserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []user.AuthenticatorParams{in.RootAuthenticator}}
+}
+
+func (in *CreateOrganization) Check() error { return in.root().CheckAt("", true) }
+
+func createOrganization(tx *activity.Tx, in *CreateOrganization) (*OrganizationID, error) {
+	here, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if !here.Parent.Zero() || tx.NewOrganization == nil {
+		return nil, activity.WrongCaller("a sub-organization cannot make organizations")
+	}
+	top, err := tx.NewOrganization()
+	if err != nil {
+		return nil, err
+	}
+	top.Limits = tx.Limits
+	o := &org.Organization{ID: top.ID, Name: in.OrganizationName, Threshold: 1, CreatedMs: top.NowMs, UpdatedMs: top.NowMs, Users: 1}
+	if err := top.PutOrganization(o); err != nil {
+		return nil, err
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	if in.RootUserID != nil {
+		id, _ = org.ParseID(*in.RootUserID) // a UUID by its rule; the first user of all has no other's id
+		if id.Zero() {
+			return nil, fault.Field("rootUserId", "must not be all zeros")
+		}
+	}
+	u, err := user.CreateAs(top, id, "", in.root())
+	if err != nil {
+		return nil, err
+	}
+	filled := *o
+	filled.RootUsers = []org.ID{u.ID}
+	return &OrganizationID{top.ID.String()}, top.PutOrganization(&filled)
+}
+
+// UpdateOrganizationName gives the organization another name.
+type UpdateOrganizationName struct {
+	OrganizationName string `json:"organizationName" rule:"required,label,label_length"`
+}
+
+// OrganizationName is the result of that.
+type OrganizationName struct {
+	OrganizationID   string `json:"organizationId"`
+	OrganizationName string `json:"organizationName"`
+}
+
+func updateOrganizationName(tx *activity.Tx, in *UpdateOrganizationName) (*OrganizationName, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	parent, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	if parent != nil {
+		if err := renameChild(parent, tx.ID, in.OrganizationName); err != nil {
+			return nil, err
+		}
+	}
+	o := *old
+	o.Name, o.UpdatedMs = in.OrganizationName, tx.NowMs
+	return &OrganizationName{tx.ID.String(), o.Name}, tx.PutOrganization(&o)
+}
+
+func renameChild(parent *org.Tx, id org.ID, name string) error {
+	old, err := parent.Child(id)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		return fmt.Errorf("a sub-organization that its parent does not know")
+	}
+	c := *old
+	c.Name = name
+	parent.DeleteChildKey(org.ChildName, old.Name, old, org.ID{})
+	if err := parent.PutChildKey(org.ChildName, name, &c, org.ID{}); err != nil {
+		return err
+	}
+	return parent.PutChild(&c)
+}

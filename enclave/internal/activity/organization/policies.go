@@ -1,0 +1,402 @@
+package organization
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// Policies are the kinds about the organization's policies.
+var Policies = activity.Family{
+	activity.Kind[CreatePolicy, PolicyID]{
+		Name: "CREATE_POLICY", Resource: "POLICY", Action: "CREATE", Run: createPolicy,
+		Older: []activity.Older{{Intent: activity.Upgrade(carryPolicyV1)}, {Intent: activity.Upgrade(carryPolicyV2)}},
+	},
+	activity.Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies},
+	activity.Kind[UpdatePolicy, PolicyID]{
+		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
+		Older: []activity.Older{{Intent: activity.Upgrade(carryPolicyUpdate)}},
+	},
+	activity.Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
+	activity.Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
+}
+
+// Operator is how a selector of old compares.
+type Operator string
+
+var operators = []Operator{
+	"OPERATOR_EQUAL", "OPERATOR_MORE_THAN", "OPERATOR_MORE_THAN_OR_EQUAL", "OPERATOR_LESS_THAN", "OPERATOR_LESS_THAN_OR_EQUAL", "OPERATOR_CONTAINS",
+	"OPERATOR_NOT_EQUAL", "OPERATOR_IN", "OPERATOR_NOT_IN", "OPERATOR_CONTAINS_ONE", "OPERATOR_CONTAINS_ALL",
+}
+
+// Valid tells whether o is one of the interface's.
+func (o Operator) Valid() bool { return slices.Contains(operators, o) }
+
+// SelectorV1 is a comparison of version 1, with one target.
+type SelectorV1 struct {
+	Subject  *string   `json:"subject"`
+	Operator *Operator `json:"operator"`
+	Target   *string   `json:"target"`
+}
+
+// SelectorV2 is a comparison of version 2.
+type SelectorV2 struct {
+	Subject  *string   `json:"subject"`
+	Operator *Operator `json:"operator"`
+	Targets  []string  `json:"targets,omitempty"`
+}
+
+// CreatePolicyV1 is version 1 of the intent: comparisons, all of which must hold.
+type CreatePolicyV1 struct {
+	PolicyName string          `json:"policyName" rule:"required,label,label_length"`
+	Selectors  []SelectorV1    `json:"selectors" rule:"required,dive,required"`
+	Effect     activity.Effect `json:"effect" rule:"required"`
+	Notes      *string         `json:"notes"`
+}
+
+// CreatePolicyV2 is version 2 of the intent.
+type CreatePolicyV2 struct {
+	PolicyName string          `json:"policyName" rule:"required,label,label_length"`
+	Selectors  []SelectorV2    `json:"selectors" rule:"required,dive,required"`
+	Effect     activity.Effect `json:"effect" rule:"required"`
+	Notes      *string         `json:"notes"`
+}
+
+// CreatePolicy makes a policy. An expression that is absent or empty is true.
+type CreatePolicy struct {
+	PolicyName string          `json:"policyName" rule:"required,label,label_length"`
+	Effect     activity.Effect `json:"effect" rule:"required"`
+	Condition  *string         `json:"condition"`
+	Consensus  *string         `json:"consensus"`
+	Notes      string          `json:"notes" rule:"present"`
+	Time       *string         `json:"time"`
+
+	selectors []SelectorV2 // of versions 1 and 2
+	clauses   Clauses
+}
+
+// Clauses are the expressions of a policy, compiled.
+type Clauses struct{ consensus, condition, time *policy.Program }
+
+func carryPolicyV1(v *CreatePolicyV1) CreatePolicy {
+	selectors := activity.CarryAll(v.Selectors, func(s *SelectorV1) SelectorV2 {
+		n := SelectorV2{Subject: s.Subject, Operator: s.Operator}
+		if s.Target != nil {
+			n.Targets = []string{*s.Target}
+		}
+		return n
+	})
+	return carryPolicyV2(&CreatePolicyV2{v.PolicyName, selectors, v.Effect, v.Notes})
+}
+
+func carryPolicyV2(v *CreatePolicyV2) CreatePolicy {
+	return CreatePolicy{PolicyName: v.PolicyName, Effect: v.Effect, Notes: activity.TextOf(v.Notes), selectors: v.Selectors}
+}
+
+func (in *CreatePolicy) Check() error { return in.checkAt("") }
+
+func (in *CreatePolicy) checkAt(path string) error {
+	if in.selectors != nil {
+		if err := in.translate(); err != nil {
+			return err
+		}
+	}
+	if err := activity.CheckNotes(path+"notes", &in.Notes); err != nil {
+		return err
+	}
+	return in.clauses.Compile(path, "", in.Consensus, in.Condition, in.Time)
+}
+
+// translate writes the selectors of older versions as expressions.
+func (in *CreatePolicy) translate() error {
+	ss := make([]policy.Selector, len(in.selectors))
+	for i, s := range in.selectors {
+		ss[i] = policy.Selector{Subject: activity.TextOf(s.Subject), Targets: s.Targets}
+		if s.Operator != nil {
+			ss[i].Operator = string(*s.Operator)
+		}
+	}
+	consensus, condition, err := policy.FromSelectors(ss)
+	if e := fault.Of(err); e != nil {
+		return fault.Field("selectors", "%s", e.Message)
+	}
+	in.Consensus, in.Condition = &consensus, &condition
+	return err
+}
+
+// Compile compiles the expressions that are there. The fields that may be called
+// so start with prefix.
+func (c *Clauses) Compile(path, prefix string, consensus, condition, time *string) error {
+	field := func(name string) string { return path + name }
+	if prefix != "" {
+		field = func(name string) string { return path + activity.CamelCase(prefix+"_"+name) }
+	}
+	var err error
+	if c.consensus, err = activity.CompileClause(policy.ClauseConsensus, field("consensus"), activity.TextOf(consensus)); err != nil {
+		return err
+	}
+	if c.condition, err = activity.CompileClause(policy.ClauseCondition, field("condition"), activity.TextOf(condition)); err != nil {
+		return err
+	}
+	c.time, err = activity.CompileClause(policy.ClauseTime, path+"time", activity.TextOf(time))
+	return err
+}
+
+// PolicyWarning is a hint about a policy; it never blocks.
+type PolicyWarning struct {
+	PolicyName string `json:"policyName"`
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	Position   int32  `json:"position"`
+}
+
+// PolicyID is the result of making, changing and deleting one policy.
+type PolicyID struct {
+	PolicyID string          `json:"policyId"`
+	Warnings []PolicyWarning `json:"warnings,omitempty"`
+}
+
+// PolicyIDs is the result for several policies.
+type PolicyIDs struct {
+	PolicyIDs []string        `json:"policyIds"`
+	Warnings  []PolicyWarning `json:"warnings,omitempty"`
+}
+
+// lint says what is likely wrong with policies, when the organization has
+// others beside each of them.
+func lint(tx *activity.Tx, o *org.Organization, others []*policy.Policy, ps ...*policy.Policy) ([]PolicyWarning, error) {
+	state := activity.PolicyState(tx.Tx, o)
+	users, err := state.Users()
+	if err != nil {
+		return nil, err
+	}
+	var ws []PolicyWarning
+	steps := activity.VotableSteps // of all of them: hints must not hold the organization up
+	for _, p := range ps {
+		for _, w := range policy.LintIn(p, policy.Surroundings{Others: others, RootUsers: state.RootUsers, Threshold: state.Threshold, Users: users, Steps: &steps}) {
+			ws = append(ws, PolicyWarning{p.Name, w.Code, w.Message, int32(w.Position)})
+		}
+		others = append(others, p)
+	}
+	return ws, nil
+}
+
+// PutPolicy stores p with what its expressions were compiled to.
+func PutPolicy(tx *activity.Tx, p *org.Policy, c *Clauses) (*policy.Policy, error) {
+	compiled := &policy.Policy{ID: p.ID, Name: p.Name, Effect: activity.Effect(p.Effect).Policy(), Consensus: c.consensus, Condition: c.condition, Time: c.time}
+	p.Compiled = compiled
+	return compiled, tx.PutPolicy(p)
+}
+
+func createPolicy(tx *activity.Tx, in *CreatePolicy) (*PolicyID, error) {
+	r, err := addPolicies(tx, func(int) string { return "" }, in)
+	if err != nil {
+		return nil, err
+	}
+	return &PolicyID{r.PolicyIDs[0], r.Warnings}, nil
+}
+
+// CreatePolicies makes policies, all or none.
+type CreatePolicies struct {
+	Policies []CreatePolicy `json:"policies" rule:"dive"`
+}
+
+func (in *CreatePolicies) Check() error {
+	for i := range in.Policies {
+		if err := in.Policies[i].checkAt(activity.FieldAt("policies", i, "")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func createPolicies(tx *activity.Tx, in *CreatePolicies) (*PolicyIDs, error) {
+	ps := make([]*CreatePolicy, len(in.Policies))
+	for i := range ps {
+		ps[i] = &in.Policies[i]
+	}
+	return addPolicies(tx, func(i int) string { return activity.FieldAt("policies", i, "") }, ps...)
+}
+
+func addPolicies(tx *activity.Tx, path func(int) string, ps ...*CreatePolicy) (*PolicyIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.Policies)+len(ps) > tx.Limits.Policies {
+		return nil, activity.OverQuota(tx.Limits.Policies, "policies")
+	}
+	others, err := activity.CompiledPolicies(tx.Tx, org.ID{})
+	if err != nil {
+		return nil, err
+	}
+	r := &PolicyIDs{PolicyIDs: []string{}}
+	var made []*policy.Policy
+	for i, p := range ps {
+		id, err := activity.NewNamed(tx, org.NamePolicy, "policy", path(i)+"policyName", p.PolicyName)
+		if err != nil {
+			return nil, err
+		}
+		rec := &org.Policy{
+			ID: id, Name: p.PolicyName, Effect: string(p.Effect), Consensus: activity.TextOf(p.Consensus), Condition: activity.TextOf(p.Condition), Time: activity.TextOf(p.Time),
+			Notes: p.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		}
+		compiled, err := PutPolicy(tx, rec, &p.clauses)
+		if err != nil {
+			return nil, err
+		}
+		r.PolicyIDs = append(r.PolicyIDs, id.String())
+		made = append(made, compiled)
+	}
+	if r.Warnings, err = lint(tx, old, others, made...); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Policies += uint32(len(ps))
+	return r, tx.PutOrganization(&o)
+}
+
+// UpdatePolicyV1 is version 1 of the intent.
+type UpdatePolicyV1 struct {
+	PolicyID        string           `json:"policyId" rule:"required,uuid"`
+	PolicyName      *string          `json:"policyName" rule:"omitempty,label,label_length"`
+	PolicyEffect    *activity.Effect `json:"policyEffect"`
+	PolicyCondition *string          `json:"policyCondition"`
+	PolicyConsensus *string          `json:"policyConsensus"`
+	PolicyNotes     *string          `json:"policyNotes"`
+}
+
+// UpdatePolicy changes what it names of a policy. An empty expression takes the
+// old one away.
+type UpdatePolicy struct {
+	PolicyID        string           `json:"policyId" rule:"required,uuid"`
+	PolicyName      *string          `json:"policyName" rule:"omitempty,label,label_length"`
+	PolicyEffect    *activity.Effect `json:"policyEffect"`
+	PolicyCondition *string          `json:"policyCondition"`
+	PolicyConsensus *string          `json:"policyConsensus"`
+	PolicyNotes     *string          `json:"policyNotes"`
+	Time            *string          `json:"time"`
+
+	clauses Clauses
+}
+
+func carryPolicyUpdate(v *UpdatePolicyV1) UpdatePolicy {
+	return UpdatePolicy{PolicyID: v.PolicyID, PolicyName: v.PolicyName, PolicyEffect: v.PolicyEffect, PolicyCondition: v.PolicyCondition,
+		PolicyConsensus: v.PolicyConsensus, PolicyNotes: v.PolicyNotes}
+}
+
+func (in *UpdatePolicy) Check() error {
+	if err := activity.CheckNotes("policyNotes", in.PolicyNotes); err != nil {
+		return err
+	}
+	return in.clauses.Compile("", "policy", in.PolicyConsensus, in.PolicyCondition, in.Time)
+}
+
+func updatePolicy(tx *activity.Tx, in *UpdatePolicy) (*PolicyID, error) {
+	old, err := findPolicy(tx, in.PolicyID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := activity.CompiledPolicy(old)
+	if err != nil {
+		return nil, err
+	}
+	p, c := *old, Clauses{before.Consensus, before.Condition, before.Time}
+	p.UpdatedMs = tx.NowMs
+	if name := activity.TextOf(in.PolicyName); name != "" {
+		if err := activity.Rename(tx, org.NamePolicy, "policy", "policyName", old.Name, name, old.ID); err != nil {
+			return nil, err
+		}
+		p.Name = name
+	}
+	if in.PolicyEffect != nil {
+		p.Effect = string(*in.PolicyEffect)
+	}
+	if in.PolicyConsensus != nil {
+		p.Consensus, c.consensus = *in.PolicyConsensus, in.clauses.consensus
+	}
+	if in.PolicyCondition != nil {
+		p.Condition, c.condition = *in.PolicyCondition, in.clauses.condition
+	}
+	if in.Time != nil {
+		p.Time, c.time = *in.Time, in.clauses.time
+	}
+	if in.PolicyNotes != nil {
+		p.Notes = *in.PolicyNotes
+	}
+	others, err := activity.CompiledPolicies(tx.Tx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	after, err := PutPolicy(tx, &p, &c)
+	if err != nil {
+		return nil, err
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	ws, err := lint(tx, o, others, after)
+	return &PolicyID{in.PolicyID, ws}, err
+}
+
+// findPolicy finds the policy that an intent names by a UUID.
+func findPolicy(tx *activity.Tx, text string) (*org.Policy, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	p, err := tx.Policy(id)
+	if err == nil && p == nil {
+		err = activity.NotFound("policy", text)
+	}
+	return p, err
+}
+
+// DeletePolicy removes a policy.
+type DeletePolicy struct {
+	PolicyID string `json:"policyId" rule:"required,uuid"`
+}
+
+// DeletedPolicy is the result of removing a policy.
+type DeletedPolicy struct {
+	PolicyID string `json:"policyId"`
+}
+
+func deletePolicy(tx *activity.Tx, in *DeletePolicy) (*DeletedPolicy, error) {
+	return &DeletedPolicy{in.PolicyID}, removePolicies(tx, in.PolicyID)
+}
+
+// DeletePolicies removes policies, all or none.
+type DeletePolicies struct {
+	PolicyIDs []string `json:"policyIds" rule:"required,dive,uuid"`
+}
+
+func (in *DeletePolicies) Check() error { return activity.CheckDistinct("policyIds", in.PolicyIDs) }
+
+// DeletedPolicies is the result of removing policies.
+type DeletedPolicies struct {
+	PolicyIDs []string `json:"policyIds"`
+}
+
+func deletePolicies(tx *activity.Tx, in *DeletePolicies) (*DeletedPolicies, error) {
+	return &DeletedPolicies{in.PolicyIDs}, removePolicies(tx, in.PolicyIDs...)
+}
+
+func removePolicies(tx *activity.Tx, ids ...string) error {
+	old, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	o := *old
+	for _, text := range ids {
+		p, err := findPolicy(tx, text)
+		if err != nil {
+			return err
+		}
+		tx.FreeName(org.NamePolicy, p.Name)
+		tx.DeletePolicy(p.ID)
+		o.Policies--
+	}
+	return tx.PutOrganization(&o)
+}

@@ -1,0 +1,63 @@
+package organization
+
+import (
+	"fmt"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// RootQuorum is the kind that replaces the root quorum.
+var RootQuorum = activity.Family{
+	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum},
+}
+
+// UpdateRootQuorum replaces the root quorum: who its members are and how many of
+// them decide.
+type UpdateRootQuorum struct {
+	Threshold int32    `json:"threshold" rule:"required"`
+	UserIDs   []string `json:"userIds" rule:"dive,uuid"`
+}
+
+func (in *UpdateRootQuorum) Check() error {
+	switch {
+	case in.Threshold < 1:
+		return fault.Field("threshold", "quorum threshold must be non-zero integer")
+	case len(in.UserIDs) == 0:
+		return fault.Field("userIds", "quorum users missing")
+	case int(in.Threshold) > len(in.UserIDs):
+		return fault.Field("threshold", "threshold exceeds quorum size")
+	}
+	return activity.CheckDistinct("userIds", in.UserIDs)
+}
+
+func updateRootQuorum(tx *activity.Tx, in *UpdateRootQuorum) (*activity.Nothing, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	o.RootUsers, o.Threshold, o.UpdatedMs = make([]org.ID, len(in.UserIDs)), uint32(in.Threshold), tx.NowMs
+	var able uint32
+	for i, text := range in.UserIDs {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		u, err := tx.Tx.User(id)
+		if err != nil {
+			return nil, err
+		}
+		if u == nil {
+			return nil, fault.Field(fmt.Sprintf("userIds.%d", i), "quorum users missing: %s", text)
+		}
+		o.RootUsers[i] = id
+		if user.Means(u, &o, tx.NowMs) == user.MeansForGood {
+			able++
+		}
+	}
+	// A quorum that cannot come together could not be replaced either.
+	if able < o.Threshold {
+		return nil, fault.Field("userIds", "quorum users have too few lasting credentials: %d of them can log in for good, the threshold is %d", able, o.Threshold)
+	}
+	return &activity.Nothing{}, tx.PutOrganization(&o)
+}

@@ -1,0 +1,119 @@
+package organization
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// signup is what a verification token is good for at a sign-up: the contact of one
+// of the new root users, whose it is then known to be.
+type signup struct {
+	token     string
+	signature *user.ClientSignature
+	usage     login.Usage // what the client must have signed
+}
+
+// Check refuses what cannot be right whatever the token says.
+func (s *signup) Check() error {
+	switch {
+	case s.token == "" && s.signature != nil:
+		return fault.Field("clientSignature", "is of a verification token: there is none")
+	case s.token != "" && s.usage == login.SignupV2 && s.signature == nil:
+		return fault.Field("clientSignature", "must be given with a verification token")
+	}
+	return nil
+}
+
+// A verifiedContact is whose contact was shown to be hers: the user's place in a
+// list. Nil is nobody's.
+type verifiedContact struct {
+	user    int
+	contact login.ContactType
+}
+
+func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user }
+
+// verify uses the token up, if there is one, and tells whom of the users it is about.
+func (s *signup) verify(tx *activity.Tx, users []RootUserParams) (*verifiedContact, error) {
+	if s.token == "" {
+		return nil, nil
+	}
+	v := &verifiedContact{user: -1}
+	t, err := user.UseVerification(tx, s.token, org.UsedSignup, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+		v.user = slices.IndexFunc(users, func(p RootUserParams) bool {
+			return u.About(login.Email, activity.TextOf(p.UserEmail)) || u.About(login.SMS, activity.TextOf(p.UserPhoneNumber))
+		})
+		if v.user < 0 {
+			return nil, user.AnotherContact("the root users have")
+		}
+		return u.ForSignup("clientSignature", s.signature.Login(), s.usage, signedFields(&users[v.user]))
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.contact = t.Type
+	held, err := tx.ChildrenBy(user.ChildVerified(t.Type), login.ContactKey(t.Type, t.Contact), nil, 1)
+	if err == nil && len(held) > 0 {
+		err = user.ErrClaimed
+	}
+	return v, err
+}
+
+// signedFields is what a client signs of a new user.
+func signedFields(u *RootUserParams) *login.Signup {
+	s := &login.Signup{Email: activity.TextOf(u.UserEmail), PhoneNumber: activity.TextOf(u.UserPhoneNumber)}
+	if len(u.APIKeys) > 0 {
+		s.APIKeys = activity.AppendShape(nil, u.APIKeys)
+	}
+	if len(u.Authenticators) > 0 {
+		s.Authenticators = activity.AppendShape(nil, u.Authenticators)
+	}
+	if len(u.OauthProviders) > 0 {
+		s.OauthProviders = activity.AppendShape(nil, u.OauthProviders)
+	}
+	return s
+}
+
+// refuseHeld refuses, to the auth proxy, a sub-organization with a key or passkey
+// by which another one of the same parent is found: whoever signs up twice would be
+// logged in to neither.
+func refuseHeld(tx *activity.Tx, in *CreateSubOrganization) error {
+	if proxied, err := user.FromProxy(tx, tx.Tx); err != nil || !proxied {
+		return err
+	}
+	for i := range in.RootUsers {
+		u, path := &in.RootUsers[i], fmt.Sprintf("rootUsers.%d.", i)
+		for j := range u.APIKeys {
+			k := &u.APIKeys[j]
+			if err := refuseChild(tx, string(k.CurveType)+":"+strings.ToLower(k.PublicKey), activity.FieldAt(path+"apiKeys", j, "publicKey")); err != nil {
+				return err
+			}
+		}
+		for j := range u.Authenticators {
+			r, err := u.Authenticators[j].Registration(path)
+			if err != nil {
+				return err
+			}
+			if err := refuseChild(tx, org.PasskeyCurve+":"+hex.EncodeToString(r.CredentialID), activity.FieldAt(path+"authenticators", j, "attestation.credentialId")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func refuseChild(tx *activity.Tx, credential, field string) error {
+	held, err := tx.ChildrenBy(org.ChildCredential, credential, nil, 1)
+	if err == nil && len(held) > 0 {
+		err = fault.Field(field, "credential is of another sub-organization already")
+	}
+	return err
+}

@@ -1,0 +1,235 @@
+package organization
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// Webhooks are the kinds about who is told.
+var Webhooks = activity.Family{
+	activity.Kind[CreateWebhookEndpoint, WebhookEndpointResult]{Name: "CREATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "CREATE", Run: createWebhookEndpoint},
+	activity.Kind[UpdateWebhookEndpoint, WebhookEndpointResult]{
+		Name: "UPDATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "UPDATE", Run: updateWebhookEndpoint,
+		Params: func(in *UpdateWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
+	},
+	activity.Kind[DeleteWebhookEndpoint, WebhookEndpointID]{
+		Name: "DELETE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "DELETE", Run: deleteWebhookEndpoint,
+		Params: func(in *DeleteWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
+	},
+}
+
+// endpointParams has the id as records have it: a policy about an endpoint must not
+// be passed by with another spelling of it.
+func endpointParams(id string) policy.Value {
+	return policy.Struct(policy.Member{Name: "endpoint_id", Value: policy.String(strings.ToLower(id))})
+}
+
+// EventType is what an endpoint can subscribe to.
+type EventType string
+
+const activityUpdates EventType = org.ActivityUpdates
+
+// futureEvents are events of the interface that are not live.
+var futureEvents = []EventType{"BALANCE_CONFIRMED_UPDATES", "BALANCE_FINALIZED_UPDATES", "SEND_TRANSACTION_STATUS_UPDATES"}
+
+// WebhookSubscription is one type of event that an endpoint wants, unless it says
+// that it is not active.
+type WebhookSubscription struct {
+	EventType   string  `json:"eventType" rule:"required"`
+	FiltersJSON *string `json:"filtersJson" rule:"omitempty"`
+	IsActive    *bool   `json:"isActive"`
+}
+
+// CreateWebhookEndpoint makes a receiver of events.
+type CreateWebhookEndpoint struct {
+	URL           string                `json:"url" rule:"required"`
+	Name          string                `json:"name" rule:"required,label,label_length"`
+	Subscriptions []WebhookSubscription `json:"subscriptions,omitempty" rule:"omitempty,dive"`
+}
+
+func (in *CreateWebhookEndpoint) Check() error {
+	if err := checkWebhook("url", in.URL); err != nil {
+		return err
+	}
+	seen := map[EventType]bool{}
+	for i, s := range in.Subscriptions {
+		at := fmt.Sprintf("subscriptions.%d.", i)
+		t := EventType(s.EventType)
+		switch {
+		case t != activityUpdates && !slices.Contains(futureEvents, t):
+			return fault.Field(at+"eventType", "invalid event type: %s", activity.Printable(s.EventType))
+		case seen[t]:
+			return fault.Field(at+"eventType", "event type is given twice: %s", t)
+		case !unfiltered(s.FiltersJSON):
+			return activity.Unimplemented("create_webhook_endpoint", "filtersJson")
+		}
+		seen[t] = true
+	}
+	return nil
+}
+
+// unfiltered tells that nothing is kept back. A filter that nobody obeys would let
+// through what was not meant for the receiver.
+func unfiltered(filters *string) bool {
+	f := strings.TrimSpace(activity.TextOf(filters))
+	return f == "" || f == "{}"
+}
+
+// WebhookEndpoint is an endpoint as answers show it.
+type WebhookEndpoint struct {
+	EndpointID     string                `json:"endpointId"`
+	OrganizationID string                `json:"organizationId"`
+	URL            string                `json:"url"`
+	Name           string                `json:"name"`
+	IsActive       bool                  `json:"isActive"`
+	Subscriptions  []WebhookSubscription `json:"subscriptions,omitempty"`
+}
+
+// WebhookEndpointOf shows an endpoint of an organization.
+func WebhookEndpointOf(organization org.ID, e *org.Endpoint) WebhookEndpoint {
+	w := WebhookEndpoint{EndpointID: e.ID.String(), OrganizationID: organization.String(), URL: e.URL, Name: e.Name, IsActive: !e.Inactive}
+	for _, s := range e.Subscriptions {
+		active := !s.Inactive
+		w.Subscriptions = append(w.Subscriptions, WebhookSubscription{s.EventType, s.Filters, &active})
+	}
+	return w
+}
+
+// WebhookEndpointResult is the result of making and of changing an endpoint.
+type WebhookEndpointResult struct {
+	EndpointID      string          `json:"endpointId"`
+	WebhookEndpoint WebhookEndpoint `json:"webhookEndpoint"`
+}
+
+func endpointResult(tx *activity.Tx, e *org.Endpoint) *WebhookEndpointResult {
+	return &WebhookEndpointResult{e.ID.String(), WebhookEndpointOf(tx.ID, e)}
+}
+
+func createWebhookEndpoint(tx *activity.Tx, in *CreateWebhookEndpoint) (*WebhookEndpointResult, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	subscriptions, err := subscriptions(old, in.Subscriptions)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkReceiver(tx, "url", in.URL); err != nil {
+		return nil, err
+	}
+	if old.Endpoints >= org.MaxEndpoints {
+		return nil, activity.OverQuota(org.MaxEndpoints, "webhook endpoints")
+	}
+	id, err := activity.NewNamed(tx, org.NameEndpoint, "webhook endpoint", "name", in.Name)
+	if err != nil {
+		return nil, err
+	}
+	e := &org.Endpoint{ID: id, Name: in.Name, URL: in.URL, Subscriptions: subscriptions, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	if err := tx.PutEndpoint(e); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Endpoints++
+	return endpointResult(tx, e), tx.PutOrganization(&o)
+}
+
+// subscriptions is what an endpoint of an organization may subscribe to.
+func subscriptions(o *org.Organization, wanted []WebhookSubscription) ([]org.Subscription, error) {
+	var ss []org.Subscription
+	for _, w := range wanted {
+		if EventType(w.EventType) != activityUpdates {
+			if !o.Parent.Zero() {
+				return nil, fault.New(fault.PermissionDenied, "webhook endpoints of a sub-organization receive %s only", activityUpdates)
+			}
+			return nil, activity.Unimplemented("create_webhook_endpoint", w.EventType)
+		}
+		ss = append(ss, org.Subscription{EventType: w.EventType, Filters: w.FiltersJSON, Inactive: w.IsActive != nil && !*w.IsActive})
+	}
+	return ss, nil
+}
+
+// UpdateWebhookEndpoint changes what it names of an endpoint. What was on its way
+// goes to the new URL; an endpoint that is not active receives nothing, also
+// nothing of what was on its way.
+type UpdateWebhookEndpoint struct {
+	EndpointID string  `json:"endpointId" rule:"required,uuid"`
+	URL        *string `json:"url" rule:"omitempty"`
+	Name       *string `json:"name" rule:"omitempty,label,label_length"`
+	IsActive   *bool   `json:"isActive"`
+}
+
+func (in *UpdateWebhookEndpoint) Check() error {
+	if activity.TextOf(in.URL) == "" {
+		return nil
+	}
+	return checkWebhook("url", *in.URL)
+}
+
+func findEndpoint(tx *activity.Tx, text string) (*org.Endpoint, error) {
+	id, err := org.ParseID(text)
+	if err != nil {
+		return nil, fault.Field("endpointId", "must be a UUID")
+	}
+	e, err := tx.Endpoint(id)
+	if err == nil && e == nil {
+		err = activity.NotFound("webhook endpoint", text)
+	}
+	return e, err
+}
+
+func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*WebhookEndpointResult, error) {
+	old, err := findEndpoint(tx, in.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	e := *old
+	e.UpdatedMs = tx.NowMs
+	if url := activity.TextOf(in.URL); url != "" {
+		if err := checkReceiver(tx, "url", url); err != nil {
+			return nil, err
+		}
+		e.URL = url
+	}
+	if name := activity.TextOf(in.Name); name != "" {
+		if err := activity.Rename(tx, org.NameEndpoint, "webhook endpoint", "name", old.Name, name, old.ID); err != nil {
+			return nil, err
+		}
+		e.Name = name
+	}
+	if in.IsActive != nil {
+		e.Inactive = !*in.IsActive
+	}
+	return endpointResult(tx, &e), tx.PutEndpoint(&e)
+}
+
+// DeleteWebhookEndpoint removes an endpoint. What was on its way to it goes nowhere.
+type DeleteWebhookEndpoint struct {
+	EndpointID string `json:"endpointId" rule:"required,uuid"`
+}
+
+// WebhookEndpointID is the result of removing an endpoint.
+type WebhookEndpointID struct {
+	EndpointID string `json:"endpointId"`
+}
+
+func deleteWebhookEndpoint(tx *activity.Tx, in *DeleteWebhookEndpoint) (*WebhookEndpointID, error) {
+	e, err := findEndpoint(tx, in.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	tx.FreeName(org.NameEndpoint, e.Name)
+	tx.DeleteEndpoint(e.ID)
+	o := *old
+	o.Endpoints--
+	return &WebhookEndpointID{in.EndpointID}, tx.PutOrganization(&o)
+}

@@ -1,0 +1,418 @@
+// Package tag is the tags of users and of private keys, as activities.
+package tag
+
+import (
+	"fmt"
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// Tags are the kinds about tags of users and of private keys.
+var Tags = activity.Family{
+	activity.Kind[CreateUserTag, NewUserTag]{Name: "CREATE_USER_TAG", Resource: "USER", Action: "CREATE", Run: createUserTag},
+	activity.Kind[UpdateUserTag, UserTagID]{Name: "UPDATE_USER_TAG", Resource: "USER", Action: "UPDATE", Run: updateUserTag},
+	activity.Kind[DeleteUserTags, GoneUserTags]{Name: "DELETE_USER_TAGS", Resource: "USER", Action: "DELETE", Run: deleteUserTags},
+	activity.Kind[CreatePrivateKeyTag, NewPrivateKeyTag]{Name: "CREATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeyTag},
+	activity.Kind[UpdatePrivateKeyTag, PrivateKeyTagID]{Name: "UPDATE_PRIVATE_KEY_TAG", Resource: "PRIVATE_KEY", Action: "UPDATE", Run: updatePrivateKeyTag},
+	activity.Kind[DeletePrivateKeyTags, GonePrivateKeyTags]{Name: "DELETE_PRIVATE_KEY_TAGS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeyTags},
+}
+
+// The types of tags, by what bears them.
+const (
+	TypeUser       = "TAG_TYPE_USER"
+	TypePrivateKey = "TAG_TYPE_PRIVATE_KEY"
+)
+
+// bearer is a user or a private key as tags see it.
+type bearer struct {
+	id   org.ID
+	tags []org.ID
+	put  func(tags []org.ID) error
+}
+
+// tagging is one of the two sorts of tags.
+type tagging struct {
+	typ, called, bearers string
+	names                byte
+	find                 func(tx *activity.Tx, text string) (bearer, error)
+	each                 func(tx *activity.Tx, visit func(bearer)) error
+}
+
+var userTagging = tagging{
+	TypeUser, "user tag", "userIds", org.NameUserTag,
+	func(tx *activity.Tx, text string) (bearer, error) {
+		u, err := activity.FindUser(tx, text)
+		if err != nil {
+			return bearer{}, err
+		}
+		return userBearer(tx, u), nil
+	},
+	func(tx *activity.Tx, visit func(bearer)) error {
+		return tx.EachUser(func(u *org.User) bool {
+			visit(userBearer(tx, u))
+			return true
+		})
+	},
+}
+
+func userBearer(tx *activity.Tx, old *org.User) bearer {
+	return bearer{old.ID, old.Tags, func(tags []org.ID) error {
+		u := *old
+		u.Tags, u.UpdatedMs = tags, tx.NowMs
+		return tx.PutUser(&u)
+	}}
+}
+
+var privateKeyTagging = tagging{
+	TypePrivateKey, "private key tag", "privateKeyIds", org.NameKeyTag,
+	func(tx *activity.Tx, text string) (bearer, error) {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		k, err := tx.PrivateKey(id)
+		if err == nil && k == nil {
+			err = activity.NotFound("private key", text)
+		}
+		if err != nil {
+			return bearer{}, err
+		}
+		return keyBearer(tx, k), nil
+	},
+	func(tx *activity.Tx, visit func(bearer)) error {
+		return tx.EachPrivateKey(func(k *org.PrivateKey) bool {
+			visit(keyBearer(tx, k))
+			return true
+		})
+	},
+}
+
+func keyBearer(tx *activity.Tx, old *org.PrivateKey) bearer {
+	return bearer{old.ID, old.Tags, func(tags []org.ID) error {
+		k := *old
+		k.Tags, k.UpdatedMs = tags, tx.NowMs
+		return tx.PutPrivateKey(&k, nil)
+	}}
+}
+
+// findTag finds the tag of one type that an intent names by a UUID.
+func (g *tagging) findTag(tx *activity.Tx, text string) (*org.Tag, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	t, err := tx.Tag(id)
+	if err == nil && (t == nil || t.Type != g.typ) {
+		err = activity.NotFound(g.called, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Find finds the tags of one TAG_TYPE_… that something new shall bear. All
+// of them must exist, and none be named twice.
+func Find(tx *activity.Tx, path string, ids []string, tagType string) ([]org.ID, error) {
+	g := &userTagging
+	if tagType == TypePrivateKey {
+		g = &privateKeyTagging
+	}
+	if err := activity.CheckDistinct(path, ids); err != nil {
+		return nil, err
+	}
+	var found []org.ID
+	for _, text := range ids {
+		t, err := g.findTag(tx, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t.ID)
+	}
+	return found, nil
+}
+
+// attach makes everything named bear a tag.
+func (g *tagging) attach(tx *activity.Tx, tag org.ID, names []string) error {
+	for _, name := range names {
+		b, err := g.find(tx, name)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(b.tags, tag) {
+			if err := b.put(append(slices.Clone(b.tags), tag)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// detach is the opposite of attach. What does not bear the tag stays as it is.
+func (g *tagging) detach(tx *activity.Tx, tag org.ID, names []string) error {
+	for _, name := range names {
+		b, err := g.find(tx, name)
+		if err != nil {
+			return err
+		}
+		if err := b.without(tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// without takes tags off b, if it bears any of them.
+func (b *bearer) without(tags ...org.ID) error {
+	left := withoutTags(b.tags, tags)
+	if len(left) == len(b.tags) {
+		return nil
+	}
+	return b.put(left)
+}
+
+func withoutTags(of, gone []org.ID) []org.ID {
+	return slices.DeleteFunc(slices.Clone(of), func(t org.ID) bool { return slices.Contains(gone, t) })
+}
+
+// create makes a tag and attaches it.
+func (g *tagging) create(tx *activity.Tx, field, name string, bearers []string) (string, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return "", err
+	}
+	limit := tx.Limits.Tags
+	if !old.Parent.Zero() {
+		limit = tx.Limits.TagsOfChild
+	}
+	if int(old.Tags) >= limit {
+		return "", activity.OverQuota(limit, "tags")
+	}
+	holder, err := tx.Named(g.names, name)
+	if err != nil {
+		return "", err
+	}
+	if !holder.Zero() {
+		return "", activity.NotUnique(g.called, field)
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return "", err
+	}
+	if err := tx.TakeName(g.names, name, id); err != nil {
+		return "", err
+	}
+	if err := tx.PutTag(&org.Tag{ID: id, Name: name, Type: g.typ, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}); err != nil {
+		return "", err
+	}
+	if err := g.attach(tx, id, bearers); err != nil {
+		return "", err
+	}
+	o := *old
+	o.Tags++
+	return id.String(), tx.PutOrganization(&o)
+}
+
+// update gives a tag another name, if there is one in it, and other bearers.
+func (g *tagging) update(tx *activity.Tx, text, field string, name *string, add, remove []string) error {
+	old, err := g.findTag(tx, text)
+	if err != nil {
+		return err
+	}
+	for i, id := range add {
+		if slices.Contains(remove, id) {
+			return fault.Field(fmt.Sprintf("add%s.%d", upper(g.bearers), i), "named to be added and to be removed")
+		}
+	}
+	t := *old
+	t.UpdatedMs = tx.NowMs
+	if name != nil && *name != "" {
+		if err := activity.Rename(tx, g.names, g.called, field, old.Name, *name, old.ID); err != nil {
+			return err
+		}
+		t.Name = *name
+	}
+	if err := g.detach(tx, t.ID, remove); err != nil {
+		return err
+	}
+	if err := g.attach(tx, t.ID, add); err != nil {
+		return err
+	}
+	return tx.PutTag(&t)
+}
+
+func upper(name string) string { return string(name[0]-'a'+'A') + name[1:] }
+
+// delete removes tags and takes them off everything that bears one; that is what
+// it returns, in the order of ids.
+func (g *tagging) delete(tx *activity.Tx, texts []string) ([]string, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	gone := make([]org.ID, len(texts))
+	for i, text := range texts {
+		t, err := g.findTag(tx, text)
+		if err != nil {
+			return nil, err
+		}
+		tx.DeleteTag(t.ID)
+		tx.FreeName(g.names, t.Name)
+		gone[i] = t.ID
+	}
+	var bore []bearer
+	err = g.each(tx, func(b bearer) {
+		if len(withoutTags(b.tags, gone)) < len(b.tags) {
+			bore = append(bore, b)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(bore))
+	for i := range bore {
+		ids[i] = bore[i].id.String()
+		if err := bore[i].without(gone...); err != nil {
+			return nil, err
+		}
+	}
+	o := *old
+	o.Tags -= uint32(len(gone))
+	return ids, tx.PutOrganization(&o)
+}
+
+// CreateUserTag makes a tag for users.
+type CreateUserTag struct {
+	UserTagName string   `json:"userTagName" rule:"required,label,label_length"`
+	UserIDs     []string `json:"userIds" rule:"dive,uuid"`
+}
+
+func (in *CreateUserTag) Check() error { return activity.CheckDistinct("userIds", in.UserIDs) }
+
+// NewUserTag is the result of making a tag for users.
+type NewUserTag struct {
+	UserTagID string   `json:"userTagId"`
+	UserIDs   []string `json:"userIds"`
+}
+
+func createUserTag(tx *activity.Tx, in *CreateUserTag) (*NewUserTag, error) {
+	id, err := userTagging.create(tx, "userTagName", in.UserTagName, in.UserIDs)
+	return &NewUserTag{id, in.UserIDs}, err
+}
+
+// UpdateUserTag gives a tag another name and other users.
+type UpdateUserTag struct {
+	UserTagID      string   `json:"userTagId" rule:"required,uuid"`
+	NewUserTagName *string  `json:"newUserTagName" rule:"omitempty,label,label_length"`
+	AddUserIDs     []string `json:"addUserIds" rule:"dive,uuid"`
+	RemoveUserIDs  []string `json:"removeUserIds" rule:"dive,uuid"`
+}
+
+// UserTagID is the result of changing a tag for users.
+type UserTagID struct {
+	UserTagID string `json:"userTagId"`
+}
+
+func updateUserTag(tx *activity.Tx, in *UpdateUserTag) (*UserTagID, error) {
+	return &UserTagID{in.UserTagID}, userTagging.update(tx, in.UserTagID, "newUserTagName", in.NewUserTagName, in.AddUserIDs, in.RemoveUserIDs)
+}
+
+// DeleteUserTags removes tags for users.
+type DeleteUserTags struct {
+	UserTagIDs []string `json:"userTagIds" rule:"required,dive,required,uuid"`
+}
+
+func (in *DeleteUserTags) Check() error { return activity.CheckDistinct("userTagIds", in.UserTagIDs) }
+
+// GoneUserTags is the result of removing tags; UserIDs bore one.
+type GoneUserTags struct {
+	UserTagIDs []string `json:"userTagIds"`
+	UserIDs    []string `json:"userIds"`
+}
+
+func deleteUserTags(tx *activity.Tx, in *DeleteUserTags) (*GoneUserTags, error) {
+	bore, err := userTagging.delete(tx, in.UserTagIDs)
+	if err != nil {
+		return nil, err
+	}
+	gone := make([]org.ID, len(in.UserTagIDs))
+	for i, text := range in.UserTagIDs {
+		gone[i], _ = org.ParseID(text)
+	}
+	return &GoneUserTags{in.UserTagIDs, bore}, untagInvitations(tx, gone)
+}
+
+// CreatePrivateKeyTag makes a tag for private keys.
+type CreatePrivateKeyTag struct {
+	PrivateKeyTagName string   `json:"privateKeyTagName" rule:"required,label,label_length"`
+	PrivateKeyIDs     []string `json:"privateKeyIds" rule:"dive,uuid"`
+}
+
+func (in *CreatePrivateKeyTag) Check() error {
+	return activity.CheckDistinct("privateKeyIds", in.PrivateKeyIDs)
+}
+
+// NewPrivateKeyTag is the result of making a tag for private keys.
+type NewPrivateKeyTag struct {
+	PrivateKeyTagID string   `json:"privateKeyTagId"`
+	PrivateKeyIDs   []string `json:"privateKeyIds"`
+}
+
+func createPrivateKeyTag(tx *activity.Tx, in *CreatePrivateKeyTag) (*NewPrivateKeyTag, error) {
+	id, err := privateKeyTagging.create(tx, "privateKeyTagName", in.PrivateKeyTagName, in.PrivateKeyIDs)
+	return &NewPrivateKeyTag{id, in.PrivateKeyIDs}, err
+}
+
+// UpdatePrivateKeyTag gives a tag another name and other private keys.
+type UpdatePrivateKeyTag struct {
+	PrivateKeyTagID      string   `json:"privateKeyTagId" rule:"required,uuid"`
+	NewPrivateKeyTagName *string  `json:"newPrivateKeyTagName" rule:"omitempty,label,label_length"`
+	AddPrivateKeyIDs     []string `json:"addPrivateKeyIds" rule:"dive,uuid"`
+	RemovePrivateKeyIDs  []string `json:"removePrivateKeyIds" rule:"dive,uuid"`
+}
+
+// PrivateKeyTagID is the result of changing a tag for private keys.
+type PrivateKeyTagID struct {
+	PrivateKeyTagID string `json:"privateKeyTagId"`
+}
+
+func updatePrivateKeyTag(tx *activity.Tx, in *UpdatePrivateKeyTag) (*PrivateKeyTagID, error) {
+	err := privateKeyTagging.update(tx, in.PrivateKeyTagID, "newPrivateKeyTagName", in.NewPrivateKeyTagName, in.AddPrivateKeyIDs, in.RemovePrivateKeyIDs)
+	return &PrivateKeyTagID{in.PrivateKeyTagID}, err
+}
+
+// DeletePrivateKeyTags removes tags for private keys.
+type DeletePrivateKeyTags struct {
+	PrivateKeyTagIDs []string `json:"privateKeyTagIds" rule:"required,dive,required,uuid"`
+}
+
+func (in *DeletePrivateKeyTags) Check() error {
+	return activity.CheckDistinct("privateKeyTagIds", in.PrivateKeyTagIDs)
+}
+
+// GonePrivateKeyTags is the result of removing tags; PrivateKeyIDs bore one.
+type GonePrivateKeyTags struct {
+	PrivateKeyTagIDs []string `json:"privateKeyTagIds"`
+	PrivateKeyIDs    []string `json:"privateKeyIds"`
+}
+
+func deletePrivateKeyTags(tx *activity.Tx, in *DeletePrivateKeyTags) (*GonePrivateKeyTags, error) {
+	bore, err := privateKeyTagging.delete(tx, in.PrivateKeyTagIDs)
+	return &GonePrivateKeyTags{in.PrivateKeyTagIDs, bore}, err
+}
+
+// untagInvitations takes tags off those who are still to come.
+func untagInvitations(tx *activity.Tx, gone []org.ID) error {
+	var changed []*org.Invitation
+	err := tx.EachInvitation(func(i *org.Invitation) bool {
+		if left := withoutTags(i.Tags, gone); len(left) < len(i.Tags) {
+			c := *i
+			c.Tags = left
+			changed = append(changed, &c)
+		}
+		return true
+	})
+	for _, i := range changed {
+		if err == nil {
+			err = tx.PutInvitation(i)
+		}
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package user
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// VerifyIdentityToken verifies an identity token. Whose it is, for whom and for which key,
+// is for the caller to ask.
+func VerifyIdentityToken(tx *activity.Tx, field, text string) (*login.Identity, error) {
+	u, err := login.ParseIdentityToken(field, text)
+	if err != nil {
+		return nil, err
+	}
+	if tx.Providers == nil {
+		return nil, login.IssuerAway("the enclave has no way out")
+	}
+	set, err := tx.Providers.Keys(field, u.Issuer(), u.KnownTo)
+	if err != nil {
+		return nil, err
+	}
+	return u.Verify(set, tx.NowMs)
+}
+
+// CheckIdentityToken refuses what is no identity token by its form.
+func CheckIdentityToken(field, text string) error {
+	_, err := login.ParseIdentityToken(field, text)
+	return err
+}
+
+// HasIdentity is the identity of u that issuer, subject and one of the audiences
+// name, or nil.
+func HasIdentity(u *org.User, issuer, subject string, audiences []string) *org.OauthProvider {
+	for i := range u.OauthProviders {
+		if p := &u.OauthProviders[i]; p.Issuer == issuer && p.Subject == subject && slices.Contains(audiences, p.Audience) {
+			return p
+		}
+	}
+	return nil
+}
+
+// UserByIdentity finds the one user of an organization who has an identity, and the
+// record of it. Several audiences of a token may lead to several users: then there
+// is none.
+func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string) (user *org.User, identity *org.OauthProvider, err error) {
+	several := false
+	err = tx.EachUser(func(u *org.User) bool {
+		if p := HasIdentity(u, issuer, subject, audiences); p != nil {
+			several = user != nil
+			user, identity = u, p
+		}
+		return !several
+	})
+	if err != nil || several {
+		return nil, nil, err
+	}
+	return user, identity, nil
+}
+
+// FindByIdentity finds the user whom a verified token is about, by the identity or, where
+// accounts are linked, by the address that it stands for.
+func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
+	u, _, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences)
+	if err == nil && u == nil {
+		u, err = linkIdentity(tx, i)
+	}
+	if err == nil && u == nil {
+		err = fault.New(fault.NotFound, "no user of the organization has the identity of the OIDC token")
+	}
+	return u, err
+}

@@ -1,0 +1,258 @@
+package user
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/tag"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// Invitations are the kinds that ask somebody to become a user.
+var Invitations = activity.Family{
+	activity.Kind[CreateInvitations, InvitationIDs]{Name: "CREATE_INVITATIONS", Resource: "INVITATION", Action: "CREATE", Run: createInvitations},
+	activity.Kind[DeleteInvitation, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
+	activity.Kind[AcceptInvitation, AcceptedInvitation]{
+		Name: "ACCEPT_INVITATION", Resource: "INVITATION", Action: "UPDATE", Run: acceptInvitation,
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *AcceptInvitationV1) AcceptInvitation {
+			return AcceptInvitation{v.InvitationID, v.UserID, CarryAuthenticator(&v.Authenticator), !activity.SameID(v.Authenticator.UserID, v.UserID)}
+		})}},
+	},
+}
+
+// Statuses of invitations. One that is no longer open stays until its room is
+// needed.
+const (
+	invitationCreated  = "INVITATION_STATUS_CREATED"
+	invitationAccepted = "INVITATION_STATUS_ACCEPTED"
+	invitationRevoked  = "INVITATION_STATUS_REVOKED"
+)
+
+const invitationMs = 24 * 60 * 60 * 1000
+
+// InvitationParams is somebody to be asked to come.
+type InvitationParams struct {
+	ReceiverUserName  string     `json:"receiverUserName" rule:"required,label_length,label"`
+	ReceiverUserEmail string     `json:"receiverUserEmail" rule:"required,email,email_ext"`
+	ReceiverUserTags  []string   `json:"receiverUserTags" rule:"dive,uuid"`
+	AccessType        AccessType `json:"accessType" rule:"required"`
+	SenderUserID      string     `json:"senderUserId" rule:"required,uuid"`
+}
+
+// CreateInvitations asks people to come. Telling them is left to the sender.
+type CreateInvitations struct {
+	Invitations []InvitationParams `json:"invitations" rule:"required,dive,required"`
+}
+
+// InvitationIDs is the result of inviting.
+type InvitationIDs struct {
+	InvitationIDs []string `json:"invitationIds"`
+}
+
+func createInvitations(tx *activity.Tx, in *CreateInvitations) (*InvitationIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	if err := makeRoom(tx, &o, len(in.Invitations)); err != nil {
+		return nil, err
+	}
+	r := &InvitationIDs{make([]string, len(in.Invitations))}
+	for i := range in.Invitations {
+		id, err := addInvitation(tx, i, &in.Invitations[i])
+		if err != nil {
+			return nil, err
+		}
+		r.InvitationIDs[i] = id.String()
+	}
+	o.Invitations += uint32(len(in.Invitations))
+	return r, tx.PutOrganization(&o)
+}
+
+func addInvitation(tx *activity.Tx, i int, p *InvitationParams) (org.ID, error) {
+	sender, err := activity.FindUser(tx, p.SenderUserID)
+	if err != nil {
+		return org.ID{}, err
+	}
+	holder, err := tx.Named(org.NameUser, p.ReceiverUserName)
+	if err != nil {
+		return org.ID{}, err
+	}
+	if !holder.Zero() {
+		return org.ID{}, activity.NotUnique("user", activity.FieldAt("invitations", i, "receiverUserName"))
+	}
+	tags, err := tag.Find(tx, activity.FieldAt("invitations", i, "receiverUserTags"), p.ReceiverUserTags, tag.TypeUser)
+	if err != nil {
+		return org.ID{}, err
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return org.ID{}, err
+	}
+	return id, tx.PutInvitation(&org.Invitation{
+		ID: id, UserName: p.ReceiverUserName, Email: p.ReceiverUserEmail, Tags: tags, AccessType: string(p.AccessType),
+		Status: invitationCreated, Sender: sender.ID, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+	})
+}
+
+// makeRoom sees to it that n more invitations fit: those that can no longer be
+// accepted go, the oldest first. o, which the caller stores, counts them.
+func makeRoom(tx *activity.Tx, o *org.Organization, n int) error {
+	over := int(o.Invitations) + n - tx.Limits.Invitations
+	if over <= 0 {
+		return nil
+	}
+	var ended []*org.Invitation
+	err := tx.EachInvitation(func(i *org.Invitation) bool {
+		if openInvitation(i, tx.NowMs) != nil {
+			ended = append(ended, i)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case over > len(ended):
+		return activity.OverQuota(tx.Limits.Invitations, "invitations")
+	}
+	slices.SortFunc(ended, func(a, b *org.Invitation) int {
+		return cmp.Or(cmp.Compare(a.CreatedMs, b.CreatedMs), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	for _, i := range ended[:over] {
+		tx.DeleteInvitation(i.ID)
+	}
+	o.Invitations -= uint32(over)
+	return nil
+}
+
+// DropInvitations removes those that match from tx and from o's count.
+func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invitation) bool) error {
+	var gone []org.ID
+	err := tx.EachInvitation(func(i *org.Invitation) bool {
+		if match(i) {
+			gone = append(gone, i.ID)
+		}
+		return true
+	})
+	for _, id := range gone {
+		tx.DeleteInvitation(id)
+	}
+	o.Invitations -= uint32(len(gone))
+	return err
+}
+
+// findInvitation finds the invitation that an intent names by a UUID.
+func findInvitation(tx *activity.Tx, text string) (*org.Invitation, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	i, err := tx.Invitation(id)
+	if err == nil && i == nil {
+		err = activity.NotFound("invitation", text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// openInvitation tells why an invitation cannot be accepted any more; nil: it can.
+func openInvitation(i *org.Invitation, nowMs uint64) error {
+	switch {
+	case i.Status != invitationCreated:
+		return fault.New(fault.InvalidArgument, "invitation is no longer open: %s", i.Status)
+	case nowMs >= i.CreatedMs+invitationMs:
+		return fault.New(fault.InvalidArgument, "invitation has expired")
+	}
+	return nil
+}
+
+// DeleteInvitation revokes an invitation.
+type DeleteInvitation struct {
+	InvitationID string `json:"invitationId" rule:"required,uuid"`
+}
+
+// InvitationID is the result of revoking an invitation.
+type InvitationID struct {
+	InvitationID string `json:"invitationId"`
+}
+
+func deleteInvitation(tx *activity.Tx, in *DeleteInvitation) (*InvitationID, error) {
+	old, err := findInvitation(tx, in.InvitationID)
+	if err != nil {
+		return nil, err
+	}
+	if old.Status != invitationCreated {
+		return nil, openInvitation(old, tx.NowMs)
+	}
+	i := *old
+	i.Status, i.UpdatedMs = invitationRevoked, tx.NowMs
+	return &InvitationID{in.InvitationID}, tx.PutInvitation(&i)
+}
+
+// AcceptInvitationV1 is the intent with a passkey as browsers first gave it.
+type AcceptInvitationV1 struct {
+	InvitationID  string                `json:"invitationId" rule:"required,uuid"`
+	UserID        string                `json:"userId" rule:"required,uuid"`
+	Authenticator AuthenticatorParamsV1 `json:"authenticator" rule:"required"`
+}
+
+// AcceptInvitation makes the invited user, with a passkey. The user is called by
+// the id of the invitation: one that the client chose could be that of a user who
+// was deleted, and policies may still name him.
+type AcceptInvitation struct {
+	InvitationID  string              `json:"invitationId" rule:"required,uuid"`
+	UserID        string              `json:"userId" rule:"required,uuid"`
+	Authenticator AuthenticatorParams `json:"authenticator" rule:"required"`
+
+	other bool // the passkey of version 1 names another user
+}
+
+func (in *AcceptInvitation) Check() error {
+	switch {
+	case in.UserID != in.InvitationID:
+		return fault.Field("userId", "must be the id of the invitation")
+	case in.other:
+		return fault.Field("authenticator.userId", "must be the user that userId names")
+	}
+	return checkAuthenticators("", []AuthenticatorParams{in.Authenticator})
+}
+
+// AcceptedInvitation is the result of accepting an invitation.
+type AcceptedInvitation struct {
+	InvitationID string `json:"invitationId"`
+	UserID       string `json:"userId"`
+}
+
+func acceptInvitation(tx *activity.Tx, in *AcceptInvitation) (*AcceptedInvitation, error) {
+	old, err := findInvitation(tx, in.InvitationID)
+	if err != nil {
+		return nil, err
+	}
+	if err := openInvitation(old, tx.NowMs); err != nil {
+		return nil, err
+	}
+	before, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(before.Users) >= tx.Limits.Users {
+		return nil, activity.OverQuota(tx.Limits.Users, "users")
+	}
+	u := UserParams{UserName: old.UserName, UserEmail: &old.Email, Authenticators: []AuthenticatorParams{in.Authenticator}}
+	for _, id := range old.Tags {
+		u.UserTags = append(u.UserTags, id.String())
+	}
+	if _, err := CreateAs(tx, old.ID, "", &u); err != nil {
+		return nil, err
+	}
+	i, o := *old, *before
+	i.Status, i.UpdatedMs = invitationAccepted, tx.NowMs
+	o.Users++
+	if err := tx.PutInvitation(&i); err != nil {
+		return nil, err
+	}
+	return &AcceptedInvitation{in.InvitationID, old.ID.String()}, tx.PutOrganization(&o)
+}

@@ -1,0 +1,241 @@
+package user
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// OauthProviders are the kinds about identities at OpenID providers.
+var OauthProviders = activity.Family{
+	activity.Kind[CreateOauthProviders, ProviderIDs]{
+		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", Run: createOauthProviders, Results: []int{1, 2},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
+			return CreateOauthProviders{v.UserID, CarryProviders(v.OauthProviders)}
+		})}},
+		Self: func(in *CreateOauthProviders) string { return in.UserID },
+	},
+	activity.Kind[DeleteOauthProviders, ProviderIDs]{
+		Name: "DELETE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteOauthProviders,
+		Self: func(in *DeleteOauthProviders) string { return in.UserID },
+	},
+}
+
+// Bounds of what identities are made of. OpenID Connect bounds subjects alone.
+const (
+	MaxName    = 255 // characters
+	maxSubject = 255 // bytes, as the next
+	maxClaim   = 1024
+)
+
+// CreateOauthProvidersV1 is the intent when identities came as tokens only.
+type CreateOauthProvidersV1 struct {
+	UserID         string                  `json:"userId" rule:"required,uuid"`
+	OauthProviders []OauthProviderParamsV1 `json:"oauthProviders" rule:"required,dive,required"`
+}
+
+// CreateOauthProviders gives a user identities at OpenID providers.
+type CreateOauthProviders struct {
+	UserID         string                `json:"userId" rule:"required,uuid"`
+	OauthProviders []OauthProviderParams `json:"oauthProviders" rule:"required,dive,required"`
+}
+
+func (in *CreateOauthProviders) Check() error {
+	return checkProviders("", in.OauthProviders)
+}
+
+// ProviderIDs is the result of making and of deleting identities.
+type ProviderIDs struct {
+	ProviderIDs []string `json:"providerIds"`
+}
+
+func (p *OauthProviderParams) hasToken() bool { return p.OidcToken != nil && *p.OidcToken != "" }
+
+func checkProviders(path string, ps []OauthProviderParams) error {
+	for i := range ps {
+		p, at := &ps[i], fmt.Sprintf("%soauthProviders.%d.", path, i)
+		switch {
+		case !ValidName(p.ProviderName):
+			return fault.Field(at+"providerName", "must be 1 to %d characters without control characters", MaxName)
+		case p.hasToken() == (p.OidcClaims != nil):
+			return fault.Field(at+"oidcToken", "exactly one of oidcToken and oidcClaims must be set")
+		case p.hasToken():
+			if err := CheckIdentityToken(at+"oidcToken", *p.OidcToken); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range []struct {
+			name, value string
+			limit       int
+		}{{"iss", p.OidcClaims.Iss, maxClaim}, {"sub", p.OidcClaims.Sub, maxSubject}, {"aud", p.OidcClaims.Aud, maxClaim}} {
+			if len(c.value) > c.limit || strings.ContainsFunc(c.value, unicode.IsControl) {
+				return fault.Field(at+"oidcClaims."+c.name, "must be at most %d bytes without control characters", c.limit)
+			}
+		}
+	}
+	return nil
+}
+
+// ValidName tells whether a name without a rule of the interface can be kept.
+func ValidName(s string) bool {
+	return s != "" && utf8.RuneCountInString(s) <= MaxName && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+func createOauthProviders(tx *activity.Tx, in *CreateOauthProviders) (*ProviderIDs, error) {
+	old, err := activity.FindUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.OauthProviders = slices.Clone(old.OauthProviders)
+	ids, err := addProviders(tx, &u, "", in.OauthProviders)
+	if err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &ProviderIDs{ids}, tx.PutUser(&u)
+}
+
+// addProviders gives u, which the caller stores, more identities.
+func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderParams) ([]string, error) {
+	if len(u.OauthProviders)+len(ps) > tx.Limits.OauthProviders {
+		return nil, fault.New(fault.ResourceExhausted, "user has exceeded maximum oauth providers: %d", tx.Limits.OauthProviders)
+	}
+	cs, proven, err := provenClaims(tx, path, ps)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range proven {
+		if err := verifyAddress(tx, u, i); err != nil {
+			return nil, err
+		}
+	}
+	ids := make([]string, len(ps))
+	for i := range ps {
+		at, c := fmt.Sprintf("%soauthProviders.%d", path, i), cs[i]
+		// Claims alone prove nothing: they only widen an identity that was proven,
+		// to another client of the same issuer.
+		shown := func(i *login.Identity) bool { return i.Issuer == c.Iss && i.Subject == c.Sub }
+		has := func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }
+		if !slices.ContainsFunc(proven, shown) && !slices.ContainsFunc(u.OauthProviders, has) {
+			return nil, fault.Field(at+".oidcClaims", "oidcClaims must share iss and sub with a verified token in the request or with an identity of the user")
+		}
+		held, err := isIdentityHeld(tx, u, c)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			e := fault.Field(at, "oauth provider already exists")
+			e.Name = "OAUTH_PROVIDER_ALREADY_EXISTS"
+			return nil, e
+		}
+		id, err := org.NewID(tx.Rand)
+		if err != nil {
+			return nil, err
+		}
+		u.OauthProviders = append(u.OauthProviders, org.OauthProvider{
+			ID: id, Name: ps[i].ProviderName, Issuer: c.Iss, Audience: c.Aud, Subject: c.Sub, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+		})
+		ids[i] = id.String()
+	}
+	return ids, nil
+}
+
+// provenClaims are the claims of identities in their order, those of tokens
+// verified, and apart what the tokens have proven. A token that the user shows for
+// the first time need not be bound to a key of his: it starts no session.
+func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []*login.Identity, err error) {
+	cs = make([]*OidcClaims, len(ps))
+	for i := range ps {
+		if cs[i] = ps[i].OidcClaims; cs[i] != nil {
+			continue
+		}
+		field := fmt.Sprintf("%soauthProviders.%d.oidcToken", path, i)
+		t, err := VerifyIdentityToken(tx, field, *ps[i].OidcToken)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(t.Audiences) != 1 {
+			e := fault.Field(field, "invalid OIDC token: it has more than one audience, so that nobody can tell which of them is meant")
+			e.Name = "INVALID_OIDC_TOKEN"
+			return nil, nil, e
+		}
+		cs[i] = &OidcClaims{Iss: t.Issuer, Sub: t.Subject, Aud: t.Audiences[0]}
+		proven = append(proven, t)
+	}
+	return cs, proven, nil
+}
+
+// isIdentityHeld tells whether anybody in the whole tree of organizations has an
+// identity: u as it is in the making, the other users here, those of the parent,
+// and those of its sub-organizations. The organization's record need not be there
+// yet, but then tx.Parent must be what is above it.
+func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
+	held := hasIdentity(u, c)
+	visit := func(u *org.User) bool {
+		held = held || hasIdentity(u, c)
+		return !held
+	}
+	if err := tx.EachUser(visit); err != nil || held {
+		return held, err
+	}
+	top := tx.Tx
+	parent, err := tx.AboveUsers()
+	if err != nil {
+		return false, err
+	}
+	if parent != nil {
+		if err := parent.EachUser(visit); err != nil || held {
+			return held, err
+		}
+		top = parent
+	}
+	children, err := top.ChildrenBy(org.ChildIdentity, org.IdentityText(c.Iss, c.Sub, c.Aud), nil, 1)
+	return len(children) > 0, err
+}
+
+func hasIdentity(u *org.User, c *OidcClaims) bool {
+	return slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool {
+		return p.Issuer == c.Iss && p.Subject == c.Sub && p.Audience == c.Aud
+	})
+}
+
+// DeleteOauthProviders takes identities away from a user.
+type DeleteOauthProviders struct {
+	UserID      string   `json:"userId" rule:"required,uuid"`
+	ProviderIDs []string `json:"providerIds" rule:"dive,required,uuid"`
+}
+
+func (in *DeleteOauthProviders) Check() error {
+	return activity.CheckDistinct("providerIds", in.ProviderIDs)
+}
+
+func deleteOauthProviders(tx *activity.Tx, in *DeleteOauthProviders) (*ProviderIDs, error) {
+	old, err := activity.FindUser(tx, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.OauthProviders = slices.Clone(old.OauthProviders)
+	for _, text := range in.ProviderIDs {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		i := slices.IndexFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == id })
+		if i < 0 {
+			return nil, activity.NotFound("oauth provider", text)
+		}
+		u.OauthProviders = slices.Delete(u.OauthProviders, i, i+1)
+	}
+	if err := keepQuorum(tx, old, &u); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &ProviderIDs{in.ProviderIDs}, tx.PutUser(&u)
+}

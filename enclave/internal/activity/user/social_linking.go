@@ -1,0 +1,85 @@
+package user
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// Social linking: for the clients that the auth proxy of the organization above names
+// (socialLinkingClientIds), an identity at Google stands for the e-mail address that
+// Google has verified. A user who gets such an identity has the same address verified;
+// and who logs in by one that nobody has yet is the user whose verified address it is,
+// to whom it is added. Nobody's word but Google's counts, since it alone owns, or asks
+// at, the addresses that it calls verified.
+
+// linkingIssuer is the one issuer whose word for an address counts.
+const linkingIssuer = "https://accounts.google.com"
+
+// Links tells whether an identity stands for its address, where these clients link
+// accounts.
+func Links(clients []string, i *login.Identity) bool {
+	return i.Issuer == linkingIssuer && i.EmailVerified && slices.ContainsFunc(clients, i.For)
+}
+
+// links is Links for a sub-organization, which top is above.
+func links(top *org.Tx, i *login.Identity) (bool, error) {
+	if i.Issuer != linkingIssuer || !i.EmailVerified {
+		return false, nil
+	}
+	p, err := top.OnlyAuthProxy()
+	return p != nil && Links(p.LinkingClients, i), err
+}
+
+// verifyAddress marks the address of u, which the caller stores, as verified if the
+// identity stands for it. One that is known to be somebody's in another
+// sub-organization stays as it is.
+func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
+	if u.Email == "" || u.EmailVerified || login.ContactKey(login.Email, u.Email) != login.ContactKey(login.Email, i.Email) {
+		return nil
+	}
+	top, err := tx.AboveUsers()
+	if err != nil || top == nil {
+		return err
+	}
+	if ok, err := links(top, i); err != nil || !ok {
+		return err
+	}
+	claimed, err := isClaimedElsewhere(tx, login.Email, u.Email)
+	if err == nil && !claimed {
+		u.EmailVerified = true
+	}
+	return err
+}
+
+// linkIdentity is the user whose verified address an identity stands for that nobody has
+// yet, with the identity added; nil if there is none.
+func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
+	top, err := tx.Above()
+	if err != nil || top == nil || len(i.Audiences) != 1 {
+		return nil, err
+	}
+	if ok, err := links(top, i); err != nil || !ok {
+		return nil, err
+	}
+	old, err := holder(tx.Tx, login.Email, i.Email)
+	if err != nil || old == nil || !old.EmailVerified || len(old.OauthProviders) >= tx.Limits.OauthProviders {
+		return nil, err
+	}
+	held, err := isIdentityHeld(tx, old, &OidcClaims{Iss: i.Issuer, Sub: i.Subject, Aud: i.Audiences[0]})
+	if err != nil || held {
+		return nil, err
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	u.UpdatedMs = tx.NowMs
+	u.OauthProviders = append(slices.Clone(old.OauthProviders), org.OauthProvider{
+		ID: id, Name: "Google", Issuer: i.Issuer, Audience: i.Audiences[0], Subject: i.Subject, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+	})
+	return &u, tx.PutUser(&u)
+}

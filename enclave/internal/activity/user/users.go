@@ -1,0 +1,418 @@
+// Package user is the users of an organization, as activities, and by what each is
+// known: API keys, passkeys, identities, contacts that were verified.
+package user
+
+import (
+	"fmt"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/tag"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// Users are the kinds that make, change and delete them.
+var Users = activity.Family{
+	activity.Kind[CreateUsers, UserIDs]{
+		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
+		Older: []activity.Older{
+			{Intent: activity.Upgrade(func(v *CreateUsersV1) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV1)} })},
+			{Intent: activity.Upgrade(func(v *CreateUsersV2) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV2)} })},
+			{Intent: activity.Upgrade(func(v *CreateUsersV3) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV3)} })},
+		},
+	},
+	activity.Kind[CreateAPIOnlyUsers, UserIDs]{Name: "CREATE_API_ONLY_USERS", Resource: "USER", Action: "CREATE", Run: createAPIOnlyUsers},
+	activity.Kind[UpdateUser, UserID]{Name: "UPDATE_USER", Resource: "USER", Action: "UPDATE", Run: updateUser},
+	activity.Kind[UpdateUserName, UserID]{Name: "UPDATE_USER_NAME", Resource: "USER", Action: "UPDATE", Run: updateUserName},
+	activity.Kind[UpdateUserEmail, UserID]{Name: "UPDATE_USER_EMAIL", Resource: "USER", Action: "UPDATE", Run: updateUserEmail},
+	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
+	activity.Kind[DeleteUsers, UserIDs]{
+		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
+		Params: func(in *DeleteUsers) policy.Value {
+			return policy.Struct(policy.Member{Name: "user_ids", Value: policy.Strings(in.UserIDs)})
+		},
+	},
+}
+
+// AccessType is where a user of version 1 was meant to act. It decides nothing.
+type AccessType string
+
+// Valid tells whether t is one of the interface's.
+func (t AccessType) Valid() bool {
+	return t == "ACCESS_TYPE_WEB" || t == "ACCESS_TYPE_API" || t == "ACCESS_TYPE_ALL"
+}
+
+// UserParamsV1 is a user of version 1.
+type UserParamsV1 struct {
+	UserName       string                  `json:"userName" rule:"required,label_length,label"`
+	UserEmail      *string                 `json:"userEmail" rule:"omitempty,email,email_ext"`
+	AccessType     AccessType              `json:"accessType" rule:"required"`
+	APIKeys        []APIKeyParamsV1        `json:"apiKeys" rule:"dive"`
+	Authenticators []AuthenticatorParamsV1 `json:"authenticators" rule:"dive"`
+	UserTags       []string                `json:"userTags" rule:"dive,uuid"`
+}
+
+// UserParamsV2 is a user of version 2.
+type UserParamsV2 struct {
+	UserName       string                `json:"userName" rule:"required,label_length,label"`
+	UserEmail      *string               `json:"userEmail" rule:"omitempty,email,email_ext"`
+	APIKeys        []APIKeyParamsV1      `json:"apiKeys" rule:"dive"`
+	Authenticators []AuthenticatorParams `json:"authenticators" rule:"dive"`
+	UserTags       []string              `json:"userTags" rule:"dive,uuid"`
+}
+
+// UserParamsV3 is a user of version 3.
+type UserParamsV3 struct {
+	UserName        string                  `json:"userName" rule:"required,label_length,label"`
+	UserEmail       *string                 `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber *string                 `json:"userPhoneNumber" rule:"omitempty,e164"`
+	APIKeys         []APIKeyParams          `json:"apiKeys" rule:"dive"`
+	Authenticators  []AuthenticatorParams   `json:"authenticators" rule:"dive"`
+	OauthProviders  []OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
+	UserTags        []string                `json:"userTags" rule:"dive,uuid"`
+}
+
+// UserParams is a user to be made.
+type UserParams struct {
+	UserName        string                `json:"userName" rule:"required,label_length,label"`
+	UserEmail       *string               `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserPhoneNumber *string               `json:"userPhoneNumber" rule:"omitempty,e164"`
+	APIKeys         []APIKeyParams        `json:"apiKeys" rule:"dive"`
+	Authenticators  []AuthenticatorParams `json:"authenticators" rule:"dive"`
+	OauthProviders  []OauthProviderParams `json:"oauthProviders" rule:"dive"`
+	UserTags        []string              `json:"userTags" rule:"dive,uuid"`
+}
+
+func carryUserV1(o *UserParamsV1) UserParams {
+	return UserParams{
+		UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys),
+		Authenticators: activity.CarryAll(o.Authenticators, CarryAuthenticator), UserTags: o.UserTags,
+	}
+}
+
+func carryUserV2(o *UserParamsV2) UserParams {
+	return UserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys), Authenticators: o.Authenticators, UserTags: o.UserTags}
+}
+
+func carryUserV3(o *UserParamsV3) UserParams {
+	return UserParams{o.UserName, o.UserEmail, o.UserPhoneNumber, o.APIKeys, o.Authenticators, CarryProviders(o.OauthProviders), o.UserTags}
+}
+
+// Check looks at one user. With contact an address is enough to log in.
+func (p *UserParams) CheckAt(path string, contact bool) error {
+	switch {
+	case p.UserEmail != nil && *p.UserEmail == "":
+		e := fault.Field(path+"userEmail", "invalid email address")
+		e.Name = "INVALID_EMAIL"
+		return e
+	case p.UserPhoneNumber != nil && *p.UserPhoneNumber == "":
+		return fault.Field(path+"userPhoneNumber", "invalid phone number")
+	case len(p.APIKeys)+len(p.Authenticators)+len(p.OauthProviders) == 0 && !(contact && (p.UserEmail != nil || p.UserPhoneNumber != nil)):
+		return fault.Field(path+"apiKeys", "user must have at least one credential")
+	}
+	if err := checkAPIKeys(path, p.APIKeys); err != nil {
+		return err
+	}
+	if err := checkAuthenticators(path, p.Authenticators); err != nil {
+		return err
+	}
+	return checkProviders(path, p.OauthProviders)
+}
+
+// CreateUsersV1 is version 1 of the intent.
+type CreateUsersV1 struct {
+	Users []UserParamsV1 `json:"users" rule:"required,dive,required"`
+}
+
+// CreateUsersV2 is version 2 of the intent.
+type CreateUsersV2 struct {
+	Users []UserParamsV2 `json:"users" rule:"required,dive,required"`
+}
+
+// CreateUsersV3 is version 3 of the intent.
+type CreateUsersV3 struct {
+	Users []UserParamsV3 `json:"users" rule:"required,dive,required"`
+}
+
+// CreateUsers makes users.
+type CreateUsers struct {
+	Users []UserParams `json:"users" rule:"required,dive,required"`
+}
+
+func (in *CreateUsers) Check() error {
+	for i := range in.Users {
+		if err := in.Users[i].CheckAt(fmt.Sprintf("users.%d.", i), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UserIDs is the result of making users.
+type UserIDs struct {
+	UserIDs []string `json:"userIds"`
+}
+
+func createUsers(tx *activity.Tx, in *CreateUsers) (*UserIDs, error) {
+	return addUsers(tx, "users", in.Users)
+}
+
+// addUsers makes users and counts them.
+func addUsers(tx *activity.Tx, field string, ps []UserParams) (*UserIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	if int(o.Users)+len(ps) > tx.Limits.Users {
+		return nil, activity.OverQuota(tx.Limits.Users, "users")
+	}
+	r := &UserIDs{make([]string, len(ps))}
+	for i := range ps {
+		u, err := Create(tx, fmt.Sprintf("%s.%d.", field, i), &ps[i])
+		if err != nil {
+			return nil, err
+		}
+		r.UserIDs[i] = u.ID.String()
+	}
+	o.Users += uint32(len(ps))
+	return r, tx.PutOrganization(&o)
+}
+
+// Create makes a user; the caller counts it.
+func Create(tx *activity.Tx, path string, p *UserParams) (*org.User, error) {
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	return CreateAs(tx, id, path, p)
+}
+
+// CreateAs makes a user with an id that was never another's.
+func CreateAs(tx *activity.Tx, id org.ID, path string, p *UserParams) (*org.User, error) {
+	holder, err := tx.Named(org.NameUser, p.UserName)
+	if err != nil {
+		return nil, err
+	}
+	if !holder.Zero() {
+		return nil, activity.NotUnique("user", path+"userName")
+	}
+	u := &org.User{ID: id, Name: p.UserName, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	if p.UserEmail != nil {
+		u.Email = *p.UserEmail
+	}
+	if p.UserPhoneNumber != nil {
+		u.Phone = *p.UserPhoneNumber
+	}
+	if u.Tags, err = tag.Find(tx, path+"userTags", p.UserTags, tag.TypeUser); err != nil {
+		return nil, err
+	}
+	if _, err := addAPIKeys(tx, u, path, p.APIKeys); err != nil {
+		return nil, err
+	}
+	if _, err := addAuthenticators(tx, u, path, p.Authenticators); err != nil {
+		return nil, err
+	}
+	if _, err := addProviders(tx, u, path, p.OauthProviders); err != nil {
+		return nil, err
+	}
+	if err := tx.TakeName(org.NameUser, u.Name, id); err != nil {
+		return nil, err
+	}
+	return u, tx.PutUser(u)
+}
+
+// APIOnlyUserParams is a user who has API keys and no passkeys.
+type APIOnlyUserParams struct {
+	UserName  string           `json:"userName" rule:"required,label_length,label"`
+	UserEmail *string          `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserTags  []string         `json:"userTags" rule:"dive,uuid"`
+	APIKeys   []APIKeyParamsV1 `json:"apiKeys" rule:"dive"`
+}
+
+// CreateAPIOnlyUsers makes users who have API keys and no passkeys.
+type CreateAPIOnlyUsers struct {
+	APIOnlyUsers []APIOnlyUserParams `json:"apiOnlyUsers" rule:"required,dive,required"`
+}
+
+func (in *CreateAPIOnlyUsers) users() []UserParams {
+	return activity.CarryAll(in.APIOnlyUsers, func(p *APIOnlyUserParams) UserParams {
+		return UserParams{UserName: p.UserName, UserEmail: p.UserEmail, APIKeys: CarryKeys(p.APIKeys), UserTags: p.UserTags}
+	})
+}
+
+func (in *CreateAPIOnlyUsers) Check() error {
+	for i, u := range in.users() {
+		if err := u.CheckAt(fmt.Sprintf("apiOnlyUsers.%d.", i), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func createAPIOnlyUsers(tx *activity.Tx, in *CreateAPIOnlyUsers) (*UserIDs, error) {
+	return addUsers(tx, "apiOnlyUsers", in.users())
+}
+
+// UpdateUserName gives a user another name.
+type UpdateUserName struct {
+	UserID   string `json:"userId" rule:"required,uuid"`
+	UserName string `json:"userName" rule:"required,label,label_length"`
+}
+
+// UserID is the result of changing a user.
+type UserID struct {
+	UserID string `json:"userId"`
+}
+
+func updateUserName(tx *activity.Tx, in *UpdateUserName) (*UserID, error) {
+	return Change(tx, in.UserID, func(u *org.User) error {
+		if err := activity.Rename(tx, org.NameUser, "user", "userName", u.Name, in.UserName, u.ID); err != nil {
+			return err
+		}
+		u.Name = in.UserName
+		return nil
+	})
+}
+
+// Change applies change to a copy of a user's record and stores that. Slices
+// in it are still the record's.
+func Change(tx *activity.Tx, text string, change func(*org.User) error) (*UserID, error) {
+	old, err := activity.FindUser(tx, text)
+	if err != nil {
+		return nil, err
+	}
+	u := *old
+	if err := change(&u); err != nil {
+		return nil, err
+	}
+	if err := keepQuorum(tx, old, &u); err != nil {
+		return nil, err
+	}
+	u.UpdatedMs = tx.NowMs
+	return &UserID{text}, tx.PutUser(&u)
+}
+
+// UpdateUser changes what is set in it and not empty.
+type UpdateUser struct {
+	UserID          string   `json:"userId" rule:"required,uuid"`
+	UserName        *string  `json:"userName" rule:"omitempty,label,label_length"`
+	UserEmail       *string  `json:"userEmail" rule:"omitempty,email,email_ext"`
+	UserTagIDs      []string `json:"userTagIds,omitempty" rule:"omitempty,dive,uuid"`
+	UserPhoneNumber *string  `json:"userPhoneNumber" rule:"omitempty,e164"`
+}
+
+func updateUser(tx *activity.Tx, in *UpdateUser) (*UserID, error) {
+	return Change(tx, in.UserID, func(u *org.User) (err error) {
+		if in.UserName != nil && *in.UserName != "" {
+			if err := activity.Rename(tx, org.NameUser, "user", "userName", u.Name, *in.UserName, u.ID); err != nil {
+				return err
+			}
+			u.Name = *in.UserName
+		}
+		if e := in.UserEmail; e != nil && *e != "" && *e != u.Email {
+			u.Email, u.EmailVerified = *e, false
+		}
+		if n := in.UserPhoneNumber; n != nil && *n != "" && *n != u.Phone {
+			u.Phone, u.PhoneVerified = *n, false
+		}
+		if len(in.UserTagIDs) > 0 {
+			u.Tags, err = tag.Find(tx, "userTagIds", in.UserTagIDs, tag.TypeUser)
+		}
+		return err
+	})
+}
+
+// UpdateUserEmail gives a user another address, or with an empty one none.
+type UpdateUserEmail struct {
+	UserID            string  `json:"userId" rule:"required,uuid"`
+	UserEmail         string  `json:"userEmail" rule:"present,omitempty,email,email_ext"`
+	VerificationToken *string `json:"verificationToken"`
+}
+
+// Without a token the contact is unverified, also if it is the one that was
+// verified: so says the interface.
+func updateUserEmail(tx *activity.Tx, in *UpdateUserEmail) (*UserID, error) {
+	shown, err := verifyContact(tx, in.VerificationToken, login.Email, in.UserEmail)
+	if err != nil {
+		return nil, err
+	}
+	return Change(tx, in.UserID, func(u *org.User) error {
+		u.Email, u.EmailVerified = in.UserEmail, shown
+		return nil
+	})
+}
+
+// UpdateUserPhoneNumber gives a user another number, or with an empty one none.
+type UpdateUserPhoneNumber struct {
+	UserID            string  `json:"userId" rule:"required,uuid"`
+	UserPhoneNumber   string  `json:"userPhoneNumber" rule:"present,omitempty,e164"`
+	VerificationToken *string `json:"verificationToken"`
+}
+
+func updateUserPhoneNumber(tx *activity.Tx, in *UpdateUserPhoneNumber) (*UserID, error) {
+	shown, err := verifyContact(tx, in.VerificationToken, login.SMS, in.UserPhoneNumber)
+	if err != nil {
+		return nil, err
+	}
+	return Change(tx, in.UserID, func(u *org.User) error {
+		u.Phone, u.PhoneVerified = in.UserPhoneNumber, shown
+		return nil
+	})
+}
+
+// DeleteUsers removes users with their credentials.
+type DeleteUsers struct {
+	UserIDs []string `json:"userIds" rule:"required,dive,required,uuid"`
+}
+
+func (in *DeleteUsers) Check() error { return activity.CheckDistinct("userIds", in.UserIDs) }
+
+func deleteUsers(tx *activity.Tx, in *DeleteUsers) (*UserIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	gone := map[org.ID]bool{}
+	for i, text := range in.UserIDs {
+		u, err := activity.FindUser(tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if o.Root(u.ID) {
+			return nil, fault.Field(fmt.Sprintf("userIds.%d", i), "quorum users missing")
+		}
+		if err := Drop(tx, u); err != nil {
+			return nil, err
+		}
+		gone[u.ID] = true
+	}
+	if len(in.UserIDs) >= int(o.Users) {
+		return nil, fault.New(fault.InvalidArgument, "the last user of an organization cannot be deleted")
+	}
+	o.Users -= uint32(len(in.UserIDs))
+	if err := DropInvitations(tx, &o, func(i *org.Invitation) bool { return gone[i.Sender] }); err != nil {
+		return nil, err
+	}
+	return &UserIDs{in.UserIDs}, tx.PutOrganization(&o)
+}
+
+// Drop removes a user and all that finds it.
+func Drop(tx *activity.Tx, u *org.User) error {
+	for i := range u.APIKeys {
+		if err := ForgetKey(tx, &u.APIKeys[i]); err != nil {
+			return err
+		}
+	}
+	for i := range u.Authenticators {
+		if err := forgetAuthenticator(tx, &u.Authenticators[i]); err != nil {
+			return err
+		}
+	}
+	tx.FreeName(org.NameUser, u.Name)
+	tx.DeleteUser(u.ID)
+	return tx.DeleteTargets(u.ID)
+}

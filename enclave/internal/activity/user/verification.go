@@ -1,0 +1,288 @@
+package user
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+)
+
+// FeatureAuthProxy is on where the organization has an auth proxy.
+const FeatureAuthProxy = "FEATURE_NAME_AUTH_PROXY"
+
+// Lives of verification tokens in seconds.
+const (
+	UsualTokenSeconds = 60 * 60
+	MaxTokenSeconds   = 24 * 60 * 60
+)
+
+// IssueVerification issues a token about the contact of a passcode.
+func IssueVerification(tx *activity.Tx, p *org.Passcode, bound string, seconds uint64, legacy bool) (string, error) {
+	if err := tx.SweepVerifications(); err != nil {
+		return "", err
+	}
+	id, err := org.NewTimedID(tx.Rand, tx.NowMs)
+	if err != nil {
+		return "", err
+	}
+	v := &org.Verification{ID: id, ExpiresMs: tx.NowMs + 1000*seconds, Boot: tx.Boot, Profile: tx.Stamped.Profile}
+	if err := tx.PutVerification(v); err != nil {
+		return "", err
+	}
+	by := tx.Tokens
+	if legacy {
+		by = tx.LegacyTokens
+	}
+	return login.IssueVerificationToken(by, &login.VerificationToken{
+		ID: id.String(), OrganizationID: tx.ID.String(), Type: login.ContactType(p.Type), Contact: p.Contact, PublicKey: bound, ExpiresMs: v.ExpiresMs, Legacy: legacy,
+	})
+}
+
+// UseVerification is how every activity uses a token that it was given: it opens one
+// of the organization or its parent, has prove tell that it is the request's to use,
+// and marks it as used for a purpose, which it is once.
+func UseVerification(tx *activity.Tx, text string, usage org.Usage, prove func(*login.UnprovenToken) (*login.VerificationToken, error)) (*login.VerificationToken, error) {
+	const field = "verificationToken"
+	u, err := login.ReadVerificationToken(field, text, login.TokenKeys{Token: tx.Tokens.Public(), Legacy: tx.LegacyTokens.Public()}, tx.NowMs)
+	if err != nil {
+		return nil, err
+	}
+	t, err := prove(u)
+	if err != nil {
+		return nil, err
+	}
+	return t, SpendVerification(tx, field, t, usage)
+}
+
+// SpendVerification marks a token as used for a purpose where it was issued: in the
+// organization or its parent.
+func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken, usage org.Usage) (err error) {
+	issuer := tx.Tx
+	if t.OrganizationID != tx.ID.String() {
+		if issuer, err = tx.Above(); err != nil {
+			return err
+		}
+		if issuer == nil || t.OrganizationID != issuer.ID.String() {
+			return login.InvalidVerificationToken(field)
+		}
+	}
+	id, err := org.ParseID(t.ID)
+	if err != nil {
+		return err // the enclave wrote it
+	}
+	v, err := issuer.Verification(id)
+	switch {
+	case err != nil:
+		return err
+	case v == nil || v.Boot != tx.Boot:
+		return login.ExpiredVerificationToken(field)
+	case v.Used&usage != 0:
+		return login.InvalidVerificationToken(field)
+	}
+	if usage == org.UsedLogin {
+		if err := tx.BindProfile(v.Profile); err != nil {
+			return err
+		}
+	}
+	used := *v
+	used.Used |= usage
+	return issuer.PutVerification(&used)
+}
+
+// MaySend refuses where the deployment sends nothing to contacts of a type.
+func MaySend(tx *activity.Tx, t login.ContactType) error {
+	switch {
+	case t == login.Email && !tx.Outside.Mail:
+		return fault.Named(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
+	case t == login.SMS && !tx.Outside.Text:
+		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
+	}
+	return nil
+}
+
+// MayLogIn tells whether the organization lets people in by what is sent to them. A
+// top-level organization that has an auth proxy says it there.
+func MayLogIn(tx *org.Tx, t login.ContactType) error {
+	feature := "FEATURE_NAME_OTP_EMAIL_AUTH"
+	if t == login.SMS {
+		feature = "FEATURE_NAME_SMS_AUTH"
+	}
+	err := CheckFeature(tx, feature)
+	if fault.Of(err) != nil && CheckFeature(tx, FeatureAuthProxy) == nil {
+		return nil
+	}
+	return err
+}
+
+// CheckFeature refuses what the organization has not turned on, whoever asks.
+func CheckFeature(tx *org.Tx, name string) error {
+	o, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	if _, on := o.Features[name]; !on {
+		return fault.Named(fault.FailedPrecondition, "FEATURE_DISABLED", "%s is not enabled for this organization", name)
+	}
+	return nil
+}
+
+// FindByContact is the one user of the organization who has a contact.
+func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
+	u, err := holder(tx.Tx, t, contact)
+	if err == nil && u == nil {
+		err = fault.New(fault.NotFound, "not exactly one user of the organization has this contact")
+	}
+	return u, err
+}
+
+// UserByContact is the one user whom a verified token is about, nil where there is
+// none, or several, or where the organization does not let people in by it.
+func UserByContact(tx *org.Tx, t *login.VerificationToken) (*org.User, error) {
+	if err := MayLogIn(tx, t.Type); err != nil {
+		if fault.Of(err) != nil {
+			err = nil
+		}
+		return nil, err
+	}
+	return holder(tx, t.Type, t.Contact)
+}
+
+// ChildVerified is under what a parent finds sub-organizations by a verified contact.
+func ChildVerified(t login.ContactType) byte {
+	if t == login.SMS {
+		return org.ChildVerifiedPhone
+	}
+	return org.ChildVerifiedEmail
+}
+
+// holder is the one user who has a contact, nil where there is none or several.
+func holder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, err error) {
+	want, several := login.ContactKey(t, contact), false
+	if err := tx.EachUser(func(o *org.User) bool {
+		has := o.Email
+		if t == login.SMS {
+			has = o.Phone
+		}
+		if has != "" && login.ContactKey(t, has) == want {
+			several = u != nil
+			u = o
+		}
+		return !several
+	}); err != nil {
+		return nil, err
+	}
+	if several {
+		return nil, nil
+	}
+	return u, nil
+}
+
+// MarkVerified is u once a contact was shown to be u's.
+func MarkVerified(u *org.User, t login.ContactType) *org.User {
+	v := *u
+	if t == login.SMS {
+		v.PhoneVerified = true
+	} else {
+		v.EmailVerified = true
+	}
+	return &v
+}
+
+// WithContact is u, who has logged in by a contact of hers. It is verified from then on,
+// unless it is known to be that of a user of another sub-organization: log-ins that
+// name no sub-organization are led where it is verified, and one that whoever has set
+// u's contact led here must not lead the next ones here too. By the auth proxy there
+// is none in that case: it is the host's word that it is meant for this one.
+func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, error) {
+	contact, known := u.Email, u.EmailVerified
+	if t == login.SMS {
+		contact, known = u.Phone, u.PhoneVerified
+	}
+	if known {
+		return u, nil
+	}
+	claimed, err := isClaimedElsewhere(tx, t, contact)
+	switch {
+	case err != nil:
+		return nil, err
+	case !claimed:
+		return MarkVerified(u, t), nil
+	}
+	top, err := tx.Above()
+	if err != nil {
+		return nil, err
+	}
+	proxied, err := FromProxy(tx, top)
+	if err == nil && proxied {
+		err = fault.New(fault.NotFound, "the contact is that of a user of another sub-organization")
+	}
+	return u, err
+}
+
+// isClaimedElsewhere tells whether a contact is known to be that of a user of another
+// sub-organization of the same parent. Contacts of a top-level organization's own
+// users are nobody's way in from elsewhere.
+func isClaimedElsewhere(tx *activity.Tx, t login.ContactType, contact string) (bool, error) {
+	top, err := tx.AboveUsers()
+	if err != nil || top == nil {
+		return false, err
+	}
+	holders, err := top.ChildrenBy(ChildVerified(t), login.ContactKey(t, contact), nil, 2)
+	return slices.ContainsFunc(holders, func(id org.ID) bool { return id != tx.ID }), err
+}
+
+// ErrClaimed refuses to verify a contact a second time.
+var ErrClaimed = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
+
+// Login is s as package login takes it, nil for none.
+func (s *ClientSignature) Login() *login.ClientSignature {
+	if s == nil {
+		return nil
+	}
+	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
+}
+
+// AnotherContact refuses a token that is about another contact than this.
+func AnotherContact(than string) error {
+	return fault.Field("verificationToken", "is about another contact than %s", than)
+}
+
+// verifyContact uses a token up, if there is one, that must be about just this
+// contact, and tells whether there was. The intents have no client signature: a token
+// that is bound to a key is good only in a request that this key has stamped.
+func verifyContact(tx *activity.Tx, token *string, t login.ContactType, contact string) (bool, error) {
+	if activity.TextOf(token) == "" {
+		return false, nil
+	}
+	_, err := UseVerification(tx, *token, org.UsedContact, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
+		if !u.About(t, contact) {
+			return nil, AnotherContact("the one given")
+		}
+		return u.ByStamp(stampingKey(tx))
+	})
+	if err != nil {
+		return false, err
+	}
+	claimed, err := isClaimedElsewhere(tx, t, contact)
+	if err == nil && claimed {
+		err = ErrClaimed
+	}
+	return err == nil, err
+}
+
+// stampingKey is the P-256 key that stamped the request, empty where something else
+// did.
+func stampingKey(tx *activity.Tx) string {
+	if org.KeyCurve(tx.Stamped.Type) != string(CurveP256) {
+		return ""
+	}
+	return tx.Stamped.PublicKey
+}
+
+// FromProxy tells whether the auth proxy of top has asked for the activity.
+func FromProxy(tx *activity.Tx, top *org.Tx) (bool, error) {
+	p, err := top.OnlyAuthProxy()
+	return p != nil && p.Key == tx.Stamped.ID, err
+}

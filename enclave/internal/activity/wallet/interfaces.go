@@ -1,0 +1,221 @@
+package wallet
+
+import (
+	"container/list"
+	"strings"
+	"sync"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/sol"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// ContractInterfaces are the kinds about what calls of contracts mean.
+var ContractInterfaces = activity.Family{
+	activity.Kind[CreateInterface, InterfaceID]{Name: "CREATE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "CREATE", Run: createInterface},
+	activity.Kind[DeleteInterface, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface},
+}
+
+// InterfaceType is what language an interface is written in.
+type InterfaceType string
+
+// The interface types.
+const (
+	interfaceEthereum InterfaceType = "SMART_CONTRACT_INTERFACE_TYPE_ETHEREUM"
+	interfaceSolana   InterfaceType = "SMART_CONTRACT_INTERFACE_TYPE_SOLANA"
+)
+
+// Valid tells whether t is one of the interface's.
+func (t InterfaceType) Valid() bool { return t == interfaceEthereum || t == interfaceSolana }
+
+// CreateInterface tells what calls of a contract mean: an Ethereum ABI, or a
+// Solana IDL of Anchor's form.
+type CreateInterface struct {
+	SmartContractAddress   string        `json:"smartContractAddress" rule:"required"`
+	SmartContractInterface string        `json:"smartContractInterface" rule:"required,max_length=400000"`
+	Type                   InterfaceType `json:"type" rule:"required"`
+	Label                  string        `json:"label" rule:"required,label,label_length"`
+	Notes                  *string       `json:"notes"`
+}
+
+func (in *CreateInterface) Check() error {
+	var reader chain.Describer = eth.Chain{}
+	_, wrong := eth.ParseAddress(in.SmartContractAddress)
+	if in.Type == interfaceSolana {
+		reader = sol.Chain{}
+		_, wrong = sol.ParseAddress(in.SmartContractAddress)
+	}
+	if wrong != nil {
+		return fault.Field("smartContractAddress", "invalid smart contract address")
+	}
+	if _, err := reader.Describe(in.SmartContractInterface); err != nil {
+		return fault.Field("smartContractInterface", "invalid smart contract interface: %s", err)
+	}
+	return activity.CheckNotes("notes", in.Notes)
+}
+
+// place is the name under which the interface of an address is unique. Labels
+// are names of the same kind; what stands before them keeps the two apart.
+func (in *CreateInterface) place() string { return placeOf(in.Type, in.SmartContractAddress) }
+
+func placeOf(typ InterfaceType, address string) string {
+	if typ == interfaceEthereum {
+		address = strings.ToLower(address)
+	}
+	return "a:" + string(typ) + ":" + address
+}
+
+// describe finds the interface of a contract as its chain reads it, nil if there
+// is none. One of old that today's rules refuse is refused: what a policy reads by
+// it would be gone without a word.
+func describe(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (chain.Description, error) {
+	reader, ok := c.(chain.Describer)
+	if !ok {
+		return nil, nil
+	}
+	id, err := tx.Named(org.NameInterface, placeOf(typ, address))
+	if err != nil || id.Zero() {
+		return nil, err
+	}
+	if d := descriptions.get(id); d != nil {
+		return d, nil
+	}
+	i, err := tx.Interface(id)
+	if i == nil || err != nil {
+		return nil, err
+	}
+	text, err := tx.InterfaceText(i)
+	if err != nil {
+		return nil, err
+	}
+	d, err := reader.Describe(text)
+	if err != nil {
+		return nil, fault.New(fault.FailedPrecondition, "the interface uploaded for %s cannot be read any more: delete it and upload it again: %v", address, err)
+	}
+	descriptions.put(id, d, len(text))
+	return d, nil
+}
+
+// descriptions keeps what chains have made of interfaces, for all organizations:
+// an id is one interface for ever, and a description follows from its text alone.
+var descriptions = descriptionCache{most: 4 << 20}
+
+// descriptionCache keeps descriptions of at most so many bytes of text, which bound what
+// they take: the chains hold them to a small multiple. The one least recently
+// used goes first. It is safe for concurrent use.
+type descriptionCache struct {
+	most int
+
+	mu     sync.Mutex
+	bytes  int
+	by     map[org.ID]*list.Element
+	recent list.List // of *kept, the most recently used in front
+}
+
+type kept struct {
+	id          org.ID
+	description chain.Description
+	bytes       int
+}
+
+func (d *descriptionCache) get(id org.ID) chain.Description {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.by[id]
+	if e == nil {
+		return nil
+	}
+	d.recent.MoveToFront(e)
+	return e.Value.(*kept).description
+}
+
+func (d *descriptionCache) put(id org.ID, of chain.Description, bytes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.by[id] != nil {
+		return
+	}
+	if d.by == nil {
+		d.by = map[org.ID]*list.Element{}
+	}
+	d.by[id] = d.recent.PushFront(&kept{id, of, bytes})
+	for d.bytes += bytes; d.bytes > d.most; {
+		last := d.recent.Back()
+		k := d.recent.Remove(last).(*kept)
+		delete(d.by, k.id)
+		d.bytes -= k.bytes
+	}
+}
+
+func labelOf(label string) string { return "l:" + label }
+
+// InterfaceID is the result of making and of removing an interface.
+type InterfaceID struct {
+	SmartContractInterfaceID string `json:"smartContractInterfaceId"`
+}
+
+func createInterface(tx *activity.Tx, in *CreateInterface) (*InterfaceID, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.Interfaces) >= tx.Limits.Interfaces {
+		return nil, activity.OverQuota(tx.Limits.Interfaces, "smart contract interfaces")
+	}
+	id, err := activity.NewNamed(tx, org.NameInterface, "smart contract interface", "label", labelOf(in.Label))
+	if err != nil {
+		return nil, err
+	}
+	holder, err := tx.Named(org.NameInterface, in.place())
+	if err != nil {
+		return nil, err
+	}
+	if !holder.Zero() {
+		return nil, fault.Field("smartContractAddress", "smart contract interface address must be unique in its type")
+	}
+	if err := tx.TakeName(org.NameInterface, in.place(), id); err != nil {
+		return nil, err
+	}
+	i := &org.Interface{
+		ID: id, Address: in.SmartContractAddress, Type: string(in.Type), Label: in.Label, Notes: activity.TextOf(in.Notes), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+	}
+	if err := tx.PutInterface(i, in.SmartContractInterface); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Interfaces++
+	return &InterfaceID{id.String()}, tx.PutOrganization(&o)
+}
+
+// DeleteInterface removes an interface.
+type DeleteInterface struct {
+	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
+}
+
+func deleteInterface(tx *activity.Tx, in *DeleteInterface) (*InterfaceID, error) {
+	id, err := org.ParseID(in.SmartContractInterfaceID)
+	if err != nil {
+		return nil, fault.Field("smartContractInterfaceId", "must be a UUID")
+	}
+	i, err := tx.Interface(id)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil {
+		return nil, activity.NotFound("smart contract interface", in.SmartContractInterfaceID)
+	}
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	was := CreateInterface{SmartContractAddress: i.Address, Type: InterfaceType(i.Type)}
+	tx.FreeName(org.NameInterface, was.place())
+	tx.FreeName(org.NameInterface, labelOf(i.Label))
+	tx.DeleteInterface(i)
+	o := *old
+	o.Interfaces--
+	return &InterfaceID{in.SmartContractInterfaceID}, tx.PutOrganization(&o)
+}

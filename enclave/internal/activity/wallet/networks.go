@@ -1,0 +1,56 @@
+package wallet
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/fault"
+)
+
+// An EthChain is the CAIP-2 name of a chain of Ethereum's kind.
+type EthChain string
+
+// The chains of the interface.
+var ethChains = []EthChain{
+	"eip155:1", "eip155:11155111", "eip155:8453", "eip155:84532", "eip155:137", "eip155:80002", "eip155:56", "eip155:97",
+	"eip155:10", "eip155:11155420", "eip155:143", "eip155:10143", "eip155:42161", "eip155:4217", "eip155:42431", "eip155:421614",
+}
+
+// Valid tells whether c is one of the interface's.
+func (c EthChain) Valid() bool { return slices.Contains(ethChains, c) }
+
+// ID is the number by which transactions name the chain.
+func (c EthChain) ID() uint64 {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(string(c), "eip155:"), 10, 63) // it is Valid
+	return n
+}
+
+// EthAddress reads the address of an account in a field of that name. The error is
+// a *fault.Error.
+func EthAddress(field, text string) (address [20]byte, err error) {
+	if address, err = eth.ParseAddress(text); err != nil {
+		err = fault.Field(field, "%s", err)
+	}
+	return address, err
+}
+
+// A SolNetwork is the CAIP-2 name of a network of Solana's, or a name that stands
+// for one.
+type SolNetwork string
+
+var solNetworks = map[SolNetwork]string{
+	"solana:mainnet": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+	"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp":             "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+	"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+	"solana:devnet": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+	"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1":             "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+	"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+}
+
+// Valid tells whether n is one of the interface's.
+func (n SolNetwork) Valid() bool { _, ok := solNetworks[n]; return ok }
+
+// CAIP2 is the one name of the network.
+func (n SolNetwork) CAIP2() string { return solNetworks[n] }

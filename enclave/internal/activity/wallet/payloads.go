@@ -1,0 +1,109 @@
+package wallet
+
+import (
+	"slices"
+
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// PayloadEncoding is how a payload is written.
+type PayloadEncoding string
+
+const (
+	encodingTyped         PayloadEncoding = "PAYLOAD_ENCODING_EIP712"
+	encodingAuthorization PayloadEncoding = "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION"
+)
+
+var encodings = []PayloadEncoding{"PAYLOAD_ENCODING_HEXADECIMAL", "PAYLOAD_ENCODING_TEXT_UTF8", encodingTyped, encodingAuthorization}
+
+// Valid tells whether e is one of the interface's.
+func (e PayloadEncoding) Valid() bool { return slices.Contains(encodings, e) }
+
+// A payload has been decoded. Documents have a digest and facts of their own;
+// other payloads are hashed as the request asks.
+type payload struct {
+	bytes    []byte
+	hash     keys.HashFunction
+	document document // nil for bytes
+	root     string   // of the document's facts
+}
+
+// A document is a payload with a meaning.
+type document interface {
+	Digest() [32]byte
+	Facts() chain.Struct
+}
+
+// decodePayload reads the payload of a request. The errors are *fault.Error about
+// field.
+func decodePayload(field string, e PayloadEncoding, h HashFunction, text string) (p payload, err error) {
+	if p.hash, err = keys.ParseHashFunction(string(h)); err != nil {
+		return p, err
+	}
+	switch e {
+	case encodingTyped:
+		p.root = "eth.eip_712"
+		p.document, err = asDocument(eth.ParseTypedData([]byte(text)))
+	case encodingAuthorization:
+		p.root = "eth.eip_7702_authorization"
+		p.document, err = asDocument(eth.ParseAuthorization([]byte(text)))
+	default:
+		p.bytes, err = keys.DecodePayload(string(e), text)
+	}
+	if f := fault.Of(err); f != nil && f.Code == fault.InvalidArgument {
+		return p, fault.Field(field, "%s", f.Message)
+	}
+	if err == nil && p.document != nil && p.hash != keys.HashNoOp {
+		return p, fault.Field("hashFunction", "invalid hash function: %s is hashed by its own rules: send HASH_FUNCTION_NO_OP", e)
+	}
+	return p, err
+}
+
+// asDocument never makes a document of a typed nil.
+func asDocument[D document](d D, err error) (document, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// digest is what a key on curve c signs for an address in format f.
+func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
+	d := chain.Digest{Scheme: chain.SchemeOf(f, c)}
+	if p.document != nil {
+		if c != chain.Secp256k1 || d.Scheme != chain.ECDSA {
+			return d, fault.Field("encoding", "invalid payload encoding: a document of Ethereum is signed by an Ethereum key, not for %v on %v", f, c)
+		}
+		sum := p.document.Digest()
+		d.Message = sum[:]
+		return d, nil
+	}
+	var err error
+	d.Message, err = keys.Digest(c, p.hash, p.bytes)
+	return d, err
+}
+
+// askPayloads completes the question about the signing of payloads. What does not
+// exist has no facts: the activity will say that it is not there.
+func askPayloads(tx *org.Tx, signWith string, ps []payload, q *policy.Request) error {
+	s, err := seekSigner(tx, signWith)
+	if s == nil || err != nil {
+		return err
+	}
+	q.Facts = policy.Facts{}
+	for _, p := range ps {
+		switch {
+		case p.document == nil:
+		case len(ps) == 1:
+			q.Facts[p.root] = factOf(p.document.Facts())
+		default:
+			q.Payloads = append(q.Payloads, policy.Facts{p.root: factOf(p.document.Facts())})
+		}
+	}
+	return s.facts(tx, q.Facts)
+}

@@ -1,0 +1,336 @@
+package wallet
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/tag"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
+)
+
+// Keys are the kinds about private keys that are of no wallet.
+var Keys = activity.Family{
+	activity.Kind[CreatePrivateKeys, PrivateKeys]{
+		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Results: []int{1, 2},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), Result: activity.Downgrade(privateKeyIDs)}},
+	},
+	activity.Kind[DisablePrivateKey, PrivateKeyID]{
+		Name: "DISABLE_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "DELETE", Run: disablePrivateKey,
+		Facts: func(tx *org.Tx, in *DisablePrivateKey) (policy.Facts, error) {
+			return privateKeyFacts(tx, in.PrivateKeyID)
+		},
+	},
+	activity.Kind[DeletePrivateKeys, PrivateKeyIDs]{
+		Name: "DELETE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeys,
+		Ask: func(tx *org.Tx, in *DeletePrivateKeys, q *policy.Request) error {
+			return askEach(q, in.PrivateKeyIDs, func(id string) (policy.Facts, error) { return privateKeyFacts(tx, id) })
+		},
+	},
+}
+
+// PrivateKeyParams is a private key to be made.
+type PrivateKeyParams struct {
+	PrivateKeyName string          `json:"privateKeyName" rule:"required,label_length,label"`
+	Curve          Curve           `json:"curve" rule:"required"`
+	PrivateKeyTags []string        `json:"privateKeyTags" rule:"dive,uuid"`
+	AddressFormats []AddressFormat `json:"addressFormats" rule:"dive"`
+}
+
+// CreatePrivateKeys makes private keys that belong to no wallet.
+type CreatePrivateKeys struct {
+	PrivateKeys []PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
+}
+
+func (in *CreatePrivateKeys) Check() error { return CheckPrivateKeys(in.PrivateKeys) }
+
+// CheckPrivateKeys refuses keys that cannot be made.
+func CheckPrivateKeys(ps []PrivateKeyParams) error {
+	for i, p := range ps {
+		if err := checkFormats(fmt.Sprintf("privateKeys.%d.", i), p.Curve, p.AddressFormats); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFormats refuses formats that do not go with the curve, or stand twice.
+func checkFormats(path string, curve Curve, formats []AddressFormat) error {
+	seen := map[AddressFormat]bool{}
+	for i, f := range formats {
+		field := fmt.Sprintf("%saddressFormats.%d", path, i)
+		if _, _, err := formatFor(field, curve, f); err != nil {
+			return err
+		}
+		if seen[f] {
+			return fault.Field(field, "named twice")
+		}
+		seen[f] = true
+	}
+	return nil
+}
+
+// PrivateKeyResult is a new private key.
+type PrivateKeyResult struct {
+	PrivateKeyID string          `json:"privateKeyId"`
+	Addresses    []AddressRecord `json:"addresses"`
+}
+
+// AddressRecord is an address in one format.
+type AddressRecord struct {
+	Format  AddressFormat `json:"format"`
+	Address string        `json:"address"`
+}
+
+// PrivateKeys is the result of making private keys.
+type PrivateKeys struct {
+	PrivateKeys []PrivateKeyResult `json:"privateKeys"`
+}
+
+// PrivateKeyIDs is the same in version 1, and the result of removing keys.
+type PrivateKeyIDs struct {
+	PrivateKeyIDs []string `json:"privateKeyIds"`
+}
+
+func privateKeyIDs(r *PrivateKeys) *PrivateKeyIDs {
+	ids := make([]string, len(r.PrivateKeys))
+	for i, k := range r.PrivateKeys {
+		ids[i] = k.PrivateKeyID
+	}
+	return &PrivateKeyIDs{ids}
+}
+
+func createPrivateKeys(tx *activity.Tx, in *CreatePrivateKeys) (*PrivateKeys, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.PrivateKeys)+len(in.PrivateKeys) > tx.Limits.PrivateKeys {
+		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
+	}
+	made, err := AddPrivateKeys(tx, in.PrivateKeys)
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	o.PrivateKeys += uint32(len(made))
+	return &PrivateKeys{made}, tx.PutOrganization(&o)
+}
+
+// AddPrivateKeys makes private keys; the caller counts them.
+func AddPrivateKeys(tx *activity.Tx, ps []PrivateKeyParams) ([]PrivateKeyResult, error) {
+	made := make([]PrivateKeyResult, len(ps))
+	for i := range ps {
+		k, err := addPrivateKey(tx, i, &ps[i])
+		if err != nil {
+			return nil, err
+		}
+		made[i] = privateKeyResult(k)
+	}
+	return made, nil
+}
+
+func privateKeyResult(k *org.PrivateKey) PrivateKeyResult {
+	r := PrivateKeyResult{k.ID.String(), make([]AddressRecord, len(k.Addresses))}
+	for j, a := range k.Addresses {
+		r.Addresses[j] = AddressRecord{AddressFormat(a.Format), a.Address}
+	}
+	return r
+}
+
+func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) {
+	tags, err := tag.Find(tx, activity.FieldAt("privateKeys", i, "privateKeyTags"), p.PrivateKeyTags, tag.TypePrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	holder, err := tx.Named(org.NamePrivateKey, p.PrivateKeyName)
+	if err != nil {
+		return nil, err
+	}
+	if !holder.Zero() {
+		return nil, activity.NotUnique("private key", activity.FieldAt("privateKeys", i, "privateKeyName"))
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	curve, err := chain.ParseCurve(string(p.Curve))
+	if err != nil {
+		return nil, err
+	}
+	key, err := tx.Holder().NewPrivateKey(tx.Rand, curve)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Wipe()
+	k := &org.PrivateKey{
+		ID: id, Name: p.PrivateKeyName, Curve: string(p.Curve), Tags: tags, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
+	}
+	return k, keepKey(tx, k, key, p.AddressFormats)
+}
+
+// keepKey completes the record of a new private key, seals the key in it and
+// stores it under its name and addresses.
+func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats []AddressFormat) (err error) {
+	if k.Key, err = sealKey(tx, k.ID, key); err != nil {
+		return err
+	}
+	k.PublicKey = hex.EncodeToString(key.Public().Bytes())
+	for i, name := range formats {
+		format, _ := chain.ParseFormat(string(name)) // Valid
+		address, err := chains.Address(format, key.Public())
+		if err != nil {
+			return err
+		}
+		if k.Imported { // others may have it too
+			if err := onlyHere(tx, fmt.Sprintf("addressFormats.%d", i), k.ID, address); err != nil {
+				return err
+			}
+		}
+		k.Addresses = append(k.Addresses, org.Address{Format: string(name), Address: address})
+		if tx.WantsProofs {
+			tx.Claims = append(tx.Claims, activity.Claim{Address: &activity.AddressClaim{Organization: tx.ID, Address: address}})
+		}
+	}
+	if err := tx.TakeName(org.NamePrivateKey, k.Name, k.ID); err != nil {
+		return err
+	}
+	return tx.PutPrivateKey(k, MatchesOf(k))
+}
+
+func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
+	s, err := secret.From(key.SealedPlaintext())
+	if err != nil {
+		return nil, err
+	}
+	defer s.Wipe()
+	return tx.Vault.Seal(id, s)
+}
+
+// findPrivateKey finds the private key that an intent names by a UUID.
+func findPrivateKey(tx *activity.Tx, text string) (*org.PrivateKey, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	k, err := tx.PrivateKey(id)
+	if err == nil && k == nil {
+		err = activity.NotFound("private key", text)
+	}
+	return k, err
+}
+
+// MatchesOf are the match keys of k's addresses.
+func MatchesOf(k *org.PrivateKey) []string {
+	ms := make([]string, len(k.Addresses))
+	for i, a := range k.Addresses {
+		ms[i] = chain.MatchKey(a.Address)
+	}
+	return ms
+}
+
+// DisablePrivateKey ends the use of a private key for good. Asking again changes
+// nothing.
+type DisablePrivateKey struct {
+	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
+}
+
+// PrivateKeyID is the result of disabling a private key.
+type PrivateKeyID struct {
+	PrivateKeyID string `json:"privateKeyId"`
+}
+
+func disablePrivateKey(tx *activity.Tx, in *DisablePrivateKey) (*PrivateKeyID, error) {
+	old, err := findPrivateKey(tx, in.PrivateKeyID)
+	if err != nil || old.Disabled {
+		return &PrivateKeyID{in.PrivateKeyID}, err
+	}
+	k := *old
+	k.Disabled, k.UpdatedMs = true, tx.NowMs
+	dropKey(tx, k.ID)
+	return &PrivateKeyID{in.PrivateKeyID}, tx.PutPrivateKey(&k, MatchesOf(&k))
+}
+
+// dropKey forgets the private key in memory. Should the step come to nothing, it
+// is opened again when wanted.
+func dropKey(tx *activity.Tx, id org.ID) {
+	of := activity.KeyID{Organization: tx.ID, Owner: id}
+	tx.Keys.Drop(func(k activity.KeyID) bool { return k == of })
+}
+
+// DeletePrivateKeys removes private keys, all or none.
+type DeletePrivateKeys struct {
+	PrivateKeyIDs       []string `json:"privateKeyIds" rule:"required,dive,uuid"`
+	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
+}
+
+func (in *DeletePrivateKeys) Check() error {
+	return activity.CheckDistinct("privateKeyIds", in.PrivateKeyIDs)
+}
+
+func deletePrivateKeys(tx *activity.Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	for _, text := range in.PrivateKeyIDs {
+		k, err := findPrivateKey(tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if !k.Exported && !Force(in.DeleteWithoutExport) {
+			return nil, NotExported()
+		}
+		tx.DeletePrivateKey(k, MatchesOf(k))
+		tx.FreeName(org.NamePrivateKey, k.Name)
+		dropKey(tx, k.ID)
+		o.PrivateKeys--
+	}
+	return &PrivateKeyIDs{in.PrivateKeyIDs}, tx.PutOrganization(&o)
+}
+
+// askEach completes the question about several things, each as if the request were
+// about it alone: what is said of one of them is not passed by because there are
+// others.
+func askEach(q *policy.Request, ids []string, facts func(id string) (policy.Facts, error)) error {
+	each := make([]policy.Facts, len(ids))
+	for i, id := range ids {
+		var err error
+		if each[i], err = facts(id); err != nil {
+			return err
+		}
+	}
+	if len(each) == 1 && q.Facts == nil {
+		q.Facts = each[0]
+	} else {
+		q.Payloads = each
+	}
+	return nil
+}
+
+// privateKeyFacts are the roots of what is about a private key, if it is there.
+func privateKeyFacts(tx *org.Tx, text string) (policy.Facts, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	k, err := tx.PrivateKey(id)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	return policy.Facts{"private_key": privateKeyValue(k)}, nil
+}
+
+// privateKeyValue is the root private_key.
+func privateKeyValue(k *org.PrivateKey) policy.Value {
+	tags := make([]policy.Value, len(k.Tags))
+	for i, t := range k.Tags {
+		tags[i] = policy.String(t.String())
+	}
+	return policy.Struct(
+		policy.Member{Name: "id", Value: policy.String(k.ID.String())},
+		policy.Member{Name: "tags", Value: policy.List(tags...)},
+		policy.Member{Name: "imported", Value: policy.Bool(k.Imported)},
+		policy.Member{Name: "exported", Value: policy.Bool(k.Exported)},
+		policy.Member{Name: "label", Value: policy.String(k.Name)})
+}

@@ -1,0 +1,602 @@
+package wallet
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/chain/eth"
+	"cloister/enclave/internal/chain/sol"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// Sending are the kinds that sign a transaction, if need be, and have it sent.
+var Sending = activity.Family{
+	activity.Kind[EthSendRawTransaction, TransactionHash]{
+		Name: "ETH_SEND_RAW_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendRawTransaction,
+		Need: func(tx *org.Tx, in *EthSendRawTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
+		Ask:  func(tx *org.Tx, in *EthSendRawTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
+	activity.Kind[EthSendTransaction, SendStatusID]{
+		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Results: []int{2},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
+			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, Nonce: v.Nonce, GasLimit: v.GasLimit, MaxFeePerGas: v.MaxFeePerGas,
+				MaxPriorityFeePerGas: v.MaxPriorityFeePerGas, Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
+		})}},
+		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
+		Need:    func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
+		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.From) },
+		Ask:     func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
+	activity.Kind[SolSendTransaction, SendStatusID]{
+		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: solSendTransaction, Results: []int{2},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
+			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
+		})}},
+		Examine: func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
+		Need:    func(tx *org.Tx, in *SolSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
+		Keys:    func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWiths...) },
+		Ask:     func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
+}
+
+// How long a transaction is worth sending. One of Ethereum's stays valid until its
+// nonce is used; one of Solana's for as long as its blockhash is recent, which is
+// a minute or two.
+const (
+	ethSendMs = 24 * 60 * 60 * 1000
+	solSendMs = 5 * 60 * 1000
+)
+
+// SendStatusID is the result of sending a transaction: what its status is asked
+// by. It is the id of the activity.
+type SendStatusID struct {
+	SendTransactionStatusID string `json:"sendTransactionStatusId"`
+}
+
+// sendTransaction puts a signed transaction among what goes out once the activity is stored.
+func sendTransaction(tx *activity.Tx, x *org.Transaction, lifeMs uint64) (*SendStatusID, error) {
+	content, err := x.Encode()
+	if err != nil {
+		return nil, err
+	}
+	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendTransaction, DueMs: tx.NowMs, ExpiresMs: tx.NowMs + lifeMs, Content: content})
+	return &SendStatusID{tx.Activity.String()}, nil
+}
+
+// EthSendRawTransaction sends what has been signed before, here or elsewhere.
+type EthSendRawTransaction struct {
+	SignedTransaction string   `json:"signedTransaction" rule:"required"`
+	CAIP2             EthChain `json:"caip2" rule:"required"`
+
+	decoded []byte
+	signed  *eth.Signed
+	read    *transaction
+	known   *activity.ChainKnown
+}
+
+// maxSigned is what the host takes of a signed transaction; nodes relay less.
+const maxSigned = 256 << 10
+
+func (in *EthSendRawTransaction) Check() (err error) {
+	const field = "signedTransaction"
+	digits := strings.TrimPrefix(in.SignedTransaction, "0x")
+	if len(digits) > 2*maxSigned {
+		return fault.Field(field, "over %d bytes", maxSigned)
+	}
+	if in.decoded, err = hex.DecodeString(digits); err != nil {
+		return fault.Field(field, "not hexadecimal")
+	}
+	if in.signed, err = eth.ReadSigned(in.decoded); err != nil {
+		return err
+	}
+	if id := in.signed.ChainID; id != 0 && id != in.CAIP2.ID() { // from before EIP-155 it names none
+		return fault.Field(field, "it is for chain eip155:%d", id)
+	}
+	r := readers["TRANSACTION_TYPE_ETHEREUM"]
+	by := chain.Signer{Public: in.signed.Key}
+	read, err := r.chain.Read(in.signed.Unsigned, by)
+	if err != nil {
+		return err
+	}
+	in.read = &transaction{read, by, r.chain, r.speaks}
+	return nil
+}
+
+func (in *EthSendRawTransaction) Know(k *activity.ChainKnown) { in.known = k }
+
+// sender is the account that has signed, and whether it is one of the
+// organization's, whose numbers are kept count of.
+func (in *EthSendRawTransaction) sender(tx *org.Tx) (s org.Sender, ours bool, err error) {
+	s = org.Sender{Chain: in.CAIP2.ID(), Address: in.signed.From}
+	_, ours, err = tx.ByAddress(chain.MatchKey("0x" + hex.EncodeToString(s.Address[:])))
+	return s, ours, err
+}
+
+func (in *EthSendRawTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
+	n := &activity.ChainNeed{Chain: string(in.CAIP2)}
+	s, ours, err := in.sender(tx)
+	if err == nil && ours {
+		n.Nonces, n.From = true, s.Address[:]
+		n.Sends, err = openSends(tx, s)
+	}
+	return n, err
+}
+
+// ask tells policies of the transaction; whose key has signed it is in eth.tx.from.
+func (in *EthSendRawTransaction) ask(tx *org.Tx, q *policy.Request) error {
+	q.Facts = policy.Facts{}
+	return in.read.facts(tx, q.Facts)
+}
+
+// TransactionHash is the result of sending a signed transaction. Its status can be
+// asked for by the id of the activity.
+type TransactionHash struct {
+	TransactionHash string `json:"transactionHash"`
+}
+
+func ethSendRawTransaction(tx *activity.Tx, in *EthSendRawTransaction) (*TransactionHash, error) {
+	if in.known == nil {
+		return nil, errUnasked
+	}
+	s, ours, err := in.sender(tx.Tx)
+	if err == nil && ours {
+		err = bookNonce(tx, in.known, s, in.signed.Nonce)
+	}
+	if err != nil {
+		return nil, err
+	}
+	hash := "0x" + hex.EncodeToString(in.signed.Hash[:])
+	_, err = sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: in.decoded, Name: hash, From: s.Address[:], Nonce: in.signed.Nonce}, ethSendMs)
+	return &TransactionHash{hash}, err
+}
+
+// EthSendTransactionV1 is a transaction of one call.
+type EthSendTransactionV1 struct {
+	From                 string   `json:"from" rule:"required"`
+	Sponsor              *bool    `json:"sponsor"`
+	CAIP2                EthChain `json:"caip2" rule:"required"`
+	To                   string   `json:"to" rule:"required"`
+	Value                *string  `json:"value"`
+	Data                 *string  `json:"data"`
+	Nonce                *string  `json:"nonce"`
+	GasLimit             *string  `json:"gasLimit"`
+	MaxFeePerGas         *string  `json:"maxFeePerGas"`
+	MaxPriorityFeePerGas *string  `json:"maxPriorityFeePerGas"`
+	Deadline             *string  `json:"deadline"`
+	GasStationNonce      *string  `json:"gasStationNonce"`
+}
+
+// EthSendTransaction signs a transaction of type 2 and sends it. What the client
+// leaves out, the chain's node is asked for. Deadline and GasStationNonce mean
+// something to sponsored transactions only.
+type EthSendTransaction struct {
+	From                 string    `json:"from" rule:"required"`
+	CAIP2                EthChain  `json:"caip2" rule:"required"`
+	Sponsor              *bool     `json:"sponsor"`
+	Nonce                *string   `json:"nonce"`
+	GasLimit             *string   `json:"gasLimit"`
+	MaxFeePerGas         *string   `json:"maxFeePerGas"`
+	MaxPriorityFeePerGas *string   `json:"maxPriorityFeePerGas"`
+	Deadline             *string   `json:"deadline"`
+	GasStationNonce      *string   `json:"gasStationNonce"`
+	Calls                []EthCall `json:"calls" rule:"required,min=1,max=50,dive"`
+
+	flat bool // it came as the first version
+
+	sender      org.Sender
+	to          [20]byte
+	value       *big.Int
+	data        []byte
+	nonce, gas  *uint64  // nil: not given
+	feeCap, tip *big.Int // likewise
+	known       *activity.ChainKnown
+	chosen      uint64 // nonce, once it is examined
+	read        *transaction
+	unknown     []string // facts that are not known yet
+}
+
+// EthCall is one call of a transaction.
+type EthCall struct {
+	To    string  `json:"to" rule:"required"`
+	Value *string `json:"value"`
+	Data  *string `json:"data"`
+}
+
+// maxCallData keeps a transaction within what nodes relay.
+const maxCallData = 127 << 10
+
+func (in *EthSendTransaction) Check() (err error) {
+	if len(in.Calls) > 1 {
+		return activity.Unimplemented("eth_send_transaction", "several calls in one transaction")
+	}
+	in.sender.Chain = in.CAIP2.ID()
+	if in.sender.Address, err = EthAddress("from", in.From); err != nil {
+		return err
+	}
+	c, at := &in.Calls[0], "calls.0."
+	if in.flat {
+		at = ""
+	}
+	if in.to, err = EthAddress(at+"to", c.To); err != nil {
+		return err
+	}
+	if in.value, err = amount(at+"value", c.Value); err != nil {
+		return err
+	}
+	if in.value == nil {
+		in.value = new(big.Int)
+	}
+	if c.Data != nil && *c.Data != "" {
+		digits, ok := strings.CutPrefix(*c.Data, "0x")
+		if len(digits) > 2*maxCallData {
+			return fault.Field(at+"data", "at most %d bytes", maxCallData)
+		}
+		if in.data, err = hex.DecodeString(digits); err != nil || !ok {
+			return fault.Field(at+"data", "must be hexadecimal with 0x")
+		}
+	}
+	if in.nonce, err = number("nonce", in.Nonce); err != nil {
+		return err
+	}
+	if in.nonce != nil && *in.nonce > maxNonce {
+		return fault.Field("nonce", "at most %d", uint64(maxNonce))
+	}
+	if in.gas, err = number("gasLimit", in.GasLimit); err != nil {
+		return err
+	}
+	if in.feeCap, err = amount("maxFeePerGas", in.MaxFeePerGas); err != nil {
+		return err
+	}
+	if in.tip, err = amount("maxPriorityFeePerGas", in.MaxPriorityFeePerGas); err != nil {
+		return err
+	}
+	if in.feeCap != nil && in.tip != nil && in.tip.Cmp(in.feeCap) > 0 {
+		return fault.Field("maxPriorityFeePerGas", "must not be above maxFeePerGas")
+	}
+	return nil
+}
+
+// amount reads a decimal number below 2^256; nil when there is none.
+func amount(field string, text *string) (*big.Int, error) {
+	if text == nil || *text == "" {
+		return nil, nil
+	}
+	digits := *text
+	ok := len(digits) <= 78 && strings.Trim(digits, "0123456789") == ""
+	n := new(big.Int)
+	if ok {
+		_, ok = n.SetString(digits, 10)
+	}
+	if !ok || n.BitLen() > 256 {
+		return nil, fault.Field(field, "must be a decimal number below 2^256")
+	}
+	return n, nil
+}
+
+// number is amount below 2^64.
+func number(field string, text *string) (*uint64, error) {
+	n, err := amount(field, text)
+	if n == nil && err == nil {
+		return nil, nil
+	}
+	if err != nil || !n.IsUint64() {
+		return nil, fault.Field(field, "must be a decimal number below 2^64")
+	}
+	u := n.Uint64()
+	return &u, nil
+}
+
+// Know takes what the host has said.
+func (in *EthSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
+
+// need is what the host is asked for before the transaction is made. A sponsored
+// one can be asked about and not be sent.
+func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
+	if in.isSponsored() {
+		return nil, activity.Unimplemented("eth_send_transaction", "sponsor: there is no gas station")
+	}
+	s, err := seekSigner(tx, in.From)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	n := &activity.ChainNeed{
+		Chain: string(in.CAIP2), From: in.sender.Address[:],
+		Nonces: true, Fees: in.feeCap == nil || in.tip == nil, Gas: in.gas == nil,
+	}
+	if n.Gas {
+		n.To, n.Value, n.Data = in.to[:], in.value, in.data
+	}
+	n.Sends, err = openSends(tx, in.sender)
+	return n, err
+}
+
+// isSponsored tells whether somebody else shall pay: the sender's fees are zero then.
+func (in *EthSendTransaction) isSponsored() bool { return in.Sponsor != nil && *in.Sponsor }
+
+// examine makes the transaction, as it will be signed. Without what the host says
+// it is made as far as it is known, for questions about what would be.
+func (in *EthSendTransaction) examine(tx *org.Tx) error {
+	in.read, in.unknown = nil, nil
+	s, err := seekSigner(tx, in.From)
+	if s == nil || err != nil {
+		return err
+	}
+	in.chosen = 0
+	gas, feeCap, tip := uint64(0), new(big.Int), new(big.Int)
+	if in.known != nil {
+		if in.chosen, err = in.choose(tx); err != nil {
+			return err
+		}
+		if gas, feeCap, tip, err = in.price(); err != nil {
+			return err
+		}
+	} else if !in.isSponsored() {
+		for _, f := range []struct {
+			is   bool
+			name string
+		}{{in.nonce == nil, "nonce"}, {in.gas == nil, "gas"}, {in.feeCap == nil, "gas_price"}, {in.feeCap == nil, "max_fee_per_gas"}, {in.tip == nil, "max_priority_fee_per_gas"}} {
+			if f.is {
+				in.unknown = append(in.unknown, f.name)
+			}
+		}
+		if in.nonce != nil {
+			in.chosen = *in.nonce
+		}
+		if in.gas != nil {
+			gas = *in.gas
+		}
+		if in.tip != nil {
+			tip, feeCap = in.tip, in.tip
+		}
+		if in.feeCap != nil {
+			feeCap = in.feeCap
+		}
+	}
+	unsigned := eth.Unsigned1559(in.sender.Chain, in.chosen, tip, feeCap, gas, &in.to, in.value, in.data)
+	in.read, err = readTransaction(s, "TRANSACTION_TYPE_ETHEREUM", unsigned, nil)
+	return err
+}
+
+// ask completes the question: about the very transaction that will be signed.
+func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
+	if in.read == nil {
+		return nil
+	}
+	q.Facts = policy.Facts{}
+	if err := in.read.facts(tx, q.Facts, in.unknown...); err != nil {
+		return err
+	}
+	s, err := findSigner(tx, in.From)
+	if err != nil {
+		return err
+	}
+	return s.facts(tx, q.Facts)
+}
+
+var errUnasked = errors.New("a transaction is to be signed of whose chain nothing is known")
+
+func ethSendTransaction(tx *activity.Tx, in *EthSendTransaction) (*SendStatusID, error) {
+	s, err := findSigner(tx.Tx, in.From)
+	if err != nil {
+		return nil, err
+	}
+	if in.known == nil {
+		return nil, errUnasked
+	}
+	if err := in.examine(tx.Tx); err != nil {
+		return nil, err
+	}
+	signed, err := in.read.sign(tx, s)
+	if err != nil {
+		return nil, err
+	}
+	made, err := eth.ReadSigned(signed)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was signed: %v", err)
+	}
+	if made.From != in.sender.Address || made.ChainID != in.sender.Chain || made.Nonce != in.chosen {
+		return nil, errors.New("another transaction was signed than asked for")
+	}
+	if err := bookNonce(tx, in.known, in.sender, in.chosen); err != nil {
+		return nil, err
+	}
+	return sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),
+		From: in.sender.Address[:], Nonce: made.Nonce}, ethSendMs)
+}
+
+// SolSendTransactionV1 has one signer.
+type SolSendTransactionV1 struct {
+	UnsignedTransaction string     `json:"unsignedTransaction" rule:"required"`
+	SignWith            string     `json:"signWith" rule:"required"`
+	Sponsor             *bool      `json:"sponsor"`
+	CAIP2               SolNetwork `json:"caip2" rule:"required"`
+	RecentBlockhash     *string    `json:"recentBlockhash"`
+}
+
+// SolSendTransaction signs a transaction with one or several keys and sends it.
+// Who else must sign has done so. A blockhash of zeros is filled in.
+type SolSendTransaction struct {
+	UnsignedTransaction string     `json:"unsignedTransaction" rule:"required"`
+	SignWiths           []string   `json:"signWiths" rule:"required,min=1,max=16,dive,required"`
+	Sponsor             *bool      `json:"sponsor"`
+	CAIP2               SolNetwork `json:"caip2" rule:"required"`
+	RecentBlockhash     *string    `json:"recentBlockhash"`
+
+	decoded []byte
+	fills   bool // the blockhash is to be filled in
+	known   *activity.ChainKnown
+	raw     []byte
+	reads   []*transaction // for each signer
+}
+
+const maxSolana = 1232
+
+func (in *SolSendTransaction) Check() (err error) {
+	if in.Sponsor != nil && *in.Sponsor {
+		return activity.Unimplemented("sol_send_transaction", "sponsor: there is no gas station")
+	}
+	if in.decoded, err = decodeSolana(in.UnsignedTransaction); err != nil {
+		return err
+	}
+	for i, address := range in.SignWiths {
+		if slices.Contains(in.SignWiths[:i], address) {
+			return fault.Field(fmt.Sprintf("signWiths.%d", i), "stands there twice")
+		}
+		if _, err := org.ParseID(address); err == nil {
+			return fault.Field(fmt.Sprintf("signWiths.%d", i), "must be an address")
+		}
+	}
+	if in.RecentBlockhash != nil && *in.RecentBlockhash != "" {
+		in.decoded, err = sol.WithBlockhash(in.decoded, *in.RecentBlockhash)
+		return err
+	}
+	hash, err := sol.Blockhash(in.decoded)
+	in.fills = hash == [32]byte{}
+	return err
+}
+
+// decodeSolana reads the text of a transaction: hexadecimal, which the second
+// version asks for, or base64, which the first one does.
+func decodeSolana(text string) ([]byte, error) {
+	if len(text) > 2*maxSolana+2 {
+		return nil, chain.Invalid("over %d bytes", maxSolana)
+	}
+	if b, err := hex.DecodeString(strings.TrimPrefix(text, "0x")); err == nil {
+		return b, nil
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, chain.Invalid("neither hexadecimal nor base64")
+	}
+	return b, nil
+}
+
+func (in *SolSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
+
+// signers finds the keys; the error for one that is not there is a *fault.Error.
+func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signer, error) {
+	all := make([]*signer, len(in.SignWiths))
+	for i, address := range in.SignWiths {
+		var err error
+		if all[i], err = findSigner(tx, address); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (in *SolSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
+	if _, err := in.signers(tx); fault.Of(err) != nil {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return &activity.ChainNeed{Chain: in.CAIP2.CAIP2(), Blockhash: in.fills}, nil
+}
+
+func (in *SolSendTransaction) examine(tx *org.Tx) (err error) {
+	in.reads = nil
+	all, err := in.signers(tx)
+	if fault.Of(err) != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	in.raw = in.decoded
+	if in.fills && in.known != nil {
+		if in.raw, err = sol.WithBlockhash(in.decoded, sol.BlockhashText(in.known.Blockhash)); err != nil {
+			return err
+		}
+	}
+	for _, s := range all {
+		t, err := readTransaction(s, "TRANSACTION_TYPE_SOLANA", in.raw, nil)
+		if err != nil {
+			return err
+		}
+		in.reads = append(in.reads, t)
+	}
+	return nil
+}
+
+// ask tells of each signer what it tells of who signs anything: the decision is one
+// that holds for every one of them. Of several it tells the wallets together too.
+func (in *SolSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
+	if len(in.reads) == 0 {
+		return nil
+	}
+	q.Facts = policy.Facts{}
+	var unknown []string
+	if in.fills && in.known == nil {
+		unknown = []string{"recent_blockhash"}
+	}
+	if err := in.reads[0].facts(tx, q.Facts, unknown...); err != nil {
+		return err
+	}
+	all, err := in.signers(tx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 1 {
+		return all[0].facts(tx, q.Facts)
+	}
+	var wallets []policy.Value
+	var seen []org.ID
+	for _, s := range all {
+		facts := policy.Facts{}
+		if err := s.facts(tx, facts); err != nil {
+			return err
+		}
+		q.Payloads = append(q.Payloads, facts)
+		if w, ok := facts["wallet"]; ok && !slices.Contains(seen, s.owner.ID) {
+			seen, wallets = append(seen, s.owner.ID), append(wallets, w)
+		}
+	}
+	q.Facts["wallets"] = policy.List(wallets...)
+	return nil
+}
+
+func solSendTransaction(tx *activity.Tx, in *SolSendTransaction) (*SendStatusID, error) {
+	all, err := in.signers(tx.Tx)
+	if err != nil {
+		return nil, err
+	}
+	if in.known == nil {
+		return nil, errUnasked
+	}
+	if err := in.examine(tx.Tx); err != nil {
+		return nil, err
+	}
+	digests := make([][]chain.Digest, len(all))
+	for i, t := range in.reads {
+		digests[i] = t.Digests()
+	}
+	made, err := signEach(tx, all, digests)
+	if err != nil {
+		return nil, err
+	}
+	signed := in.raw
+	for i, s := range all { // each puts its own into its slot
+		t, err := readTransaction(s, "TRANSACTION_TYPE_SOLANA", signed, nil)
+		if err != nil {
+			return nil, err
+		}
+		if signed, err = t.Assemble(made[i]); err != nil {
+			return nil, err
+		}
+	}
+	name, err := sol.Signature(signed) // of whoever else must sign too
+	if err != nil {
+		return nil, err
+	}
+	return sendTransaction(tx, &org.Transaction{Chain: in.CAIP2.CAIP2(), Signed: signed, Name: name}, solSendMs)
+}

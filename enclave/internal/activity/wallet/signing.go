@@ -1,0 +1,409 @@
+package wallet
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// Signing are the kinds that sign and hand out what was signed.
+var Signing = activity.Family{
+	activity.Kind[SignRawPayload, Signature]{
+		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayload,
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
+			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
+		})}},
+		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
+		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Ask: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
+			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
+		},
+	},
+	activity.Kind[SignRawPayloads, Signatures]{
+		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayloads,
+		Params: func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
+		Keys:   func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Ask: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
+			return askPayloads(tx, in.SignWith, in.decoded, q)
+		},
+	},
+	activity.Kind[SignTransaction, SignedTransaction]{
+		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signTransaction,
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
+			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
+		})}},
+		Examine: func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) },
+		Params: func(in *SignTransaction) policy.Value {
+			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})
+		},
+		Keys: func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Ask:  func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
+	},
+}
+
+// payloadParams are what policies may read of the signing of raw payloads.
+func payloadParams(h HashFunction, e PayloadEncoding) policy.Value {
+	return policy.Struct(
+		policy.Member{Name: "hash_function", Value: policy.String(string(h))},
+		policy.Member{Name: "encoding", Value: policy.String(string(e))})
+}
+
+// HashFunction is what is done to a payload before it is signed.
+type HashFunction string
+
+// Valid tells whether h is one of the interface's.
+func (h HashFunction) Valid() bool { return valid(keys.ParseHashFunction(string(h))) }
+
+// SignRawPayloadV1 could name a private key by its id only.
+type SignRawPayloadV1 struct {
+	PrivateKeyID string          `json:"privateKeyId" rule:"required,uuid"`
+	Payload      string          `json:"payload" rule:"required"`
+	Encoding     PayloadEncoding `json:"encoding" rule:"required"`
+	HashFunction HashFunction    `json:"hashFunction" rule:"required"`
+}
+
+// SignRawPayload signs one payload with the key of an address or an id.
+type SignRawPayload struct {
+	SignWith     string          `json:"signWith" rule:"required"`
+	Payload      string          `json:"payload" rule:"required"`
+	Encoding     PayloadEncoding `json:"encoding" rule:"required"`
+	HashFunction HashFunction    `json:"hashFunction" rule:"required"`
+
+	decoded payload
+}
+
+func (in *SignRawPayload) Check() (err error) {
+	in.decoded, err = decodePayload("payload", in.Encoding, in.HashFunction, in.Payload)
+	return err
+}
+
+func (in *SignRawPayload) AppendJSON(dst []byte) []byte {
+	dst = activity.AppendText(dst, `{"signWith":`, in.SignWith)
+	dst = activity.AppendText(dst, `,"payload":`, in.Payload)
+	dst = activity.AppendText(dst, `,"encoding":`, string(in.Encoding))
+	dst = activity.AppendText(dst, `,"hashFunction":`, string(in.HashFunction))
+	return append(dst, '}')
+}
+
+// SignRawPayloads signs payloads with one key, all or none.
+type SignRawPayloads struct {
+	SignWith     string          `json:"signWith" rule:"required"`
+	Payloads     []string        `json:"payloads" rule:"required"`
+	Encoding     PayloadEncoding `json:"encoding" rule:"required"`
+	HashFunction HashFunction    `json:"hashFunction" rule:"required"`
+
+	decoded []payload
+}
+
+func (in *SignRawPayloads) Check() error {
+	if n := len(in.Payloads); n == 0 || n > keys.MaxBatch {
+		return fault.Field("payloads", "must have 1 to %d elements", keys.MaxBatch)
+	}
+	in.decoded = make([]payload, len(in.Payloads))
+	for i, p := range in.Payloads {
+		var err error
+		if in.decoded[i], err = decodePayload(fmt.Sprintf("payloads.%d", i), in.Encoding, in.HashFunction, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Signature is a signature as the interface writes it: hex, r and s of 64
+// digits, v of two.
+type Signature struct {
+	R string `json:"r"`
+	S string `json:"s"`
+	V string `json:"v"`
+
+	raw chain.Signature
+}
+
+func (s *Signature) AppendJSON(dst []byte) []byte {
+	dst = activity.AppendHex(dst, `{"r":`, s.raw.R[:])
+	dst = activity.AppendHex(dst, `,"s":`, s.raw.S[:])
+	dst = activity.AppendHex(dst, `,"v":`, []byte{s.raw.V})
+	return append(dst, '}')
+}
+
+// Signatures is the result of signing several payloads, in their order.
+type Signatures struct {
+	Signatures []Signature `json:"signatures"`
+}
+
+func (r *Signatures) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"signatures":[`...)
+	for i := range r.Signatures {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.Signatures[i].AppendJSON(dst)
+	}
+	return append(dst, `]}`...)
+}
+
+func signRawPayload(tx *activity.Tx, in *SignRawPayload) (*Signature, error) {
+	made, err := signPayloads(tx, in.SignWith, in.decoded)
+	if err != nil {
+		return nil, err
+	}
+	return &Signature{raw: made[0]}, nil
+}
+
+func signRawPayloads(tx *activity.Tx, in *SignRawPayloads) (*Signatures, error) {
+	made, err := signPayloads(tx, in.SignWith, in.decoded...)
+	if err != nil {
+		return nil, err
+	}
+	out := &Signatures{make([]Signature, len(made))}
+	for i := range made {
+		out.Signatures[i].raw = made[i]
+	}
+	return out, nil
+}
+
+func signPayloads(tx *activity.Tx, signWith string, payloads ...payload) ([]chain.Signature, error) {
+	s, err := findSigner(tx.Tx, signWith)
+	if err != nil {
+		return nil, err
+	}
+	digests := make([]chain.Digest, len(payloads))
+	for i := range payloads {
+		if digests[i], err = payloads[i].digest(s.curve, s.format); err != nil {
+			return nil, err
+		}
+	}
+	return sign(tx, s, digests)
+}
+
+// sign signs digests with one key, against the activity's grant. A disabled key
+// does not sign.
+func sign(tx *activity.Tx, s *signer, digests []chain.Digest) (made []chain.Signature, err error) {
+	err = withKey(tx, s, func(k *keys.PrivateKey) (err error) {
+		if made, err = tx.Holder().Sign(k, digests...); err == nil && tx.WantsProofs {
+			claimSignatures(tx, keys.Asked{Key: k, Digests: digests})
+		}
+		return err
+	})
+	return made, err
+}
+
+// signEach is sign for several keys, each with digests of its own.
+func signEach(tx *activity.Tx, signers []*signer, digests [][]chain.Digest) (made [][]chain.Signature, err error) {
+	asked := make([]keys.Asked, 0, len(signers))
+	var next func() error
+	next = func() (err error) { // one key after the other is taken from the cache and held until all have signed
+		i := len(asked)
+		if i < len(signers) {
+			return withKey(tx, signers[i], func(k *keys.PrivateKey) error {
+				asked = append(asked, keys.Asked{Key: k, Digests: digests[i]})
+				return next()
+			})
+		}
+		if made, err = tx.Holder().SignEach(asked...); err == nil && tx.WantsProofs {
+			claimSignatures(tx, asked...)
+		}
+		return err
+	}
+	err = next()
+	return made, err
+}
+
+// withKey calls use with the signer's private key.
+func withKey(tx *activity.Tx, s *signer, use func(*keys.PrivateKey) error) error {
+	if s.key != nil && s.key.Disabled {
+		return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
+	}
+	return tx.Keys.With(activity.KeyID{Organization: tx.ID, Owner: s.owner.ID, No: s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, keys.ActionSign, s.owner) }, use)
+}
+
+// claimSignatures notes for the app proofs what each key has signed.
+func claimSignatures(tx *activity.Tx, asked ...keys.Asked) {
+	for _, a := range asked {
+		c := &activity.SignatureClaim{PublicKey: hex.EncodeToString(a.Key.Public().Compressed()), Digests: make([]string, len(a.Digests))}
+		for i, d := range a.Digests {
+			m := d.Message
+			if d.Scheme == chain.EdDSA {
+				sum := sha256.Sum256(m)
+				m = sum[:]
+			}
+			c.Digests[i] = hex.EncodeToString(m)
+		}
+		tx.Claims = append(tx.Claims, activity.Claim{Signature: c})
+	}
+}
+
+// A signer is what signWith names: an account of a wallet, or a private key.
+type signer struct {
+	owner  org.Owner
+	curve  chain.Curve
+	format chain.Format // of the address in signWith; zero for a private key's id
+
+	account *org.Account
+	key     *org.PrivateKey // nil for an account
+}
+
+// findSigner finds what an address or the id of a private key belongs to. The
+// error for what is not there is a *fault.Error.
+func findSigner(tx *org.Tx, signWith string) (*signer, error) {
+	s := new(signer)
+	id, err := org.ParseID(signWith)
+	byID := err == nil
+	if s.owner.ID = id; !byID {
+		ok := false
+		if s.owner, ok, err = tx.ByAddress(chain.MatchKey(signWith)); err != nil {
+			return nil, err
+		} else if !ok {
+			return nil, activity.NotFound("wallet account", signWith)
+		}
+	}
+	if s.owner.No != 0 {
+		return s, s.ofAccount(tx)
+	}
+	if s.key, err = tx.PrivateKey(s.owner.ID); err != nil {
+		return nil, err
+	}
+	if s.key == nil {
+		return nil, activity.NotFound("private key", signWith)
+	}
+	if !byID {
+		match := chain.MatchKey(signWith)
+		for _, a := range s.key.Addresses {
+			if chain.MatchKey(a.Address) == match {
+				s.format, _ = chain.ParseFormat(a.Format) // it was parsed before it was stored
+			}
+		}
+	}
+	s.curve, err = chain.ParseCurve(s.key.Curve)
+	return s, err
+}
+
+// seekSigner is findSigner that answers nil for who is not there: the activity will
+// say so when it runs.
+func seekSigner(tx *org.Tx, signWith string) (*signer, error) {
+	s, err := findSigner(tx, signWith)
+	if fault.Of(err) != nil {
+		return nil, nil
+	}
+	return s, err
+}
+
+// signerKeys are the keys of those whom signWiths name, as far as they are there.
+func signerKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
+	ks := make([]policy.Key, 0, len(signWiths))
+	for _, name := range signWiths {
+		s, err := seekSigner(tx, name)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			ks = append(ks, policy.Key{Owner: s.owner.ID, No: s.owner.No})
+		}
+	}
+	return ks, nil
+}
+
+func (s *signer) ofAccount(tx *org.Tx) (err error) {
+	if s.account, err = tx.Account(s.owner.ID, s.owner.No); err != nil {
+		return err
+	}
+	if s.account == nil {
+		return fmt.Errorf("an address of account %d that does not exist", s.owner.No)
+	}
+	if s.curve, err = chain.ParseCurve(s.account.Curve); err == nil {
+		s.format, err = chain.ParseFormat(s.account.Format)
+	}
+	return err
+}
+
+// chainSigner is what a chain needs to know of the signer.
+func (s *signer) chainSigner() (by chain.Signer, err error) {
+	var public string
+	switch {
+	case s.account != nil:
+		public, by.Address = s.account.PublicKey, s.account.Address
+	default:
+		public = s.key.PublicKey
+		for _, a := range s.key.Addresses {
+			if s.format != 0 && a.Format == s.format.String() {
+				by.Address = a.Address
+			}
+		}
+	}
+	b, err := hex.DecodeString(public)
+	if err != nil {
+		return by, err
+	}
+	by.Format = s.format
+	by.Public, err = chain.NewPublicKey(s.curve, b)
+	return by, err
+}
+
+// facts adds the roots of what signs: an account with its wallet, or a private
+// key.
+func (s *signer) facts(tx *org.Tx, into policy.Facts) error {
+	if s.key != nil {
+		into["private_key"] = privateKeyValue(s.key)
+		return nil
+	}
+	w, err := tx.Wallet(s.owner.ID)
+	if w == nil || err != nil {
+		return err
+	}
+	into["wallet"], into["wallet_account"] = walletValue(w), accountValue(s.account)
+	return nil
+}
+
+// deriveKey makes the private key that owner names, for an action that is granted.
+func deriveKey(tx *activity.Tx, action string, owner org.Owner) (*keys.PrivateKey, error) {
+	if owner.No == 0 {
+		return openKey(tx, action, owner.ID)
+	}
+	a, err := tx.Account(owner.ID, owner.No)
+	if err != nil {
+		return nil, err
+	}
+	w, err := tx.Wallet(owner.ID)
+	if err != nil {
+		return nil, err
+	}
+	if a == nil || w == nil {
+		return nil, fmt.Errorf("an address of account %d that does not exist", owner.No)
+	}
+	curve, err := chain.ParseCurve(a.Curve)
+	if err != nil {
+		return nil, err
+	}
+	path, err := keys.ParsePath(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := tx.Holder().OpenWallet(action, policy.Key{Owner: owner.ID, No: owner.No}, sealedWallet(w))
+	if err != nil {
+		return nil, err
+	}
+	defer seed.Wipe()
+	return seed.Derive(curve, path)
+}
+
+func openKey(tx *activity.Tx, action string, id org.ID) (*keys.PrivateKey, error) {
+	k, err := tx.PrivateKey(id)
+	if err != nil {
+		return nil, err
+	}
+	if k == nil {
+		return nil, fmt.Errorf("an address of a private key that does not exist")
+	}
+	curve, err := chain.ParseCurve(k.Curve)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Holder().OpenKey(action, id, curve, k.Key)
+}

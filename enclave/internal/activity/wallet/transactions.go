@@ -1,0 +1,151 @@
+package wallet
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+)
+
+// TransactionType is the interface's name of a kind of transactions.
+type TransactionType string
+
+// Valid tells whether t is one of the interface's.
+func (t TransactionType) Valid() bool { _, ok := readers[t]; return ok }
+
+// maxTransaction bounds an unsigned transaction in bytes; request bodies are no
+// larger.
+const maxTransaction = 1 << 20
+
+// SignTransactionV1 could name a private key by its id only.
+type SignTransactionV1 struct {
+	PrivateKeyID        string          `json:"privateKeyId" rule:"required,uuid"`
+	UnsignedTransaction string          `json:"unsignedTransaction" rule:"required"`
+	Type                TransactionType `json:"type" rule:"required"`
+}
+
+// SignTransaction signs a transaction with the key of an address or an id.
+type SignTransaction struct {
+	SignWith            string          `json:"signWith" rule:"required"`
+	UnsignedTransaction string          `json:"unsignedTransaction" rule:"required"`
+	Type                TransactionType `json:"type" rule:"required"`
+
+	decoded []byte
+	read    *transaction // for the signer of today
+}
+
+func (in *SignTransaction) Check() (err error) {
+	in.decoded, err = decodeTransaction(in.UnsignedTransaction)
+	return err
+}
+
+// decodeTransaction reads the hexadecimal text of a transaction, with or without
+// 0x.
+func decodeTransaction(text string) ([]byte, error) {
+	digits := strings.TrimPrefix(text, "0x")
+	if len(digits) > 2*maxTransaction {
+		return nil, chain.Invalid("over %d bytes", maxTransaction)
+	}
+	b, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, chain.Invalid("not hexadecimal")
+	}
+	return b, nil
+}
+
+// SignedTransaction is the result of signing a transaction: hex without 0x.
+type SignedTransaction struct {
+	SignedTransaction string `json:"signedTransaction"`
+}
+
+func signTransaction(tx *activity.Tx, in *SignTransaction) (*SignedTransaction, error) {
+	s, err := findSigner(tx.Tx, in.SignWith)
+	if err != nil {
+		return nil, err
+	}
+	if in.read, err = readTransaction(s, in.Type, in.decoded, in.read); err != nil {
+		return nil, err
+	}
+	signed, err := in.read.sign(tx, s)
+	if err != nil {
+		return nil, err
+	}
+	return &SignedTransaction{hex.EncodeToString(signed)}, nil
+}
+
+// examine reads the transaction, unless it has been read for the same signer. Who
+// is not there the activity will miss when it runs.
+func (in *SignTransaction) examine(tx *org.Tx) error {
+	s, err := seekSigner(tx, in.SignWith)
+	if s == nil || err != nil {
+		return err
+	}
+	in.read, err = readTransaction(s, in.Type, in.decoded, in.read)
+	return err
+}
+
+// ask completes the question about signing a transaction.
+func (in *SignTransaction) ask(tx *org.Tx, q *policy.Request) error {
+	s, err := seekSigner(tx, in.SignWith)
+	if s == nil || err != nil {
+		return err
+	}
+	q.Facts = policy.Facts{}
+	if err := in.read.facts(tx, q.Facts); err != nil {
+		return err
+	}
+	return s.facts(tx, q.Facts)
+}
+
+// A transaction has been read for one signer.
+type transaction struct {
+	chain.Transaction
+	by     chain.Signer
+	chain  chain.Reader
+	speaks InterfaceType
+}
+
+// readTransaction reads a transaction for a signer. The errors of what is wrong
+// with it are *fault.Error. What has been read for him already, known, is not
+// read again.
+func readTransaction(s *signer, typ TransactionType, unsigned []byte, known *transaction) (*transaction, error) {
+	by, err := s.chainSigner()
+	if err != nil {
+		return nil, err
+	}
+	if known != nil && known.by == by {
+		return known, nil
+	}
+	r := readers[typ]
+	read, err := r.chain.Read(unsigned, by)
+	if err != nil {
+		return nil, err
+	}
+	return &transaction{read, by, r.chain, r.speaks}, nil
+}
+
+// facts adds the root of what the transaction does, without the members that are
+// not known yet.
+func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) error {
+	f, err := t.Facts(func(address string) (chain.Description, error) { return describe(tx, t.chain, t.speaks, address) })
+	if err != nil {
+		return err
+	}
+	for _, name := range unknown {
+		f[name] = nil
+	}
+	into[t.Root()] = factOf(f)
+	return nil
+}
+
+// sign signs the transaction, whose signer s is, and puts the signatures in.
+func (t *transaction) sign(tx *activity.Tx, s *signer) ([]byte, error) {
+	made, err := sign(tx, s, t.Digests())
+	if err != nil {
+		return nil, err
+	}
+	return t.Assemble(made)
+}

@@ -1,0 +1,507 @@
+package wallet
+
+import (
+	"errors"
+	"slices"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
+)
+
+// Transfer are the kinds by which keys come in and go out.
+var Transfer = activity.Family{
+	activity.Kind[InitImport, ImportBundle]{
+		Name: "INIT_IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: initImportWallet,
+		OnlySelf: func(in *InitImport) string { return in.UserID },
+	},
+	activity.Kind[ImportWallet, WalletResult]{
+		Name: "IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: importWallet,
+		OnlySelf: func(in *ImportWallet) string { return in.UserID },
+	},
+	activity.Kind[InitImport, ImportBundle]{
+		Name: "INIT_IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: initImportPrivateKey,
+		OnlySelf: func(in *InitImport) string { return in.UserID },
+	},
+	activity.Kind[ImportPrivateKey, PrivateKeyResult]{
+		Name: "IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: importPrivateKey,
+		OnlySelf: func(in *ImportPrivateKey) string { return in.UserID },
+	},
+	activity.Kind[ExportWallet, ExportedWallet]{
+		Name: "EXPORT_WALLET", Resource: "WALLET", Action: "EXPORT", Run: exportWallet,
+		Params: func(in *ExportWallet) policy.Value { return targetParams(in.TargetPublicKey) },
+		Facts:  func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) { return walletFacts(tx, in.WalletID) },
+		Keys:   func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
+	},
+	activity.Kind[ExportWalletAccount, ExportedAccount]{
+		Name: "EXPORT_WALLET_ACCOUNT", Resource: "WALLET", Action: "EXPORT", Run: exportWalletAccount,
+		Params: func(in *ExportWalletAccount) policy.Value { return targetParams(in.TargetPublicKey) },
+		Facts:  func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) { return addressFacts(tx, in.Address) },
+		Keys:   func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return signerKeys(tx, in.Address) },
+	},
+	activity.Kind[ExportPrivateKey, ExportedPrivateKey]{
+		Name: "EXPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "EXPORT", Run: exportPrivateKey,
+		Params: func(in *ExportPrivateKey) policy.Value { return targetParams(in.TargetPublicKey) },
+		Facts: func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
+			return privateKeyFacts(tx, in.PrivateKeyID)
+		},
+		Keys: func(_ *org.Tx, in *ExportPrivateKey) ([]policy.Key, error) { return ownerKeys(in.PrivateKeyID), nil },
+	},
+}
+
+// targetParams are what policies may read of an export.
+func targetParams(public string) policy.Value {
+	return policy.Struct(policy.Member{Name: "target_public_key", Value: policy.Hex(public)})
+}
+
+// walletFacts are the roots of what is about one wallet, if it is there.
+func walletFacts(tx *org.Tx, text string) (policy.Facts, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	w, err := tx.Wallet(id)
+	if w == nil || err != nil {
+		return nil, err
+	}
+	return policy.Facts{"wallet": walletValue(w)}, nil
+}
+
+// addressFacts are the roots of what is about an account by its address.
+func addressFacts(tx *org.Tx, address string) (policy.Facts, error) {
+	a, w, err := accountOf(tx, address)
+	if fault.Of(err) != nil {
+		return nil, nil // the activity will say that it is not there
+	}
+	if err != nil {
+		return nil, err
+	}
+	return policy.Facts{"wallet": walletValue(w), "wallet_account": accountValue(a)}, nil
+}
+
+// accountOf finds the wallet account at an address, and its wallet.
+func accountOf(tx *org.Tx, address string) (*org.Account, *org.Wallet, error) {
+	owner, ok, err := tx.ByAddress(chain.MatchKey(address))
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok || owner.No == 0 {
+		return nil, nil, activity.NotFound("wallet account", address)
+	}
+	a, err := tx.Account(owner.ID, owner.No)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := tx.Wallet(owner.ID)
+	if err == nil && (a == nil || w == nil) {
+		err = activity.NotFound("wallet account", address)
+	}
+	return a, w, err
+}
+
+// InitImport asks for a target to encrypt a wallet or a private key to.
+type InitImport struct {
+	UserID string `json:"userId" rule:"required"`
+}
+
+func (in *InitImport) Check() error {
+	if _, err := org.ParseID(in.UserID); err != nil {
+		return fault.Field("userId", "userId must be a UUID")
+	}
+	return nil
+}
+
+// ImportBundle is the result: a target, signed.
+type ImportBundle struct {
+	ImportBundle string `json:"importBundle"`
+}
+
+func initImportWallet(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) {
+	return newTarget(tx, org.TargetWallet)
+}
+
+func initImportPrivateKey(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) {
+	return newTarget(tx, org.TargetPrivateKey)
+}
+
+// newTarget makes an import target for the user who asks. Targets that are past
+// their time go, and so does the oldest where there would be too many.
+func newTarget(tx *activity.Tx, use uint8) (*ImportBundle, error) {
+	gs, err := tx.Targets(tx.User)
+	if err != nil {
+		return nil, err
+	}
+	live := slices.DeleteFunc(slices.Clone(gs), func(g *org.Target) bool { return !g.Live(tx.Boot, tx.NowMs) })
+	live = live[max(0, len(live)+1-org.MaxTargets):]
+	for _, g := range gs {
+		if !slices.Contains(live, g) {
+			tx.DeleteTarget(g.User, g.ID)
+		}
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	private, err := bundle.NewPrivateKey(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	defer private.Wipe()
+	g := &org.Target{ID: id, User: tx.User, For: use, CreatedMs: tx.NowMs, Boot: tx.Boot}
+	if g.Key, err = tx.Vault.Seal(id, private); err != nil {
+		return nil, err
+	}
+	text, err := tx.Bundles.Target(tx.ID.String(), tx.User.String(), private)
+	if err != nil {
+		return nil, err
+	}
+	return &ImportBundle{text}, tx.PutTarget(g)
+}
+
+// openImport opens what a user encrypted to one of his import targets. The target is
+// spent from then on, whatever comes of it. The caller wipes the secret.
+func openImport(tx *activity.Tx, use uint8, sealed *bundle.Sealed) (secret.Secret, error) {
+	gs, err := tx.Targets(tx.User)
+	if err != nil {
+		return secret.Secret{}, err
+	}
+	for _, g := range gs {
+		if g.For != use {
+			continue
+		}
+		opened, err := openWith(tx, g, sealed)
+		if errors.Is(err, bundle.ErrOpen) {
+			continue
+		}
+		if err != nil {
+			return secret.Secret{}, err
+		}
+		tx.Lasting(func(t *org.Tx) { t.DeleteTarget(g.User, g.ID) })
+		if !g.Live(tx.Boot, tx.NowMs) {
+			opened.Wipe()
+			return secret.Secret{}, fault.Field("encryptedBundle", "import target has expired: encrypt to a new one")
+		}
+		return opened, nil
+	}
+	return secret.Secret{}, fault.Field("encryptedBundle",
+		"bundle is not encrypted to an import target of this user and kind that is still good: one is good for one import within 24 hours and one run of the enclave; encrypt to a new one")
+}
+
+func openWith(tx *activity.Tx, g *org.Target, sealed *bundle.Sealed) (secret.Secret, error) {
+	private, err := tx.Vault.Open(g.ID, g.Key)
+	if err != nil {
+		return secret.Secret{}, err
+	}
+	defer private.Wipe()
+	return sealed.Open(private)
+}
+
+// onlyHere refuses an address that another wallet or private key of the
+// organization has: it would be left open which of them signs with it.
+func onlyHere(tx *activity.Tx, field string, owner org.ID, address string) error {
+	o, ok, err := tx.ByAddress(chain.MatchKey(address))
+	if err == nil && ok && o.ID != owner {
+		err = fault.Field(field, "another wallet or private key of the organization has this address: %s", address)
+	}
+	return err
+}
+
+// ImportWallet makes a wallet of a mnemonic from outside.
+type ImportWallet struct {
+	UserID          string                `json:"userId" rule:"required,uuid"`
+	WalletName      string                `json:"walletName" rule:"required,label_length,label"`
+	EncryptedBundle string                `json:"encryptedBundle" rule:"required"`
+	Accounts        []WalletAccountParams `json:"accounts" rule:"dive,required"`
+
+	sealed *bundle.Sealed
+}
+
+func (in *ImportWallet) Check() (err error) {
+	if err := checkAccounts("accounts", in.Accounts); err != nil {
+		return err
+	}
+	in.sealed, err = bundle.ParseClient("encryptedBundle", in.EncryptedBundle)
+	return err
+}
+
+// importWallet looks at what does not depend on the mnemonic first: a name that is
+// taken spends no target.
+func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.Wallets) >= tx.Limits.Wallets {
+		return nil, activity.OverQuota(tx.Limits.Wallets, "wallets")
+	}
+	holder, err := tx.Named(org.NameWallet, in.WalletName)
+	if err != nil {
+		return nil, err
+	}
+	if !holder.Zero() {
+		return nil, activity.NotUnique("wallet", "walletName")
+	}
+	text, err := openImport(tx, org.TargetWallet, in.sealed)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Wipe()
+	entropy, passphrase, err := keys.ImportMnemonic(text)
+	if err != nil {
+		return nil, err
+	}
+	defer entropy.Wipe()
+	defer passphrase.Wipe()
+	w := &org.Wallet{Name: in.WalletName, Words: uint8(keys.Words(entropy)), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	if w.ID, err = org.NewID(tx.Rand); err != nil {
+		return nil, err
+	}
+	r := &WalletResult{WalletID: w.ID.String()}
+	if r.Addresses, err = keepWallet(tx, w, entropy, passphrase, in.Accounts); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Wallets++
+	return r, tx.PutOrganization(&o)
+}
+
+// keepWallet completes the record of an imported wallet, seals its secrets in it
+// and stores it under its name, with its first accounts.
+func keepWallet(tx *activity.Tx, w *org.Wallet, entropy, passphrase secret.Secret, ps []WalletAccountParams) (addresses []string, err error) {
+	if w.Entropy, err = tx.Vault.Seal(w.ID, entropy); err != nil {
+		return nil, err
+	}
+	if passphrase.Len() > 0 {
+		if w.Passphrase, err = tx.Vault.Seal(w.ID, passphrase); err != nil {
+			return nil, err
+		}
+	}
+	addresses = []string{}
+	if len(ps) > 0 {
+		seed, err := tx.Holder().NewWallet(keys.ActionImport, entropy, passphrase)
+		if err != nil {
+			return nil, err
+		}
+		defer seed.Wipe()
+		if addresses, err = addAccounts(tx, w, seed, "accounts", ps, true); err != nil {
+			return nil, err
+		}
+	}
+	if err := tx.TakeName(org.NameWallet, w.Name, w.ID); err != nil {
+		return nil, err
+	}
+	return addresses, tx.PutWallet(w)
+}
+
+// ImportPrivateKey makes a private key of one from outside.
+type ImportPrivateKey struct {
+	UserID          string          `json:"userId" rule:"required,uuid"`
+	PrivateKeyName  string          `json:"privateKeyName" rule:"required,label_length,label"`
+	EncryptedBundle string          `json:"encryptedBundle" rule:"required"`
+	Curve           Curve           `json:"curve" rule:"required"`
+	AddressFormats  []AddressFormat `json:"addressFormats" rule:"dive"`
+
+	sealed *bundle.Sealed
+}
+
+func (in *ImportPrivateKey) Check() (err error) {
+	if err := checkFormats("", in.Curve, in.AddressFormats); err != nil {
+		return err
+	}
+	in.sealed, err = bundle.ParseClient("encryptedBundle", in.EncryptedBundle)
+	return err
+}
+
+func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.PrivateKeys) >= tx.Limits.PrivateKeys {
+		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
+	}
+	holder, err := tx.Named(org.NamePrivateKey, in.PrivateKeyName)
+	if err != nil {
+		return nil, err
+	}
+	if !holder.Zero() {
+		return nil, activity.NotUnique("private key", "privateKeyName")
+	}
+	secret, err := openImport(tx, org.TargetPrivateKey, in.sealed)
+	if err != nil {
+		return nil, err
+	}
+	defer secret.Wipe()
+	curve, err := chain.ParseCurve(string(in.Curve))
+	if err != nil {
+		return nil, err
+	}
+	key, err := tx.Holder().ImportKey(curve, secret)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Wipe()
+	k := &org.PrivateKey{Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	if k.ID, err = org.NewID(tx.Rand); err != nil {
+		return nil, err
+	}
+	if err := keepKey(tx, k, key, in.AddressFormats); err != nil {
+		return nil, err
+	}
+	o := *old
+	o.PrivateKeys++
+	r := privateKeyResult(k)
+	return &r, tx.PutOrganization(&o)
+}
+
+// MnemonicLanguage is the interface's name of a list of words.
+type MnemonicLanguage string
+
+// english is the list of every mnemonic here.
+const english MnemonicLanguage = "MNEMONIC_LANGUAGE_ENGLISH"
+
+var languages = []MnemonicLanguage{english, "MNEMONIC_LANGUAGE_SIMPLIFIED_CHINESE", "MNEMONIC_LANGUAGE_TRADITIONAL_CHINESE", "MNEMONIC_LANGUAGE_CZECH",
+	"MNEMONIC_LANGUAGE_FRENCH", "MNEMONIC_LANGUAGE_ITALIAN", "MNEMONIC_LANGUAGE_JAPANESE", "MNEMONIC_LANGUAGE_KOREAN", "MNEMONIC_LANGUAGE_SPANISH"}
+
+// Valid tells whether l is one of the interface's.
+func (l MnemonicLanguage) Valid() bool { return slices.Contains(languages, l) }
+
+// ExportWallet hands a wallet's mnemonic out, encrypted.
+type ExportWallet struct {
+	WalletID        string            `json:"walletId" rule:"required,uuid"`
+	TargetPublicKey string            `json:"targetPublicKey" rule:"required,hexadecimal"`
+	Language        *MnemonicLanguage `json:"language" rule:"omitempty"`
+
+	to bundle.PublicKey
+}
+
+func (in *ExportWallet) Check() (err error) {
+	in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey)
+	return err
+}
+
+// ExportedWallet is the result of exporting a wallet.
+type ExportedWallet struct {
+	WalletID     string `json:"walletId"`
+	ExportBundle string `json:"exportBundle"`
+}
+
+func exportWallet(tx *activity.Tx, in *ExportWallet) (*ExportedWallet, error) {
+	old, err := findWallet(tx, in.WalletID)
+	if err != nil {
+		return nil, err
+	}
+	if l := in.Language; l != nil && *l != "" && *l != english {
+		// The seed is made from the words, not from what they stand for.
+		return nil, fault.Field("language", "the wallet's mnemonic is in English: the words of another list would give other keys")
+	}
+	secret, err := tx.Holder().ExportMnemonic(old.ID, sealedWallet(old))
+	if err != nil {
+		return nil, err
+	}
+	defer secret.Wipe()
+	out := &ExportedWallet{WalletID: in.WalletID}
+	if out.ExportBundle, err = tx.Bundles.Export(tx.ID.String(), in.to, secret); err != nil {
+		return nil, err
+	}
+	w := *old
+	w.Exported, w.UpdatedMs = true, tx.NowMs
+	return out, tx.PutWallet(&w)
+}
+
+// ExportWalletAccount hands the private key of an account out, encrypted.
+type ExportWalletAccount struct {
+	Address         string `json:"address" rule:"required"`
+	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
+
+	to bundle.PublicKey
+}
+
+func (in *ExportWalletAccount) Check() (err error) {
+	in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey)
+	return err
+}
+
+// ExportedAccount is the result of exporting an account.
+type ExportedAccount struct {
+	Address      string `json:"address"`
+	ExportBundle string `json:"exportBundle"`
+}
+
+func exportWalletAccount(tx *activity.Tx, in *ExportWalletAccount) (*ExportedAccount, error) {
+	old, wallet, err := accountOf(tx.Tx, in.Address)
+	if err != nil {
+		return nil, err
+	}
+	key, err := deriveKey(tx, keys.ActionExport, org.Owner{ID: old.Wallet, No: old.No})
+	if err != nil {
+		return nil, err
+	}
+	out := &ExportedAccount{Address: old.Address}
+	if out.ExportBundle, err = exportKey(tx, in.to, key); err != nil {
+		return nil, err
+	}
+	if !wallet.KeysOut {
+		w := *wallet
+		w.KeysOut = true
+		if err := tx.PutWallet(&w); err != nil {
+			return nil, err
+		}
+	}
+	a := *old
+	a.Exported, a.UpdatedMs = true, tx.NowMs
+	return out, tx.PutAccount(&a, chain.MatchKey(a.Address))
+}
+
+// exportKey encrypts a private key and wipes it.
+func exportKey(tx *activity.Tx, to bundle.PublicKey, key *keys.PrivateKey) (string, error) {
+	defer key.Wipe()
+	secret, err := tx.Holder().ExportKey(key)
+	if err != nil {
+		return "", err
+	}
+	defer secret.Wipe()
+	return tx.Bundles.Export(tx.ID.String(), to, secret)
+}
+
+// ExportPrivateKey hands a private key out, encrypted. A disabled one stays.
+type ExportPrivateKey struct {
+	PrivateKeyID    string `json:"privateKeyId" rule:"required,uuid"`
+	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
+
+	to bundle.PublicKey
+}
+
+func (in *ExportPrivateKey) Check() (err error) {
+	in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey)
+	return err
+}
+
+// ExportedPrivateKey is the result of exporting a private key.
+type ExportedPrivateKey struct {
+	PrivateKeyID string `json:"privateKeyId"`
+	ExportBundle string `json:"exportBundle"`
+}
+
+func exportPrivateKey(tx *activity.Tx, in *ExportPrivateKey) (*ExportedPrivateKey, error) {
+	old, err := findPrivateKey(tx, in.PrivateKeyID)
+	if err != nil {
+		return nil, err
+	}
+	if old.Disabled {
+		return nil, fault.New(fault.InvalidArgument, "private key is disabled: %s", old.ID)
+	}
+	key, err := openKey(tx, keys.ActionExport, old.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &ExportedPrivateKey{PrivateKeyID: in.PrivateKeyID}
+	if out.ExportBundle, err = exportKey(tx, in.to, key); err != nil {
+		return nil, err
+	}
+	k := *old
+	k.Exported, k.UpdatedMs = true, tx.NowMs
+	return out, tx.PutPrivateKey(&k, MatchesOf(&k))
+}

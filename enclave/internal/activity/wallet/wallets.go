@@ -1,0 +1,530 @@
+// Package wallet is what has keys, as activities: wallets and private keys, their
+// import and export, what they sign, and what of that is sent.
+//
+// It promises what package activity does of secrets: they are stored only sealed by the
+// Vault and leave only encrypted, and nothing is signed or exported without the Grant.
+package wallet
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/keys"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
+	"cloister/enclave/internal/secret"
+)
+
+// Wallets are the kinds about wallets and their accounts.
+var Wallets = activity.Family{
+	activity.Kind[CreateWallet, WalletResult]{Name: "CREATE_WALLET", Resource: "WALLET", Action: "CREATE", Run: createWallet},
+	activity.Kind[CreateWalletAccounts, Addresses]{
+		Name: "CREATE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "CREATE", Run: createWalletAccounts,
+		Keys: func(_ *org.Tx, in *CreateWalletAccounts) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
+	},
+	activity.Kind[UpdateWallet, WalletID]{
+		Name: "UPDATE_WALLET", Resource: "WALLET", Action: "UPDATE", Run: updateWallet,
+		Params: func(in *UpdateWallet) policy.Value {
+			return policy.Struct(policy.Member{Name: "wallet_id", Value: policy.String(in.WalletID)})
+		},
+	},
+	activity.Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName},
+	activity.Kind[DeleteWallets, WalletIDs]{
+		Name: "DELETE_WALLETS", Resource: "WALLET", Action: "DELETE", Run: deleteWallets,
+		Facts: func(tx *org.Tx, in *DeleteWallets) (policy.Facts, error) { return walletsFacts(tx, in.WalletIDs) },
+	},
+	activity.Kind[DeleteWalletAccounts, WalletAccountIDs]{
+		Name: "DELETE_WALLET_ACCOUNTS", Resource: "WALLET", Action: "DELETE", Run: deleteWalletAccounts,
+		Ask: func(tx *org.Tx, in *DeleteWalletAccounts, q *policy.Request) error {
+			return askAccounts(tx, in.WalletAccountIDs, q)
+		},
+	},
+}
+
+const defaultWords = 12
+
+// WalletAccountParams is an account to be derived.
+type WalletAccountParams struct {
+	Curve         Curve         `json:"curve" rule:"required"`
+	PathFormat    PathFormat    `json:"pathFormat" rule:"required"`
+	Path          string        `json:"path" rule:"required"`
+	AddressFormat AddressFormat `json:"addressFormat" rule:"required"`
+	Name          *string       `json:"name" rule:"omitempty,label_length,label"`
+}
+
+// CreateWallet makes a wallet. It is also the wallet of a new organization.
+type CreateWallet struct {
+	WalletName     string                `json:"walletName" rule:"required,label_length,label"`
+	Accounts       []WalletAccountParams `json:"accounts" rule:"dive,required"`
+	MnemonicLength *int32                `json:"mnemonicLength" rule:"omitempty"`
+}
+
+func (in *CreateWallet) Check() error { return in.CheckAt("") }
+
+// CheckAt is Check where the wallet stands at a path of another intent.
+func (in *CreateWallet) CheckAt(path string) error {
+	switch in.words() {
+	case 12, 15, 18, 21, 24:
+	default:
+		return fault.Field(path+"mnemonicLength", "invalid mnemonic length: must be 12, 15, 18, 21 or 24")
+	}
+	return checkAccounts(path+"accounts", in.Accounts)
+}
+
+func (in *CreateWallet) words() int {
+	if in.MnemonicLength == nil || *in.MnemonicLength == 0 {
+		return defaultWords
+	}
+	return int(*in.MnemonicLength)
+}
+
+func checkAccounts(list string, ps []WalletAccountParams) error {
+	type place struct {
+		path   string
+		curve  Curve
+		format AddressFormat
+	}
+	seen := make(map[place]bool, len(ps))
+	for i, p := range ps {
+		if _, err := keys.ParsePath(p.Path); err != nil {
+			return fault.Field(activity.FieldAt(list, i, "path"), "invalid path")
+		}
+		if _, _, err := formatFor(activity.FieldAt(list, i, "addressFormat"), p.Curve, p.AddressFormat); err != nil {
+			return err
+		}
+		k := place{p.Path, p.Curve, p.AddressFormat}
+		if seen[k] {
+			return pathTaken(list, i)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+func pathTaken(list string, i int) error {
+	return fault.Field(activity.FieldAt(list, i, "path"), "wallet account path must be unique in its wallet, for one curve and address format")
+}
+
+// WalletResult is a new wallet and the addresses of its accounts.
+type WalletResult struct {
+	WalletID  string   `json:"walletId"`
+	Addresses []string `json:"addresses"`
+}
+
+func createWallet(tx *activity.Tx, in *CreateWallet) (*WalletResult, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	if int(old.Wallets) >= tx.Limits.Wallets {
+		return nil, activity.OverQuota(tx.Limits.Wallets, "wallets")
+	}
+	r, err := AddWallet(tx, "", in)
+	if err != nil {
+		return nil, err
+	}
+	o := *old
+	o.Wallets++
+	return r, tx.PutOrganization(&o)
+}
+
+// AddWallet makes a wallet; the caller counts it.
+func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, error) {
+	holder, err := tx.Named(org.NameWallet, in.WalletName)
+	if err != nil {
+		return nil, err
+	}
+	if !holder.Zero() {
+		return nil, activity.NotUnique("wallet", path+"walletName")
+	}
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return nil, err
+	}
+	entropy, err := keys.GenerateMnemonic(tx.Rand, in.words())
+	if err != nil {
+		return nil, err
+	}
+	defer entropy.Wipe()
+	w := &org.Wallet{ID: id, Name: in.WalletName, Words: uint8(in.words()), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	if w.Entropy, err = tx.Vault.Seal(id, entropy); err != nil {
+		return nil, err
+	}
+	r := &WalletResult{WalletID: id.String(), Addresses: []string{}}
+	if len(in.Accounts) > 0 {
+		seed, err := tx.Holder().NewWallet(keys.ActionCreate, entropy, secret.Secret{})
+		if err != nil {
+			return nil, err
+		}
+		defer seed.Wipe()
+		if r.Addresses, err = addAccounts(tx, w, seed, path+"accounts", in.Accounts, true); err != nil {
+			return nil, err
+		}
+	}
+	if err := tx.TakeName(org.NameWallet, w.Name, id); err != nil {
+		return nil, err
+	}
+	return r, tx.PutWallet(w)
+}
+
+// addAccounts derives accounts and, if they are to persist, stores them; the
+// caller stores w, whose counters go up.
+func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string, ps []WalletAccountParams, persist bool) ([]string, error) {
+	addresses := make([]string, len(ps))
+	for i := range ps {
+		a, err := deriveAccount(seed, &ps[i])
+		if err != nil {
+			return nil, err
+		}
+		addresses[i] = a.Address
+		if tx.WantsProofs {
+			tx.Claims = append(tx.Claims, activity.Claim{Address: &activity.AddressClaim{Organization: tx.ID, WalletID: w.ID.String(), Path: a.Path, Address: a.Address}})
+		}
+		if !persist {
+			continue
+		}
+		no, err := tx.AccountAt(w.ID, a.Path, a.Curve, a.Format)
+		if err != nil {
+			return nil, err
+		}
+		if no != 0 {
+			return nil, pathTaken(list, i)
+		}
+		if w.Imported || w.Exported || w.KeysOut { // others may have its keys too
+			if err := onlyHere(tx, activity.FieldAt(list, i, "path"), w.ID, a.Address); err != nil {
+				return nil, err
+			}
+		}
+		w.LastNo++
+		w.Accounts++
+		a.Wallet, a.No, a.CreatedMs, a.UpdatedMs = w.ID, w.LastNo, tx.NowMs, tx.NowMs
+		if err := tx.PutAccount(a, chain.MatchKey(a.Address)); err != nil {
+			return nil, err
+		}
+	}
+	return addresses, nil
+}
+
+// deriveAccount makes the account that p describes, without wallet and number.
+func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, error) {
+	curve, format, err := formatFor("addressFormat", p.Curve, p.AddressFormat)
+	if err != nil {
+		return nil, err
+	}
+	path, err := keys.ParsePath(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	k, err := seed.Derive(curve, path)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Wipe()
+	address, err := chains.Address(format, k.Public())
+	if err != nil {
+		return nil, err
+	}
+	a := &org.Account{
+		Curve: string(p.Curve), Path: p.Path, Format: string(p.AddressFormat),
+		Address: address, PublicKey: hex.EncodeToString(k.Public().Compressed()),
+	}
+	if p.Name != nil {
+		a.Name = *p.Name
+	}
+	return a, nil
+}
+
+// sealedWallet is what a stored wallet is opened from. Only an imported one may have a
+// passphrase.
+func sealedWallet(w *org.Wallet) [2][]byte { return [2][]byte{w.Entropy, w.Passphrase} }
+
+// ownerKeys names a wallet as a whole, or a private key, by a UUID.
+func ownerKeys(text string) []policy.Key {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	return []policy.Key{{Owner: id}}
+}
+
+// CreateWalletAccounts derives more accounts of a wallet. With persist false it
+// only says what their addresses would be.
+type CreateWalletAccounts struct {
+	WalletID string                `json:"walletId" rule:"required,uuid"`
+	Accounts []WalletAccountParams `json:"accounts" rule:"dive,required"`
+	Persist  *bool                 `json:"persist"`
+}
+
+func (in *CreateWalletAccounts) Check() error { return checkAccounts("accounts", in.Accounts) }
+
+// Addresses is the result of deriving accounts.
+type Addresses struct {
+	Addresses []string `json:"addresses"`
+}
+
+func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses, error) {
+	old, err := findWallet(tx, in.WalletID)
+	if err != nil || len(in.Accounts) == 0 {
+		return &Addresses{[]string{}}, err
+	}
+	seed, err := tx.Holder().OpenWallet(keys.ActionCreate, policy.Key{Owner: old.ID}, sealedWallet(old))
+	if err != nil {
+		return nil, err
+	}
+	defer seed.Wipe()
+	w := *old
+	persist := in.Persist == nil || *in.Persist
+	addresses, err := addAccounts(tx, &w, seed, "accounts", in.Accounts, persist)
+	if err != nil || !persist {
+		return &Addresses{addresses}, err
+	}
+	w.UpdatedMs = tx.NowMs
+	return &Addresses{addresses}, tx.PutWallet(&w)
+}
+
+// findWallet finds the wallet that an intent names by a UUID.
+func findWallet(tx *activity.Tx, text string) (*org.Wallet, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	w, err := tx.Wallet(id)
+	if err == nil && w == nil {
+		err = activity.NotFound("wallet", text)
+	}
+	return w, err
+}
+
+// UpdateWallet gives a wallet another name, if there is one in it.
+type UpdateWallet struct {
+	WalletID   string  `json:"walletId" rule:"required,uuid"`
+	WalletName *string `json:"walletName" rule:"omitempty,label,label_length"`
+}
+
+// WalletID is the result of changing a wallet.
+type WalletID struct {
+	WalletID string `json:"walletId"`
+}
+
+func updateWallet(tx *activity.Tx, in *UpdateWallet) (*WalletID, error) {
+	old, err := findWallet(tx, in.WalletID)
+	if err != nil {
+		return nil, err
+	}
+	if in.WalletName == nil || *in.WalletName == "" {
+		return &WalletID{in.WalletID}, nil
+	}
+	if err := activity.Rename(tx, org.NameWallet, "wallet", "walletName", old.Name, *in.WalletName, old.ID); err != nil {
+		return nil, err
+	}
+	w := *old
+	w.Name, w.UpdatedMs = *in.WalletName, tx.NowMs
+	return &WalletID{in.WalletID}, tx.PutWallet(&w)
+}
+
+// DeleteWallets removes wallets with all their accounts.
+type DeleteWallets struct {
+	WalletIDs           []string `json:"walletIds" rule:"required,dive,uuid"`
+	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
+}
+
+func (in *DeleteWallets) Check() error { return activity.CheckDistinct("walletIds", in.WalletIDs) }
+
+// Force reads the option to delete what was not exported.
+func Force(option *bool) bool { return option != nil && *option }
+
+// NotExported refuses to delete a secret of which there may be no copy.
+func NotExported() error {
+	return fault.Named(fault.InvalidArgument, "WALLET_ACCOUNT_NOT_EXPORTED", "wallet account has not been exported")
+}
+
+// WalletIDs is the result of removing wallets.
+type WalletIDs struct {
+	WalletIDs []string `json:"walletIds"`
+}
+
+func deleteWallets(tx *activity.Tx, in *DeleteWallets) (*WalletIDs, error) {
+	old, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*org.Wallet, len(in.WalletIDs))
+	for i, text := range in.WalletIDs {
+		if found[i], err = findWallet(tx, text); err != nil {
+			return nil, err
+		}
+		if !found[i].Exported && !Force(in.DeleteWithoutExport) {
+			return nil, NotExported()
+		}
+	}
+	for _, w := range found {
+		if err := removeWallet(tx, w); err != nil {
+			return nil, err
+		}
+	}
+	o := *old
+	o.Wallets -= uint32(len(found))
+	return &WalletIDs{in.WalletIDs}, tx.PutOrganization(&o)
+}
+
+func removeWallet(tx *activity.Tx, w *org.Wallet) error {
+	var accounts []*org.Account
+	err := tx.EachAccount(w.ID, 0, func(a *org.Account) bool {
+		accounts = append(accounts, a)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		tx.DeleteAccount(a, chain.MatchKey(a.Address))
+	}
+	tx.FreeName(org.NameWallet, w.Name)
+	tx.DeleteWallet(w.ID)
+	// Should the step come to nothing, the keys are derived again when wanted.
+	tx.Keys.Drop(func(k activity.KeyID) bool { return k.Owner == w.ID && k.Organization == tx.ID })
+	return nil
+}
+
+// findAccount finds the account and its wallet that an intent names by a UUID.
+func findAccount(tx *org.Tx, text string) (*org.Account, *org.Wallet, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	w, no, err := tx.WalletOfAccount(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if w == nil {
+		return nil, nil, activity.NotFound("wallet account", text)
+	}
+	a, err := tx.Account(w.ID, no)
+	if err == nil && a == nil {
+		err = activity.NotFound("wallet account", text)
+	}
+	return a, w, err
+}
+
+// UpdateWalletAccountName gives an account another name.
+type UpdateWalletAccountName struct {
+	WalletAccountID string `json:"walletAccountId" rule:"required,uuid"`
+	Name            string `json:"name" rule:"required,label,label_length"`
+}
+
+// WalletAccountID is the result of changing an account.
+type WalletAccountID struct {
+	WalletAccountID string `json:"walletAccountId"`
+}
+
+func updateWalletAccountName(tx *activity.Tx, in *UpdateWalletAccountName) (*WalletAccountID, error) {
+	old, _, err := findAccount(tx.Tx, in.WalletAccountID)
+	if err != nil {
+		return nil, err
+	}
+	a := *old
+	a.Name, a.UpdatedMs = in.Name, tx.NowMs
+	return &WalletAccountID{in.WalletAccountID}, tx.PutAccount(&a, chain.MatchKey(a.Address))
+}
+
+// DeleteWalletAccounts removes accounts, which can be derived again while there is
+// their wallet.
+type DeleteWalletAccounts struct {
+	WalletAccountIDs    []string `json:"walletAccountIds" rule:"required,dive,uuid"`
+	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
+}
+
+func (in *DeleteWalletAccounts) Check() error {
+	return activity.CheckDistinct("walletAccountIds", in.WalletAccountIDs)
+}
+
+// WalletAccountIDs is the result of removing accounts.
+type WalletAccountIDs struct {
+	WalletAccountIDs []string `json:"walletAccountIds"`
+}
+
+func deleteWalletAccounts(tx *activity.Tx, in *DeleteWalletAccounts) (*WalletAccountIDs, error) {
+	for _, text := range in.WalletAccountIDs {
+		a, old, err := findAccount(tx.Tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if !a.Exported && !old.Exported && !Force(in.DeleteWithoutExport) {
+			return nil, NotExported()
+		}
+		tx.DeleteAccount(a, chain.MatchKey(a.Address))
+		w := *old
+		w.Accounts--
+		w.UpdatedMs = tx.NowMs
+		if err := tx.PutWallet(&w); err != nil {
+			return nil, err
+		}
+		id := activity.KeyID{Organization: tx.ID, Owner: a.Wallet, No: a.No}
+		tx.Keys.Drop(func(k activity.KeyID) bool { return k == id })
+	}
+	return &WalletAccountIDs{in.WalletAccountIDs}, nil
+}
+
+// walletValue is the root wallet, and an element of wallets.
+func walletValue(w *org.Wallet) policy.Value {
+	return policy.Struct(
+		policy.Member{Name: "id", Value: policy.String(w.ID.String())},
+		policy.Member{Name: "imported", Value: policy.Bool(w.Imported)},
+		policy.Member{Name: "exported", Value: policy.Bool(w.Exported)},
+		policy.Member{Name: "label", Value: policy.String(w.Name)})
+}
+
+// accountValue is the root wallet_account.
+func accountValue(a *org.Account) policy.Value {
+	address := policy.String(a.Address)
+	if strings.HasPrefix(a.Address, "0x") {
+		address = policy.Hex(a.Address)
+	}
+	var indexes, hardened []policy.Value
+	for _, step := range strings.Split(a.Path, "/")[1:] {
+		digits, hard := strings.CutSuffix(step, "'")
+		n, _ := strconv.ParseUint(digits, 10, 31) // it was parsed before it was stored
+		indexes, hardened = append(indexes, policy.Int(int64(n))), append(hardened, policy.Bool(hard))
+	}
+	return policy.Struct(
+		policy.Member{Name: "address", Value: address},
+		policy.Member{Name: "path_indexes", Value: policy.List(indexes...)},
+		policy.Member{Name: "path_hardened", Value: policy.List(hardened...)})
+}
+
+// walletsFacts are the roots of what is about several wallets: all of them, or
+// nothing when one is not there.
+func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
+	ws := make([]policy.Value, len(ids))
+	for i, text := range ids {
+		id, _ := org.ParseID(text) // a UUID by its rule
+		w, err := tx.Wallet(id)
+		if w == nil || err != nil {
+			return nil, err
+		}
+		ws[i] = walletValue(w)
+	}
+	return policy.Facts{"wallets": policy.List(ws...)}, nil
+}
+
+// askAccounts completes the question about accounts: their wallets, each once, and
+// each account with its wallet.
+func askAccounts(tx *org.Tx, ids []string, q *policy.Request) error {
+	var ws []policy.Value
+	seen := map[org.ID]bool{}
+	missing := false
+	q.Facts = policy.Facts{}
+	err := askEach(q, ids, func(text string) (policy.Facts, error) {
+		a, w, err := findAccount(tx, text)
+		if fault.Of(err) != nil {
+			missing = true // the activity will say so
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !seen[w.ID] {
+			seen[w.ID], ws = true, append(ws, walletValue(w))
+		}
+		return policy.Facts{"wallet": walletValue(w), "wallet_account": accountValue(a)}, nil
+	})
+	if !missing {
+		q.Facts["wallets"] = policy.List(ws...)
+	}
+	return err
+}
