@@ -228,6 +228,14 @@ func NotFound(what, name string) *fault.Error {
 	return fault.New(fault.NotFound, "%s not found: %s", what, Printable(name))
 }
 
+// OrNotFound is what a look-up came to, with a refusal where nothing is there.
+func OrNotFound[T any](r *T, err error, what, name string) (*T, error) {
+	if err == nil && r == nil {
+		err = NotFound(what, name)
+	}
+	return r, err
+}
+
 const maxShown = 128
 
 // Printable makes text from outside fit for a message.

@@ -35,8 +35,5 @@ func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
 func FindUser(tx *Tx, text string) (*org.User, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	u, err := tx.Tx.User(id)
-	if err == nil && u == nil {
-		err = NotFound("user", text)
-	}
-	return u, err
+	return OrNotFound(u, err, "user", text)
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"time"
 
 	"cloister/enclave/internal/activity"
@@ -252,11 +253,7 @@ func mailKey(tx *activity.Tx, in *EmailAuth) (*MailedKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := activity.TextOf(in.APIKeyName)
-	if name == "" {
-		name = "Email Auth - " + timestamp(tx.NowMs)
-	}
-	k, err := in.send(tx, u, &in.MailSender, false, &newSession{name: name, typ: typeMailed, alone: in.InvalidateExisting != nil && *in.InvalidateExisting})
+	k, err := in.send(tx, u, &in.MailSender, false, &newSession{name: cmp.Or(activity.TextOf(in.APIKeyName), "Email Auth - "+timestamp(tx.NowMs)), typ: typeMailed, alone: in.InvalidateExisting != nil && *in.InvalidateExisting})
 	if err != nil {
 		return nil, err
 	}

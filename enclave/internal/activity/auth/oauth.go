@@ -1,8 +1,8 @@
 package auth
 
 import (
+	"cmp"
 	"strings"
-	"time"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
@@ -59,12 +59,8 @@ func oauthKey(tx *activity.Tx, in *Oauth) (*OauthKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := activity.TextOf(in.APIKeyName)
-	if name == "" {
-		name = "Oauth - " + time.UnixMilli(int64(tx.NowMs)).UTC().Format(time.RFC3339)
-	}
 	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: name, typ: typeOauth, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+		name: cmp.Or(activity.TextOf(in.APIKeyName), "Oauth - "+timestamp(tx.NowMs)), typ: typeOauth, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
 	})
 	if err != nil {
 		return nil, err

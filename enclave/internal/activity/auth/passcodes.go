@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/sha256"
 
 	"cloister/enclave/internal/activity"
@@ -470,12 +471,8 @@ func otpAuth(tx *activity.Tx, in *OTPAuth) (*OTPSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := activity.TextOf(in.APIKeyName)
-	if name == "" {
-		name = "OTP Auth - " + timestamp(tx.NowMs)
-	}
 	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: name, typ: "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256", seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+		name: cmp.Or(activity.TextOf(in.APIKeyName), "OTP Auth - "+timestamp(tx.NowMs)), typ: "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256", seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@
 package auth
 
 import (
+	"cmp"
 	"strings"
 
 	"cloister/enclave/internal/activity"
@@ -166,10 +167,7 @@ func sessionProfile(tx *activity.Tx, asked org.ID) (*org.SessionProfile, error) 
 		top = tx.Tx
 	}
 	p, err := top.SessionProfile(asked)
-	if err == nil && p == nil {
-		err = activity.NotFound("session profile", asked.String())
-	}
-	return p, err
+	return activity.OrNotFound(p, err, "session profile", asked.String())
 }
 
 // newSession is an expiring key that a user shall have.
@@ -399,12 +397,8 @@ func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadW
 	if err != nil {
 		return nil, err
 	}
-	name := activity.TextOf(in.APIKeyName)
-	if name == "" {
-		name = "Read write session"
-	}
 	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: name, typ: typeReadWrite, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
+		name: cmp.Or(activity.TextOf(in.APIKeyName), "Read write session"), typ: typeReadWrite, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
 	})
 	if err != nil {
 		return nil, err

@@ -22,9 +22,9 @@ var Organizations = activity.Family{
 			{Intent: activity.Upgrade(carryOrganizationV1), Result: activity.Downgrade(bareOrganization)},
 			{Intent: activity.Upgrade(carryOrganizationV2), Result: activity.Downgrade(bareOrganization)},
 			{Intent: activity.Upgrade(carryOrganizationV3), Result: activity.Downgrade(keyedOrganization)},
-			{Intent: activity.Upgrade(carryOrganizationV4)},
-			{Intent: activity.Upgrade(carryOrganizationV5)},
-			{Intent: activity.Upgrade(carryOrganizationV6)},
+			{Intent: activity.Upgrade(carryOrganizationV4(carryRootV1))},
+			{Intent: activity.Upgrade(carryOrganizationV4(carryRootV2))},
+			{Intent: activity.Upgrade(carryOrganizationV4(carryRootV3))},
 			{Intent: activity.Upgrade(carryOrganizationV7)},
 		},
 	},
@@ -107,30 +107,11 @@ type CreateSubOrganizationV3 struct {
 	PrivateKeys         []wallet.PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
 }
 
-// CreateSubOrganizationV4 came with a wallet.
-type CreateSubOrganizationV4 struct {
+// CreateSubOrganizationV4 came with a wallet. Versions 5 and 6 differ in what a root
+// user is.
+type CreateSubOrganizationV4[U any] struct {
 	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers            []RootUserParamsV1   `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
-	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
-	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
-	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
-}
-
-// CreateSubOrganizationV5 is version 5 of the intent.
-type CreateSubOrganizationV5 struct {
-	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers            []RootUserParamsV2   `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
-	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
-	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
-	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
-}
-
-// CreateSubOrganizationV6 is version 6 of the intent.
-type CreateSubOrganizationV6 struct {
-	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers            []RootUserParamsV3   `json:"rootUsers" rule:"required,dive"`
+	RootUsers            []U                  `json:"rootUsers" rule:"required,dive"`
 	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
 	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
 	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
@@ -205,24 +186,12 @@ func carryOrganizationV3(v *CreateSubOrganizationV3) CreateSubOrganization {
 	}
 }
 
-func carryOrganizationV4(v *CreateSubOrganizationV4) CreateSubOrganization {
-	return CreateSubOrganization{
-		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV1), RootQuorumThreshold: v.RootQuorumThreshold,
-		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
-	}
-}
-
-func carryOrganizationV5(v *CreateSubOrganizationV5) CreateSubOrganization {
-	return CreateSubOrganization{
-		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV2), RootQuorumThreshold: v.RootQuorumThreshold,
-		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
-	}
-}
-
-func carryOrganizationV6(v *CreateSubOrganizationV6) CreateSubOrganization {
-	return CreateSubOrganization{
-		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV3), RootQuorumThreshold: v.RootQuorumThreshold,
-		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
+func carryOrganizationV4[U any](carryRoot func(*U) RootUserParams) func(*CreateSubOrganizationV4[U]) CreateSubOrganization {
+	return func(v *CreateSubOrganizationV4[U]) CreateSubOrganization {
+		return CreateSubOrganization{
+			SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRoot), RootQuorumThreshold: v.RootQuorumThreshold,
+			Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
+		}
 	}
 }
 

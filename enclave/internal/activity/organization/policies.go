@@ -347,10 +347,7 @@ func updatePolicy(tx *activity.Tx, in *UpdatePolicy) (*PolicyID, error) {
 func findPolicy(tx *activity.Tx, text string) (*org.Policy, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	p, err := tx.Policy(id)
-	if err == nil && p == nil {
-		err = activity.NotFound("policy", text)
-	}
-	return p, err
+	return activity.OrNotFound(p, err, "policy", text)
 }
 
 // DeletePolicy removes a policy.

@@ -177,10 +177,7 @@ func findEndpoint(tx *activity.Tx, text string) (*org.Endpoint, error) {
 		return nil, fault.Field("endpointId", "must be a UUID")
 	}
 	e, err := tx.Endpoint(id)
-	if err == nil && e == nil {
-		err = activity.NotFound("webhook endpoint", text)
-	}
-	return e, err
+	return activity.OrNotFound(e, err, "webhook endpoint", text)
 }
 
 func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*WebhookEndpointResult, error) {

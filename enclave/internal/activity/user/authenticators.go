@@ -171,18 +171,13 @@ type AuthenticatorIDs struct {
 
 // RegisterAuthenticators gives a user passkeys.
 func RegisterAuthenticators(tx *activity.Tx, in *CreateAuthenticators) (*AuthenticatorIDs, error) {
-	old, err := activity.FindUser(tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	u := *old
-	u.Authenticators = slices.Clone(old.Authenticators)
-	ids, err := addAuthenticators(tx, &u, "", in.Authenticators)
-	if err != nil {
-		return nil, err
-	}
-	u.UpdatedMs = tx.NowMs
-	return &AuthenticatorIDs{ids}, tx.PutUser(&u)
+	r := new(AuthenticatorIDs)
+	_, err := Change(tx, in.UserID, func(u *org.User) (err error) {
+		u.Authenticators = slices.Clone(u.Authenticators)
+		r.AuthenticatorIDs, err = addAuthenticators(tx, u, "", in.Authenticators)
+		return err
+	})
+	return r, err
 }
 
 // addAuthenticators gives u, which the caller stores, more passkeys. The
@@ -308,28 +303,22 @@ func (in *DeleteAuthenticators) Check() error {
 }
 
 func deleteAuthenticators(tx *activity.Tx, in *DeleteAuthenticators) (*AuthenticatorIDs, error) {
-	old, err := activity.FindUser(tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	u := *old
-	u.Authenticators = slices.Clone(old.Authenticators)
-	for _, text := range in.AuthenticatorIDs {
-		id, _ := org.ParseID(text) // a UUID by its rule
-		i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == id })
-		if i < 0 {
-			return nil, fault.New(fault.NotFound, "webauthn authenticator not found in organization: %s", id)
+	_, err := Change(tx, in.UserID, func(u *org.User) error {
+		u.Authenticators = slices.Clone(u.Authenticators)
+		for _, text := range in.AuthenticatorIDs {
+			id, _ := org.ParseID(text) // a UUID by its rule
+			i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == id })
+			if i < 0 {
+				return fault.New(fault.NotFound, "webauthn authenticator not found in organization: %s", id)
+			}
+			if err := forgetAuthenticator(tx, &u.Authenticators[i]); err != nil {
+				return err
+			}
+			u.Authenticators = slices.Delete(u.Authenticators, i, i+1)
 		}
-		if err := forgetAuthenticator(tx, &u.Authenticators[i]); err != nil {
-			return nil, err
-		}
-		u.Authenticators = slices.Delete(u.Authenticators, i, i+1)
-	}
-	if err := keepQuorum(tx, old, &u); err != nil {
-		return nil, err
-	}
-	u.UpdatedMs = tx.NowMs
-	return &AuthenticatorIDs{in.AuthenticatorIDs}, tx.PutUser(&u)
+		return nil
+	})
+	return &AuthenticatorIDs{in.AuthenticatorIDs}, err
 }
 
 // forgetAuthenticator removes what is kept of a passkey outside of its user.

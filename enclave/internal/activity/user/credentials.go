@@ -138,18 +138,13 @@ type APIKeyIDs struct {
 }
 
 func createAPIKeys(tx *activity.Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
-	old, err := activity.FindUser(tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	u := *old
-	u.APIKeys = slices.Clone(old.APIKeys)
-	ids, err := addAPIKeys(tx, &u, "", in.APIKeys)
-	if err != nil {
-		return nil, err
-	}
-	u.UpdatedMs = tx.NowMs
-	return &APIKeyIDs{ids}, tx.PutUser(&u)
+	r := new(APIKeyIDs)
+	_, err := Change(tx, in.UserID, func(u *org.User) (err error) {
+		u.APIKeys = slices.Clone(u.APIKeys)
+		r.APIKeyIDs, err = addAPIKeys(tx, u, "", in.APIKeys)
+		return err
+	})
+	return r, err
 }
 
 // IsKey tells whether a text is a public key of the organization, on any curve: one
@@ -262,28 +257,22 @@ type DeleteAPIKeys struct {
 func (in *DeleteAPIKeys) Check() error { return activity.CheckDistinct("apiKeyIds", in.APIKeyIDs) }
 
 func deleteAPIKeys(tx *activity.Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
-	old, err := activity.FindUser(tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	u := *old
-	u.APIKeys = slices.Clone(old.APIKeys)
-	for _, text := range in.APIKeyIDs {
-		id, _ := org.ParseID(text) // a UUID by its rule
-		i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == id })
-		if i < 0 {
-			return nil, activity.NotFound("api key", text)
+	_, err := Change(tx, in.UserID, func(u *org.User) error {
+		u.APIKeys = slices.Clone(u.APIKeys)
+		for _, text := range in.APIKeyIDs {
+			id, _ := org.ParseID(text) // a UUID by its rule
+			i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == id })
+			if i < 0 {
+				return activity.NotFound("api key", text)
+			}
+			if err := ForgetKey(tx, &u.APIKeys[i]); err != nil {
+				return err
+			}
+			u.APIKeys = slices.Delete(u.APIKeys, i, i+1)
 		}
-		if err := ForgetKey(tx, &u.APIKeys[i]); err != nil {
-			return nil, err
-		}
-		u.APIKeys = slices.Delete(u.APIKeys, i, i+1)
-	}
-	if err := keepQuorum(tx, old, &u); err != nil {
-		return nil, err
-	}
-	u.UpdatedMs = tx.NowMs
-	return &APIKeyIDs{in.APIKeyIDs}, tx.PutUser(&u)
+		return nil
+	})
+	return &APIKeyIDs{in.APIKeyIDs}, err
 }
 
 // keepQuorum refuses a change to a user's credentials after which fewer than

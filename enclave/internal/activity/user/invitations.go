@@ -149,13 +149,7 @@ func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invit
 func findInvitation(tx *activity.Tx, text string) (*org.Invitation, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	i, err := tx.Invitation(id)
-	if err == nil && i == nil {
-		err = activity.NotFound("invitation", text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return i, nil
+	return activity.OrNotFound(i, err, "invitation", text)
 }
 
 // openInvitation tells why an invitation cannot be accepted any more; nil: it can.

@@ -90,18 +90,13 @@ func ValidName(s string) bool {
 }
 
 func createOauthProviders(tx *activity.Tx, in *CreateOauthProviders) (*ProviderIDs, error) {
-	old, err := activity.FindUser(tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	u := *old
-	u.OauthProviders = slices.Clone(old.OauthProviders)
-	ids, err := addProviders(tx, &u, "", in.OauthProviders)
-	if err != nil {
-		return nil, err
-	}
-	u.UpdatedMs = tx.NowMs
-	return &ProviderIDs{ids}, tx.PutUser(&u)
+	r := new(ProviderIDs)
+	_, err := Change(tx, in.UserID, func(u *org.User) (err error) {
+		u.OauthProviders = slices.Clone(u.OauthProviders)
+		r.ProviderIDs, err = addProviders(tx, u, "", in.OauthProviders)
+		return err
+	})
+	return r, err
 }
 
 // addProviders gives u, which the caller stores, more identities.
@@ -219,23 +214,17 @@ func (in *DeleteOauthProviders) Check() error {
 }
 
 func deleteOauthProviders(tx *activity.Tx, in *DeleteOauthProviders) (*ProviderIDs, error) {
-	old, err := activity.FindUser(tx, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	u := *old
-	u.OauthProviders = slices.Clone(old.OauthProviders)
-	for _, text := range in.ProviderIDs {
-		id, _ := org.ParseID(text) // a UUID by its rule
-		i := slices.IndexFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == id })
-		if i < 0 {
-			return nil, activity.NotFound("oauth provider", text)
+	_, err := Change(tx, in.UserID, func(u *org.User) error {
+		u.OauthProviders = slices.Clone(u.OauthProviders)
+		for _, text := range in.ProviderIDs {
+			id, _ := org.ParseID(text) // a UUID by its rule
+			i := slices.IndexFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == id })
+			if i < 0 {
+				return activity.NotFound("oauth provider", text)
+			}
+			u.OauthProviders = slices.Delete(u.OauthProviders, i, i+1)
 		}
-		u.OauthProviders = slices.Delete(u.OauthProviders, i, i+1)
-	}
-	if err := keepQuorum(tx, old, &u); err != nil {
-		return nil, err
-	}
-	u.UpdatedMs = tx.NowMs
-	return &ProviderIDs{in.ProviderIDs}, tx.PutUser(&u)
+		return nil
+	})
+	return &ProviderIDs{in.ProviderIDs}, err
 }

@@ -332,17 +332,8 @@ type UpdateUserEmail struct {
 	VerificationToken *string `json:"verificationToken"`
 }
 
-// Without a token the contact is unverified, also if it is the one that was
-// verified: so says the interface.
 func updateUserEmail(tx *activity.Tx, in *UpdateUserEmail) (*UserID, error) {
-	shown, err := verifyContact(tx, in.VerificationToken, login.Email, in.UserEmail)
-	if err != nil {
-		return nil, err
-	}
-	return Change(tx, in.UserID, func(u *org.User) error {
-		u.Email, u.EmailVerified = in.UserEmail, shown
-		return nil
-	})
+	return setContact(tx, in.UserID, login.Email, in.UserEmail, in.VerificationToken)
 }
 
 // UpdateUserPhoneNumber gives a user another number, or with an empty one none.
@@ -353,12 +344,22 @@ type UpdateUserPhoneNumber struct {
 }
 
 func updateUserPhoneNumber(tx *activity.Tx, in *UpdateUserPhoneNumber) (*UserID, error) {
-	shown, err := verifyContact(tx, in.VerificationToken, login.SMS, in.UserPhoneNumber)
+	return setContact(tx, in.UserID, login.SMS, in.UserPhoneNumber, in.VerificationToken)
+}
+
+// setContact gives a user another contact. Without a token it is unverified, also if
+// it is the one that was verified: so says the interface.
+func setContact(tx *activity.Tx, id string, t login.ContactType, contact string, token *string) (*UserID, error) {
+	shown, err := verifyContact(tx, token, t, contact)
 	if err != nil {
 		return nil, err
 	}
-	return Change(tx, in.UserID, func(u *org.User) error {
-		u.Phone, u.PhoneVerified = in.UserPhoneNumber, shown
+	return Change(tx, id, func(u *org.User) error {
+		if t == login.SMS {
+			u.Phone, u.PhoneVerified = contact, shown
+		} else {
+			u.Email, u.EmailVerified = contact, shown
+		}
 		return nil
 	})
 }

@@ -133,10 +133,7 @@ func findOnRampCredential(tx *activity.Tx, text string) (*org.OnRampCredential, 
 		return nil, fault.Field("fiatOnrampCredentialId", "must be a UUID")
 	}
 	c, err := tx.OnRampCredential(id)
-	if err == nil && c == nil {
-		err = activity.NotFound("on-ramp credential", text)
-	}
-	return c, err
+	return activity.OrNotFound(c, err, "on-ramp credential", text)
 }
 
 // DeleteOnRampCredential removes one.

@@ -216,10 +216,7 @@ func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
 func findPrivateKey(tx *activity.Tx, text string) (*org.PrivateKey, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	k, err := tx.PrivateKey(id)
-	if err == nil && k == nil {
-		err = activity.NotFound("private key", text)
-	}
-	return k, err
+	return activity.OrNotFound(k, err, "private key", text)
 }
 
 // MatchesOf are the match keys of k's addresses.

@@ -287,10 +287,7 @@ func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses
 func findWallet(tx *activity.Tx, text string) (*org.Wallet, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	w, err := tx.Wallet(id)
-	if err == nil && w == nil {
-		err = activity.NotFound("wallet", text)
-	}
-	return w, err
+	return activity.OrNotFound(w, err, "wallet", text)
 }
 
 // UpdateWallet gives a wallet another name, if there is one in it.
