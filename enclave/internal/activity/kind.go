@@ -114,9 +114,9 @@ func (t *Tx) Holder() *keys.Holder {
 	return h
 }
 
-// Lasting makes a change that stays even if the activity is refused after it: that
+// ChangeForGood makes a change that stays even if the activity is refused after it: that
 // something which may happen once has happened.
-func (t *Tx) Lasting(change func(*org.Tx)) {
+func (t *Tx) ChangeForGood(change func(*org.Tx)) {
 	change(t.Tx)
 	t.lasting = append(t.lasting, change)
 }

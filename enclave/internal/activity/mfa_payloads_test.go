@@ -49,7 +49,7 @@ func TestMFAOfPayloads(t *testing.T) {
 				t.Errorf("%v: %v", c.names, got[i].Condition)
 			}
 		}
-		if m := activity.Owed(u, typed(c.names...), apiKey, &steps); (m == nil) != c.owes.Zero() || m != nil && m.ID != c.owes {
+		if m := activity.UnmetMFA(u, typed(c.names...), apiKey, &steps); (m == nil) != c.owes.Zero() || m != nil && m.ID != c.owes {
 			t.Errorf("%v: an API key leaves %+v", c.names, m)
 		}
 	}

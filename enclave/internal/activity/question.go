@@ -146,7 +146,7 @@ func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, steps *int) (lack
 			continue
 		}
 		left := share
-		m := Owed(u, q, v.Credentials, &left)
+		m := UnmetMFA(u, q, v.Credentials, &left)
 		*steps -= share - left
 		if m != nil {
 			if v.User == p.Initiator {
@@ -303,9 +303,9 @@ func findEnforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 	return nil
 }
 
-// Owed is the first of a user's policies that a request calls for and credentials
+// UnmetMFA is the first of a user's policies that a request calls for and credentials
 // do not satisfy, or nil.
-func Owed(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
+func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
 	for _, m := range EnforcedMFA(u, r, steps) {
 		if !Satisfies(m, cs) {
 			return m

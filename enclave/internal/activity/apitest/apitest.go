@@ -200,20 +200,20 @@ func (d *Description) scalar(base string, v any) bool {
 // rules, values of enums. excused are rules, by Type.member, that the Go type
 // has on purpose in another form; what it uses of them it deletes.
 func (d *Description) Request(typ string, t reflect.Type, excused map[string]string) []string {
-	c := comparison{d: d, excused: excused, request: true, seen: map[string]bool{}}
+	c := comparison{api: d, excused: excused, request: true, seen: map[string]bool{}}
 	c.compare(typ, t)
 	return c.wrong
 }
 
 // Response lists how a Go type differs from a type of responses.
 func (d *Description) Response(typ string, t reflect.Type) []string {
-	c := comparison{d: d, seen: map[string]bool{}}
+	c := comparison{api: d, seen: map[string]bool{}}
 	c.compare(typ, t)
 	return c.wrong
 }
 
 type comparison struct {
-	d       *Description
+	api     *Description
 	excused map[string]string
 	request bool
 	seen    map[string]bool
@@ -225,7 +225,7 @@ func (c *comparison) bad(format string, args ...any) {
 }
 
 func (c *comparison) compare(typ string, t reflect.Type) {
-	members, ok := c.d.Types[typ]
+	members, ok := c.api.Types[typ]
 	if c.seen[typ] || !ok {
 		if !ok {
 			c.bad("%s: not in the description", typ)
@@ -303,12 +303,12 @@ func (c *comparison) base(where, base string, t reflect.Type) {
 			c.bad("%s: %v is no enum", where, t)
 			return
 		}
-		for _, value := range c.d.Enums[enum] {
+		for _, value := range c.api.Enums[enum] {
 			if !reflect.ValueOf(value).Convert(t).Interface().(interface{ Valid() bool }).Valid() {
 				c.bad("%s: %s is refused", where, value)
 			}
 		}
-		for _, value := range []string{"X", strings.ToLower(c.d.Enums[enum][0]) + "x", c.d.Enums[enum][0] + "_"} {
+		for _, value := range []string{"X", strings.ToLower(c.api.Enums[enum][0]) + "x", c.api.Enums[enum][0] + "_"} {
 			if reflect.ValueOf(value).Convert(t).Interface().(interface{ Valid() bool }).Valid() {
 				c.bad("%s: %s is taken", where, value)
 			}
@@ -324,7 +324,7 @@ func (c *comparison) base(where, base string, t reflect.Type) {
 }
 
 func (c *comparison) rule(typ, name string, want Field, have string) {
-	rule := c.d.Rules[typ][name]
+	rule := c.api.Rules[typ][name]
 	where := typ + "." + name
 	if excuse, ok := c.excused[where]; ok {
 		delete(c.excused, where)

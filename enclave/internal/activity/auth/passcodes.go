@@ -306,7 +306,7 @@ func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode
 		p.Target = nil
 	}
 	var bad error
-	tx.Lasting(func(t *org.Tx) {
+	tx.ChangeForGood(func(t *org.Tx) {
 		if err := t.PutPasscode(&p); err != nil {
 			bad = err
 		}
