@@ -518,3 +518,33 @@ func TestErrorsHaveOneType(t *testing.T) {
 		}
 	}
 }
+
+// What the compiler does not see of a declaration is seen at the start.
+func TestTablesThatPanic(t *testing.T) {
+	type intent struct{}
+	type other struct{}
+	run := func(*activity.Tx, *intent) (*intent, error) { return nil, nil }
+	same := func(*other) intent { return intent{} }
+	good := activity.Kind[intent, intent]{Name: "UPDATE_POLICY", Run: run, Older: []activity.Older{{Intent: activity.Upgrade(same)}}}
+	if n := len(activity.NewTable(activity.Family{good})); n != 2 {
+		t.Errorf("%d versions", n)
+	}
+	astray, misshapen, unknown, oneTooMany := good, good, good, good
+	astray.Older = []activity.Older{{Intent: activity.Upgrade(func(*intent) other { return other{} })}}
+	misshapen.Older = []activity.Older{{Intent: activity.Upgrade(same), Result: activity.Downgrade(func(*other) *intent { return nil })}}
+	unknown.Name = "UPDATE_NOTHING"
+	oneTooMany.Older = append(slices.Clone(good.Older), good.Older...)
+	for name, families := range map[string][]activity.Family{
+		"listed twice in a family": {{good, good}}, "listed in two families": {{good}, {good}}, "no type of the interface": {{unknown}},
+		"a version too many": {{oneTooMany}}, "an intent that becomes another's": {{astray}}, "a result that comes of another's": {{misshapen}},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			activity.NewTable(families...)
+		}()
+	}
+}
