@@ -71,10 +71,7 @@ var privateKeyTagging = tagging{
 	func(tx *activity.Tx, text string) (bearer, error) {
 		id, _ := org.ParseID(text) // a UUID by its rule
 		k, err := tx.PrivateKey(id)
-		if err == nil && k == nil {
-			err = activity.NotFound("private key", text)
-		}
-		if err != nil {
+		if k, err = activity.OrNotFound(k, err, "private key", text); err != nil {
 			return bearer{}, err
 		}
 		return keyBearer(tx, k), nil
@@ -99,13 +96,10 @@ func keyBearer(tx *activity.Tx, old *org.PrivateKey) bearer {
 func (g *tagging) findTag(tx *activity.Tx, text string) (*org.Tag, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	t, err := tx.Tag(id)
-	if err == nil && (t == nil || t.Type != g.typ) {
-		err = activity.NotFound(g.called, text)
+	if t != nil && t.Type != g.typ {
+		t = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return activity.OrNotFound(t, err, g.called, text)
 }
 
 // Find finds the tags of one TAG_TYPE_… that something new shall bear. All
