@@ -249,6 +249,7 @@ func newAuthenticator(tx *activity.Tx, path string, p *AuthenticatorParams, allo
 	return a, c.Counter, nil
 }
 
+// FeatureOrigins lists where passkeys may be made and used.
 const FeatureOrigins = "FEATURE_NAME_WEBAUTHN_ORIGINS"
 
 // WebAuthnOrigins are where passkeys of organization o may be made and used: what

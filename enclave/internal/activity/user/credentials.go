@@ -48,10 +48,11 @@ var apiKeyCurves = map[APIKeyCurve]struct {
 	"API_KEY_CURVE_ED25519":   {chain.Ed25519, 32, "CREDENTIAL_TYPE_API_KEY_ED25519"},
 }
 
-const (
-	CurveP256   APIKeyCurve = "API_KEY_CURVE_P256"
-	TypeP256Key             = "CREDENTIAL_TYPE_API_KEY_P256"
-)
+// CurveP256 is the curve of the keys that the enclave makes.
+const CurveP256 APIKeyCurve = "API_KEY_CURVE_P256"
+
+// TypeP256Key is the type of a credential on it.
+const TypeP256Key = "CREDENTIAL_TYPE_API_KEY_P256"
 
 // Valid tells whether c is a curve of the interface.
 func (c APIKeyCurve) Valid() bool { return apiKeyCurves[c].size != 0 }
