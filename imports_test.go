@@ -176,7 +176,7 @@ var table = []row{
 	{"sim/shares", "", "", "attestation attestation/checks attestation/client enclave/core host/... shared/wire sim/laptop sim/nsm"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
-	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "", "porcupine pgx"},
+	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "x/sys", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.

@@ -53,6 +53,9 @@ func run(first bool) error {
 	if err := pid1.Harden(linux); err != nil {
 		return err
 	}
+	if err := pid1.Slack(linux, core.TimerSlack); err != nil {
+		return err
+	}
 	var device *nsm.Device
 	if err := pid1.Await(patience, pause, absent, func() (err error) {
 		device, err = nsm.Open(time.Now)

@@ -182,6 +182,10 @@ const (
 // is collected; its main hands it to collector.Spare.
 const SpareBytes = 20 << 20
 
+// TimerSlack is how much later than its time the process of an enclave may wake: its
+// timers are leases, deadlines and pauses, of which none asks for more.
+const TimerSlack = time.Millisecond
+
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {
 	if cfg.Root != nil && !cfg.Simulator {
