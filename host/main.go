@@ -288,7 +288,7 @@ func listen(c *Config, a *api.API, secure *tls.Config, log *slog.Logger) (server
 		}
 		h := a.Server(s.h)
 		h.TLSConfig = s.secure.Clone()
-		all = append(all, server{h, l})
+		all = append(all, server{h, api.Whole(l)})
 		log.Info("listening", "for", s.flag[1:], "address", l.Addr().String(), "tls", s.secure != nil)
 	}
 	return all, nil

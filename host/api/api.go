@@ -187,6 +187,7 @@ func (a *API) Server(h http.Handler) *http.Server {
 		WriteTimeout:      readTimeout + a.o.Wait + 10*time.Second,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ConnContext:       remember,
 		ErrorLog:          slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
 	}
 }

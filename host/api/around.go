@@ -130,3 +130,6 @@ func (w *watched) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
+
+// Unwrap lets the server's own be flushed.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

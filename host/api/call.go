@@ -135,7 +135,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 		w.Header()["Cache-Control"], w.Header()["Vary"] = cache, varyDocument
 	}
 	tellSigned(w.Header(), reply.Signed)
-	write(w, int(reply.Status), reply.Body)
+	writeWhole(w, r, int(reply.Status), reply.Body)
 	a.o.Metrics.called(call.Door, call.Op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
 }
 

@@ -182,7 +182,7 @@ func serve(tb testing.TB, a *api.API, h http.Handler) string {
 		tb.Fatal(err)
 	}
 	s := a.Server(h)
-	go func() { _ = s.Serve(l) }()
+	go func() { _ = s.Serve(api.Whole(l)) }()
 	tb.Cleanup(func() { s.Close() })
 	return "http://" + l.Addr().String()
 }
