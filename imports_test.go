@@ -56,8 +56,9 @@ var table = []row{
 	{"enclave/internal/tally", "", "", ""},
 	{"enclave/internal/erase", "enclave/internal/tally", "", ""},
 	{"enclave/internal/secret", "enclave/internal/erase", "", ""},
-	{"enclave/internal/p256", "enclave/internal/tally enclave/internal/erase", "", ""},
-	{"enclave/internal/seal", "enclave/internal/tally enclave/internal/fault enclave/internal/insecure enclave/internal/erase", "", ""},
+	{"enclave/internal/secret/secrettest", "enclave/internal/secret", "", ""}, // secrets of bytes that a test knows
+	{"enclave/internal/p256", "enclave/internal/tally enclave/internal/erase enclave/internal/secret", "", ""},
+	{"enclave/internal/seal", "enclave/internal/tally enclave/internal/fault enclave/internal/insecure enclave/internal/secret", "", ""},
 	{"enclave/internal/policy", "enclave/internal/fault", "", ""},
 	{"enclave/internal/policy/policytest", "", "", "enclave/internal/policy enclave/internal/fault"}, // a second evaluator
 	{"enclave/internal/webauthn", "enclave/internal/tally enclave/internal/fault enclave/internal/strictjson", "cbor", "sim/authenticator"},
@@ -82,9 +83,9 @@ var table = []row{
 	{"enclave/internal/bundle", "enclave/internal/tally enclave/internal/p256 enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "base58", ""},
 	{"enclave/internal/login", "enclave/internal/tally enclave/internal/p256 enclave/internal/strictjson enclave/internal/keys enclave/internal/bundle enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", "sim/idp"},
 	{"enclave/internal/stamp", "enclave/internal/tally enclave/internal/p256 enclave/internal/webauthn enclave/internal/strictjson enclave/internal/fault enclave/internal/insecure", "secp256k1 x/crypto", "sim/authenticator"},
-	{"enclave/internal/webhook", "enclave/internal/tally enclave/internal/erase", "", "attestation"},
-	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase", "cbor", ""},
-	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/fault enclave/internal/insecure shared/wire",
+	{"enclave/internal/webhook", "enclave/internal/tally enclave/internal/secret", "", "attestation"},
+	{"enclave/internal/boot", "enclave/internal/seal attestation enclave/internal/fault enclave/internal/erase enclave/internal/secret", "cbor", ""},
+	{"enclave/internal/ledger", "enclave/internal/org enclave/internal/seal enclave/internal/secret enclave/internal/fault enclave/internal/insecure shared/wire",
 		"merkle", ""},
 	{"enclave/internal/activity", "enclave/internal/org enclave/internal/stamp enclave/internal/policy enclave/internal/keys enclave/internal/secret enclave/internal/bundle enclave/internal/login " +
 		"enclave/internal/strictjson enclave/internal/fault", "",
@@ -109,7 +110,7 @@ var table = []row{
 		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},
 	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
-	{"enclave/internal/kms", "enclave/internal/erase", "", ""},
+	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
 	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
@@ -166,7 +167,7 @@ var table = []row{
 	{"sim/crash", "", "", "host/... shared/wire sim/laptop pgx"},
 	{"sim/passcode", "", "", ""},
 	{"sim/handover", "", "", "attestation enclave/core host/link host/store host/store/sqlite shared/wire sim/laptop sim/nsm"},
-	{"sim/leak", "", "", "host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 secp256k1 base58"},
+	{"sim/leak", "", "", "host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 cbor secp256k1 base58"},
 	{"sim/authenticator", "", "cbor", "enclave/internal/..."},
 	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},
 	{"sim/ranges", "", "", "attestation attestation/client enclave/core host/api host/link host/store/... shared/wire sim/laptop"},
@@ -207,7 +208,7 @@ var modules = map[string]string{
 }
 
 // any test may use these.
-var testsOfAny = []string{"pgregory.net/rapid", "go.uber.org/goleak"}
+var testsOfAny = []string{"pgregory.net/rapid", "go.uber.org/goleak", module + "enclave/internal/secret/secrettest"}
 
 // The enclave's rooms are handed clock, randomness, store and network; what they could take for themselves they may not
 // import. Its main and tests may.

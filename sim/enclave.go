@@ -24,9 +24,6 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 	if err := switchOff(o.insecure); err != nil {
 		return err
 	}
-	if err := record(o.record); err != nil {
-		return err
-	}
 	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("process", "enclave")
 	fenced := make(chan error, 1)
 	c, err := o.dir().Enclave(core.Config{

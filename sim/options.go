@@ -45,7 +45,6 @@ type options struct {
 	configured    configured
 	loopback      bool   // webhooks may go to this machine
 	insecure      string // checks to switch off; refused by builds that cannot
-	record        string // file for the enclave's secrets; refused likewise
 }
 
 func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*options, error) {
@@ -94,7 +93,6 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.configured.document, "configuration", "", "file with the enclave's whole configuration, instead of the flags above from -smtp on")
 	f.BoolVar(&o.loopback, "webhook-loopback", false, "let webhooks go to receivers on this machine's loopback, also without TLS: http://127.0.0.1:…")
 	f.StringVar(&o.insecure, "insecure-test-skip", "", "checks to switch off, in builds for tests only")
-	f.StringVar(&o.record, "insecure-test-record", "", "file to write the enclave's secrets to, in builds for tests only")
 	var bad error
 	f.VisitAll(func(fl *flag.Flag) {
 		if v, ok := env("CLOISTER_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))); ok && v != "" {

@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -18,11 +17,11 @@ import (
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 	"cloister/enclave/internal/tally"
 	"cloister/enclave/internal/webhook"
@@ -185,12 +184,11 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	rand := mixed{c}
 	q, err := c.cfg.Root.Recover()
 	if errors.Is(err, ErrNoRootSecret) {
-		q = make([]byte, boot.SecretSize)
-		if _, err = rand.Read(q); err == nil {
+		if q, err = secret.New(rand, boot.SecretSize); err == nil {
 			err = c.cfg.Root.Keep(q)
 		}
 	}
-	defer clear(q)
+	defer func() { q.Wipe() }()
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +217,7 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	return genesisReply(q)
 }
 
-func (c *Core) newKeyring(ctx context.Context, rand mixed, q, record []byte, operators attestation.Operators) error {
+func (c *Core) newKeyring(ctx context.Context, rand mixed, q secret.Secret, record []byte, operators attestation.Operators) error {
 	ring, err := boot.NewKeyring(rand)
 	if err != nil {
 		return err
@@ -237,7 +235,7 @@ func (c *Core) newKeyring(ctx context.Context, rand mixed, q, record []byte, ope
 
 func keyringName(epoch uint32) string { return objectKeyring + fmt.Sprintf("%010d", epoch) }
 
-func genesisReply(q []byte) ([]byte, error) {
+func genesisReply(q secret.Secret) ([]byte, error) {
 	pub, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
@@ -269,7 +267,7 @@ func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 		return c.await(ctx, g)
 	}
 	q, err := c.cfg.Root.Recover()
-	defer clear(q)
+	defer q.Wipe()
 	if err != nil {
 		err = fmt.Errorf("root secret: %w", err)
 	} else {
@@ -278,10 +276,10 @@ func (c *Core) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	return c.begin(ctx, stateHello, g, q, c.unwrapping(ctx, q, err))
 }
 
-// begin goes from one state to serving, with the root secret or, where the enclave
-// before this one gave the keyring, nil; or to fenced, for good: the next try is
+// begin goes from one state to serving, with the root secret, empty where the
+// enclave before this one gave the keyring; or to fenced, for good: the next try is
 // another boot.
-func (c *Core) begin(ctx context.Context, from state, g *given, q []byte, ring func(*serving) (*boot.Keyring, error)) ([]byte, error) {
+func (c *Core) begin(ctx context.Context, from state, g *given, q secret.Secret, ring func(*serving) (*boot.Keyring, error)) ([]byte, error) {
 	if !c.state.CompareAndSwap(uint32(from), uint32(stateRecovering)) {
 		return nil, errManifestGiven
 	}
@@ -329,7 +327,7 @@ func (c *Core) fits(m *attestation.Manifest) error {
 }
 
 // unwrapping opens the keyring with the root secret, if that is there.
-func (c *Core) unwrapping(ctx context.Context, q []byte, err error) func(*serving) (*boot.Keyring, error) {
+func (c *Core) unwrapping(ctx context.Context, q secret.Secret, err error) func(*serving) (*boot.Keyring, error) {
 	return func(s *serving) (*boot.Keyring, error) {
 		if err != nil {
 			return nil, err
@@ -339,8 +337,7 @@ func (c *Core) unwrapping(ctx context.Context, q []byte, err error) func(*servin
 }
 
 // unwrap opens the deployment's keyring with the root secret.
-func (c *Core) unwrap(ctx context.Context, q []byte, s *serving) (*boot.Keyring, error) {
-	insecure.Record("root-secret", q)
+func (c *Core) unwrap(ctx context.Context, q secret.Secret, s *serving) (*boot.Keyring, error) {
 	quorum, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err
@@ -354,7 +351,7 @@ func (c *Core) unwrap(ctx context.Context, q []byte, s *serving) (*boot.Keyring,
 // recover goes from manifest to serving: keyring, ownership of the store, live key,
 // attestation. The keyring stays for the enclave that comes after this one, where
 // there are operators who could approve one.
-func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*serving) (*boot.Keyring, error)) (*serving, error) {
+func (c *Core) recover(ctx context.Context, g *given, q secret.Secret, open func(*serving) (*boot.Keyring, error)) (*serving, error) {
 	m, set := g.manifest, g.set
 	s := &serving{manifest: m, manifestID: g.id, seedSource: m.SeedSource}
 	ring, err := open(s)
@@ -379,26 +376,19 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 		c.alarms.Raise(fault.AlarmKey)
 		return nil, errors.New("keyring older than the manifest allows")
 	}
-	insecure.Record("blind-key", ring.Blind[:])
-	insecure.Record("bundle-signer", ring.Signer[:])
-	insecure.Record("session-signer", ring.Session[:])
-	insecure.Record("token-signer", ring.Token[:], ring.TokenLegacy[:])
-	insecure.Record("credential-opener", ring.FetcherSecret[:], ring.OnRamp[:])
-	insecure.Record("keyring", ring.SignerEncrypt[:], ring.Log[:])
-	insecure.Record("webhook-signer", ring.Webhook[:])
-	storage, err := seal.NewKey(ring.Storage[:])
+	storage, err := seal.NewKey(ring.Storage)
 	if err != nil {
 		return nil, err
 	}
 	var before *seal.Key
-	if ring.Before != [boot.SecretSize]byte{} {
-		if before, err = seal.NewKey(ring.Before[:]); err != nil {
+	if ring.Before.Len() != 0 {
+		if before, err = seal.NewKey(ring.Before); err != nil {
 			return nil, err
 		}
 	}
 	// Of the blind-index key, which never rotates: enclaves of different epochs of the
 	// keyring hand ranges to each other.
-	hands, err := seal.Derive(ring.Blind[:], "tips of a range")
+	hands, err := seal.Derive(ring.Blind, "tips of a range")
 	if err != nil {
 		return nil, err
 	}
@@ -408,29 +398,27 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 	if s.public, err = ring.Public(); err != nil {
 		return nil, err
 	}
-	s.blind = ring.Blind
-	if s.bundles, err = bundle.NewSigner(ring.Signer[:]); err != nil {
+	s.blind = ring.Hash()
+	if s.bundles, err = bundle.NewSigner(ring.Signer); err != nil {
 		return nil, err
 	}
-	if s.sessions, err = login.NewSigner(ring.Session[:]); err != nil {
+	if s.sessions, err = login.NewSigner(ring.Session); err != nil {
 		return nil, err
 	}
-	if s.tokens, err = login.NewSigner(ring.Token[:]); err != nil {
+	if s.tokens, err = login.NewSigner(ring.Token); err != nil {
 		return nil, err
 	}
-	if s.legacy, err = login.NewSigner(ring.TokenLegacy[:]); err != nil {
+	if s.legacy, err = login.NewSigner(ring.TokenLegacy); err != nil {
 		return nil, err
 	}
-	if s.targets, err = bundle.NewSigner(ring.Token[:]); err != nil { // clients pin one key for both
+	if s.targets, err = bundle.NewSigner(ring.Token); err != nil { // clients pin one key for both
 		return nil, err
 	}
 	if s.outside, err = c.newOutside(set); err != nil {
 		return nil, err
 	}
-	if err := c.openProviders(s, ring, set); err != nil {
-		return nil, err
-	}
-	if s.webhooks, err = webhook.NewSigner(ring.Webhook[:]); err != nil {
+	c.openProviders(s, ring, set)
+	if s.webhooks, err = webhook.NewSigner(ring.Webhook); err != nil {
 		return nil, err
 	}
 	var id wire.ID
@@ -451,7 +439,7 @@ func (c *Core) recover(ctx context.Context, g *given, q []byte, open func(*servi
 			return nil, err
 		}
 	}
-	if s.live, err = newBootKey(mixed{c}, "live-key"); err != nil {
+	if s.live, err = newBootKey(mixed{c}); err != nil {
 		return nil, err
 	}
 	if err := c.attest(s, g); err != nil {
@@ -473,7 +461,7 @@ func hashHex(b []byte) string {
 }
 
 // keyring opens the newest keyring of the deployment that Q belongs to.
-func (c *Core) keyring(ctx context.Context, q, quorum []byte, s *serving) (*boot.Keyring, error) {
+func (c *Core) keyring(ctx context.Context, q secret.Secret, quorum []byte, s *serving) (*boot.Keyring, error) {
 	record, err := c.object(ctx, objectGenesis)
 	if err != nil {
 		return nil, fmt.Errorf("loading the genesis record: %w", err)
@@ -549,7 +537,7 @@ func (s *serving) freshness(bootNumber uint64) *attestation.ClaimFreshness {
 // host's index by id finds an old activity for a repeated body, and the host
 // learns nothing from it.
 func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampedMs uint64) (id [16]byte) {
-	m := hmac.New(sha256.New, s.blind[:])
+	m := s.blind()
 	m.Write([]byte("cloister activity 1"))
 	m.Write(organization[:])
 	m.Write(fingerprint[:])
@@ -565,7 +553,7 @@ func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampe
 // organizationID is the id of the organization that an admission makes: one
 // body, one organization.
 func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
-	m := hmac.New(sha256.New, s.blind[:])
+	m := s.blind()
 	m.Write([]byte("cloister organization 1"))
 	m.Write(fingerprint[:])
 	copy(id[:], m.Sum(nil))

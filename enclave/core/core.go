@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/stamp"
 	"cloister/enclave/internal/webhook"
 	"cloister/shared/wire"
@@ -52,10 +54,16 @@ type RootSecret interface {
 	// Source names the way, as the manifest and every proof name it.
 	Source() string
 	// Recover returns Q, which the caller wipes, or ErrNoRootSecret.
-	Recover() ([]byte, error)
+	Recover() (Secret, error)
 	// Keep takes a new deployment's Q into safekeeping.
-	Keep(q []byte) error
+	Keep(q Secret) error
 }
+
+// Secret is private bytes: see secret.Secret.
+type Secret = secret.Secret
+
+// SecretFrom takes over and wipes the bytes that a RootSecret has read.
+func SecretFrom(b []byte) (Secret, error) { return secret.From(b) }
 
 // ErrNoRootSecret says that there is no deployment yet.
 var ErrNoRootSecret = errors.New("no root secret yet")
@@ -160,7 +168,7 @@ type serving struct {
 	webhooks    *webhook.Signer
 	boot        org.ID // of this run, random
 	published   keysDocument
-	blind       [32]byte
+	blind       func() hash.Hash // keyed by the blind-index key
 	deployment  [32]byte
 	next        string // quorum public key, in hex, of the root secret that the manifest had made
 	admission   []byte // compressed P-256 key that may make organizations

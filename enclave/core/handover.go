@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
 )
@@ -266,11 +267,11 @@ func (c *Core) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if !w.answered(nonce, c.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
-	ring, err := boot.TakeOver(w.key.encrypt, attestation.HandOverInfo(deployment, w.id, nonce), box)
+	ring, err := boot.TakeOver(w.key.open, attestation.HandOverInfo(deployment, w.id, nonce), box)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	return c.begin(ctx, stateSeed, w.given, nil, func(s *serving) (*boot.Keyring, error) {
+	return c.begin(ctx, stateSeed, w.given, secret.Secret{}, func(s *serving) (*boot.Keyring, error) {
 		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.publicHex, attestation.SeedHandover
 		return ring, c.inherit(ctx, s, deployment)
 	})

@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 
 	"cloister/enclave/internal/fault"
@@ -24,7 +22,7 @@ import (
 
 // indexKey is the key of a handle in the index of parent's sub-organizations.
 func (s *serving) indexKey(parent org.ID, h org.Handle) (key org.Hash) {
-	m := hmac.New(sha256.New, s.blind[:])
+	m := s.blind()
 	m.Write([]byte("cloister index 1"))
 	m.Write(parent[:])
 	m.Write(h.Bytes())

@@ -3,8 +3,6 @@
 package core
 
 import (
-	"io"
-
 	"cloister/enclave/internal/insecure"
 	"cloister/shared/wire"
 )
@@ -17,6 +15,3 @@ func TestOnlySkip(name string, skip bool) bool {
 	}
 	return insecure.TestOnlySkip(name, skip)
 }
-
-// TestOnlyRecord makes the enclave tell its secrets, in builds for leak scans.
-func TestOnlyRecord(w io.Writer) { insecure.TestOnlyRecord(w) }

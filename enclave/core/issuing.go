@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"strings"
 
 	"cloister/enclave/internal/activity"
@@ -9,24 +8,16 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/settings"
 )
 
 // openProviders takes the keys of the roles that activities use. The identity tokens
 // that the enclave issues and its verification tokens have one key, whose public half
 // the boot proof vouches for; neither has the claims that the other must have.
-func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) (err error) {
-	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens}
-	if s.roles.ClientSecrets, err = secret.From(slices.Clone(ring.FetcherSecret[:])); err != nil {
-		return err
-	}
-	if s.roles.OnRamp, err = secret.From(slices.Clone(ring.OnRamp[:])); err != nil {
-		return err
-	}
+func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) {
+	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
 	s.providers = &providers{client: s.outside.client, issuers: s.outside.issuers, issuer: set.Issuer, own: login.KeySetOf(s.tokens.Public()), others: set.OAuth2,
 		loadsOf: newPortion(maxLoads), exchangesOf: newPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
-	return nil
 }
 
 // keySetPath is where, below the issuer's URL, the host serves our key set.

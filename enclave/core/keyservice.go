@@ -12,6 +12,7 @@ import (
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/kms"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -70,21 +71,19 @@ func (c *Core) newFactor(b *genesisBody) (*boot.Factor, error) {
 		return nil, fault.Field("keyService.ciphertextBlob", "ciphertextBlob is no base64 of 1 to %d bytes", kms.MaxBlob)
 	}
 	key, err := c.openAnswer(b.KeyService.CiphertextForRecipient)
-	defer clear(key)
 	if err != nil {
 		return nil, err
 	}
-	return &boot.Factor{Key: [boot.SecretSize]byte(key), Blob: blob}, nil
+	return &boot.Factor{Key: key, Blob: blob}, nil
 }
 
-func (c *Core) openAnswer(text string) ([]byte, error) {
+func (c *Core) openAnswer(text string) (key secret.Secret, err error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || c.recipient == nil {
-		return nil, errKeyService
+		return key, errKeyService
 	}
-	key, err := c.recipient.Open(raw)
-	if err != nil {
-		return nil, errKeyService
+	if key, err = c.recipient.Open(raw); err != nil {
+		return key, errKeyService
 	}
 	return key, nil
 }
@@ -110,13 +109,12 @@ func (c *Core) keyService(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, fault.Named(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
 	}
 	key, err := c.openAnswer(in.CiphertextForRecipient)
-	defer clear(key)
 	if err != nil {
 		return nil, err
 	}
-	f := &boot.Factor{Key: [boot.SecretSize]byte(key)}
+	f := &boot.Factor{Key: key}
 	if !f.Holds(h.set) { // one answer for all that is wrong: the service's has no integrity
-		clear(f.Key[:])
+		key.Wipe()
 		return nil, errKeyService
 	}
 	if f.Blob, err = hex.DecodeString(h.set.KeyService.CiphertextBlob); err != nil {
@@ -134,10 +132,10 @@ func (c *Core) ready(ctx context.Context) ([]byte, error) {
 		return json.Marshal(map[string]any{"state": stateSeed.String(), "shares": h.status()})
 	}
 	q, err := h.combine()
-	defer clear(q)
+	defer q.Wipe()
 	reply, err := c.begin(ctx, stateSeed, w.given, q, c.unwrapping(ctx, q, err))
 	if h.factor != nil {
-		clear(h.factor.Key[:])
+		h.factor.Key.Wipe()
 	}
 	return reply, err
 }

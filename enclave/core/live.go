@@ -1,18 +1,15 @@
 package core
 
 import (
-	"crypto/ecdh"
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
-	"cloister/enclave/internal/erase"
-	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/p256"
 )
@@ -21,36 +18,31 @@ import (
 // The live key signs app proofs and replies; the setup key receives the root secret.
 // Both lie in memory for the whole boot, so that signing erases nothing.
 type bootKey struct {
-	encrypt   *ecdh.PrivateKey
-	sign      *ecdsa.PrivateKey
+	open      boot.Opener
+	sign      *p256.Signer
 	public    []byte // 130 bytes, encryption ‖ signing key, uncompressed
 	publicHex string
 }
 
 // newBootKey draws both private keys itself: the library's generators take no
 // randomness but the kernel's.
-func newBootKey(rand io.Reader, kind string) (*bootKey, error) {
+func newBootKey(rand io.Reader) (*bootKey, error) {
 	k := new(bootKey)
-	e, err := boot.NewScalar(rand)
-	if err != nil {
-		return nil, fmt.Errorf("making a boot key: %w", err)
-	}
-	s, err := boot.NewScalar(rand)
-	if err != nil {
-		return nil, fmt.Errorf("making a boot key: %w", err)
-	}
-	defer clear(e[:])
-	defer clear(s[:])
-	insecure.Record(kind, e[:], s[:])
-	erase.Do(func() { k.encrypt, err = ecdh.P256().NewPrivateKey(e[:]) })
-	if err != nil {
-		return nil, fmt.Errorf("making a boot key: %w", err)
-	}
 	var point [p256.PointSize]byte
-	if k.sign, point, err = p256.NewKey(s[:]); err != nil {
+	encrypt, err := boot.NewScalar(rand)
+	if err == nil {
+		defer encrypt.Wipe()
+		k.open, k.public, err = boot.NewOpener(encrypt)
+	}
+	sign, serr := boot.NewScalar(rand)
+	if serr == nil {
+		defer sign.Wipe()
+		k.sign, point, serr = p256.NewSigner(sign)
+	}
+	if err = errors.Join(err, serr); err != nil {
 		return nil, fmt.Errorf("making a boot key: %w", err)
 	}
-	k.public = append(k.encrypt.PublicKey().Bytes(), point[:]...)
+	k.public = append(k.public, point[:]...)
 	k.publicHex = hex.EncodeToString(k.public)
 	return k, nil
 }
@@ -76,7 +68,7 @@ func (k *bootKey) prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 // signText signs a proof's payload or the text of a reply: r ‖ s with low s over
 // SHA-256. The two never are the same bytes, since only one is JSON.
 func (k *bootKey) signText(text []byte) ([]byte, error) {
-	sig, err := p256.Sign(k.sign, sha256.Sum256(text))
+	sig, err := k.sign.Sign(sha256.Sum256(text))
 	if err != nil {
 		return nil, fmt.Errorf("signing with the live key: %w", err)
 	}

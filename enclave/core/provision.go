@@ -132,7 +132,7 @@ func (c *Core) await(ctx context.Context, g *given) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := newBootKey(mixed{c}, "setup-key")
+	key, err := newBootKey(mixed{c})
 	if err != nil {
 		return nil, err
 	}

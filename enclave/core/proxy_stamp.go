@@ -2,13 +2,13 @@ package core
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 
 	"cloister/enclave/internal/authproxy"
+	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -62,11 +62,11 @@ func proxyKey(tx *org.Tx, config org.ID) (string, error) {
 // stampBy is the header X-Stamp over body.
 func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, error) {
 	var signature p256.Signature
-	err := errors.New("no key")
-	private.Use(func(b []byte) {
-		var key *ecdsa.PrivateKey
-		if key, _, err = p256.NewKey(b); err == nil {
-			signature, err = p256.Sign(key, sha256.Sum256(body))
+	var err error
+	erase.Do(func() {
+		var key *p256.Signer
+		if key, _, err = p256.NewSigner(private); err == nil {
+			signature, err = key.Sign(sha256.Sum256(body))
 		}
 	})
 	if err != nil {

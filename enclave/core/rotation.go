@@ -11,9 +11,9 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
 )
@@ -31,10 +31,10 @@ func keyringsOf(quorumHex, genesisHex string) string {
 // succeed does what a manifest asks for when the deployment takes it: shares for
 // new operators, for which the root secret is needed, a new root secret. The law is
 // written last, so that what broke off is begun again.
-func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
+func (c *Core) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
 	m, set := g.manifest, c.wait.holders.set
 	if !set.Operators.Equal(m.Operators) {
-		if q == nil {
+		if q.Len() == 0 {
 			return errors.New("new operators need the shares of the old ones")
 		}
 		if _, err := c.split(ctx, q, s.deployment, set.Generation+1, m.Operators, c.wait.holders.factor); err != nil {
@@ -63,13 +63,13 @@ func (c *Core) succeed(ctx context.Context, q []byte, ring *boot.Keyring, law *b
 // rotateStorage does what a manifest asks of the storage keys, once: the keyring with
 // the epoch that the manifest names is stored before anything is done under it. No
 // entry and no history is touched.
-func (c *Core) rotateStorage(ctx context.Context, q []byte, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
+func (c *Core) rotateStorage(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
 	m := g.manifest
 	if !m.RotateStorageKey && !m.ForgetStorageKey || law.Manifest == g.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
 		return nil
 	}
 	switch {
-	case q == nil:
+	case q.Len() == 0:
 		return errors.New("storage keys change when an enclave is started by shares")
 	case uint64(ring.Epoch)+1 != m.MinKeyringEpoch:
 		return fmt.Errorf("minKeyringEpoch is %d, and of what the manifest asks comes epoch %d", m.MinKeyringEpoch, uint64(ring.Epoch)+1)
@@ -93,7 +93,7 @@ func (c *Core) rotateStorage(ctx context.Context, q []byte, ring *boot.Keyring, 
 // allWrapped refuses to forget a storage key while the store holds a data key that
 // opens under no other.
 func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
-	storage, err := seal.NewKey(ring.Storage[:])
+	storage, err := seal.NewKey(ring.Storage)
 	if err != nil {
 		return err
 	}
@@ -108,12 +108,11 @@ func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [3
 // the keyring under it. It is in force once a manifest names its public key, which
 // is answered.
 func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) ([]byte, error) {
-	q := make([]byte, boot.SecretSize)
-	defer clear(q)
-	if _, err := (mixed{c}).Read(q); err != nil {
+	q, err := secret.New(mixed{c}, boot.SecretSize)
+	if err != nil {
 		return nil, err
 	}
-	insecure.Record("root-secret", q)
+	defer q.Wipe()
 	public, err := boot.QuorumPublicKey(q)
 	if err != nil {
 		return nil, err

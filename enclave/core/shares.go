@@ -11,7 +11,7 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/secret"
 	"cloister/shared/wire"
 )
 
@@ -67,15 +67,14 @@ func (c *Core) genesisInShares(ctx context.Context, in *genesisBody) ([]byte, er
 		return nil, err
 	}
 	if factor != nil {
-		defer clear(factor.Key[:])
+		defer factor.Key.Wipe()
 	}
 	rand := mixed{c}
-	q := make([]byte, boot.SecretSize)
-	defer clear(q)
-	if _, err := rand.Read(q); err != nil {
+	q, err := secret.New(rand, boot.SecretSize)
+	if err != nil {
 		return nil, err
 	}
-	insecure.Record("root-secret", q)
+	defer q.Wipe()
 	if record, err = boot.NewGenesis(rand, q, c.now(), in.ranges()); err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func genesisOf(record, shares []byte) ([]byte, error) {
 func generation(n uint64) string { return fmt.Sprintf("%010d", n) }
 
 // split makes a share set, attests it, keeps it in the store and answers it.
-func (c *Core) split(ctx context.Context, q []byte, deployment [32]byte, number uint64, operators attestation.Operators, f *boot.Factor) ([]byte, error) {
+func (c *Core) split(ctx context.Context, q secret.Secret, deployment [32]byte, number uint64, operators attestation.Operators, f *boot.Factor) ([]byte, error) {
 	set, err := boot.NewShareSet(mixed{c}, q, deployment, number, operators, f)
 	if err != nil {
 		return nil, err
@@ -149,8 +148,8 @@ type holders struct {
 }
 
 func (h *holders) wipe() {
-	for i := range h.parts {
-		h.parts[i] = boot.Part{}
+	for _, p := range h.parts {
+		p.Y.Wipe()
 	}
 	clear(h.parts)
 }
@@ -248,41 +247,40 @@ func (w *waiting) take(in *attestation.ShareSubmission, c *Core) error {
 	if err != nil {
 		return fault.Field("box", "box is not hex")
 	}
-	plain, err := attestation.OpenBox(w.key.encrypt, in.Info(), box)
-	defer clear(plain)
+	opened, err := w.key.open(in.Info(), box)
 	if err != nil {
 		return fault.Named(fault.InvalidArgument, "SHARE_NOT_FOR_US", "operator %d: the share was not encrypted to this enclave", in.Operator)
 	}
-	if !h.set.Holds(in.Operator, plain) {
+	held := false
+	opened.Use(func(b []byte) { held = h.set.Holds(in.Operator, b) })
+	if !held {
+		opened.Wipe()
 		return fault.Named(fault.InvalidArgument, "SHARE_WRONG", "operator %d: the share is not the one that was given out", in.Operator)
 	}
-	insecure.Record("share", plain)
-	h.parts[in.Operator] = boot.Part{X: byte(in.Operator), Y: [boot.SecretSize]byte(plain)}
+	h.parts[in.Operator] = boot.Part{X: byte(in.Operator), Y: opened}
 	return nil
 }
 
 // combine brings back the root secret and forgets the shares. The set is the
 // host's word, so the secret is believed for its public key alone.
-func (h *holders) combine() ([]byte, error) {
+func (h *holders) combine() (q secret.Secret, err error) {
 	defer h.wipe()
 	parts := make([]boot.Part, 0, len(h.parts))
 	for _, i := range h.have() {
 		parts = append(parts, h.parts[i])
 	}
-	defer clear(parts[:cap(parts)])
 	combined, err := boot.Combine(parts)
-	defer clear(combined)
 	if err != nil {
-		return nil, err
+		return q, err
 	}
-	q, err := h.factor.Reveal(h.set, combined)
-	if err != nil {
-		return nil, err
+	defer combined.Wipe()
+	if q, err = h.factor.Reveal(h.set, combined); err != nil {
+		return q, err
 	}
 	public, err := boot.QuorumPublicKey(q)
 	if err != nil || hex.EncodeToString(public) != h.set.QuorumPublicKey {
-		clear(q)
-		return nil, errors.Join(errors.New("the shares make another secret than the set says"), err)
+		q.Wipe()
+		return secret.Secret{}, errors.Join(errors.New("the shares make another secret than the set says"), err)
 	}
 	return q, nil
 }

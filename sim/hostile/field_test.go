@@ -69,22 +69,22 @@ type ground struct {
 type rootSecret struct {
 	laptop.SeedFile
 	mu sync.Mutex
-	q  []byte
+	q  core.Secret
 }
 
-func (s *rootSecret) Recover() ([]byte, error) {
+func (s *rootSecret) Recover() (core.Secret, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.q == nil {
-		return nil, core.ErrNoRootSecret
+	if s.q.Len() == 0 {
+		return s.q, core.ErrNoRootSecret
 	}
-	return append([]byte(nil), s.q...), nil
+	return s.q.Clone(), nil
 }
 
-func (s *rootSecret) Keep(q []byte) error {
+func (s *rootSecret) Keep(q core.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.q = append([]byte(nil), q...)
+	s.q = q.Clone()
 	return nil
 }
 

@@ -50,30 +50,30 @@ func (s *SeedFile) aead(salt []byte) (cipher.AEAD, error) {
 }
 
 // Recover opens the file.
-func (s *SeedFile) Recover() ([]byte, error) {
+func (s *SeedFile) Recover() (q core.Secret, err error) {
 	b, err := os.ReadFile(s.Seed)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, core.ErrNoRootSecret
+		return q, core.ErrNoRootSecret
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the development seed: %w", err)
+		return q, fmt.Errorf("reading the development seed: %w", err)
 	}
 	if len(b) < 16+12 {
-		return nil, errors.New("development seed file is too short")
+		return q, errors.New("development seed file is too short")
 	}
 	a, err := s.aead(b[:16])
 	if err != nil {
-		return nil, err
+		return q, err
 	}
-	q, err := a.Open(nil, b[16:28], b[28:], []byte(seedName))
+	plain, err := a.Open(nil, b[16:28], b[28:], []byte(seedName))
 	if err != nil {
-		return nil, errors.New("development seed does not open with this passphrase")
+		return q, errors.New("development seed does not open with this passphrase")
 	}
-	return q, nil
+	return core.SecretFrom(plain)
 }
 
 // Keep writes the file, with a passphrase of its own if there is none.
-func (s *SeedFile) Keep(q []byte) error {
+func (s *SeedFile) Keep(q core.Secret) error {
 	if _, err := os.Stat(s.Passphrase); errors.Is(err, fs.ErrNotExist) {
 		var p [16]byte
 		_, _ = rand.Read(p[:])
@@ -87,7 +87,9 @@ func (s *SeedFile) Keep(q []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := writeSecret(s.Seed, a.Seal(head, head[16:28], q, []byte(seedName))); err != nil {
+	var sealed []byte
+	q.Use(func(b []byte) { sealed = a.Seal(head, head[16:28], b, []byte(seedName)) })
+	if err := writeSecret(s.Seed, sealed); err != nil {
 		return fmt.Errorf("writing the development seed: %w", err)
 	}
 	return nil

@@ -7,6 +7,6 @@
 //
 // A second run sends passcodes by mail and text, and searches for those.
 //
-// The enclave is built with the tag cloister_insecure, so that it can tell the
-// test its secrets; the host is the ordinary build.
+// Both are the ordinary build. The test learns what to search for by opening the
+// deployment: see secrets_test.go.
 package leak

@@ -47,7 +47,7 @@ func TestLeaks(t *testing.T) {
 		wallets, signatures = 20, 300
 	}
 	began := time.Now()
-	sim, host := build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", "")
+	sim, host := build(t, "cloister/sim", "", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", "")
 	built := time.Since(began)
 	s := up(t, sim, host, settings{organizations: 3, control: newControl()})
 	s.half()
@@ -115,7 +115,7 @@ func TestLeaksOfThePlainBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left to make campaign: leaks of the plain build")
 	}
-	s := up(t, build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT="), build(t, "cloister/host", ""), settings{organizations: 1, control: newControl()})
+	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT="), build(t, "cloister/host", ""), settings{organizations: 1, control: newControl()})
 	l := s.work(30, 150)
 	idle := time.Now()
 	secrets := s.secretsOf(l)

@@ -1,13 +1,9 @@
 package leak_test
 
 import (
-	"bufio"
-	"encoding/hex"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +32,7 @@ type load struct {
 	accounts, keys      map[string]bool // all public keys, compressed
 	targets             map[string]bool // import targets, compressed
 	users               map[string]bool // API keys of users
+	live                [][]byte        // the halves of the live key
 }
 
 // each runs f for 0 to n-1, eight at a time.
@@ -63,7 +60,7 @@ func each(t *testing.T, n int, f func(i int) error) {
 // thirds of them.
 func (s *stack) work(wallets, signatures int) *load {
 	s.t.Helper()
-	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}, users: map[string]bool{}}
+	l := &load{signatures: signatures, signed: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]bool{}, targets: map[string]bool{}, users: map[string]bool{}, live: s.liveKey()}
 	each(s.t, wallets*len(s.tenants), func(i int) error {
 		var accounts []any
 		for _, p := range paths {
@@ -173,16 +170,11 @@ const (
 	kindProxy   = "key that the auth proxy stamps with"
 )
 
-// secretsOf reads what the enclave told, and derives all that follows from it.
-// Every account and private key that the interface lists must be among it: so
-// these are the real secrets, all of them.
+// secretsOf opens the deployment, and derives all that follows from its secrets.
+// Every account and private key that the interface lists must be among it, and every
+// import target: so these are the real secrets, all of them.
 func (s *stack) secretsOf(l *load) (all []*secret) {
 	s.t.Helper()
-	f, err := os.Open(s.secrets)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer f.Close()
 	seen := map[string]bool{}
 	add := func(kind string, b []byte) {
 		if !seen[string(b)] {
@@ -196,26 +188,32 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		}
 		return kindUnused
 	}
-	accounts, keys, proxies := map[string]bool{}, map[string]bool{}, 0
+	accounts, keys, targets, proxies := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	var entropies [][]byte
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		kind, text, _ := strings.Cut(lines.Text(), " ")
-		b, err := hex.DecodeString(text)
-		if err != nil || len(b) < 16 {
-			s.t.Fatalf("a secret of kind %s is not readable", kind)
-		}
-		if kind != "sealed-secret" {
+	for _, half := range l.live {
+		add("live-key", half)
+	}
+	sealed := map[string]bool{}
+	s.open(func(kind string, b []byte) {
+		if kind != "" {
 			add(kind, b)
-			continue
+			return
 		}
-		if len(b) == 32 && l.targets[curves["CURVE_P256"].public(s.t, b)] {
-			add(kindTarget, b)
-			continue
+		if sealed[string(b)] { // a record that was written again
+			return
+		}
+		sealed[string(b)] = true
+		if public := ""; len(b) == 32 {
+			if public = curves["CURVE_P256"].public(s.t, b); l.targets[public] {
+				targets[public] = true
+				add(kindTarget, b)
+				return
+			}
 		}
 		if len(b) == 32 && l.users[curves["CURVE_P256"].public(s.t, b)] {
 			proxies++
 			add(kindProxy, b)
-			continue
+			return
 		}
 		private := false
 		for _, c := range curves {
@@ -228,7 +226,7 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 		if !private {
 			entropies = append(entropies, b)
 		}
-	}
+	})
 	for _, e := range entropies {
 		add(kindEntropy, e)
 		seed := seedOf(s.t, e)
@@ -251,7 +249,7 @@ func (s *stack) secretsOf(l *load) (all []*secret) {
 	if proxies != 1 {
 		s.t.Fatalf("%d keys of the one auth proxy", proxies)
 	}
-	for what, pair := range map[string][2]map[string]bool{"account": {l.accounts, accounts}, "private key": {l.keys, keys}} {
+	for what, pair := range map[string][2]map[string]bool{"account": {l.accounts, accounts}, "private key": {l.keys, keys}, "import target": {l.targets, targets}} {
 		for public := range pair[0] {
 			if !pair[1][public] {
 				s.t.Fatalf("the secret of %s %s is not known", what, public)

@@ -167,7 +167,7 @@ func TestPasscodesLeak(t *testing.T) {
 	o := newOutside(t)
 	with := o.settings()
 	with.organizations, with.control, with.clients = 1, newCode(), true
-	s := up(t, build(t, "cloister/sim", "cloister_insecure", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", ""), with)
+	s := up(t, build(t, "cloister/sim", "", "GOEXPERIMENT=runtimesecret"), build(t, "cloister/host", ""), with)
 	s.half()
 	for _, f := range []string{"FEATURE_NAME_OTP_EMAIL_AUTH", "FEATURE_NAME_SMS_AUTH"} {
 		if _, err := s.result(&s.tenants[0], "set_organization_feature", "SET_ORGANIZATION_FEATURE", "setOrganizationFeatureResult", map[string]any{"name": f, "value": ""}); err != nil {

@@ -154,8 +154,9 @@ func (s *scanner) files(t *testing.T, dir string, skip func(string) bool, found 
 	return n
 }
 
-// memory searches all that a process can write or read in its address space.
-func (s *scanner) memory(t *testing.T, pid int, found map[find]int) (n int64) {
+// regions hands each the resident stretches of all that a process can read in its
+// address space.
+func regions(t *testing.T, pid int, each func(mode string, mem *os.File, from, to int64)) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -179,42 +180,49 @@ func (s *scanner) memory(t *testing.T, pid int, found map[find]int) (n int64) {
 		if mode[0] != 'r' {
 			continue
 		}
-		k, err := s.resident(pid, mem, from, to, found)
-		n += k
-		if err != nil {
-			t.Logf("%s: %v", lines.Text(), err)
+		if err := resident(pid, from, to, func(from, to int64) { each(mode, mem, from, to) }); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return n
 }
 
-// resident searches the pages of a stretch that were ever touched: a Go heap
-// reserves far more than it uses.
-func (s *scanner) resident(pid int, mem *os.File, from, to int64, found map[find]int) (n int64, err error) {
+// resident are the pages of a stretch that were ever touched: a Go heap reserves far
+// more than it uses.
+func resident(pid int, from, to int64, each func(from, to int64)) error {
 	pagemap, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer pagemap.Close()
 	const page = 4096
 	bits := make([]byte, (to-from)/page*8)
 	if _, err := pagemap.ReadAt(bits, from/page*8); err != nil {
-		return s.reader(io.NewSectionReader(mem, from, to-from), found)
+		each(from, to)
+		return nil
 	}
 	for at := from; at < to; {
 		end := at
 		for ; end < to && bits[(end-from)/page*8+7]&0xc0 != 0; end += page {
 		}
 		if end > at {
-			k, err := s.reader(io.NewSectionReader(mem, at, end-at), found)
-			n += k
-			if err != nil {
-				return n, err
-			}
+			each(at, end)
 		}
 		at = end + page
 	}
-	return n, nil
+	return nil
+}
+
+// memory searches all that a process can write or read in its address space.
+func (s *scanner) memory(t *testing.T, pid int, found map[find]int) (n int64) {
+	t.Helper()
+	regions(t, pid, func(_ string, mem *os.File, from, to int64) {
+		k, err := s.reader(io.NewSectionReader(mem, from, to-from), found)
+		n += k
+		if err != nil {
+			t.Logf("%x to %x: %v", from, to, err)
+		}
+	})
+	return n
 }
 
 // newControl is a secret that nobody keeps; it is planted where the scan must

@@ -49,7 +49,6 @@ type stack struct {
 	t             *testing.T
 	dir           string // of the store
 	logs, traffic string // folders of what else is searched
-	secrets       string // file in which the enclave tells its secrets
 	api           string
 	authProxy     string // where there is one
 	credentials   laptop.Credentials
@@ -74,7 +73,6 @@ type settings struct {
 func up(t *testing.T, sim, host string, o settings) *stack {
 	t.Helper()
 	s := &stack{t: t, dir: t.TempDir(), logs: t.TempDir(), traffic: t.TempDir(), control: o.control}
-	s.secrets = filepath.Join(t.TempDir(), "secrets")
 	s.stampMs.Store(time.Now().UnixMilli())
 	s.plantInStore("leak-control-before")
 	var err error
@@ -88,7 +86,7 @@ func up(t *testing.T, sim, host string, o settings) *stack {
 		authProxy = freeAddress(t)
 		s.authProxy = "http://" + authProxy
 	}
-	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-insecure-test-record", s.secrets, "-auth-proxy-unlimited")
+	s.enclave = s.start(sim, true, "enclave", "-data-dir", s.dir, "-enclave-addr", "127.0.0.1:0", "-auth-proxy-unlimited")
 	proxy := "tcp://" + record(t, s.traffic, "enclave", strings.TrimPrefix(s.enclaveAddr, "tcp://"))
 	s.host = s.start(host, false, append([]string{"serve", "-enclave", proxy, "-store", "sqlite:" + filepath.Join(s.dir, "cloister.db"), "-api-addr", addr, "-auth-proxy-addr", authProxy, "-log-level", "debug"}, o.host...)...)
 	boot := exec.Command(sim, append([]string{"boot", "-data-dir", s.dir, "-enclave-addr", proxy, "-api-addr", addr, "-organizations", strconv.Itoa(o.organizations - 1)}, o.boot...)...)

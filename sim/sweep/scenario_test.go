@@ -339,20 +339,20 @@ func (s *script) ledger(organization string, want int) {
 }
 
 // root keeps the root secret in memory.
-type root struct{ q []byte }
+type root struct{ q core.Secret }
 
 func (*root) Source() string { return attestation.SeedDevelopmentFile }
 
-func (r *root) Keep(q []byte) error {
-	r.q = slices.Clone(q)
+func (r *root) Keep(q core.Secret) error {
+	r.q = q.Clone()
 	return nil
 }
 
-func (r *root) Recover() ([]byte, error) {
-	if r.q == nil {
-		return nil, core.ErrNoRootSecret
+func (r *root) Recover() (core.Secret, error) {
+	if r.q.Len() == 0 {
+		return r.q, core.ErrNoRootSecret
 	}
-	return slices.Clone(r.q), nil
+	return r.q.Clone(), nil
 }
 
 // runScript plays the scenario with one call failing, and judges.

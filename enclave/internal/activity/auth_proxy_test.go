@@ -43,9 +43,9 @@ func TestEnableAuthProxy(t *testing.T) {
 	// The private half opens under the key's id alone, and is the public one's.
 	private, err := w.vault.Open(p.Key, p.Sealed)
 	w.must(err)
+	s, err := login.NewSigner(private)
+	w.must(err)
 	private.Use(func(b []byte) {
-		s, err := login.NewSigner(b)
-		w.must(err)
 		if s.Public().String() != u.APIKeys[0].PublicKey {
 			t.Error("another key")
 		}

@@ -26,6 +26,7 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // errNotYet is what core turns into a fetch.
@@ -75,16 +76,16 @@ func newSigner(w *world) *login.Signer {
 func newPair(w *world) (*login.Signer, *ecdsa.PrivateKey) {
 	private, err := bundle.NewPrivateKey(w.rand)
 	w.must(err)
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), private.SealedPlaintext())
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), secrettest.Bytes(private))
 	w.must(err)
-	s, err := login.NewSigner(private.SealedPlaintext())
+	s, err := login.NewSigner(private)
 	w.must(err)
 	return s, key
 }
 
 // publicOf is the compressed public key of a private one.
 func publicOf(w *world, private secret.Secret) string {
-	s, err := login.NewSigner(private.SealedPlaintext())
+	s, err := login.NewSigner(private)
 	w.must(err)
 	return s.Public().String()
 }
@@ -381,7 +382,7 @@ func TestOAuth2Credentials(t *testing.T) {
 		t.Helper()
 		c := kept()
 		s, err := w.vault.Open(c.ID, c.Secret)
-		if err != nil || string(s.SealedPlaintext()) != want {
+		if err != nil || string(secrettest.Bytes(s)) != want {
 			t.Errorf("%v", err)
 		}
 	}
@@ -451,7 +452,7 @@ func TestOAuth2Authenticate(t *testing.T) {
 		t.Error(err)
 	}
 	w.providers.exchanged = func(x *activity.Exchange) (*activity.Exchanged, error) {
-		if x.Provider.Name != "OAUTH2_PROVIDER_X" || x.ClientID != "client" || string(x.Secret.SealedPlaintext()) != "s3cret" || x.Code.AuthCode != "code" || x.Code.CodeVerifier != strings.Repeat("v", 43) {
+		if x.Provider.Name != "OAUTH2_PROVIDER_X" || x.ClientID != "client" || string(secrettest.Bytes(x.Secret)) != "s3cret" || x.Code.AuthCode != "code" || x.Code.CodeVerifier != strings.Repeat("v", 43) {
 			t.Errorf("%+v", x)
 		}
 		bearer := ""

@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // compact encrypts a text as clients encrypt the secrets of on-ramp providers.
@@ -39,7 +40,7 @@ func TestOnRampCredentials(t *testing.T) {
 	opens := func(sealed []byte, want string) {
 		t.Helper()
 		s, err := w.vault.Open(kept().ID, sealed)
-		if err != nil || string(s.SealedPlaintext()) != want {
+		if err != nil || string(secrettest.Bytes(s)) != want {
 			t.Errorf("%v", err)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // vault seals with AES-GCM under a key of its own, bound to the owner.
@@ -50,7 +51,7 @@ func (v *vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) {
 	if _, err := io.ReadFull(v.rand, nonce); err != nil {
 		return nil, err
 	}
-	plain := s.SealedPlaintext()
+	plain := secrettest.Bytes(s)
 	if plain == nil {
 		return nil, errors.New("nothing to seal")
 	}
@@ -114,18 +115,18 @@ func newWorld(t testing.TB) *world {
 	w.empty()
 	signer, err := bundle.NewPrivateKey(w.rand)
 	w.must(err)
-	w.bundles, err = bundle.NewSigner(signer.SealedPlaintext())
+	w.bundles, err = bundle.NewSigner(signer)
 	w.must(err)
 	w.boot = w.newID()
 	notary, err := bundle.NewPrivateKey(w.rand)
 	w.must(err)
-	w.sessions, err = login.NewSigner(notary.SealedPlaintext())
+	w.sessions, err = login.NewSigner(notary)
 	w.must(err)
-	w.tokens.token, err = login.NewSigner(keyBytes(w))
+	w.tokens.token, err = login.NewSigner(newKey(w))
 	w.must(err)
-	w.tokens.legacy, err = login.NewSigner(keyBytes(w))
+	w.tokens.legacy, err = login.NewSigner(newKey(w))
 	w.must(err)
-	w.tokens.targets, err = bundle.NewSigner(keyBytes(w))
+	w.tokens.targets, err = bundle.NewSigner(newKey(w))
 	w.must(err)
 	w.providers = newProviders()
 	w.roles = newRoles(w)
@@ -141,10 +142,10 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func keyBytes(w *world) []byte {
+func newKey(w *world) secret.Secret {
 	k, err := bundle.NewPrivateKey(w.rand)
 	w.must(err)
-	return k.SealedPlaintext()
+	return k
 }
 
 func (w *world) rootKey(tx *org.Tx) org.ID {

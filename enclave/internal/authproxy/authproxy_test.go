@@ -18,6 +18,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret/secrettest"
 	"cloister/enclave/internal/stamp"
 )
 
@@ -347,7 +348,7 @@ func signers(t *testing.T) (*login.Signer, *login.Signer, login.TokenKeys) {
 	var all [2]*login.Signer
 	for i := range all {
 		var err error
-		if all[i], err = login.NewSigner(bytes.Repeat([]byte{byte(i + 1)}, 32)); err != nil {
+		if all[i], err = login.NewSigner(secrettest.Of(bytes.Repeat([]byte{byte(i + 1)}, 32))); err != nil {
 			t.Fatal(err)
 		}
 	}

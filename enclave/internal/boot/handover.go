@@ -1,35 +1,55 @@
 package boot
 
 import (
-	"bytes"
 	"crypto/ecdh"
+	"errors"
 	"fmt"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/secret"
 )
+
+// An Opener opens what was encrypted to one key with attestation.SealTo. The key
+// stays behind it, where no verb prints it.
+type Opener func(info, box []byte) (secret.Secret, error)
+
+// NewOpener makes an Opener of a P-256 private key. point is its public half,
+// uncompressed.
+func NewOpener(private secret.Secret) (open Opener, point []byte, err error) {
+	var key *ecdh.PrivateKey
+	private.Use(func(b []byte) { key, err = ecdh.P256().NewPrivateKey(b) })
+	if err != nil {
+		return nil, nil, errors.New("no private key of P-256")
+	}
+	return func(info, box []byte) (opened secret.Secret, err error) {
+		erase.Do(func() {
+			var plain []byte
+			if plain, err = attestation.OpenBox(key, info, box); err == nil {
+				opened, err = secret.From(plain)
+			}
+		})
+		return opened, err
+	}, key.PublicKey().Bytes(), nil
+}
 
 // HandTo encrypts the keyring to the setup key of the enclave that comes after
 // this one. It opens under the same info only.
 func (k *Keyring) HandTo(setupKeyHex string, info []byte) (box []byte, err error) {
-	// The encoder keeps buffers of its own for later; this one is wiped.
-	plain := bytes.NewBuffer(make([]byte, 0, 1024))
-	defer func() { clear(plain.Bytes()) }()
-	if err := encoding.MarshalToBuffer(k, plain); err != nil {
-		return nil, fmt.Errorf("encoding the keyring: %w", err)
+	encoded, err := k.encode()
+	if err != nil {
+		return nil, err
 	}
-	erase.Do(func() { box, err = attestation.SealTo(setupKeyHex, info, plain.Bytes()) })
+	defer encoded.Wipe()
+	encoded.Use(func(b []byte) { box, err = attestation.SealTo(setupKeyHex, info, b) })
 	return box, err
 }
 
-// TakeOver opens what HandTo made for the setup key of which this is the
-// encryption half.
-func TakeOver(key *ecdh.PrivateKey, info, box []byte) (*Keyring, error) {
-	var plain []byte
-	var err error
-	erase.Do(func() { plain, err = attestation.OpenBox(key, info, box) })
+// TakeOver opens what HandTo made for the setup key that open opens for.
+func TakeOver(open Opener, info, box []byte) (*Keyring, error) {
+	encoded, err := open(info, box)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	return decodeKeyring(plain)
+	return decode(encoded)
 }

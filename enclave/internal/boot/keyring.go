@@ -11,16 +11,19 @@ import (
 	"bytes"
 	"crypto/ecdh"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 )
 
 // decoding is strict: no key twice, none unknown, nothing of indefinite length.
@@ -44,41 +47,67 @@ var encoding = func() cbor.UserBufferEncMode {
 // SecretSize is the size of Q and of every key of the keyring.
 const SecretSize = 32
 
-// Keyring is the deployment's independent keys. Signing and decryption keys are
-// P-256 scalars except Webhook and Log, which are Ed25519 seeds.
+// Keyring is the deployment's independent keys, SecretSize bytes each. Signing and
+// decryption keys are P-256 scalars except Webhook and Log, which are Ed25519 seeds.
 type Keyring struct {
-	Epoch         uint32           `cbor:"1,keyasint"` // rises with every rotation
-	Storage       [SecretSize]byte `cbor:"2,keyasint"` // wraps each organization's data key
-	Blind         [SecretSize]byte `cbor:"3,keyasint"` // keyed hashes that the host may search by
-	Signer        [SecretSize]byte `cbor:"4,keyasint"` // signs import and export bundles
-	SignerEncrypt [SecretSize]byte `cbor:"5,keyasint"` // the other half of the signer pair
-	Session       [SecretSize]byte `cbor:"6,keyasint"` // signs sessions
-	Token         [SecretSize]byte `cbor:"7,keyasint"` // signs verification tokens and passcode targets
-	TokenLegacy   [SecretSize]byte `cbor:"8,keyasint"` // signs verification tokens of the first form
-	FetcherSecret [SecretSize]byte `cbor:"9,keyasint"` // decrypts OAuth client secrets
+	Epoch         uint32        // rises with every rotation
+	Storage       secret.Secret // wraps each organization's data key
+	Blind         secret.Secret // keyed hashes that the host may search by
+	Signer        secret.Secret // signs import and export bundles
+	SignerEncrypt secret.Secret // the other half of the signer pair
+	Session       secret.Secret // signs sessions
+	Token         secret.Secret // signs verification tokens and passcode targets
+	TokenLegacy   secret.Secret // signs verification tokens of the first form
+	FetcherSecret secret.Secret // decrypts OAuth client secrets
+	OnRamp        secret.Secret
+	Webhook       secret.Secret
+	Log           secret.Secret
+	// Before is the storage key before this one, empty if there is none: kept until no
+	// data key is under it any more.
+	Before secret.Secret
+}
+
+// record is a keyring as it is encoded. It lives inside erase.Do alone.
+type record struct {
+	Epoch uint32 `cbor:"1,keyasint"`
+	// In the order of Keyring.keys.
+	Storage       [SecretSize]byte `cbor:"2,keyasint"`
+	Blind         [SecretSize]byte `cbor:"3,keyasint"`
+	Signer        [SecretSize]byte `cbor:"4,keyasint"`
+	SignerEncrypt [SecretSize]byte `cbor:"5,keyasint"`
+	Session       [SecretSize]byte `cbor:"6,keyasint"`
+	Token         [SecretSize]byte `cbor:"7,keyasint"`
+	TokenLegacy   [SecretSize]byte `cbor:"8,keyasint"`
+	FetcherSecret [SecretSize]byte `cbor:"9,keyasint"`
 	OnRamp        [SecretSize]byte `cbor:"10,keyasint"`
 	Webhook       [SecretSize]byte `cbor:"11,keyasint"`
 	Log           [SecretSize]byte `cbor:"12,keyasint"`
-	// Before is the storage key before this one, zero if there is none: kept until no
-	// data key is under it any more.
-	Before [SecretSize]byte `cbor:"13,keyasint,omitzero"`
+	Before        [SecretSize]byte `cbor:"13,keyasint,omitzero"` // zero: none
 }
 
-func (k *Keyring) scalars() []*[SecretSize]byte {
-	return []*[SecretSize]byte{&k.Signer, &k.SignerEncrypt, &k.Session, &k.Token, &k.TokenLegacy, &k.FetcherSecret, &k.OnRamp}
+func (r *record) keys() []*[SecretSize]byte {
+	return []*[SecretSize]byte{&r.Storage, &r.Blind, &r.Signer, &r.SignerEncrypt, &r.Session, &r.Token, &r.TokenLegacy, &r.FetcherSecret, &r.OnRamp, &r.Webhook, &r.Log, &r.Before}
+}
+
+func (k *Keyring) keys() []*secret.Secret {
+	return []*secret.Secret{&k.Storage, &k.Blind, &k.Signer, &k.SignerEncrypt, &k.Session, &k.Token, &k.TokenLegacy, &k.FetcherSecret, &k.OnRamp, &k.Webhook, &k.Log, &k.Before}
+}
+
+func (k *Keyring) scalars() []*secret.Secret {
+	return []*secret.Secret{&k.Signer, &k.SignerEncrypt, &k.Session, &k.Token, &k.TokenLegacy, &k.FetcherSecret, &k.OnRamp}
 }
 
 // NewKeyring draws a keyring.
-func NewKeyring(rand io.Reader) (*Keyring, error) {
-	k := &Keyring{Epoch: 1}
+func NewKeyring(rand io.Reader) (k *Keyring, err error) {
+	k = &Keyring{Epoch: 1}
 	for _, s := range k.scalars() {
-		if err := scalar(rand, s); err != nil {
+		if *s, err = NewScalar(rand); err != nil {
 			return nil, err
 		}
 	}
-	for _, s := range []*[SecretSize]byte{&k.Storage, &k.Blind, &k.Webhook, &k.Log} {
-		if _, err := io.ReadFull(rand, s[:]); err != nil {
-			return nil, fmt.Errorf("drawing a key: %w", err)
+	for _, s := range []*secret.Secret{&k.Storage, &k.Blind, &k.Webhook, &k.Log} {
+		if *s, err = secret.New(rand, SecretSize); err != nil {
+			return nil, err
 		}
 	}
 	return k, nil
@@ -87,52 +116,49 @@ func NewKeyring(rand io.Reader) (*Keyring, error) {
 // RotateStorage draws another storage key and keeps the one before. It refuses while
 // there is one before already.
 func (k *Keyring) RotateStorage(rand io.Reader) error {
-	if k.Before != [SecretSize]byte{} {
+	if k.Before.Len() != 0 {
 		return errors.New("the storage key before this one is still kept: forget it first")
 	}
-	k.Before = k.Storage
-	if _, err := io.ReadFull(rand, k.Storage[:]); err != nil {
+	drawn, err := secret.New(rand, SecretSize)
+	if err != nil {
 		return fmt.Errorf("drawing a storage key: %w", err)
 	}
+	k.Before, k.Storage = k.Storage, drawn
 	k.Epoch++
 	return nil
 }
 
 // ForgetStorage forgets the storage key before this one.
 func (k *Keyring) ForgetStorage() error {
-	if k.Before == [SecretSize]byte{} {
+	if k.Before.Len() == 0 {
 		return errors.New("no storage key before this one is kept")
 	}
-	k.Before = [SecretSize]byte{}
+	k.Before.Wipe()
+	k.Before = secret.Secret{}
 	k.Epoch++
 	return nil
 }
 
-// scalar draws until the bytes are a P-256 private key; the first try fails
-// once in 2^32.
-func scalar(rand io.Reader, s *[SecretSize]byte) error {
+// NewScalar draws a P-256 private key; the first try fails once in 2^32.
+func NewScalar(rand io.Reader) (secret.Secret, error) {
 	for range 8 {
-		if _, err := io.ReadFull(rand, s[:]); err != nil {
-			return fmt.Errorf("drawing a key: %w", err)
+		s, err := secret.New(rand, SecretSize)
+		if err != nil {
+			return s, err
 		}
-		if _, err := publicKey(s[:]); err == nil {
-			return nil
+		if _, err := publicKey(s); err == nil {
+			return s, nil
 		}
+		s.Wipe()
 	}
-	return errors.New("randomness gives no key")
-}
-
-// NewScalar draws a P-256 private key.
-func NewScalar(rand io.Reader) (s [SecretSize]byte, err error) {
-	err = scalar(rand, &s)
-	return s, err
+	return secret.Secret{}, errors.New("randomness gives no key")
 }
 
 // publicKey is the uncompressed public point of a P-256 scalar.
-func publicKey(s []byte) (point []byte, err error) {
-	erase.Do(func() {
+func publicKey(s secret.Secret) (point []byte, err error) {
+	s.Use(func(b []byte) {
 		var k *ecdh.PrivateKey
-		if k, err = ecdh.P256().NewPrivateKey(s); err == nil {
+		if k, err = ecdh.P256().NewPrivateKey(b); err == nil {
 			point = k.PublicKey().Bytes()
 		}
 	})
@@ -140,50 +166,96 @@ func publicKey(s []byte) (point []byte, err error) {
 }
 
 // Wipe overwrites the keyring.
-func (k *Keyring) Wipe() { *k = Keyring{} }
+func (k *Keyring) Wipe() {
+	for _, s := range k.keys() {
+		s.Wipe()
+	}
+	*k = Keyring{}
+}
+
+// Hash is the hash that the blind-index key keys. The key lies behind it for the
+// whole boot, so that hashing erases nothing.
+func (k *Keyring) Hash() func() hash.Hash {
+	var key []byte
+	k.Blind.Use(func(b []byte) { key = bytes.Clone(b) })
+	return func() hash.Hash { return hmac.New(sha256.New, key) }
+}
+
+// encode writes the keyring.
+func (k *Keyring) encode() (encoded secret.Secret, err error) {
+	erase.Do(func() {
+		r := &record{Epoch: k.Epoch}
+		to := r.keys()
+		for i, s := range k.keys() {
+			s.Use(func(b []byte) { copy(to[i][:], b) })
+		}
+		defer func() { *r = record{} }()
+		// The encoder keeps buffers of its own for later; this one is wiped.
+		plain := bytes.NewBuffer(make([]byte, 0, 1024))
+		if err = encoding.MarshalToBuffer(r, plain); err == nil {
+			encoded, err = secret.From(plain.Bytes())
+		}
+	})
+	if err != nil {
+		return encoded, fmt.Errorf("encoding the keyring: %w", err)
+	}
+	return encoded, nil
+}
+
+// decode reads what encode wrote, and wipes it.
+func decode(encoded secret.Secret) (k *Keyring, err error) {
+	defer encoded.Wipe()
+	k = new(Keyring)
+	encoded.Use(func(b []byte) {
+		r := new(record)
+		defer func() { *r = record{} }()
+		if err = decoding.Unmarshal(b, r); err != nil {
+			return
+		}
+		k.Epoch = r.Epoch
+		from := r.keys()
+		for i, s := range k.keys() {
+			if s != &k.Before || *from[i] != [SecretSize]byte{} {
+				*s, err = secret.From(from[i][:])
+			}
+		}
+	})
+	if err != nil || k.Epoch == 0 {
+		k.Wipe()
+		return nil, errors.New("keyring does not decode")
+	}
+	return k, nil
+}
 
 func wrapName(kind seal.Kind, deployment [32]byte) seal.Name {
 	return seal.Name{Kind: kind, Deployment: deployment}
 }
 
 // Wrap seals the keyring under Q for one deployment.
-func (k *Keyring) Wrap(rand io.Reader, q []byte, deployment [32]byte) ([]byte, error) {
+func (k *Keyring) Wrap(rand io.Reader, q secret.Secret, deployment [32]byte) ([]byte, error) {
 	key, err := seal.Derive(q, "keyring")
 	if err != nil {
 		return nil, err
 	}
-	// The encoder keeps buffers of its own for later; this one is wiped.
-	plain := bytes.NewBuffer(make([]byte, 0, 1024))
-	defer func() { clear(plain.Bytes()) }()
-	if err := encoding.MarshalToBuffer(k, plain); err != nil {
-		return nil, fmt.Errorf("encoding the keyring: %w", err)
+	encoded, err := k.encode()
+	if err != nil {
+		return nil, err
 	}
-	return key.Seal(rand, wrapName(seal.KindKeyring, deployment), plain.Bytes())
+	defer encoded.Wipe()
+	return key.SealSecret(rand, wrapName(seal.KindKeyring, deployment), encoded)
 }
 
 // Unwrap opens what Wrap sealed under the same Q and deployment.
-func Unwrap(q []byte, deployment [32]byte, sealed []byte) (*Keyring, error) {
+func Unwrap(q secret.Secret, deployment [32]byte, sealed []byte) (*Keyring, error) {
 	key, err := seal.Derive(q, "keyring")
 	if err != nil {
 		return nil, err
 	}
-	plain, err := key.Open(wrapName(seal.KindKeyring, deployment), sealed)
+	encoded, err := key.OpenSecret(wrapName(seal.KindKeyring, deployment), sealed)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	return decodeKeyring(plain)
-}
-
-// decodeKeyring reads a keyring and wipes what it was read from.
-func decodeKeyring(plain []byte) (k *Keyring, err error) {
-	defer clear(plain)
-	k = new(Keyring)
-	erase.Do(func() { err = decoding.Unmarshal(plain, k) })
-	if err != nil || k.Epoch == 0 {
-		k.Wipe()
-		return nil, errors.New("keyring does not decode")
-	}
-	return k, nil
+	return decode(encoded)
 }
 
 const quorumSize = 130
@@ -204,7 +276,7 @@ const MaxRanges = 64
 
 // NewGenesis makes the record of a new deployment with root secret q and 1 to
 // MaxRanges ranges. With one it is of format 1.
-func NewGenesis(rand io.Reader, q []byte, nowMs uint64, ranges int) ([]byte, error) {
+func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]byte, error) {
 	if ranges < 1 || ranges > MaxRanges {
 		return nil, fmt.Errorf("a deployment of %d ranges", ranges)
 	}
@@ -227,20 +299,11 @@ func Deployment(genesis []byte) [32]byte { return sha256.Sum256(genesis) }
 
 // QuorumPublicKey is the public half of what Q can decrypt and sign: an
 // encryption and a signing key, uncompressed P-256 points one behind the other.
-func QuorumPublicKey(q []byte) ([]byte, error) {
+func QuorumPublicKey(q secret.Secret) ([]byte, error) {
 	var out []byte
 	for _, use := range []string{"encrypt", "sign"} {
 		for n := 0; ; n++ {
-			var s []byte
-			var err error
-			erase.Do(func() {
-				s, err = hkdf.Key(sha256.New, q, nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
-			})
-			if err != nil {
-				return nil, fmt.Errorf("deriving the quorum key: %w", err)
-			}
-			point, err := publicKey(s)
-			clear(s)
+			point, err := quorumPoint(q, use, n)
 			if err != nil {
 				if n < 8 {
 					continue
@@ -252,6 +315,22 @@ func QuorumPublicKey(q []byte) ([]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// quorumPoint fails where what is derived at the nth try is no key.
+func quorumPoint(q secret.Secret, use string, n int) (point []byte, err error) {
+	var derived secret.Secret
+	q.Use(func(b []byte) {
+		var k []byte
+		if k, err = hkdf.Key(sha256.New, b, nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize); err == nil {
+			derived, err = secret.From(k)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer derived.Wipe()
+	return publicKey(derived)
 }
 
 // PublicKeys are the texts that clients pin, as the interface writes them.
@@ -269,7 +348,7 @@ type PublicKeys struct {
 func (k *Keyring) Public() (PublicKeys, error) {
 	var texts [7]string
 	for i, s := range k.scalars() {
-		p, err := publicKey(s[:])
+		p, err := publicKey(*s)
 		if err != nil {
 			return PublicKeys{}, errors.New("keyring holds no key")
 		}

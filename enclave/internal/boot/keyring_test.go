@@ -8,15 +8,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"maps"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 var (
-	q          = bytes.Repeat([]byte{7}, boot.SecretSize)
+	qBytes     = bytes.Repeat([]byte{7}, boot.SecretSize)
+	q          = secrettest.Of(qBytes)
 	deployment = sha256.Sum256([]byte("a deployment"))
 )
 
@@ -28,6 +33,20 @@ func newKeyring(tb testing.TB) *boot.Keyring {
 	}
 	return k
 }
+
+// plain is a keyring as it can be compared: its epoch and its keys by their names.
+func plain(k *boot.Keyring) map[string]string {
+	all := map[string]string{"epoch": strconv.Itoa(int(k.Epoch))}
+	v := reflect.ValueOf(*k)
+	for i := range v.NumField() {
+		if key, ok := v.Field(i).Interface().(secret.Secret); ok && key.Len() > 0 {
+			all[v.Type().Field(i).Name] = hex.EncodeToString(secrettest.Bytes(key))
+		}
+	}
+	return all
+}
+
+func same(k, l *boot.Keyring) bool { return maps.Equal(plain(k), plain(l)) }
 
 // stream is randomness that is the same every time.
 type stream struct{ n byte }
@@ -42,18 +61,16 @@ func (s *stream) Read(b []byte) (int, error) {
 
 func TestKeysAreIndependent(t *testing.T) {
 	k, l := newKeyring(t), newKeyring(t)
-	seen := map[[32]byte]string{{}: "nothing"}
+	seen := map[string]string{strings.Repeat("00", boot.SecretSize): "nothing"}
 	for _, ring := range []*boot.Keyring{k, l} {
-		v := reflect.ValueOf(*ring)
-		for i := range v.NumField() {
-			key, ok := v.Field(i).Interface().([32]byte)
-			if !ok || v.Type().Field(i).Name == "Before" { // there is none yet
+		for name, key := range plain(ring) {
+			if name == "epoch" {
 				continue
 			}
-			if other, twice := seen[key]; twice {
-				t.Errorf("%s is %s", v.Type().Field(i).Name, other)
+			if other, twice := seen[key]; twice || len(key) != 2*boot.SecretSize {
+				t.Errorf("%s is %s", name, other)
 			}
-			seen[key] = v.Type().Field(i).Name
+			seen[key] = name
 		}
 	}
 	if len(seen) != 1+2*11 || k.Epoch != 1 {
@@ -90,11 +107,11 @@ func TestWrapAndUnwrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := boot.Unwrap(q, deployment, sealed)
-	if err != nil || *got != *k {
+	if err != nil || !same(got, k) {
 		t.Fatalf("another keyring comes back: %v", err)
 	}
-	for _, secret := range [][32]byte{k.Storage, k.Signer, k.Log} {
-		if bytes.Contains(sealed, secret[:]) {
+	for _, key := range []secret.Secret{k.Storage, k.Signer, k.Log} {
+		if bytes.Contains(sealed, secrettest.Bytes(key)) {
 			t.Fatal("a key stands readable")
 		}
 	}
@@ -108,23 +125,26 @@ func TestWrapAndUnwrap(t *testing.T) {
 // before goes when it is forgotten.
 func TestStorageKeyRotates(t *testing.T) {
 	k := newKeyring(t)
-	first := *k
-	if err := k.ForgetStorage(); err == nil || *k != first {
+	first := plain(k)
+	if err := k.ForgetStorage(); err == nil || !maps.Equal(plain(k), first) {
 		t.Fatal("forgot what is not there")
 	}
 	if err := k.RotateStorage(io.LimitReader(rand.Reader, boot.SecretSize-1)); err == nil {
 		t.Fatal("a storage key without randomness")
 	}
-	*k = first
+	if !maps.Equal(plain(k), first) {
+		t.Fatal("something changed")
+	}
 	if err := k.RotateStorage(rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	if k.Before != first.Storage || k.Storage == first.Storage || k.Epoch != 2 {
+	rest := plain(k)
+	if rest["Before"] != first["Storage"] || rest["Storage"] == first["Storage"] || k.Epoch != 2 {
 		t.Fatalf("epoch %d", k.Epoch)
 	}
-	rest := *k
-	rest.Before, rest.Storage, rest.Epoch = first.Before, first.Storage, first.Epoch
-	if rest != first {
+	delete(rest, "Before")
+	rest["Storage"], rest["epoch"] = first["Storage"], first["epoch"]
+	if !maps.Equal(rest, first) {
 		t.Fatal("another key changed")
 	}
 	if err := k.RotateStorage(rand.Reader); err == nil {
@@ -134,12 +154,33 @@ func TestStorageKeyRotates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := boot.Unwrap(q, deployment, sealed); err != nil || *got != *k {
+	if got, err := boot.Unwrap(q, deployment, sealed); err != nil || !same(got, k) {
 		t.Fatalf("another keyring comes back: %v", err)
 	}
-	if err := k.ForgetStorage(); err != nil || k.Before != [32]byte{} || k.Epoch != 3 {
+	if err := k.ForgetStorage(); err != nil || k.Before.Len() != 0 || k.Epoch != 3 {
 		t.Fatal(err)
 	}
+}
+
+// What older keyrings were wrapped as must open for ever, and the other way round: the
+// same keys are the same bytes.
+func TestWrappedFormIsFixed(t *testing.T) {
+	k, err := boot.NewKeyring(&stream{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string) {
+		t.Helper()
+		sealed, err := k.Wrap(&stream{}, q, deployment)
+		if sum := sha256.Sum256(sealed); err != nil || hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%x, %v", sum, err)
+		}
+	}
+	check("0d724b703d68b1b6db241a4a2fc97c031eb1da3e47766016496a42a5d3ca1c31")
+	if err := k.RotateStorage(&stream{9}); err != nil {
+		t.Fatal(err)
+	}
+	check("e438ea48072c3ed6449b2cfc916d1919fdde2160a0727667743c3157bfc0e063")
 }
 
 func TestUnwrapRefuses(t *testing.T) {
@@ -148,19 +189,19 @@ func TestUnwrapRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refuse := func(what string, q []byte, d [32]byte, sealed []byte) {
+	refuse := func(what string, q secret.Secret, d [32]byte, sealed []byte) {
 		t.Helper()
 		if got, err := boot.Unwrap(q, d, sealed); err == nil || got != nil {
 			t.Errorf("%s: opens", what)
 		}
 	}
-	for i := range q {
-		other := bytes.Clone(q)
+	for i := range qBytes {
+		other := bytes.Clone(qBytes)
 		other[i] ^= 1
-		refuse("another root secret", other, deployment, sealed)
+		refuse("another root secret", secrettest.Of(other), deployment, sealed)
 	}
-	refuse("no root secret", nil, deployment, sealed)
-	refuse("half of the root secret", q[:16], deployment, sealed)
+	refuse("no root secret", secret.Secret{}, deployment, sealed)
+	refuse("half of the root secret", secrettest.Of(qBytes[:16]), deployment, sealed)
 	for i := range deployment {
 		other := deployment
 		other[i] ^= 1
@@ -182,7 +223,8 @@ func TestUnwrapRefuses(t *testing.T) {
 
 func TestWipe(t *testing.T) {
 	k := newKeyring(t)
-	if k.Wipe(); *k != (boot.Keyring{}) {
+	key := k.Storage
+	if k.Wipe(); !same(k, new(boot.Keyring)) || key.Len() != 0 {
 		t.Fatal("something is left")
 	}
 	if _, err := k.Public(); err == nil {
@@ -196,8 +238,8 @@ func TestPublicTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := func(secret [32]byte) (plain, short string) {
-		s, err := ecdh.P256().NewPrivateKey(secret[:])
+	point := func(key secret.Secret) (plain, short string) {
+		s, err := ecdh.P256().NewPrivateKey(secrettest.Bytes(key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,9 +350,9 @@ func TestQuorumPublicKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := bytes.Clone(q)
+	other := bytes.Clone(qBytes)
 	other[31] ^= 1
-	if two, err := boot.QuorumPublicKey(other); err != nil || bytes.Equal(one, two) {
+	if two, err := boot.QuorumPublicKey(secrettest.Of(other)); err != nil || bytes.Equal(one, two) {
 		t.Fatal("two root secrets with one public key")
 	}
 }

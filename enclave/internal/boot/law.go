@@ -52,7 +52,7 @@ func (l *Law) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *Law {
 
 // lawKey is of the blind-index key, which never rotates: the law must open
 // whatever else is new.
-func (k *Keyring) lawKey() (*seal.Key, error) { return seal.Derive(k.Blind[:], "law") }
+func (k *Keyring) lawKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
 
 // SealLaw seals the law of a deployment.
 func (k *Keyring) SealLaw(rand io.Reader, deployment [32]byte, l *Law) ([]byte, error) {

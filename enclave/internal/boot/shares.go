@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"bytes"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -11,7 +10,7 @@ import (
 	"io"
 
 	"cloister/attestation"
-	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/secret"
 )
 
 // Shamir's scheme over GF(2^8) with the polynomial of AES, byte by byte: the
@@ -44,44 +43,55 @@ func inverse(a byte) byte {
 // A Part is one share of a secret: the polynomials' values at X, which is not 0.
 type Part struct {
 	X byte
-	Y [SecretSize]byte
+	Y secret.Secret
 }
 
 // Split makes n shares of which any threshold bring the secret back and fewer
 // tell nothing. Share i stands at X = i+1. The caller wipes them.
-func Split(rand io.Reader, secret []byte, threshold, n int) ([]Part, error) {
-	if len(secret) != SecretSize || threshold < 2 || threshold > n || n > 255 {
+func Split(rand io.Reader, q secret.Secret, threshold, n int) ([]Part, error) {
+	if q.Len() != SecretSize || threshold < 2 || threshold > n || n > 255 {
 		return nil, errors.New("no such split")
 	}
-	coefficients := make([]byte, (threshold-1)*SecretSize)
-	defer clear(coefficients)
-	if _, err := io.ReadFull(rand, coefficients); err != nil {
-		return nil, fmt.Errorf("drawing shares: %w", err)
-	}
 	parts := make([]Part, n)
-	erase.Do(func() {
+	var err error
+	q.Use(func(q []byte) {
+		coefficients := make([]byte, (threshold-1)*SecretSize)
+		defer clear(coefficients)
+		if _, err = io.ReadFull(rand, coefficients); err != nil {
+			err = fmt.Errorf("drawing shares: %w", err)
+			return
+		}
 		for i := range parts {
-			p := &parts[i]
-			p.X = byte(i + 1)
-			for at := range SecretSize {
-				var y byte // Horner, from the highest coefficient down
-				for c := threshold - 2; c >= 0; c-- {
-					y = times(y, p.X) ^ coefficients[c*SecretSize+at]
+			parts[i].X = byte(i + 1)
+			parts[i].Y, err = secret.Make(SecretSize, func(share []byte) error {
+				for at := range share {
+					var y byte // Horner, from the highest coefficient down
+					for c := threshold - 2; c >= 0; c-- {
+						y = times(y, parts[i].X) ^ coefficients[c*SecretSize+at]
+					}
+					share[at] = times(y, parts[i].X) ^ q[at]
 				}
-				p.Y[at] = times(y, p.X) ^ secret[at]
+				return nil
+			})
+			if err != nil {
+				return
 			}
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
 	return parts, nil
 }
 
 // Combine brings back the secret of which these are shares, each at another X. It
 // takes as many as the threshold was; with others something else comes out. The
 // caller wipes it.
-func Combine(parts []Part) ([]byte, error) {
-	secret := make([]byte, SecretSize)
-	var err error
-	erase.Do(func() {
+func Combine(parts []Part) (secret.Secret, error) {
+	if len(parts) < 2 {
+		return secret.Secret{}, errNoSecret
+	}
+	return secret.Make(SecretSize, func(q []byte) error {
 		for i := range parts {
 			basis := byte(1) // Lagrange's at 0; public, as the places are
 			for j := range parts {
@@ -89,41 +99,50 @@ func Combine(parts []Part) ([]byte, error) {
 					continue
 				}
 				if parts[i].X == 0 || parts[i].X == parts[j].X {
-					err = errors.New("two shares of one place, or one of none")
-					return
+					return fmt.Errorf("%w: two of one place, or one of none", errNoSecret)
 				}
 				basis = times(basis, times(parts[j].X, inverse(parts[i].X^parts[j].X)))
 			}
-			for at := range secret {
-				secret[at] ^= times(basis, parts[i].Y[at])
+			if parts[i].Y.Len() != SecretSize {
+				return errNoSecret
 			}
+			parts[i].Y.Use(func(share []byte) {
+				for at := range share {
+					q[at] ^= times(basis, share[at])
+				}
+			})
 		}
+		return nil
 	})
-	if err != nil || len(parts) < 2 {
-		clear(secret)
-		return nil, errors.Join(errors.New("shares make no secret"), err)
-	}
-	return secret, nil
 }
+
+var errNoSecret = errors.New("shares make no secret")
 
 // A Factor is a data key of a key service and what that made of it, for keeping.
 type Factor struct {
-	Key  [SecretSize]byte
+	Key  secret.Secret
 	Blob []byte
 }
 
 // pad hides the secret from who has the shares alone.
-func (f *Factor) pad(secret []byte, random string) (out []byte, err error) {
-	erase.Do(func() {
-		if out, err = hkdf.Key(sha256.New, f.Key[:], []byte(random), "cloister key service pad 1", SecretSize); err == nil {
-			subtle.XORBytes(out, out, secret)
-		}
+func (f *Factor) pad(q secret.Secret, random string) (secret.Secret, error) {
+	return secret.Make(SecretSize, func(out []byte) (err error) {
+		f.Key.Use(func(key []byte) {
+			var pad []byte
+			if pad, err = hkdf.Key(sha256.New, key, []byte(random), "cloister key service pad 1", SecretSize); err == nil {
+				q.Use(func(b []byte) { subtle.XORBytes(out, pad, b) })
+			}
+			clear(pad)
+		})
+		return err
 	})
-	return out, err
 }
 
 func (f *Factor) commitment(random string) string {
-	sum := sha256.Sum256(append([]byte("cloister key service commitment 1\n"+random+"\n"), f.Key[:]...))
+	var sum [sha256.Size]byte
+	f.Key.Use(func(key []byte) {
+		sum = sha256.Sum256(append([]byte("cloister key service commitment 1\n"+random+"\n"), key...))
+	})
 	return hex.EncodeToString(sum[:])
 }
 
@@ -134,16 +153,16 @@ func (f *Factor) Holds(s *attestation.ShareSet) bool {
 
 // Reveal takes the pad off what the shares made. Without a factor nothing was on
 // it. The caller wipes the result.
-func (f *Factor) Reveal(s *attestation.ShareSet, combined []byte) ([]byte, error) {
+func (f *Factor) Reveal(s *attestation.ShareSet, combined secret.Secret) (secret.Secret, error) {
 	if f == nil {
-		return bytes.Clone(combined), nil
+		return combined.Clone(), nil
 	}
 	return f.pad(combined, s.Random)
 }
 
 // NewShareSet splits q for operators and encrypts each share to its own. With a
 // factor the shares are worth nothing without its key.
-func NewShareSet(rand io.Reader, q []byte, deployment [32]byte, generation uint64, operators attestation.Operators, f *Factor) (*attestation.ShareSet, error) {
+func NewShareSet(rand io.Reader, q secret.Secret, deployment [32]byte, generation uint64, operators attestation.Operators, f *Factor) (*attestation.ShareSet, error) {
 	if err := operators.CheckHolders(); err != nil {
 		return nil, err
 	}
@@ -157,22 +176,22 @@ func NewShareSet(rand io.Reader, q []byte, deployment [32]byte, generation uint6
 	}
 	s := &attestation.ShareSet{Format: 1, Deployment: hex.EncodeToString(deployment[:]), QuorumPublicKey: hex.EncodeToString(public),
 		Generation: generation, Random: hex.EncodeToString(random[:]), Operators: operators}
-	secret := bytes.Clone(q)
-	defer func() { clear(secret) }()
+	split := q
 	if f != nil {
 		s.KeyService = &attestation.KeyService{CiphertextBlob: hex.EncodeToString(f.Blob), Commitment: f.commitment(s.Random)}
-		clear(secret)
-		if secret, err = f.pad(q, s.Random); err != nil {
+		if split, err = f.pad(q, s.Random); err != nil {
 			return nil, err
 		}
+		defer split.Wipe()
 	}
-	parts, err := Split(rand, secret, operators.Threshold, len(operators.PublicKeys))
+	parts, err := Split(rand, split, operators.Threshold, len(operators.PublicKeys))
 	if err != nil {
 		return nil, err
 	}
-	defer clear(parts)
 	for i := range parts {
-		if err := s.Add(parts[i].Y[:]); err != nil {
+		defer parts[i].Y.Wipe()
+		parts[i].Y.Use(func(share []byte) { err = s.Add(share) })
+		if err != nil {
 			return nil, err
 		}
 	}

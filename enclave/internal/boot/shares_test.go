@@ -11,6 +11,8 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // The field is that of AES (FIPS 197, section 4.2), whose examples these are.
@@ -53,7 +55,7 @@ func TestSplitAndCombine(t *testing.T) {
 		for m := 2; m <= n; m++ {
 			secret := make([]byte, boot.SecretSize)
 			_, _ = rand.Read(secret)
-			parts, err := boot.Split(rand.Reader, secret, m, n)
+			parts, err := boot.Split(rand.Reader, secrettest.Of(secret), m, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,8 +74,8 @@ func TestSplitAndCombine(t *testing.T) {
 					}
 				case err != nil:
 					t.Fatal(err)
-				case bytes.Equal(got, secret) != (len(some) >= m):
-					t.Fatalf("%d of %d, threshold %d: equal is %v", len(some), n, m, bytes.Equal(got, secret))
+				case bytes.Equal(secrettest.Bytes(got), secret) != (len(some) >= m):
+					t.Fatalf("%d of %d, threshold %d: equal is %v", len(some), n, m, bytes.Equal(secrettest.Bytes(got), secret))
 				}
 			}
 		}
@@ -92,12 +94,14 @@ func TestOneShareShortTellsNothing(t *testing.T) {
 	}
 	seen := map[byte]bool{}
 	for b := range 256 {
-		parts[2].Y[0] = byte(b)
+		share := secrettest.Bytes(parts[2].Y)
+		share[0] = byte(b)
+		parts[2].Y = secrettest.Of(share)
 		got, err := boot.Combine(parts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen[got[0]] = true
+		seen[secrettest.Bytes(got)[0]] = true
 	}
 	if len(seen) != 256 {
 		t.Errorf("only %d secrets are possible", len(seen))
@@ -107,15 +111,15 @@ func TestOneShareShortTellsNothing(t *testing.T) {
 func TestSplitRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		rand   io.Reader
-		secret []byte
+		secret secret.Secret
 		m, n   int
 	}{
 		"one alone":           {rand.Reader, q, 1, 3},
 		"nobody":              {rand.Reader, q, 0, 0},
 		"more than there are": {rand.Reader, q, 4, 3},
 		"too many":            {rand.Reader, q, 2, 256},
-		"a short secret":      {rand.Reader, q[:31], 2, 3},
-		"no secret":           {rand.Reader, nil, 2, 3},
+		"a short secret":      {rand.Reader, secrettest.Of(qBytes[:31]), 2, 3},
+		"no secret":           {rand.Reader, secret.Secret{}, 2, 3},
 		"no randomness":       {strings.NewReader("x"), q, 2, 3},
 	} {
 		if _, err := boot.Split(c.rand, c.secret, c.m, c.n); err == nil {
@@ -126,7 +130,7 @@ func TestSplitRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, p := range map[string][]boot.Part{"none": nil, "one": parts[:1], "one twice": {parts[0], parts[0]}, "one of no place": {parts[0], {}}} {
+	for name, p := range map[string][]boot.Part{"none": nil, "one": parts[:1], "one twice": {parts[0], parts[0]}, "one of no place": {parts[0], {Y: parts[1].Y}}, "one without a share": {parts[0], {X: 2}}} {
 		if _, err := boot.Combine(p); err == nil {
 			t.Errorf("%s: combined", name)
 		}
@@ -140,7 +144,7 @@ func TestSharesAreFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "05392d4155697db1"
-	if got := hex.EncodeToString(parts[4].Y[:8]); got != want {
+	if got := hex.EncodeToString(secrettest.Bytes(parts[4].Y)[:8]); got != want {
 		t.Errorf("share 5 begins with %s", got)
 	}
 }

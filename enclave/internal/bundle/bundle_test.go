@@ -18,6 +18,7 @@ import (
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // verified judges a server's message: the strict verifier of the standard
@@ -39,7 +40,7 @@ func newSigner(t testing.TB) *bundle.Signer {
 	t.Helper()
 	k, err := bundle.NewPrivateKey(rand.Reader)
 	must(t, err)
-	s, err := bundle.NewSigner(k.SealedPlaintext())
+	s, err := bundle.NewSigner(k)
 	must(t, err)
 	return s
 }
@@ -49,7 +50,7 @@ func newPair(t testing.TB) (private secret.Secret, long, short string) {
 	t.Helper()
 	private, err := bundle.NewPrivateKey(rand.Reader)
 	must(t, err)
-	point := uncompressed(t, private.SealedPlaintext())
+	point := uncompressed(t, secrettest.Bytes(private))
 	return private, hex.EncodeToString(point), hex.EncodeToString(append([]byte{2 | point[64]&1}, point[1:33]...))
 }
 
@@ -71,7 +72,7 @@ func TestExport(t *testing.T) {
 			if _, err := asn1.Unmarshal(unhex(t, m.DataSignature), &sig); err != nil || new(big.Int).Lsh(sig.S, 1).Cmp(elliptic.P256().Params().N) > 0 {
 				t.Errorf("high s or other DER: %v", err)
 			}
-			got, err := opened(t, private.SealedPlaintext(), `{"encappedPublic":"`+inner["encappedPublic"]+`","ciphertext":"`+inner["ciphertext"]+`"}`)
+			got, err := opened(t, secrettest.Bytes(private), `{"encappedPublic":"`+inner["encappedPublic"]+`","ciphertext":"`+inner["ciphertext"]+`"}`)
 			if err != nil || got != what {
 				t.Errorf("opened %d bytes, %v", len(got), err)
 			}
@@ -111,7 +112,7 @@ func TestTarget(t *testing.T) {
 func TestSignerRefuses(t *testing.T) {
 	for name, b := range map[string][]byte{"zero": make([]byte, 32), "short": make([]byte, 31), "long": make([]byte, 33), "none": nil,
 		"order": unhex(t, "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551")} {
-		if _, err := bundle.NewSigner(b); err == nil {
+		if _, err := bundle.NewSigner(secrettest.Of(b)); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -139,7 +140,7 @@ func TestClientBundleRefused(t *testing.T) {
 	private, long, _ := newPair(t)
 	r := newReference(t, unhex(t, strings.Repeat("11", 32)), unhex(t, long))
 	good := r.client(t, []byte("secret"))
-	if got, err := opened(t, private.SealedPlaintext(), good); err != nil || got != "secret" {
+	if got, err := opened(t, secrettest.Bytes(private), good); err != nil || got != "secret" {
 		t.Fatal(got, err)
 	}
 	enc, ciphertext := hex.EncodeToString(r.enc), hex.EncodeToString(r.seal(t, []byte("secret")))
@@ -164,12 +165,12 @@ func TestClientBundleRefused(t *testing.T) {
 	for i := 0; i < len(ciphertext); i += 2 {
 		b := unhex(t, ciphertext)
 		b[i/2] ^= 1
-		if _, err := opened(t, private.SealedPlaintext(), of(enc, hex.EncodeToString(b))); !errors.Is(err, bundle.ErrOpen) {
+		if _, err := opened(t, secrettest.Bytes(private), of(enc, hex.EncodeToString(b))); !errors.Is(err, bundle.ErrOpen) {
 			t.Errorf("altered at %d: %v", i/2, err)
 		}
 	}
 	for name, text := range map[string]string{"another key": of(long, ciphertext), "shortened": of(enc, ciphertext[:len(ciphertext)-2]), "longer": of(enc, ciphertext+"00")} {
-		if _, err := opened(t, private.SealedPlaintext(), text); !errors.Is(err, bundle.ErrOpen) {
+		if _, err := opened(t, secrettest.Bytes(private), text); !errors.Is(err, bundle.ErrOpen) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

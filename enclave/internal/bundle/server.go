@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -14,13 +13,13 @@ import (
 // to. Clients pin its public key. The private one lies in memory for the whole boot,
 // so that signing erases nothing. It is safe for concurrent use.
 type Signer struct {
-	key    *ecdsa.PrivateKey
+	key    *p256.Signer
 	public string
 }
 
-// NewSigner makes a Signer from a private key of 32 bytes, which it does not keep.
-func NewSigner(private []byte) (*Signer, error) {
-	key, point, err := p256.NewKey(private)
+// NewSigner makes a Signer from a private key of 32 bytes.
+func NewSigner(private secret.Secret) (*Signer, error) {
+	key, point, err := p256.NewSigner(private)
 	if err != nil {
 		return nil, errPrivate
 	}
@@ -73,7 +72,7 @@ func (s *Signer) message(inner []byte) (string, error) {
 
 // sign is ECDSA over SHA-256 with low s, in DER: one message has one signature.
 func (s *Signer) sign(message []byte) ([]byte, error) {
-	signature, err := p256.Sign(s.key, sha256.Sum256(message))
+	signature, err := s.key.Sign(sha256.Sum256(message))
 	if err != nil {
 		return nil, err
 	}

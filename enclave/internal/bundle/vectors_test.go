@@ -17,6 +17,7 @@ import (
 
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 type vector map[string]any
@@ -60,7 +61,7 @@ func mustSecret(t testing.TB, b []byte) secret.Secret {
 	return s
 }
 
-func plain(s secret.Secret) string { return string(s.SealedPlaintext()) }
+func plain(s secret.Secret) string { return string(secrettest.Bytes(s)) }
 
 // reference is RFC 9180 once more, from its text and with a given one-time key:
 // what crypto/hpke draws by itself.
@@ -178,7 +179,7 @@ func TestServerVectors(t *testing.T) {
 		if private == "" {
 			private = v.text("otp_signer_private_key")
 		}
-		s, err := bundle.NewSigner(unhex(t, private))
+		s, err := bundle.NewSigner(secrettest.Of(unhex(t, private)))
 		must(t, err)
 		m, inner := parse(t, v.text(field))
 		data := unhex(t, m.Data)
@@ -261,7 +262,7 @@ func TestCompactVectors(t *testing.T) {
 	m, err := bundle.ParseCompact(v.text("bundle"))
 	must(t, err)
 	s, err := m.Open(mustSecret(t, private))
-	if err != nil || hex.EncodeToString(s.SealedPlaintext()) != v.text("sdk_decrypts_to") {
+	if err != nil || hex.EncodeToString(secrettest.Bytes(s)) != v.text("sdk_decrypts_to") {
 		t.Errorf("credential: %v", err)
 	}
 	// Sealed with the vector's one-time key, the text is the vector's.

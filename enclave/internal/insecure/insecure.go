@@ -2,9 +2,6 @@
 // that the attack which they stop would otherwise succeed. Only builds with the
 // tag cloister_insecure can switch anything off; in every other build Skip is
 // the constant false.
-//
-// Such builds can also record the enclave's secrets for a leak scan; in every
-// other build Record does nothing.
 package insecure
 
 // A Check is one thing that the enclave does against its host.

@@ -15,6 +15,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 type derivations struct {
@@ -160,7 +161,7 @@ func TestBIP39(t *testing.T) {
 			t.Errorf("%s: seed differs", v.entropy)
 		}
 		entropy, _, err := keys.ImportMnemonic(mustSecret(t, []byte(v.words)))
-		if err != nil || hex.EncodeToString(entropy.SealedPlaintext()) != v.entropy {
+		if err != nil || hex.EncodeToString(secrettest.Bytes(entropy)) != v.entropy {
 			t.Errorf("%s: read otherwise, %v", v.words, err)
 		}
 	}
@@ -171,7 +172,7 @@ func TestBIP39(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			entropy := s.SealedPlaintext()
+			entropy := secrettest.Bytes(s)
 			want, err := bip39.NewMnemonic(entropy)
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +184,7 @@ func TestBIP39(t *testing.T) {
 		}
 		s, _ := keys.GenerateMnemonic(rand.Reader, words)
 		w, err := keys.OpenWallet(s, secret.Secret{})
-		if err != nil || w.SeedHex() != hex.EncodeToString(bip39.NewSeed(keys.Mnemonic(s.SealedPlaintext()), "")) {
+		if err != nil || w.SeedHex() != hex.EncodeToString(bip39.NewSeed(keys.Mnemonic(secrettest.Bytes(s)), "")) {
 			t.Errorf("%d words: seed differs from the library", words)
 		}
 	}

@@ -2,9 +2,8 @@
 //
 // It promises:
 //
-//   - No exported function takes or returns private bytes, with two exceptions
-//     that can be searched for: SecretFrom takes opened plaintext and wipes it,
-//     SealedPlaintext gives the plaintext that the caller must seal and wipe.
+//   - No exported function takes or returns private bytes: they come and go as a
+//     secret.Secret.
 //   - Nothing is opened, derived, signed or exported, and no key made, without a
 //     Grant of the policies for it: see Holder. What is exported comes as a Secret,
 //     for the caller to encrypt.

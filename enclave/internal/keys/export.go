@@ -1,7 +1,7 @@
 package keys
 
 import (
-	"errors"
+	"fmt"
 
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/secret"
@@ -57,9 +57,9 @@ func (h *Holder) ExportKey(k *PrivateKey) (secret.Secret, error) {
 	if err := h.spend(ActionExport, k.identity); err != nil {
 		return secret.Secret{}, err
 	}
-	b := k.SealedPlaintext()
-	if b == nil {
-		return secret.Secret{}, errors.Join(errors.New("exporting a key"), errWiped)
+	s, err := k.Secret()
+	if err != nil {
+		return secret.Secret{}, fmt.Errorf("exporting a key: %w", err)
 	}
-	return secret.From(b)
+	return s, nil
 }

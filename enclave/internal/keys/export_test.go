@@ -9,6 +9,7 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // Owner is the organization of the keys that tests make.
@@ -38,7 +39,10 @@ func PrivateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 func (k *PrivateKey) Key() policy.Key { return k.key }
 
 // PrivateHex gives the private bytes to tests.
-func (k *PrivateKey) PrivateHex() string { return hex.EncodeToString(k.SealedPlaintext()) }
+func (k *PrivateKey) PrivateHex() string {
+	s, _ := k.Secret()
+	return hex.EncodeToString(secrettest.Bytes(s))
+}
 
 // DeriveFromSeed derives from a seed of any length, as the official vectors do,
 // and gives key and chain code.
@@ -65,7 +69,7 @@ var (
 )
 
 // SeedHex gives the seed to tests.
-func (w *Wallet) SeedHex() string { return hex.EncodeToString(w.seed.SealedPlaintext()) }
+func (w *Wallet) SeedHex() string { return hex.EncodeToString(secrettest.Bytes(w.seed)) }
 
 // SignBare signs without a grant, for benchmarks.
 func SignBare(k *PrivateKey, message []byte) (Signature, error) {

@@ -159,21 +159,18 @@ func (k *PrivateKey) Wipe() {
 	}
 }
 
-// SealedPlaintext gives the 32 PRIVATE BYTES for one purpose: to become the
-// plaintext of a sealed entry. Who calls it hands the slice to seal and clears
-// it. It is nil for a wiped key. privateKeyFromSecret reads it back.
-func (k *PrivateKey) SealedPlaintext() []byte {
-	var out []byte
-	k.use(func(s signer) error {
-		do(func() {
-			var b [32]byte
-			s.bytes(&b)
-			out = append(out, b[:]...)
-			clear(b[:])
+// Secret is the key's 32 private bytes, for one purpose: to be sealed into an entry.
+// The caller wipes it. privateKeyFromSecret reads it back.
+func (k *PrivateKey) Secret() (s secret.Secret, err error) {
+	err = k.use(func(key signer) error {
+		var err error
+		s, err = secret.Make(32, func(b []byte) error {
+			key.bytes((*[32]byte)(b))
+			return nil
 		})
-		return nil
+		return err
 	})
-	return out
+	return s, err
 }
 
 // use calls f with the parsed key, which is not wiped meanwhile.

@@ -18,6 +18,7 @@ import (
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 const visible = "THE-VISIBLE-SECRET-OF-32-BYTES.."
@@ -130,13 +131,13 @@ func TestSecretOwnership(t *testing.T) {
 	if !bytes.Equal(b, make([]byte, len(b))) {
 		t.Error("SecretFrom left the caller's bytes")
 	}
-	if got := s.SealedPlaintext(); string(got) != visible {
+	if got := secrettest.Bytes(s); string(got) != visible {
 		t.Error("the secret is not what was taken over")
 	}
 	copied := s
 	s.Wipe()
 	s.Wipe()
-	if copied.Len() != 0 || copied.SealedPlaintext() != nil {
+	if copied.Len() != 0 || secrettest.Bytes(copied) != nil {
 		t.Error("a copy survived wiping")
 	}
 	copied.Use(func(b []byte) {
@@ -146,7 +147,7 @@ func TestSecretOwnership(t *testing.T) {
 	})
 	var zero secret.Secret
 	zero.Wipe()
-	if zero.Len() != 0 || zero.SealedPlaintext() != nil {
+	if zero.Len() != 0 || secrettest.Bytes(zero) != nil {
 		t.Error("the zero secret holds something")
 	}
 	if w, err := keys.OpenWallet(s, zero); err == nil || w != nil {
@@ -200,7 +201,7 @@ func TestWipeWhileSigning(t *testing.T) {
 			if _, err := keys.SignBare(k, message); err == nil {
 				t.Fatal("a wiped key signed")
 			}
-			if k.SealedPlaintext() != nil {
+			if _, err := k.Secret(); err == nil {
 				t.Fatal("a wiped key gave its bytes")
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 func exported(t testing.TB, entropy, passphrase secret.Secret) string {
@@ -21,7 +22,7 @@ func exported(t testing.TB, entropy, passphrase secret.Secret) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(s.SealedPlaintext())
+	return string(secrettest.Bytes(s))
 }
 
 // The vectors of BIP-39 go in and come out.
@@ -36,8 +37,8 @@ func TestMnemonicVectors(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", v.words, err)
 			}
-			if hex.EncodeToString(entropy.SealedPlaintext()) != v.entropy || string(passphrase.SealedPlaintext()) != phrase || keys.Words(entropy) != len(strings.Fields(v.words)) {
-				t.Errorf("%q: read as %x, %q", text, entropy.SealedPlaintext(), passphrase.SealedPlaintext())
+			if hex.EncodeToString(secrettest.Bytes(entropy)) != v.entropy || string(secrettest.Bytes(passphrase)) != phrase || keys.Words(entropy) != len(strings.Fields(v.words)) {
+				t.Errorf("%q: read as %x, %q", text, secrettest.Bytes(entropy), secrettest.Bytes(passphrase))
 			}
 			if got := exported(t, entropy, passphrase); got != text {
 				t.Errorf("%q became %q", text, got)
@@ -61,11 +62,11 @@ func TestMnemonicOfEveryLength(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := exported(t, want, secret.Secret{})
-			if theirs, err := bip39.NewMnemonic(want.SealedPlaintext()); err != nil || theirs != text {
+			if theirs, err := bip39.NewMnemonic(secrettest.Bytes(want)); err != nil || theirs != text {
 				t.Fatalf("%q, the reference has %q", text, theirs)
 			}
 			got, none, err := keys.ImportMnemonic(mustSecret(t, []byte(text)))
-			if err != nil || !bytes.Equal(got.SealedPlaintext(), want.SealedPlaintext()) || none.Len() != 0 || keys.Words(got) != words {
+			if err != nil || !bytes.Equal(secrettest.Bytes(got), secrettest.Bytes(want)) || none.Len() != 0 || keys.Words(got) != words {
 				t.Fatalf("%q: %v", text, err)
 			}
 		}
@@ -121,7 +122,7 @@ func TestKeysGoInAndOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := granted(t, keys.ActionExport, k.Key()).ExportKey(k)
-		if err != nil || hex.EncodeToString(s.SealedPlaintext()) != k.PrivateHex() {
+		if err != nil || hex.EncodeToString(secrettest.Bytes(s)) != k.PrivateHex() {
 			t.Fatalf("%v: %v", c, err)
 		}
 		again, err := keys.ImportKey(c, s)
@@ -200,8 +201,8 @@ func FuzzImportMnemonic(f *testing.F) {
 		plain := strings.Join(strings.Fields(words), " ") == words
 		entropy, passphrase, err := keys.ImportMnemonic(mustSecret(t, text))
 		if err == nil {
-			if terr != nil || !plain || !bytes.Equal(entropy.SealedPlaintext(), theirs) {
-				t.Fatalf("%q is taken as %x, the reference has %x, %v", text, entropy.SealedPlaintext(), theirs, terr)
+			if terr != nil || !plain || !bytes.Equal(secrettest.Bytes(entropy), theirs) {
+				t.Fatalf("%q is taken as %x, the reference has %x, %v", text, secrettest.Bytes(entropy), theirs, terr)
 			}
 			if got := exported(t, entropy, passphrase); got != strings.TrimSuffix(string(text), "\n") {
 				t.Fatalf("%q became %q", text, got)
@@ -230,7 +231,7 @@ func BenchmarkImportMnemonic(b *testing.B) {
 		}
 	})
 	b.Run("reference", func(b *testing.B) {
-		words := string(text.SealedPlaintext())
+		words := string(secrettest.Bytes(text))
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := bip39.EntropyFromMnemonic(words); err != nil {

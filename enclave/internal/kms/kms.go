@@ -9,7 +9,6 @@
 package kms
 
 import (
-	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rsa"
@@ -21,6 +20,7 @@ import (
 	"io"
 
 	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/secret"
 )
 
 // Sizes in bytes.
@@ -33,7 +33,7 @@ const (
 
 // A Recipient is an RSA key of 2048 bits, for one boot.
 type Recipient struct {
-	key *rsa.PrivateKey
+	decrypt func(sealed []byte) ([]byte, error) // the key stays behind it, where no verb prints it
 	// Public is its SubjectPublicKeyInfo in DER, which the attestation document holds.
 	Public []byte
 }
@@ -49,7 +49,7 @@ func NewRecipient(rand io.Reader) (*Recipient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a recipient key: %w", err)
 	}
-	return &Recipient{k, public}, nil
+	return &Recipient{func(sealed []byte) ([]byte, error) { return rsa.DecryptOAEP(sha256.New(), nil, k, sealed, nil) }, public}, nil
 }
 
 type recipient struct {
@@ -79,16 +79,15 @@ func DecryptRequest(blob, document []byte) ([]byte, error) {
 // ErrAnswer is all that is said of an answer that does not open.
 var ErrAnswer = errors.New("the key service's answer does not open")
 
-// Open decrypts an answer to a data key of 32 bytes, which the caller wipes and
-// must compare with what it knows.
-func (r *Recipient) Open(answer []byte) ([]byte, error) {
+// Open decrypts an answer to a data key of 32 bytes, which the caller must compare
+// with what it knows.
+func (r *Recipient) Open(answer []byte) (key secret.Secret, err error) {
 	e, err := parse(answer)
 	if err != nil {
-		return nil, err
+		return key, err
 	}
-	var out []byte
 	erase.Do(func() {
-		cek, oerr := rsa.DecryptOAEP(sha256.New(), nil, r.key, e.key, nil)
+		cek, oerr := r.decrypt(e.key)
 		defer clear(cek)
 		if oerr != nil || len(cek) != 32 {
 			err = ErrAnswer
@@ -101,10 +100,10 @@ func (r *Recipient) Open(answer []byte) ([]byte, error) {
 		}
 		plain := make([]byte, sealedSize)
 		cipher.NewCBCDecrypter(block, e.iv).CryptBlocks(plain, e.sealed)
-		out = bytes.Clone(plain[:KeySize])
+		key, err = secret.From(plain[:KeySize])
 		clear(plain)
 	})
-	return out, err
+	return key, err
 }
 
 // enveloped is what of EnvelopedData matters.

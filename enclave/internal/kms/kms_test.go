@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/kms"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 var recipient = sync.OnceValues(func() (*kms.Recipient, error) { return kms.NewRecipient(rand.Reader) })
@@ -79,12 +80,12 @@ func TestAnswers(t *testing.T) {
 	wrapped, iv, content := sealed(t, r)
 	one := to(oaep(sha, sha), wrapped)
 	good := answer(one, 0x2a, iv, tlv(0x80, content))
-	if key, err := r.Open(good); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{7}, 32)) {
-		t.Fatalf("%x, %v", key, err)
+	if key, err := r.Open(good); err != nil || !bytes.Equal(secrettest.Bytes(key), bytes.Repeat([]byte{7}, 32)) {
+		t.Fatalf("%x, %v", secrettest.Bytes(key), err)
 	}
 	pieces := answer(one, 0x2a, iv, tlv(0xa0, tlv(4, content[:1]), tlv(4, content[1:])))
-	if key, err := r.Open(pieces); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{7}, 32)) {
-		t.Fatalf("in pieces: %x, %v", key, err)
+	if key, err := r.Open(pieces); err != nil || !bytes.Equal(secrettest.Bytes(key), bytes.Repeat([]byte{7}, 32)) {
+		t.Fatalf("in pieces: %x, %v", secrettest.Bytes(key), err)
 	}
 	altered := bytes.Clone(wrapped)
 	altered[100] ^= 1
@@ -111,7 +112,7 @@ func TestAnswers(t *testing.T) {
 		"no content":          answer(one, 0x2a, iv, tlv(5)),
 		"pieces of no string": answer(one, 0x2a, iv, tlv(0xa0, tlv(2, content))),
 	} {
-		if key, err := r.Open(b); err == nil || key != nil {
+		if key, err := r.Open(b); err == nil || key.Len() != 0 {
 			t.Errorf("%s: opens", name)
 		}
 	}
@@ -153,8 +154,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add(answer(to(oaep(sha, sha), wrapped), 0x2a, iv, tlv(0x80, content)))
 	f.Add([]byte{0x30, 0x80, 0x06, 0x01, 0x2a, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if key, err := r.Open(b); (err == nil) != (len(key) == 32) {
-			t.Fatalf("%d bytes and %v", len(key), err)
+		if key, err := r.Open(b); (err == nil) != (key.Len() == 32) {
+			t.Fatalf("%d bytes and %v", key.Len(), err)
 		}
 	})
 }

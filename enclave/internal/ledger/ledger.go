@@ -34,6 +34,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/shared/wire"
 )
 
@@ -337,16 +338,16 @@ func (l *Ledger) name(k seal.Kind, id org.ID, keyID uint32) seal.Name {
 
 // newDataKey draws an organization's data key and wraps it.
 func (l *Ledger) newDataKey(id org.ID, keyID uint32) (*seal.Key, wire.WrappedKey, error) {
-	var secret [seal.KeySize]byte
-	defer clear(secret[:])
-	if _, err := io.ReadFull(l.cfg.Rand, secret[:]); err != nil {
+	drawn, err := secret.New(l.cfg.Rand, seal.KeySize)
+	if err != nil {
 		return nil, wire.WrappedKey{}, fmt.Errorf("drawing a data key: %w", err)
 	}
-	k, err := seal.NewKey(secret[:])
+	defer drawn.Wipe()
+	k, err := seal.NewKey(drawn)
 	if err != nil {
 		return nil, wire.WrappedKey{}, err
 	}
-	sealed, err := l.cfg.Storage.Seal(l.cfg.Rand, l.name(seal.KindDataKey, id, keyID), secret[:])
+	sealed, err := l.cfg.Storage.SealSecret(l.cfg.Rand, l.name(seal.KindDataKey, id, keyID), drawn)
 	if err != nil {
 		return nil, wire.WrappedKey{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/shared/wire"
 )
 
@@ -311,16 +312,16 @@ var errForeignKey = errors.New("data key of another organization")
 func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.Key, error) {
 	keys := map[uint32]*seal.Key{}
 	for _, w := range wrapped {
-		var secret []byte
+		var opened secret.Secret
 		err := error(errForeignKey)
 		if w.Organization == wire.ID(id) {
-			secret, _, err = l.openKey(&w)
+			opened, _, err = l.openKey(&w)
 		}
 		if err != nil {
 			return nil, l.breach(fault.AlarmKey, "data key does not open")
 		}
-		k, err := seal.NewKey(secret)
-		clear(secret)
+		k, err := seal.NewKey(opened)
+		opened.Wipe()
 		if err != nil {
 			return nil, err
 		}

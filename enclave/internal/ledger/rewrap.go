@@ -8,6 +8,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/shared/wire"
 )
 
@@ -20,13 +21,13 @@ import (
 const rewrapPause = time.Second
 
 // openKey opens a wrapped data key under the storage key, or the one before it.
-func (l *Ledger) openKey(w *wire.WrappedKey) (secret []byte, old bool, err error) {
+func (l *Ledger) openKey(w *wire.WrappedKey) (opened secret.Secret, old bool, err error) {
 	name := l.name(seal.KindDataKey, org.ID(w.Organization), w.KeyID)
-	if secret, err = l.cfg.Storage.Open(name, w.Sealed); err == nil || l.cfg.Before == nil {
-		return secret, false, err
+	if opened, err = l.cfg.Storage.OpenSecret(name, w.Sealed); err == nil || l.cfg.Before == nil {
+		return opened, false, err
 	}
-	secret, err = l.cfg.Before.Open(name, w.Sealed)
-	return secret, true, err
+	opened, err = l.cfg.Before.OpenSecret(name, w.Sealed)
+	return opened, true, err
 }
 
 // rewrap goes through the data keys of the range and wraps anew what is under the
@@ -74,17 +75,17 @@ func (l *Ledger) rewrap() {
 func (l *Ledger) wrapAnew(page []wire.WrappedKey) (fresh []wire.WrappedKey, err error) {
 	for i := range page {
 		w := &page[i]
-		secret, old, err := l.openKey(w)
+		opened, old, err := l.openKey(w)
 		if err != nil {
 			l.cfg.Alarms.Raise(fault.AlarmKey)
 			continue
 		}
 		if !old {
-			clear(secret)
+			opened.Wipe()
 			continue
 		}
-		sealed, err := l.cfg.Storage.Seal(l.cfg.Rand, l.name(seal.KindDataKey, org.ID(w.Organization), w.KeyID), secret)
-		clear(secret)
+		sealed, err := l.cfg.Storage.SealSecret(l.cfg.Rand, l.name(seal.KindDataKey, org.ID(w.Organization), w.KeyID), opened)
+		opened.Wipe()
 		if err != nil {
 			return nil, err
 		}
@@ -145,8 +146,8 @@ func Unopened(ctx context.Context, store Store, storage *seal.Key, deployment [3
 		}
 		for i := range page.Keys {
 			w := &page.Keys[i]
-			secret, err := storage.Open(seal.Name{Kind: seal.KindDataKey, KeyID: w.KeyID, Deployment: deployment, Organization: org.ID(w.Organization)}, w.Sealed)
-			clear(secret)
+			opened, err := storage.OpenSecret(seal.Name{Kind: seal.KindDataKey, KeyID: w.KeyID, Deployment: deployment, Organization: org.ID(w.Organization)}, w.Sealed)
+			opened.Wipe()
 			if err != nil {
 				unopened++
 			}

@@ -8,13 +8,14 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret/secrettest"
 	"cloister/shared/wire"
 )
 
 // later is the storage key after the first one.
 func later(t testing.TB) *seal.Key {
 	t.Helper()
-	k, err := seal.NewKey(bytes.Repeat([]byte{2}, seal.KeySize))
+	k, err := seal.NewKey(secrettest.Of(bytes.Repeat([]byte{2}, seal.KeySize)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret/secrettest"
 	"cloister/shared/wire"
 )
 
@@ -79,7 +80,7 @@ type rig struct {
 var deployment = sha256.Sum256([]byte("test"))
 
 func storageKey(t testing.TB) *seal.Key {
-	k, err := seal.NewKey(bytes.Repeat([]byte{1}, seal.KeySize))
+	k, err := seal.NewKey(secrettest.Of(bytes.Repeat([]byte{1}, seal.KeySize)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,5 @@
 package login
 
-import "cloister/enclave/internal/p256"
-
 // VerifyJWS verifies a signature alone, of a payload of any kind.
 func VerifyJWS(text string, s *KeySet) bool {
 	t, _, err := parseParts(text)
@@ -26,7 +24,7 @@ var (
 
 // Sign signs a digest, r and s.
 func (s *Signer) Sign(digest [32]byte) ([]byte, error) {
-	sig, err := p256.Sign(s.key, digest)
+	sig, err := s.key.Sign(digest)
 	return sig[:], err
 }
 
@@ -37,7 +35,7 @@ func SignText(s *Signer, header, claims string, double bool) string {
 	if double {
 		digest = twice
 	}
-	sig, err := p256.Sign(s.key, digest([]byte(text)))
+	sig, err := s.key.Sign(digest([]byte(text)))
 	if err != nil {
 		panic(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 func must(t testing.TB, err error) {
@@ -52,7 +53,7 @@ func signer(t testing.TB, private string) *login.Signer {
 	if len(private) == 2 {
 		private = strings.Repeat(private, 32)
 	}
-	s, err := login.NewSigner(unhex(t, private))
+	s, err := login.NewSigner(secrettest.Of(unhex(t, private)))
 	must(t, err)
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -182,7 +183,7 @@ func TestOpenAttemptRefused(t *testing.T) {
 func TestTargetOfPasscode(t *testing.T) {
 	private, err := bundle.NewPrivateKey(rand.Reader)
 	must(t, err)
-	s, err := bundle.NewSigner(bytes.Repeat([]byte{0x11}, 32))
+	s, err := bundle.NewSigner(secrettest.Of(bytes.Repeat([]byte{0x11}, 32)))
 	must(t, err)
 	text, err := s.Target(organization, "", private)
 	must(t, err)

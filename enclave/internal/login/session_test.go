@@ -12,6 +12,7 @@ import (
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 type sessionVectors struct {
@@ -230,7 +231,7 @@ func TestSessionRefused(t *testing.T) {
 
 func TestNewSignerRefuses(t *testing.T) {
 	for name, b := range map[string][]byte{"zero": make([]byte, 32), "short": make([]byte, 31), "none": nil, "order": unhex(t, "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551")} {
-		if _, err := login.NewSigner(b); err == nil {
+		if _, err := login.NewSigner(secrettest.Of(b)); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

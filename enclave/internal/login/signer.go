@@ -9,6 +9,7 @@ import (
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/p256"
+	"cloister/enclave/internal/secret"
 )
 
 // A PublicKey is a key of P-256 that signs tokens or messages. The zero value
@@ -46,19 +47,18 @@ func (p PublicKey) verify(digest [32]byte, signature []byte) bool {
 // A Signer signs tokens of one kind. Its key lies in memory for the whole boot, so
 // that signing erases nothing. It is safe for concurrent use.
 type Signer struct {
-	key    *ecdsa.PrivateKey
+	key    *p256.Signer
 	public PublicKey
 }
 
-// NewSigner makes a Signer from a P-256 private key of 32 bytes, which it does not
-// keep.
-func NewSigner(private []byte) (*Signer, error) {
-	key, point, err := p256.NewKey(private)
+// NewSigner makes a Signer from a P-256 private key of 32 bytes.
+func NewSigner(private secret.Secret) (*Signer, error) {
+	key, point, err := p256.NewSigner(private)
 	if err != nil {
 		return nil, err
 	}
 	short := p256.Compressed(&point)
-	return &Signer{key, PublicKey{&key.PublicKey, hex.EncodeToString(short[:])}}, nil
+	return &Signer{key, PublicKey{key.Public(), hex.EncodeToString(short[:])}}, nil
 }
 
 // Public is the key that verifies what s signs.
@@ -79,7 +79,7 @@ func (s *Signer) token(header string, p payload, digest func([]byte) [32]byte) (
 	if len(text)+1+base64URL.EncodedLen(p256.SignatureSize) > MaxToken {
 		return "", errors.New("a token too long")
 	}
-	signature, err := p256.Sign(s.key, digest(text))
+	signature, err := s.key.Sign(digest(text))
 	if err != nil {
 		return "", err
 	}

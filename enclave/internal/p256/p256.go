@@ -14,6 +14,7 @@ import (
 	"math/big"
 
 	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/tally"
 )
 
@@ -53,6 +54,29 @@ func NewKey(private []byte) (key *ecdsa.PrivateKey, point [PointSize]byte, err e
 	copy(point[:], b)
 	return key, point, nil
 }
+
+// A Signer signs with one key, which stays behind it, where no verb prints it.
+type Signer struct {
+	sign   func(digest [32]byte) (Signature, error)
+	public *ecdsa.PublicKey
+}
+
+// NewSigner makes a Signer of a private key of 32 bytes. point is its public half,
+// uncompressed.
+func NewSigner(private secret.Secret) (s *Signer, point [PointSize]byte, err error) {
+	var key *ecdsa.PrivateKey
+	private.Use(func(b []byte) { key, point, err = NewKey(b) })
+	if err != nil {
+		return nil, point, err
+	}
+	return &Signer{func(digest [32]byte) (Signature, error) { return Sign(key, digest) }, &key.PublicKey}, point, nil
+}
+
+// Sign is that of the package.
+func (s *Signer) Sign(digest [32]byte) (Signature, error) { return s.sign(digest) }
+
+// Public is the key that verifies.
+func (s *Signer) Public() *ecdsa.PublicKey { return s.public }
 
 // Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: no randomness is
 // needed, and one digest has one signature. It erases nothing, being for keys of the

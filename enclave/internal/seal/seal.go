@@ -25,8 +25,8 @@ import (
 	"fmt"
 	"io"
 
-	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/insecure"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/tally"
 )
 
@@ -100,15 +100,14 @@ type Key struct {
 }
 
 // NewKey makes a key from 32 secret bytes, which it does not keep.
-func NewKey(secret []byte) (*Key, error) {
-	if len(secret) != KeySize {
-		return nil, fmt.Errorf("sealing key of %d bytes", len(secret))
+func NewKey(secret secret.Secret) (*Key, error) {
+	if n := secret.Len(); n != KeySize {
+		return nil, fmt.Errorf("sealing key of %d bytes", n)
 	}
-	insecure.Record("sealing-key", secret)
 	k := new(Key)
 	var err error
-	erase.Do(func() { // the expanded key begins with the key itself
-		if k.block, err = aes.NewCipher(secret); err == nil {
+	secret.Use(func(b []byte) { // the expanded key begins with the key itself
+		if k.block, err = aes.NewCipher(b); err == nil {
 			k.aead, err = cipher.NewGCM(k.block)
 		}
 	})
@@ -119,15 +118,20 @@ func NewKey(secret []byte) (*Key, error) {
 }
 
 // Derive makes the key of one purpose from a secret by HKDF-SHA-256.
-func Derive(secret []byte, purpose string) (*Key, error) {
-	var k []byte
+func Derive(from secret.Secret, purpose string) (*Key, error) {
+	var derived secret.Secret
 	var err error
-	erase.Do(func() { k, err = hkdf.Key(sha256.New, secret, nil, "cloister seal 1 "+purpose, KeySize) })
+	from.Use(func(b []byte) {
+		var k []byte
+		if k, err = hkdf.Key(sha256.New, b, nil, "cloister seal 1 "+purpose, KeySize); err == nil {
+			derived, err = secret.From(k)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("deriving a sealing key: %w", err)
 	}
-	defer clear(k)
-	return NewKey(k)
+	defer derived.Wipe()
+	return NewKey(derived)
 }
 
 // Seal encrypts plain under its name.
@@ -144,6 +148,22 @@ func (k *Key) Append(dst []byte, rand io.Reader, n Name, plain []byte) ([]byte, 
 	tally.AEADSeals.Add(1)
 	var ad [nameSize]byte
 	return k.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, n.append(ad[:0])), nil
+}
+
+// SealSecret encrypts a secret under its name.
+func (k *Key) SealSecret(rand io.Reader, n Name, s secret.Secret) (sealed []byte, err error) {
+	sealed = make([]byte, 0, s.Len()+Overhead)
+	s.Use(func(b []byte) { sealed, err = k.Append(sealed, rand, n, b) })
+	return sealed, err
+}
+
+// OpenSecret decrypts what SealSecret made under the same name.
+func (k *Key) OpenSecret(n Name, sealed []byte) (secret.Secret, error) {
+	plain, err := k.Open(n, sealed)
+	if err != nil {
+		return secret.Secret{}, err
+	}
+	return secret.From(plain)
 }
 
 // ErrOpen is all that is said of a record that does not open.

@@ -12,11 +12,12 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 func newKey(tb testing.TB, fill byte) *seal.Key {
 	tb.Helper()
-	k, err := seal.NewKey(bytes.Repeat([]byte{fill}, seal.KeySize))
+	k, err := seal.NewKey(secrettest.Of(bytes.Repeat([]byte{fill}, seal.KeySize)))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestSealedFormIsFixed(t *testing.T) {
 }
 
 func TestDerivedKeyIsFixed(t *testing.T) {
-	k, err := seal.Derive([]byte("a root secret"), "keyring")
+	k, err := seal.Derive(secrettest.Of([]byte("a root secret")), "keyring")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestDerivedKeyIsFixed(t *testing.T) {
 	if got := hex.EncodeToString(sealed); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
-	other, err := seal.Derive([]byte("a root secret"), "another purpose")
+	other, err := seal.Derive(secrettest.Of([]byte("a root secret")), "another purpose")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestDamageIsRefused(t *testing.T) {
 
 func TestKeySizes(t *testing.T) {
 	for n := range 65 {
-		_, err := seal.NewKey(make([]byte, n))
+		_, err := seal.NewKey(secrettest.Of(make([]byte, n)))
 		if (err == nil) != (n == seal.KeySize) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
@@ -212,18 +213,18 @@ func TestKeySizes(t *testing.T) {
 }
 
 func TestKeyKeepsNoAlias(t *testing.T) {
-	secret := bytes.Repeat([]byte{3}, seal.KeySize)
+	secret := secrettest.Of(bytes.Repeat([]byte{3}, seal.KeySize))
 	k, err := seal.NewKey(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(secret)
+	secret.Wipe()
 	sealed, err := k.Seal(rand.Reader, name(), []byte("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := newKey(t, 3).Open(name(), sealed); err != nil {
-		t.Fatal("the key changed with the caller's bytes")
+		t.Fatal("the key changed with the caller's secret")
 	}
 }
 
@@ -272,7 +273,7 @@ func TestWycheproof(t *testing.T) {
 			if g.KeySize != 256 || g.TagSize != 128 {
 				continue
 			}
-			k, err := seal.NewKey(unhex(c.Key))
+			k, err := seal.NewKey(secrettest.Of(unhex(c.Key)))
 			if err != nil {
 				t.Fatal(err)
 			}

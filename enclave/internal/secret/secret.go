@@ -122,13 +122,19 @@ func (s Secret) Wipe() {
 	c.b = nil
 }
 
-// SealedPlaintext gives a copy of the PRIVATE BYTES for one purpose: to become
-// the plaintext of a sealed entry. Who calls it hands the slice to seal and
-// clears it. It is nil for an empty or wiped secret.
-func (s Secret) SealedPlaintext() []byte {
-	var out []byte
-	s.Use(func(b []byte) { out = append(out, b...) })
-	return out
+// Clone is a secret of its own with the same bytes, which wiping s leaves. Of an
+// empty or wiped secret it is an empty one.
+func (s Secret) Clone() Secret {
+	var clone Secret
+	s.Use(func(b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		made, c, _ := newCell(len(b)) // the size is that of a secret
+		copy(c.b, b)
+		clone = made
+	})
+	return clone
 }
 
 // Format writes the type's name under every verb.

@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"cloister/enclave/internal/erase"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/tally"
 )
 
@@ -35,14 +35,14 @@ type Signer struct {
 	id     string
 }
 
-// NewSigner makes a Signer from an Ed25519 seed of 32 bytes, which it does not keep.
-func NewSigner(seed []byte) (*Signer, error) {
-	if len(seed) != ed25519.SeedSize {
+// NewSigner makes a Signer from an Ed25519 seed of 32 bytes.
+func NewSigner(seed secret.Secret) (*Signer, error) {
+	if seed.Len() != ed25519.SeedSize {
 		return nil, errors.New("no seed of an Ed25519 key")
 	}
 	s := new(Signer)
-	erase.Do(func() {
-		key := ed25519.NewKeyFromSeed(seed)
+	seed.Use(func(b []byte) {
+		key := ed25519.NewKeyFromSeed(b)
 		s.public = key.Public().(ed25519.PublicKey)
 		s.sign = func(message []byte) []byte { return ed25519.Sign(key, message) }
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/internal/secret/secrettest"
 	"cloister/enclave/internal/webhook"
 )
 
@@ -42,7 +43,7 @@ func signer(t testing.TB) (*webhook.Signer, vectors) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := webhook.NewSigner(seed)
+	s, err := webhook.NewSigner(secrettest.Of(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestHead(t *testing.T) {
 
 func TestNoSeed(t *testing.T) {
 	for _, n := range []int{0, 31, 33, 64} {
-		if s, err := webhook.NewSigner(make([]byte, n)); err == nil || s != nil {
+		if s, err := webhook.NewSigner(secrettest.Of(make([]byte, n))); err == nil || s != nil {
 			t.Errorf("a seed of %d bytes is taken", n)
 		}
 	}

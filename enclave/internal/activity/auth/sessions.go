@@ -428,14 +428,12 @@ func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession)
 }
 
 // publicHalf is the public key of a private one, as stamps name it.
-func publicHalf(private secret.Secret) (public string, err error) {
-	private.Use(func(b []byte) {
-		var pair *login.Signer
-		if pair, err = login.NewSigner(b); err == nil {
-			public = pair.Public().String()
-		}
-	})
-	return public, err
+func publicHalf(private secret.Secret) (string, error) {
+	pair, err := login.NewSigner(private)
+	if err != nil {
+		return "", err
+	}
+	return pair.Public().String(), nil
 }
 
 // contactTypes are what the credentials of contacts are contacts of.

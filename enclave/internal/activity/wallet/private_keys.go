@@ -11,7 +11,6 @@ import (
 	"cloister/enclave/internal/keys"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
-	"cloister/enclave/internal/secret"
 )
 
 // Keys are the kinds about private keys that are of no wallet.
@@ -204,7 +203,7 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 }
 
 func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
-	s, err := secret.From(key.SealedPlaintext())
+	s, err := key.Secret()
 	if err != nil {
 		return nil, err
 	}
