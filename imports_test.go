@@ -108,7 +108,7 @@ var table = []row{
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},
-	{"enclave/internal/outward", "enclave/internal/strictjson", "", ""},
+	{"enclave/internal/outward", "enclave/internal/strictjson enclave/internal/secret", "", ""},
 	{"enclave/internal/settings", "enclave/internal/outward enclave/internal/login enclave/internal/keys enclave/internal/strictjson enclave/internal/fault enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},

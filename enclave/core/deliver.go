@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
-	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/settings"
 	"cloister/shared/wire"
 )
@@ -206,9 +204,7 @@ func (c *Core) mail(ctx context.Context, content []byte) outward.Outcome {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
 	defer clear(m.Message)
-	password := lent(server.Password)
-	defer clear(password)
-	return c.serve.outside.delivery.Submit(ctx, server.Server(password), m)
+	return c.serve.outside.delivery.Submit(ctx, server.Server(), m)
 }
 
 // written822 is a mail as it goes out. Who asks for it clears it.
@@ -251,14 +247,5 @@ func (c *Core) text(ctx context.Context, content []byte) outward.Outcome {
 	if err != nil {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
-	password := lent(gateway.Password)
-	defer clear(password)
-	return c.serve.outside.delivery.Text(ctx, gateway.Gateway(password), outward.Text{ID: t.ID, To: t.To, Body: t.Body})
-}
-
-// lent is a copy of a password for one conversation; who asks for it clears it. No
-// conversation can run inside Use.
-func lent(s secret.Secret) (password []byte) {
-	s.Use(func(b []byte) { password = bytes.Clone(b) })
-	return password
+	return c.serve.outside.delivery.Text(ctx, gateway.Gateway(), outward.Text{ID: t.ID, To: t.To, Body: t.Body})
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // A key set as providers have it.
@@ -118,7 +119,7 @@ func BenchmarkSubmit(b *testing.B) {
 		}
 	}()
 	c := client(b, to(l.Addr().String()), onLoopback)
-	s := outward.MailServer{Host: "127.0.0.1", Port: 25, Security: outward.Plain, User: "user", Password: []byte("pass")}
+	s := outward.MailServer{Host: "127.0.0.1", Port: 25, Security: outward.Plain, User: "user", Password: secrettest.Of([]byte("pass"))}
 	m := letter
 	m.Message = bytes.Repeat([]byte("a line of some length, as mails have them\r\n"), 200)
 	for b.Loop() {

@@ -3,6 +3,8 @@ package outward
 import (
 	"bytes"
 	"strings"
+
+	"cloister/enclave/internal/secret"
 )
 
 // Check tells whether mail can be handed in with these settings by senders at
@@ -25,7 +27,7 @@ func (s *MailServer) allowed(loop bool, from string) error {
 		return fail(Refused, "the mail server's settings are malformed")
 	case s.Security == Plain && !(loop && loopback(host)):
 		return fail(Refused, "mail goes out over TLS only")
-	case len(s.User) > maxUser || len(s.Password) > maxPassword || strings.ContainsAny(s.User, "\x00\r\n") || bytes.ContainsAny(s.Password, "\x00\r\n"):
+	case len(s.User) > maxUser || strings.ContainsAny(s.User, "\x00\r\n") || !isPassword(s.Password):
 		return fail(Refused, "the mail server's user or password is malformed")
 	}
 	return nil
@@ -42,12 +44,17 @@ func (g Gateway) Check(loop bool) error {
 
 func (g *Gateway) allowed() error {
 	switch {
-	case len(g.User) > maxUser || !visible(g.User) || strings.Contains(g.User, ":") || len(g.Password) > maxPassword || bytes.ContainsAny(g.Password, "\x00\r\n"):
+	case len(g.User) > maxUser || !visible(g.User) || strings.Contains(g.User, ":") || !isPassword(g.Password):
 		return fail(Refused, "the gateway's user or password is malformed")
 	case g.From == "" || len(g.From) > maxSender || !visible(g.From):
 		return fail(Refused, "the gateway's sender is malformed")
 	}
 	return nil
+}
+
+func isPassword(s secret.Secret) (ok bool) {
+	s.Use(func(b []byte) { ok = len(b) <= maxPassword && !bytes.ContainsAny(b, "\x00\r\n") })
+	return ok
 }
 
 // CheckURL tells whether Exchange would go to a URL, and that it leads to no machine's

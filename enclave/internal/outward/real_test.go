@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // arrived is one message as aiosmtpd saw it.
@@ -83,7 +84,7 @@ func TestRealMailServer(t *testing.T) {
 	settled(t)
 	ports, messages := aiosmtpd(t)
 	server := func(door string, s outward.Security) outward.MailServer {
-		return outward.MailServer{Host: "localhost", Port: ports[door], Security: s, User: "user", Password: []byte("pass word")}
+		return outward.MailServer{Host: "localhost", Port: ports[door], Security: s, User: "user", Password: secrettest.Of([]byte("pass word"))}
 	}
 	good := client(t, toPort, onLoopback)
 	texts := []string{message, ".\r\n", "..\r\n.\r\n", "\r\n", strings.Repeat("."+strings.Repeat("x", 997)+"\r\n", 200)}
@@ -102,7 +103,7 @@ func TestRealMailServer(t *testing.T) {
 			}
 		}
 	}
-	wrong := func(s outward.MailServer) outward.MailServer { s.Password = []byte("wrong"); return s }
+	wrong := func(s outward.MailServer) outward.MailServer { s.Password = secrettest.Of([]byte("wrong")); return s }
 	nobody := func(s outward.MailServer) outward.MailServer { s.User = ""; return s }
 	unbelieving := client(t, toPort, onLoopback, func(c *outward.Config) { c.Roots = stranger.pool() })
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
@@ -17,7 +18,7 @@ import (
 type Gateway struct {
 	URL      string // https
 	User     string
-	Password []byte
+	Password secret.Secret
 	From     string // a number, or a name that the gateway knows
 }
 
@@ -37,9 +38,7 @@ func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
 	}
 	form := []byte(url.Values{"To": {m.To}, "From": {g.From}, "Body": {m.Body}}.Encode())
 	defer clear(form) // it may hold a passcode
-	pair := slices.Concat([]byte(g.User+":"), g.Password)
-	basic := base64.StdEncoding.AppendEncode([]byte("Basic "), pair)
-	clear(pair)
+	basic := basicAuth(g.User, g.Password)
 	defer clear(basic)
 	fields := append(asking(), Field{"Authorization", basic}, Field{"Content-Type", []byte("application/x-www-form-urlencoded")})
 	if m.ID != "" {
@@ -65,6 +64,16 @@ func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
 	}
 	o.Err = &refusal{"the message", o.Result == Permanent}
 	return o
+}
+
+// basicAuth is the credentials of RFC 7617, which the caller clears.
+func basicAuth(user string, password secret.Secret) (basic []byte) {
+	password.Use(func(b []byte) {
+		pair := slices.Concat([]byte(user+":"), b)
+		basic = base64.StdEncoding.AppendEncode([]byte("Basic "), pair)
+		clear(pair)
+	})
+	return basic
 }
 
 func (m *Text) allowed(g *Gateway) error {

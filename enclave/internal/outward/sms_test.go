@@ -11,10 +11,11 @@ import (
 	"testing/synctest"
 
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 func gateway(at string) outward.Gateway {
-	return outward.Gateway{URL: at, User: "AC1", Password: []byte("pass:word"), From: "+15005550006"}
+	return outward.Gateway{URL: at, User: "AC1", Password: secrettest.Of([]byte("pass:word")), From: "+15005550006"}
 }
 
 // The form as net/http's server reads it.
@@ -101,8 +102,8 @@ func TestRefusedTexts(t *testing.T) {
 		"user with a colon":       func(g *outward.Gateway, _ *outward.Text) { g.User = "a:b" },
 		"user with a line":        func(g *outward.Gateway, _ *outward.Text) { g.User = "a\r\nb" },
 		"long user":               func(g *outward.Gateway, _ *outward.Text) { g.User = strings.Repeat("a", 400) },
-		"password with a line":    func(g *outward.Gateway, _ *outward.Text) { g.Password = []byte("a\nb") },
-		"long password":           func(g *outward.Gateway, _ *outward.Text) { g.Password = make([]byte, 2000) },
+		"password with a line":    func(g *outward.Gateway, _ *outward.Text) { g.Password = secrettest.Of([]byte("a\nb")) },
+		"long password":           func(g *outward.Gateway, _ *outward.Text) { g.Password = secrettest.Of(make([]byte, 2000)) },
 		"no sender":               func(g *outward.Gateway, _ *outward.Text) { g.From = "" },
 		"sender with a line":      func(g *outward.Gateway, _ *outward.Text) { g.From = "a\nb" },
 		"long sender":             func(g *outward.Gateway, _ *outward.Text) { g.From = strings.Repeat("a", 100) },

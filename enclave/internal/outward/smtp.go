@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"cloister/enclave/internal/secret"
 )
 
 // A Result is what became of a message.
@@ -66,7 +68,7 @@ type MailServer struct {
 	// User and Password log in, by PLAIN where the server offers it, else by
 	// LOGIN. With an empty User nobody logs in.
 	User     string
-	Password []byte
+	Password secret.Secret
 	// Name is what we call ourselves; empty is the domain of the sender.
 	Name string
 }
@@ -278,31 +280,35 @@ func (t *talk) offers(name string, parameter ...string) bool {
 
 // logIn sends the password. The other end is the server: TLS has said so, or it
 // is this machine.
-func (t *talk) logIn(user string, password []byte) error {
+func (t *talk) logIn(user string, password secret.Secret) error {
 	if user == "" {
 		return nil
 	}
 	if !t.sure {
 		return fail(Refused, "no password goes out without TLS")
 	}
-	encoded := func(before string, parts ...[]byte) []byte {
-		plain := bytes.Join(parts, nil)
-		defer clear(plain)
-		out := make([]byte, 0, len(before)+base64.StdEncoding.EncodedLen(len(plain))+len("\r\n"))
-		return base64.StdEncoding.AppendEncode(append(out, before...), plain)
+	// The line has room for its end, so that nothing copies it.
+	line := func(verb, before string) (line []byte) {
+		password.Use(func(b []byte) {
+			plain := slices.Concat([]byte(before), b)
+			line = make([]byte, 0, len(verb)+base64.StdEncoding.EncodedLen(len(plain))+len("\r\n"))
+			line = base64.StdEncoding.AppendEncode(append(line, verb...), plain)
+			clear(plain)
+		})
+		return line
 	}
 	switch {
 	case t.offers("AUTH", "PLAIN"):
-		_, err := t.ask("the password", encoded("AUTH PLAIN ", []byte("\x00"+user+"\x00"), password), 235)
+		_, err := t.ask("the password", line("AUTH PLAIN ", "\x00"+user+"\x00"), 235)
 		return err
 	case t.offers("AUTH", "LOGIN"):
 		if _, err := t.ask("the log-in", []byte("AUTH LOGIN"), 334); err != nil {
 			return err
 		}
-		if _, err := t.ask("the user", encoded("", []byte(user)), 334); err != nil {
+		if _, err := t.ask("the user", base64.StdEncoding.AppendEncode(nil, []byte(user)), 334); err != nil {
 			return err
 		}
-		_, err := t.ask("the password", encoded("", password), 235)
+		_, err := t.ask("the password", line("", ""), 235)
 		return err
 	}
 	return &refusal{"every way to log in", true}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"cloister/enclave/internal/outward"
+	"cloister/enclave/internal/secret/secrettest"
 )
 
 // A postbox is a mail server: small, and as strict as the tests want it. answers
@@ -152,7 +153,7 @@ const message = "From: <from@example.com>\r\nSubject: CANARY\r\n\r\n.begins with
 var letter = outward.Mail{From: "from@example.com", To: "to@example.com", Message: []byte(message)}
 
 func mailServer(s outward.Security) outward.MailServer {
-	return outward.MailServer{Host: host, Port: 587, Security: s, User: "user", Password: []byte("pass word")}
+	return outward.MailServer{Host: host, Port: 587, Security: s, User: "user", Password: secrettest.Of([]byte("pass word"))}
 }
 
 func TestSubmit(t *testing.T) {
@@ -187,7 +188,7 @@ func TestSubmit(t *testing.T) {
 				if c.change != nil {
 					c.change(&s)
 				}
-				password := slices.Clone(s.Password)
+				password := secrettest.Bytes(s.Password)
 				o := client(t, served(serve), onLoopback).Submit(t.Context(), s, letter)
 				gone(t)
 				if o.Result != outward.Delivered || o.Err != nil || o.Code != 250 {
@@ -210,7 +211,7 @@ func TestSubmit(t *testing.T) {
 				if c.box.commands[0] != "EHLO example.com" || !slices.Contains(c.box.commands, "MAIL FROM:<from@example.com>") || !slices.Contains(c.box.commands, "RCPT TO:<to@example.com>") {
 					t.Errorf("commands %q", c.box.commands)
 				}
-				if string(letter.Message) != message || !bytes.Equal(s.Password, password) {
+				if string(letter.Message) != message || !bytes.Equal(secrettest.Bytes(s.Password), password) {
 					t.Error("what was handed in was changed")
 				}
 			})
@@ -235,7 +236,7 @@ func TestAgreesWithNetSMTP(t *testing.T) {
 	}()
 	texts := []string{message, "\r\n", ".\r\n", "..\r\n", "a\r\n.\r\n", "\r\n.\r\n\r\n..x\r\n", strings.Repeat("."+strings.Repeat("x", 997)+"\r\n", 100), "To: x\r\n\r\n\t.\r\n." + "\r\n"}
 	for _, text := range texts {
-		o := client(t, to(l.Addr().String()), onLoopback).Submit(t.Context(), outward.MailServer{Host: "127.0.0.1", Port: 25, Security: outward.Plain, User: "user", Password: []byte("pass")},
+		o := client(t, to(l.Addr().String()), onLoopback).Submit(t.Context(), outward.MailServer{Host: "127.0.0.1", Port: 25, Security: outward.Plain, User: "user", Password: secrettest.Of([]byte("pass"))},
 			outward.Mail{From: "a@example.com", To: "b@example.com", Message: []byte(text)})
 		if o.Result != outward.Delivered {
 			t.Fatalf("%.40q: %+v", text, o)
@@ -460,8 +461,8 @@ func TestRefusedMail(t *testing.T) {
 		"user with a line":    func(s *outward.MailServer, _ *outward.Mail) { s.User = "a\r\nb" },
 		"user with a NUL":     func(s *outward.MailServer, _ *outward.Mail) { s.User = "a\x00b" },
 		"long user":           func(s *outward.MailServer, _ *outward.Mail) { s.User = strings.Repeat("a", 400) },
-		"password with a NUL": func(s *outward.MailServer, _ *outward.Mail) { s.Password = []byte("a\x00b") },
-		"long password":       func(s *outward.MailServer, _ *outward.Mail) { s.Password = make([]byte, 2000) },
+		"password with a NUL": func(s *outward.MailServer, _ *outward.Mail) { s.Password = secrettest.Of([]byte("a\x00b")) },
+		"long password":       func(s *outward.MailServer, _ *outward.Mail) { s.Password = secrettest.Of(make([]byte, 2000)) },
 	} {
 		cases[name] = c
 	}
@@ -526,7 +527,7 @@ func FuzzMailServer(f *testing.F) {
 	f.Add([]byte("554 no\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c := &script{left: text}
-		s := outward.MailServer{Host: "127.0.0.1", Port: 25, Security: outward.Plain, User: "user", Password: []byte("pass")}
+		s := outward.MailServer{Host: "127.0.0.1", Port: 25, Security: outward.Plain, User: "user", Password: secrettest.Of([]byte("pass"))}
 		dial := func(context.Context, string, uint16) (net.Conn, error) { return c, nil }
 		o := client(t, dial, onLoopback).Submit(t.Context(), s, letter)
 		if (o.Result == outward.Delivered) != (o.Err == nil) || o.Result < outward.Delivered || o.Result > outward.Permanent {

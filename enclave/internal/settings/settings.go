@@ -289,17 +289,15 @@ func (d *mail) server(m *Mail, simulator bool) (err error) {
 	if m.Password, err = password(".mail.password", d.Password, d.User); err != nil {
 		return err
 	}
-	m.Password.Use(func(b []byte) { err = m.Server(b).Check(simulator, m.Sender.Address) })
-	if err != nil {
+	if err := m.Server().Check(simulator, m.Sender.Address); err != nil {
 		return at(".mail", err)
 	}
 	return nil
 }
 
-// Server is the server as package outward has it, with a password that Password
-// lends.
-func (m *Mail) Server(password []byte) outward.MailServer {
-	return outward.MailServer{Host: m.Host, Port: m.Port, Security: m.Security, User: m.User, Password: password}
+// Server is the server as package outward has it.
+func (m *Mail) Server() outward.MailServer {
+	return outward.MailServer{Host: m.Host, Port: m.Port, Security: m.Security, User: m.User, Password: m.Password}
 }
 
 func (d *text) read(simulator bool) (t *Text, err error) {
@@ -307,17 +305,15 @@ func (d *text) read(simulator bool) (t *Text, err error) {
 	if t.Password, err = password(".text.password", d.Password, d.User); err != nil {
 		return nil, err
 	}
-	t.Password.Use(func(b []byte) { err = t.Gateway(b).Check(simulator) })
-	if err != nil {
+	if err := t.Gateway().Check(simulator); err != nil {
 		return nil, at(".text", err)
 	}
 	return t, nil
 }
 
-// Gateway is the gateway as package outward has it, with a password that Password
-// lends.
-func (t *Text) Gateway(password []byte) outward.Gateway {
-	return outward.Gateway{URL: t.URL, User: t.User, Password: password, From: t.From}
+// Gateway is the gateway as package outward has it.
+func (t *Text) Gateway() outward.Gateway {
+	return outward.Gateway{URL: t.URL, User: t.User, Password: t.Password, From: t.From}
 }
 
 // password takes one that comes with a user.
