@@ -257,6 +257,7 @@ func (w *waiting) take(in *attestation.ShareSubmission, c *Core) error {
 		opened.Wipe()
 		return fault.Named(fault.InvalidArgument, "SHARE_WRONG", "operator %d: the share is not the one that was given out", in.Operator)
 	}
+	h.parts[in.Operator].Y.Wipe() // if it came before
 	h.parts[in.Operator] = boot.Part{X: byte(in.Operator), Y: opened}
 	return nil
 }

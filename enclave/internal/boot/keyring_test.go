@@ -7,12 +7,16 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fxamacker/cbor/v2"
 
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/secret"
@@ -229,6 +233,52 @@ func TestWipe(t *testing.T) {
 	}
 	if _, err := k.Public(); err == nil {
 		t.Fatal("a wiped keyring has public keys")
+	}
+}
+
+// A keyring and what stands beside it print nothing and have no encoding.
+func TestNothingIsPrinted(t *testing.T) {
+	k := newKeyring(t)
+	parts, err := boot.Split(rand.Reader, q, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, _, err := boot.NewOpener(k.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{"q": hex.EncodeToString(qBytes), "a share": hex.EncodeToString(secrettest.Bytes(parts[0].Y))}
+	maps.Copy(known, plain(k))
+	delete(known, "epoch")
+	all := struct {
+		k      *boot.Keyring
+		ring   boot.Keyring
+		parts  []boot.Part
+		factor *boot.Factor
+		open   boot.Opener
+		q      secret.Secret
+	}{k, *k, parts, &boot.Factor{Key: q}, open, q}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%q", "%d"} {
+		for _, x := range []any{all, &all, k, *k, parts, all.factor} {
+			text := fmt.Sprintf(verb, x)
+			for name, key := range known {
+				b, err := hex.DecodeString(key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(text, string(b)) || strings.Contains(strings.ToLower(text), key) || strings.Contains(text, fmt.Sprint(b)[1:20]) {
+					t.Errorf("%s prints %s", verb, name)
+				}
+			}
+		}
+	}
+	for _, x := range []any{k, parts[0], boot.Factor{Key: q}} {
+		if b, err := json.Marshal(x); err == nil {
+			t.Errorf("encoded as %s", b)
+		}
+		if b, err := cbor.Marshal(x); err == nil {
+			t.Errorf("encoded as %x", b)
+		}
 	}
 }
 

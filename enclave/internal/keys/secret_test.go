@@ -48,6 +48,22 @@ func leaks(text string, b []byte) bool {
 	return false
 }
 
+func TestClone(t *testing.T) {
+	s := secrettest.Of([]byte(visible))
+	clone := s.Clone()
+	s.Wipe()
+	if string(secrettest.Bytes(clone)) != visible {
+		t.Error("the clone went with the secret")
+	}
+	if again := s.Clone(); again.Len() != 0 {
+		t.Error("the clone of a wiped secret holds something")
+	}
+	var zero secret.Secret
+	if zero.Clone().Len() != 0 {
+		t.Error("the clone of nothing holds something")
+	}
+}
+
 func TestSecretIsNotPrinted(t *testing.T) {
 	type inner struct{ hidden secret.Secret }
 	type outer struct {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"cloister/enclave/internal/seal"
@@ -344,4 +345,26 @@ func BenchmarkSeal4KiB(b *testing.B) {
 
 func BenchmarkOpen4KiB(b *testing.B) {
 	benchmark(b, func(k *seal.Key, _, sealed []byte) error { _, err := k.Open(name(), sealed); return err })
+}
+
+func TestSealedSecrets(t *testing.T) {
+	k := newKey(t, 3)
+	sealed, err := k.SealSecret(rand.Reader, name(), secrettest.Of([]byte("a secret")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := k.Open(name(), sealed); err != nil || string(b) != "a secret" {
+		t.Fatalf("sealed as %q, %v", b, err)
+	}
+	if s, err := k.OpenSecret(name(), sealed); err != nil || string(secrettest.Bytes(s)) != "a secret" {
+		t.Fatalf("another secret comes back: %v", err)
+	}
+	other := name()
+	other.Place++
+	if s, err := k.OpenSecret(other, sealed); !errors.Is(err, seal.ErrOpen) || s.Len() != 0 {
+		t.Fatalf("opens under another name: %v", err)
+	}
+	if _, err := k.SealSecret(strings.NewReader("x"), name(), secrettest.Of([]byte("a secret"))); err == nil {
+		t.Fatal("sealed without a nonce")
+	}
 }
