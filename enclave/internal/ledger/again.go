@@ -53,7 +53,7 @@ func (l *Ledger) again(ctx context.Context, parent, id, by org.ID, f func(t, abo
 	if l.fenced.Load() {
 		return ErrFenced
 	}
-	if parent == id {
+	if !parent.Zero() && parent == id {
 		return errors.New("ledger: an organization is not its own parent")
 	}
 	var o, up *organization // in memory from one run to the next, but for what is fetched

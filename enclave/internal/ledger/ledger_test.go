@@ -73,6 +73,9 @@ func TestRootIsThatOfTheStoredLeaves(t *testing.T) {
 func TestUnknownOrganization(t *testing.T) {
 	r := start(t, newStore(), nil)
 	for range 3 {
+		if _, err := r.read(org.ID{}, 1); !errors.Is(err, ledger.ErrNoOrganization) { // nobody's id, and nobody's parent's
+			t.Errorf("the zero id: %v", err)
+		}
 		if _, err := r.read(orgID(1), 1); !errors.Is(err, ledger.ErrNoOrganization) {
 			t.Fatal(err)
 		}
