@@ -28,6 +28,7 @@ type peer struct {
 	answer func(context.Context, *wire.Call) *wire.Reply
 	status string // answer to the op status at the door boot
 	conns  []*wire.Conn
+	left   bool
 }
 
 func (p *peer) handle(ctx context.Context, _ wire.Kind, b []byte) (wire.Kind, []byte) {
@@ -90,6 +91,9 @@ func (p *peer) accept(l net.Listener) {
 		}
 		p.mu.Lock()
 		p.conns = append(p.conns, wire.NewConn(nc, o))
+		if p.left {
+			p.conns[len(p.conns)-1].Close()
+		}
 		p.mu.Unlock()
 	}
 }
@@ -99,6 +103,7 @@ func (p *peer) leave(l net.Listener) {
 	l.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.left = true // a connection may have been accepted whose hello is still to be read
 	for _, c := range p.conns {
 		c.Close()
 	}
