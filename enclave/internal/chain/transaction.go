@@ -2,9 +2,9 @@ package chain
 
 import "encoding/hex"
 
-// A Signer is the key that is asked to sign a transaction, and the address
+// A SigningKey is the key that is asked to sign a transaction, and the address
 // through which it was named.
-type Signer struct {
+type SigningKey struct {
 	Public PublicKey
 	// Format and Address are of the address that named the key; zero and empty
 	// when it was named by the id of a private key, which stands for every address
@@ -21,7 +21,7 @@ type Reader interface {
 	// with a transaction that the signer can sign. The errors are *fault.Error with
 	// the field `unsignedTransaction`: Invalid for what is malformed or not the
 	// signer's, Unsupported for what the network may know and this reader does not.
-	Read(unsigned []byte, by Signer) (Transaction, error)
+	Read(unsigned []byte, by SigningKey) (Transaction, error)
 }
 
 // A Transaction has been read and can be signed. It is immutable and safe for

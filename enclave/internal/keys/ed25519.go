@@ -14,7 +14,7 @@ var schemeEd25519 = scheme{
 // A keyEd25519 is the library's private key: seed and public key.
 type keyEd25519 struct{ key ed25519.PrivateKey }
 
-func newEd25519(point *[65]byte, raw *[32]byte) signer {
+func newEd25519(point *[65]byte, raw *[32]byte) curveKey {
 	k := &keyEd25519{ed25519.NewKeyFromSeed(raw[:])}
 	copy(point[:], k.key[32:])
 	return k

@@ -79,7 +79,7 @@ func SignBare(k *PrivateKey, message []byte) (Signature, error) {
 // Masked gives the private bytes to the memory scan, xored with mask so that the
 // scan does not find what it looks for.
 func (k *PrivateKey) Masked(mask [32]byte) (out [32]byte) {
-	k.use(func(s signer) error {
+	k.use(func(s curveKey) error {
 		do(func() {
 			s.bytes(&out)
 			for i := range out {
@@ -94,16 +94,16 @@ func (k *PrivateKey) Masked(mask [32]byte) (out [32]byte) {
 // Break makes the key's next signatures faulty, as a fault in the hardware would.
 func (k *PrivateKey) Break(fault func(*Signature)) {
 	v := k.open()
-	v.s = broken{v.s, fault}
+	v.key = broken{v.key, fault}
 }
 
 type broken struct {
-	signer
+	curveKey
 	fault func(*Signature)
 }
 
 func (b broken) sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error {
-	err := b.signer.sign(out, public, scheme, message)
+	err := b.curveKey.sign(out, public, scheme, message)
 	b.fault(out)
 	return err
 }

@@ -175,7 +175,7 @@ func use(t *testing.T, h *keys.Holder, action string) {
 func TestGrantOfSeveralKeys(t *testing.T) {
 	a, _ := keys.GeneratePrivateKey(rand.Reader, chain.Ed25519)
 	b, _ := keys.GeneratePrivateKey(rand.Reader, chain.Ed25519)
-	asked := []keys.Asked{{Key: a, Digests: eddsa([]byte("one"))}, {Key: b, Digests: eddsa([]byte("two"), []byte("three"))}}
+	asked := []keys.KeyDigests{{Key: a, Digests: eddsa([]byte("one"))}, {Key: b, Digests: eddsa([]byte("two"), []byte("three"))}}
 	for _, ks := range [][]policy.Key{{a.Key()}, {b.Key()}, {}} {
 		if sigs, err := granted(t, keys.ActionSign, ks...).SignEach(asked...); err == nil || sigs != nil {
 			t.Errorf("%d signatures with a grant for %d keys", len(sigs), len(ks))

@@ -52,7 +52,7 @@ func addP256(key, tweak *[32]byte) bool {
 // A keyP256 signs with crypto/ecdsa, in constant time.
 type keyP256 struct{ key *ecdsa.PrivateKey }
 
-func newP256(point *[65]byte, raw *[32]byte) (signer, error) {
+func newP256(point *[65]byte, raw *[32]byte) (curveKey, error) {
 	key, p, err := p256.NewKey(raw[:])
 	if err != nil {
 		return nil, errPrivateKey

@@ -28,12 +28,12 @@ type PrivateKey struct {
 }
 
 type vault struct {
-	mu sync.RWMutex
-	s  signer // nil when wiped
+	mu  sync.RWMutex
+	key curveKey // nil when wiped
 }
 
-// A signer is a parsed key of one curve.
-type signer interface {
+// A curveKey is a parsed key of one curve.
+type curveKey interface {
 	// sign signs a message that checkDigest has approved, by a scheme that goes with
 	// the curve. Only PrivateKey.sign calls it, which verifies.
 	sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error
@@ -103,8 +103,8 @@ func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 
 // parsed is a key between parse, which runs inside do, and key, which does not.
 type parsed struct {
-	s     signer
-	point [65]byte
+	curveKey curveKey
+	point    [65]byte
 }
 
 // parse reads the private bytes. The signer is allocated inside do, so that it
@@ -114,11 +114,11 @@ func (p *parsed) parse(c chain.Curve, raw *[32]byte) (err error) {
 	case !schemeOf(c).accept(raw):
 		return errPrivateKey
 	case c == chain.Secp256k1:
-		p.s = newSecp256k1(&p.point, raw)
+		p.curveKey = newSecp256k1(&p.point, raw)
 	case c == chain.P256:
-		p.s, err = newP256(&p.point, raw)
+		p.curveKey, err = newP256(&p.point, raw)
 	case c == chain.Ed25519:
-		p.s = newEd25519(&p.point, raw)
+		p.curveKey = newEd25519(&p.point, raw)
 	}
 	return err
 }
@@ -131,10 +131,10 @@ func (p *parsed) key(c chain.Curve) (*PrivateKey, error) {
 	}
 	public, err := chain.NewPublicKey(c, point)
 	if err != nil {
-		p.s.wipe()
+		p.curveKey.wipe()
 		return nil, err
 	}
-	v := &vault{s: p.s}
+	v := &vault{key: p.curveKey}
 	return &PrivateKey{curve: c, public: public, open: func() *vault { return v }}, nil
 }
 
@@ -153,16 +153,16 @@ func (k *PrivateKey) Wipe() {
 	v := k.open()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.s != nil {
-		v.s.wipe()
-		v.s = nil
+	if v.key != nil {
+		v.key.wipe()
+		v.key = nil
 	}
 }
 
 // Secret is the key's 32 private bytes, for one purpose: to be sealed into an entry.
 // The caller wipes it. privateKeyFromSecret reads it back.
 func (k *PrivateKey) Secret() (s secret.Secret, err error) {
-	err = k.use(func(key signer) error {
+	err = k.use(func(key curveKey) error {
 		var err error
 		s, err = secret.Make(32, func(b []byte) error {
 			key.bytes((*[32]byte)(b))
@@ -174,24 +174,24 @@ func (k *PrivateKey) Secret() (s secret.Secret, err error) {
 }
 
 // use calls f with the parsed key, which is not wiped meanwhile.
-func (k *PrivateKey) use(f func(signer) error) error {
+func (k *PrivateKey) use(f func(curveKey) error) error {
 	if k == nil || k.open == nil {
 		return errWiped
 	}
 	v := k.open()
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if v.s == nil {
+	if v.key == nil {
 		return errWiped
 	}
-	return f(v.s)
+	return f(v.key)
 }
 
 // sign signs one message that checkDigest has approved, and verifies what it has
 // signed. Callers have spent a Grant.
 func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (Signature, error) {
 	var sig Signature
-	if err := k.use(func(s signer) error { return s.sign(&sig, k.public, scheme, message) }); err != nil {
+	if err := k.use(func(s curveKey) error { return s.sign(&sig, k.public, scheme, message) }); err != nil {
 		return Signature{}, fmt.Errorf("signing: %w", err)
 	}
 	if k.curve != chain.P256 { // p256 counts its own

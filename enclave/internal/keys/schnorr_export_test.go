@@ -4,7 +4,7 @@ import "cloister/enclave/internal/chain"
 
 // SignWithAux signs by BIP-340 with auxiliary randomness.
 func SignWithAux(k *PrivateKey, tweak bool, digest, aux [32]byte) (sig Signature, err error) {
-	err = k.use(func(s signer) error { return s.(*keySecp256k1).schnorr(&sig, k.public, tweak, digest[:], aux) })
+	err = k.use(func(s curveKey) error { return s.(*keySecp256k1).schnorr(&sig, k.public, tweak, digest[:], aux) })
 	return sig, err
 }
 
@@ -16,7 +16,7 @@ func SignBareAs(k *PrivateKey, s chain.Scheme, message []byte) (Signature, error
 // MaskedTweaked gives the bytes of the tweaked key, and of the tweaked key negated,
 // to the memory scan, each xored with mask.
 func (k *PrivateKey) MaskedTweaked(mask [32]byte) (out [2][32]byte) {
-	k.use(func(s signer) error {
+	k.use(func(s curveKey) error {
 		do(func() {
 			d := s.(*keySecp256k1).private.Key
 			tapTweak(&d, k.public)

@@ -47,7 +47,7 @@ var schemeSecp256k1 = scheme{
 type keySecp256k1 struct{ private secp256k1.PrivateKey }
 
 // newSecp256k1 parses an accepted scalar and computes its point.
-func newSecp256k1(point *[65]byte, raw *[32]byte) signer {
+func newSecp256k1(point *[65]byte, raw *[32]byte) curveKey {
 	k := new(keySecp256k1)
 	k.private.Key.SetBytes(raw)
 	copy(point[:], k.private.PubKey().SerializeUncompressed())

@@ -10,22 +10,22 @@ import (
 // scheme that does not go with the key's curve, a digest that is not 32 bytes,
 // and a message over MaxPayload.
 func (h *Holder) Sign(k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
-	sigs, err := h.SignEach(Asked{k, digests})
+	sigs, err := h.SignEach(KeyDigests{k, digests})
 	if err != nil {
 		return nil, err
 	}
 	return sigs[0], nil
 }
 
-// Asked is what one key is asked to sign.
-type Asked struct {
+// KeyDigests is what one key is asked to sign.
+type KeyDigests struct {
 	Key     *PrivateKey
 	Digests []chain.Digest
 }
 
 // SignEach is Sign for an activity that several keys sign: it spends the Grant once,
 // on all of them, and answers the signatures of each, all or none.
-func (h *Holder) SignEach(asked ...Asked) ([][]Signature, error) {
+func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 	ids := make([]identity, len(asked))
 	for i, a := range asked {
 		if a.Key == nil {
@@ -51,7 +51,7 @@ func (h *Holder) SignEach(asked ...Asked) ([][]Signature, error) {
 	return out, nil
 }
 
-func (a *Asked) check() error {
+func (a *KeyDigests) check() error {
 	if len(a.Digests) == 0 || len(a.Digests) > MaxDigests {
 		return fault.New(fault.InvalidArgument, "there must be 1 to %d things to sign", MaxDigests)
 	}
@@ -64,7 +64,7 @@ func (a *Asked) check() error {
 }
 
 // sign makes the signatures; the caller has spent a Grant and checked.
-func (a *Asked) sign() ([]Signature, error) {
+func (a *KeyDigests) sign() ([]Signature, error) {
 	sigs := make([]Signature, len(a.Digests))
 	for i, d := range a.Digests {
 		s, err := a.Key.sign(d.Scheme, d.Message)

@@ -91,7 +91,7 @@ func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
 // askPayloads completes the question about the signing of payloads. What does not
 // exist has no facts: the activity will say that it is not there.
 func askPayloads(tx *org.Tx, signWith string, ps []payload, q *policy.Request) error {
-	s, err := seekSigner(tx, signWith)
+	s, err := lookUpSigningKey(tx, signWith)
 	if s == nil || err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ var Sending = activity.Family{
 		})}},
 		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
 		Need:    func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.From) },
+		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.From) },
 		Ask:     func(tx *org.Tx, in *EthSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 	activity.Kind[SolSendTransaction, SendStatusID]{
@@ -43,7 +43,7 @@ var Sending = activity.Family{
 		})}},
 		Examine: func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
 		Need:    func(tx *org.Tx, in *SolSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
-		Keys:    func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWiths...) },
+		Keys:    func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWiths...) },
 		Ask:     func(tx *org.Tx, in *SolSendTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 }
@@ -102,7 +102,7 @@ func (in *EthSendRawTransaction) Check() (err error) {
 		return fault.Field(field, "it is for chain eip155:%d", id)
 	}
 	r := readers["TRANSACTION_TYPE_ETHEREUM"]
-	by := chain.Signer{Public: in.signed.Key}
+	by := chain.SigningKey{Public: in.signed.Key}
 	read, err := r.chain.Read(in.signed.Unsigned, by)
 	if err != nil {
 		return err
@@ -304,7 +304,7 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	if in.isSponsored() {
 		return nil, activity.Unimplemented("eth_send_transaction", "sponsor: there is no gas station")
 	}
-	s, err := seekSigner(tx, in.From)
+	s, err := lookUpSigningKey(tx, in.From)
 	if s == nil || err != nil {
 		return nil, err
 	}
@@ -326,7 +326,7 @@ func (in *EthSendTransaction) isSponsored() bool { return in.Sponsor != nil && *
 // it is made as far as it is known, for questions about what would be.
 func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	in.read, in.unknown = nil, nil
-	s, err := seekSigner(tx, in.From)
+	s, err := lookUpSigningKey(tx, in.From)
 	if s == nil || err != nil {
 		return err
 	}
@@ -375,7 +375,7 @@ func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if err := in.read.facts(tx, q.Facts, in.unknown...); err != nil {
 		return err
 	}
-	s, err := findSigner(tx, in.From)
+	s, err := findSigningKey(tx, in.From)
 	if err != nil {
 		return err
 	}
@@ -385,7 +385,7 @@ func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 var errUnasked = errors.New("a transaction is to be signed of whose chain nothing is known")
 
 func ethSendTransaction(tx *activity.Tx, in *EthSendTransaction) (*SendStatusID, error) {
-	s, err := findSigner(tx.Tx, in.From)
+	s, err := findSigningKey(tx.Tx, in.From)
 	if err != nil {
 		return nil, err
 	}
@@ -483,11 +483,11 @@ func decodeSolana(text string) ([]byte, error) {
 func (in *SolSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
 
 // signers finds the keys; the error for one that is not there is a *fault.Error.
-func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signer, error) {
-	all := make([]*signer, len(in.SignWiths))
+func (in *SolSendTransaction) signers(tx *org.Tx) ([]*signingKey, error) {
+	all := make([]*signingKey, len(in.SignWiths))
 	for i, address := range in.SignWiths {
 		var err error
-		if all[i], err = findSigner(tx, address); err != nil {
+		if all[i], err = findSigningKey(tx, address); err != nil {
 			return nil, err
 		}
 	}

@@ -21,7 +21,7 @@ var Signing = activity.Family{
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
 		})}},
 		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
-		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		Ask: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, []payload{in.decoded}, q)
 		},
@@ -29,7 +29,7 @@ var Signing = activity.Family{
 	activity.Kind[SignRawPayloads, Signatures]{
 		Name: "SIGN_RAW_PAYLOADS", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayloads,
 		Params: func(in *SignRawPayloads) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
-		Keys:   func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Keys:   func(tx *org.Tx, in *SignRawPayloads) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		Ask: func(tx *org.Tx, in *SignRawPayloads, q *policy.Request) error {
 			return askPayloads(tx, in.SignWith, in.decoded, q)
 		},
@@ -43,7 +43,7 @@ var Signing = activity.Family{
 		Params: func(in *SignTransaction) policy.Value {
 			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})
 		},
-		Keys: func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return signerKeys(tx, in.SignWith) },
+		Keys: func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		Ask:  func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 }
@@ -170,7 +170,7 @@ func signRawPayloads(tx *activity.Tx, in *SignRawPayloads) (*Signatures, error) 
 }
 
 func signPayloads(tx *activity.Tx, signWith string, payloads ...payload) ([]chain.Signature, error) {
-	s, err := findSigner(tx.Tx, signWith)
+	s, err := findSigningKey(tx.Tx, signWith)
 	if err != nil {
 		return nil, err
 	}
@@ -185,10 +185,10 @@ func signPayloads(tx *activity.Tx, signWith string, payloads ...payload) ([]chai
 
 // sign signs digests with one key, against the activity's grant. A disabled key
 // does not sign.
-func sign(tx *activity.Tx, s *signer, digests []chain.Digest) (made []chain.Signature, err error) {
+func sign(tx *activity.Tx, s *signingKey, digests []chain.Digest) (made []chain.Signature, err error) {
 	err = withKey(tx, s, func(k *keys.PrivateKey) (err error) {
 		if made, err = tx.Holder().Sign(k, digests...); err == nil && tx.WantsProofs {
-			claimSignatures(tx, keys.Asked{Key: k, Digests: digests})
+			claimSignatures(tx, keys.KeyDigests{Key: k, Digests: digests})
 		}
 		return err
 	})
@@ -196,14 +196,14 @@ func sign(tx *activity.Tx, s *signer, digests []chain.Digest) (made []chain.Sign
 }
 
 // signEach is sign for several keys, each with digests of its own.
-func signEach(tx *activity.Tx, signers []*signer, digests [][]chain.Digest) (made [][]chain.Signature, err error) {
-	asked := make([]keys.Asked, 0, len(signers))
+func signEach(tx *activity.Tx, signers []*signingKey, digests [][]chain.Digest) (made [][]chain.Signature, err error) {
+	asked := make([]keys.KeyDigests, 0, len(signers))
 	var next func() error
 	next = func() (err error) { // one key after the other is taken from the cache and held until all have signed
 		i := len(asked)
 		if i < len(signers) {
 			return withKey(tx, signers[i], func(k *keys.PrivateKey) error {
-				asked = append(asked, keys.Asked{Key: k, Digests: digests[i]})
+				asked = append(asked, keys.KeyDigests{Key: k, Digests: digests[i]})
 				return next()
 			})
 		}
@@ -217,7 +217,7 @@ func signEach(tx *activity.Tx, signers []*signer, digests [][]chain.Digest) (mad
 }
 
 // withKey calls use with the signer's private key.
-func withKey(tx *activity.Tx, s *signer, use func(*keys.PrivateKey) error) error {
+func withKey(tx *activity.Tx, s *signingKey, use func(*keys.PrivateKey) error) error {
 	if s.key != nil && s.key.Disabled {
 		return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
 	}
@@ -225,7 +225,7 @@ func withKey(tx *activity.Tx, s *signer, use func(*keys.PrivateKey) error) error
 }
 
 // claimSignatures notes for the app proofs what each key has signed.
-func claimSignatures(tx *activity.Tx, asked ...keys.Asked) {
+func claimSignatures(tx *activity.Tx, asked ...keys.KeyDigests) {
 	for _, a := range asked {
 		c := &activity.SignatureClaim{PublicKey: hex.EncodeToString(a.Key.Public().Compressed()), Digests: make([]string, len(a.Digests))}
 		for i, d := range a.Digests {
@@ -240,8 +240,8 @@ func claimSignatures(tx *activity.Tx, asked ...keys.Asked) {
 	}
 }
 
-// A signer is what signWith names: an account of a wallet, or a private key.
-type signer struct {
+// A signingKey is what signWith names: an account of a wallet, or a private key.
+type signingKey struct {
 	owner  org.Owner
 	curve  chain.Curve
 	format chain.Format // of the address in signWith; zero for a private key's id
@@ -250,10 +250,10 @@ type signer struct {
 	key     *org.PrivateKey // nil for an account
 }
 
-// findSigner finds what an address or the id of a private key belongs to. The
+// findSigningKey finds what an address or the id of a private key belongs to. The
 // error for what is not there is a *fault.Error.
-func findSigner(tx *org.Tx, signWith string) (*signer, error) {
-	s := new(signer)
+func findSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
+	s := new(signingKey)
 	id, err := org.ParseID(signWith)
 	byID := err == nil
 	if s.owner.ID = id; !byID {
@@ -285,21 +285,21 @@ func findSigner(tx *org.Tx, signWith string) (*signer, error) {
 	return s, err
 }
 
-// seekSigner is findSigner that answers nil for who is not there: the activity will
+// lookUpSigningKey is findSigningKey that answers nil for who is not there: the activity will
 // say so when it runs.
-func seekSigner(tx *org.Tx, signWith string) (*signer, error) {
-	s, err := findSigner(tx, signWith)
+func lookUpSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
+	s, err := findSigningKey(tx, signWith)
 	if fault.Of(err) != nil {
 		return nil, nil
 	}
 	return s, err
 }
 
-// signerKeys are the keys of those whom signWiths name, as far as they are there.
-func signerKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
+// policyKeys are the keys of those whom signWiths name, as far as they are there.
+func policyKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
 	ks := make([]policy.Key, 0, len(signWiths))
 	for _, name := range signWiths {
-		s, err := seekSigner(tx, name)
+		s, err := lookUpSigningKey(tx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -310,7 +310,7 @@ func signerKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
 	return ks, nil
 }
 
-func (s *signer) ofAccount(tx *org.Tx) (err error) {
+func (s *signingKey) ofAccount(tx *org.Tx) (err error) {
 	if s.account, err = tx.Account(s.owner.ID, s.owner.No); err != nil {
 		return err
 	}
@@ -323,8 +323,8 @@ func (s *signer) ofAccount(tx *org.Tx) (err error) {
 	return err
 }
 
-// chainSigner is what a chain needs to know of the signer.
-func (s *signer) chainSigner() (by chain.Signer, err error) {
+// chainKey is what a chain needs to know of the key.
+func (s *signingKey) chainKey() (by chain.SigningKey, err error) {
 	var public string
 	switch {
 	case s.account != nil:
@@ -348,7 +348,7 @@ func (s *signer) chainSigner() (by chain.Signer, err error) {
 
 // facts adds the roots of what signs: an account with its wallet, or a private
 // key.
-func (s *signer) facts(tx *org.Tx, into policy.Facts) error {
+func (s *signingKey) facts(tx *org.Tx, into policy.Facts) error {
 	if s.key != nil {
 		into["private_key"] = privateKeyValue(s.key)
 		return nil

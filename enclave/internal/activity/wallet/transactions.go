@@ -62,7 +62,7 @@ type SignedTransaction struct {
 }
 
 func signTransaction(tx *activity.Tx, in *SignTransaction) (*SignedTransaction, error) {
-	s, err := findSigner(tx.Tx, in.SignWith)
+	s, err := findSigningKey(tx.Tx, in.SignWith)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func signTransaction(tx *activity.Tx, in *SignTransaction) (*SignedTransaction, 
 // examine reads the transaction, unless it has been read for the same signer. Who
 // is not there the activity will miss when it runs.
 func (in *SignTransaction) examine(tx *org.Tx) error {
-	s, err := seekSigner(tx, in.SignWith)
+	s, err := lookUpSigningKey(tx, in.SignWith)
 	if s == nil || err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (in *SignTransaction) examine(tx *org.Tx) error {
 
 // ask completes the question about signing a transaction.
 func (in *SignTransaction) ask(tx *org.Tx, q *policy.Request) error {
-	s, err := seekSigner(tx, in.SignWith)
+	s, err := lookUpSigningKey(tx, in.SignWith)
 	if s == nil || err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (in *SignTransaction) ask(tx *org.Tx, q *policy.Request) error {
 // A transaction has been read for one signer.
 type transaction struct {
 	chain.Transaction
-	by     chain.Signer
+	by     chain.SigningKey
 	chain  chain.Reader
 	speaks InterfaceType
 }
@@ -111,8 +111,8 @@ type transaction struct {
 // readTransaction reads a transaction for a signer. The errors of what is wrong
 // with it are *fault.Error. What has been read for him already, known, is not
 // read again.
-func readTransaction(s *signer, typ TransactionType, unsigned []byte, known *transaction) (*transaction, error) {
-	by, err := s.chainSigner()
+func readTransaction(s *signingKey, typ TransactionType, unsigned []byte, known *transaction) (*transaction, error) {
+	by, err := s.chainKey()
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) er
 }
 
 // sign signs the transaction, whose signer s is, and puts the signatures in.
-func (t *transaction) sign(tx *activity.Tx, s *signer) ([]byte, error) {
+func (t *transaction) sign(tx *activity.Tx, s *signingKey) ([]byte, error) {
 	made, err := sign(tx, s, t.Digests())
 	if err != nil {
 		return nil, err

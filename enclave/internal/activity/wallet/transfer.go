@@ -42,7 +42,7 @@ var Transfer = activity.Family{
 		Name: "EXPORT_WALLET_ACCOUNT", Resource: "WALLET", Action: "EXPORT", Run: exportWalletAccount,
 		Params: func(in *ExportWalletAccount) policy.Value { return targetParams(in.TargetPublicKey) },
 		Facts:  func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) { return addressFacts(tx, in.Address) },
-		Keys:   func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return signerKeys(tx, in.Address) },
+		Keys:   func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return policyKeys(tx, in.Address) },
 	},
 	activity.Kind[ExportPrivateKey, ExportedPrivateKey]{
 		Name: "EXPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "EXPORT", Run: exportPrivateKey,

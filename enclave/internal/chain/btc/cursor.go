@@ -6,15 +6,15 @@ import "encoding/binary"
 // and gives zeros, so that callers may ask once at the end; what they allocate must
 // follow what was read and not what was announced.
 type cursor struct {
-	b   []byte
-	at  int
-	bad bool
+	input []byte
+	at    int
+	bad   bool
 }
 
 // end tells whether everything was read and nothing more asked for.
-func (c *cursor) end() bool { return !c.bad && c.at == len(c.b) }
+func (c *cursor) end() bool { return !c.bad && c.at == len(c.input) }
 
-func (c *cursor) left() int { return len(c.b) - c.at }
+func (c *cursor) left() int { return len(c.input) - c.at }
 
 // take gives the next n bytes, nil when there are fewer.
 func (c *cursor) take(n int) []byte {
@@ -23,7 +23,7 @@ func (c *cursor) take(n int) []byte {
 		return nil
 	}
 	c.at += n
-	return c.b[c.at-n : c.at : c.at]
+	return c.input[c.at-n : c.at : c.at]
 }
 
 func (c *cursor) byte() byte {

@@ -276,6 +276,6 @@ var mainnetFormats = map[string]chain.Format{"P2PKH": chain.BitcoinMainnetP2PKH,
 	"P2WSH": chain.BitcoinMainnetP2WSH, "P2TR": chain.BitcoinMainnetP2TR}
 
 // signer names a key by its address of a kind on the main network, or by its id.
-func (k testKey) signer(kind string) chain.Signer {
-	return chain.Signer{Public: k.public, Format: mainnetFormats[kind]}
+func (k testKey) signer(kind string) chain.SigningKey {
+	return chain.SigningKey{Public: k.public, Format: mainnetFormats[kind]}
 }

@@ -129,7 +129,7 @@ func parse(b []byte) (*psbt, error) {
 		return nil, chain.Invalid("no PSBT: it must begin with 70736274ff")
 	}
 	p := &psbt{raw: b}
-	c := &cursor{b: b, at: len(magic)}
+	c := &cursor{input: b, at: len(magic)}
 	if err := p.global(c); err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (m *pairs) read(c *cursor, fields map[uint64]field, each func(t uint64, val
 		case len(m.keys) == maxPairs:
 			return "it has too many keys"
 		}
-		k := &cursor{b: key}
+		k := &cursor{input: key}
 		t := k.compact()
 		value := c.bytes()
 		if c.bad || k.bad {
@@ -272,7 +272,7 @@ func (m *pairs) distinct() bool {
 func place(raw []byte, from, to int, key []byte) (start, end int) {
 	start, end = to, to
 	found := false
-	for c := (&cursor{b: raw[:to], at: from}); c.at < to; {
+	for c := (&cursor{input: raw[:to], at: from}); c.at < to; {
 		at := c.at
 		k := c.bytes()
 		c.bytes()
@@ -341,7 +341,7 @@ func controlBlock(b []byte) bool {
 
 // stack is the serialized stack of a witness.
 func stack(b []byte) bool {
-	c := &cursor{b: b}
+	c := &cursor{input: b}
 	for range c.count(1) {
 		c.bytes()
 	}
@@ -349,14 +349,14 @@ func stack(b []byte) bool {
 }
 
 func leavesAndPath(b []byte) bool {
-	c := &cursor{b: b}
+	c := &cursor{input: b}
 	c.take(32 * c.count(32))
 	return !c.bad && path(b[c.at:])
 }
 
 // tree is a list of depth, version and script of the leaves.
 func tree(b []byte) bool {
-	c := &cursor{b: b}
+	c := &cursor{input: b}
 	for c.left() > 0 && !c.bad {
 		if c.byte() > 128 {
 			return false

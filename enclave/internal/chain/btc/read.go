@@ -32,7 +32,7 @@ type owned struct {
 // scripts of the key if the signer was named by the id of a private key, which is
 // for Bitcoin's main network. A signature of the signer that is there already is
 // made anew, everything else is kept byte for byte.
-func (Chain) Read(b []byte, by chain.Signer) (chain.Transaction, error) {
+func (Chain) Read(b []byte, by chain.SigningKey) (chain.Transaction, error) {
 	if len(b) > maxPSBT {
 		return nil, chain.Invalid("a PSBT of more than %d bytes", maxPSBT)
 	}
@@ -70,7 +70,7 @@ func (Chain) Read(b []byte, by chain.Signer) (chain.Transaction, error) {
 
 // scriptsOf finds the signer's network and, by their kind, the scripts whose outputs
 // are the signer's.
-func scriptsOf(by chain.Signer) (*network, [kinds][]byte, error) {
+func scriptsOf(by chain.SigningKey) (*network, [kinds][]byte, error) {
 	var scripts [kinds][]byte
 	if c := by.Public.Curve(); c != chain.Secp256k1 {
 		return nil, scripts, chain.Invalid("a key on %v cannot sign it", c)

@@ -16,10 +16,10 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-func read(b []byte, by chain.Signer) (chain.Transaction, error) { return btc.Chain{}.Read(b, by) }
+func read(b []byte, by chain.SigningKey) (chain.Transaction, error) { return btc.Chain{}.Read(b, by) }
 
 // signed reads, signs and assembles.
-func signed(t testing.TB, b []byte, by chain.Signer, k testKey) []byte {
+func signed(t testing.TB, b []byte, by chain.SigningKey, k testKey) []byte {
 	t.Helper()
 	tx, err := read(b, by)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestTransactionVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		k := keyOf(unhex(t, v.PrivateKey))
 		f := formatOf(t, k, v.SignWith)
-		for _, by := range []chain.Signer{{Public: k.public, Format: f, Address: v.SignWith}, {Public: k.public}} {
+		for _, by := range []chain.SigningKey{{Public: k.public, Format: f, Address: v.SignWith}, {Public: k.public}} {
 			out := signed(t, unhex(t, v.Unsigned), by, k)
 			if v.Signed != nil && hex.EncodeToString(out) != *v.Signed {
 				t.Errorf("%s: %x", v.Name, out)
@@ -161,7 +161,7 @@ func TestNestedOfBIP143(t *testing.T) {
 		"d539a46a45bbc043f35b59d0d96388ac0008af2f000000001976a914fd270b1ee6abcaea97fea7ad0402e8bd8ad6d77c88ac92040000"),
 		in:  []draftIn{{pairs: []pair{p("01", draftOut{value: 10_0000_0000, script: unhex(t, "a9144733f37cf4db86fbc2efed2500b4f4e49f31202387")}.bytes()), p("04", unhex(t, "001479091972186c449eb1ded22b78e40d009bdf0089"))}}},
 		out: make([]draftOut, 2)}
-	tx, err := read(d.bytes(), chain.Signer{Public: k.public, Format: chain.BitcoinMainnetP2SH})
+	tx, err := read(d.bytes(), chain.SigningKey{Public: k.public, Format: chain.BitcoinMainnetP2SH})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestFacts(t *testing.T) {
 	}
 	for f, want := range map[chain.Format][2]string{0: {"bc1p", "3"}, chain.BitcoinMainnetP2WSH: {"bc1p", "3"}, chain.BitcoinTestnetP2SH: {"tb1p", "2"},
 		chain.BitcoinSignetP2TR: {"tb1p", "2"}, chain.BitcoinRegtestP2PKH: {"bcrt1p", "2"}} {
-		tx, err := read(mixed().bytes(), chain.Signer{Public: key(1).public, Format: f})
+		tx, err := read(mixed().bytes(), chain.SigningKey{Public: key(1).public, Format: f})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -659,16 +659,16 @@ func TestSigners(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct {
-		by   chain.Signer
+		by   chain.SigningKey
 		stem string
 	}{
-		"no key":          {chain.Signer{}, "a key on curve-0 cannot sign it"},
-		"ed25519":         {chain.Signer{Public: ed}, "a key on CURVE_ED25519 cannot sign it"},
-		"Ethereum":        {chain.Signer{Public: key(1).public, Format: chain.Ethereum}, "an address in ADDRESS_FORMAT_ETHEREUM owns no input"},
-		"Solana":          {chain.Signer{Public: ed, Format: chain.Solana}, "a key on CURVE_ED25519 cannot sign it"},
-		"compressed":      {chain.Signer{Public: key(1).public, Format: chain.Compressed}, "an address in ADDRESS_FORMAT_COMPRESSED owns no input"},
-		"Spark":           {chain.Signer{Public: key(1).public, Format: chain.SparkMainnet}, "an address in ADDRESS_FORMAT_SPARK_MAINNET owns no input"},
-		"no format":       {chain.Signer{Public: key(1).public, Format: 200}, "an address in address-format-200 owns no input"},
+		"no key":          {chain.SigningKey{}, "a key on curve-0 cannot sign it"},
+		"ed25519":         {chain.SigningKey{Public: ed}, "a key on CURVE_ED25519 cannot sign it"},
+		"Ethereum":        {chain.SigningKey{Public: key(1).public, Format: chain.Ethereum}, "an address in ADDRESS_FORMAT_ETHEREUM owns no input"},
+		"Solana":          {chain.SigningKey{Public: ed, Format: chain.Solana}, "a key on CURVE_ED25519 cannot sign it"},
+		"compressed":      {chain.SigningKey{Public: key(1).public, Format: chain.Compressed}, "an address in ADDRESS_FORMAT_COMPRESSED owns no input"},
+		"Spark":           {chain.SigningKey{Public: key(1).public, Format: chain.SparkMainnet}, "an address in ADDRESS_FORMAT_SPARK_MAINNET owns no input"},
+		"no format":       {chain.SigningKey{Public: key(1).public, Format: 200}, "an address in address-format-200 owns no input"},
 		"another key":     {key(5).signer("id"), "no input belongs to the signing key's address"},
 		"another address": {key(2).signer("P2TR"), "no input belongs to the signing key's address"},
 	} {
@@ -686,7 +686,7 @@ func TestDogecoin(t *testing.T) {
 		return &draft{version: 1, in: []draftIn{k.input("P2PKH", 0, billion)}, out: []draftOut{{value: billion - 1, script: key(3).p2pkh()}}}
 	}
 	for f, want := range map[chain.Format]string{chain.DogeMainnet: "D", chain.DogeTestnet: "n"} {
-		by := chain.Signer{Public: k.public, Format: f}
+		by := chain.SigningKey{Public: k.public, Format: f}
 		out := signed(t, good().bytes(), by, k)
 		if !bytes.Contains(out, append([]byte{34, 2}, k.public.Compressed()...)) {
 			t.Errorf("%v: %x", f, out)
@@ -853,7 +853,7 @@ func FuzzRead(f *testing.F) {
 	}
 	k := key(1)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, by := range []chain.Signer{k.signer("id"), k.signer("P2WPKH"), {Public: k.public, Format: chain.DogeMainnet}} {
+		for _, by := range []chain.SigningKey{k.signer("id"), k.signer("P2WPKH"), {Public: k.public, Format: chain.DogeMainnet}} {
 			tx, err := read(b, by)
 			if err != nil {
 				if fault.Of(err) == nil || tx != nil {

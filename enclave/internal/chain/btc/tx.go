@@ -43,7 +43,7 @@ func (t *unsigned) parse(b []byte) error {
 	if len(b) > maxUnsigned {
 		return chain.Unsupported("of %d bytes: nodes relay no more than %d", len(b), maxUnsigned)
 	}
-	c := &cursor{b: b}
+	c := &cursor{input: b}
 	t.raw, t.version = b, c.uint32()
 	t.in = make([]txIn, c.count(inputSize))
 	t.inputs = c.at
@@ -98,7 +98,7 @@ type utxo = txOut
 
 // parseUTXO reads a witness_utxo.
 func parseUTXO(b []byte) (utxo, bool) {
-	c := &cursor{b: b}
+	c := &cursor{input: b}
 	o := c.output()
 	return o, c.end()
 }
@@ -106,7 +106,7 @@ func parseUTXO(b []byte) (utxo, bool) {
 // previous reads a transaction with or without witnesses, and answers its id as it
 // is hashed and the output with an index. It is refused without that output.
 func previous(b []byte, index uint32) (id [32]byte, o utxo, ok bool) {
-	c := &cursor{b: b}
+	c := &cursor{input: b}
 	h := sha256.New()
 	c.hashed(h, func() { c.uint32() })
 	witnesses := len(b) > 6 && b[4] == 0
@@ -150,5 +150,5 @@ func previous(b []byte, index uint32) (id [32]byte, o utxo, ok bool) {
 func (c *cursor) hashed(h hash.Hash, read func()) {
 	at := c.at
 	read()
-	h.Write(c.b[at:c.at])
+	h.Write(c.input[at:c.at])
 }

@@ -54,7 +54,7 @@ type transaction struct {
 // 4 without an authorization, and either where it would create a contract. The
 // signer must be a secp256k1 key named by its id or its Ethereum address. What is
 // answered shares nothing with the argument.
-func (Chain) Read(unsigned []byte, by chain.Signer) (chain.Transaction, error) {
+func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	if by.Public.Curve() != chain.Secp256k1 || by.Format != 0 && by.Format != chain.Ethereum {
 		return nil, chain.Invalid("only an Ethereum address or the id of a secp256k1 key can sign it")
 	}

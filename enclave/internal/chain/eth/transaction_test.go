@@ -27,7 +27,7 @@ const (
 )
 
 // signer is the key of 64 hexadecimal digits, named by its Ethereum address.
-func signer(t testing.TB, key string) chain.Signer {
+func signer(t testing.TB, key string) chain.SigningKey {
 	p, err := chain.NewPublicKey(chain.Secp256k1, secp256k1.PrivKeyFromBytes(unhex(t, key)).PubKey().SerializeCompressed())
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func signer(t testing.TB, key string) chain.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return chain.Signer{Public: p, Format: chain.Ethereum, Address: a}
+	return chain.SigningKey{Public: p, Format: chain.Ethereum, Address: a}
 }
 
 // sign signs by RFC 6979.
@@ -454,7 +454,7 @@ func isFault(t *testing.T, name string, err error, want, field string) {
 
 func TestSigners(t *testing.T) {
 	b, good := envelope(bodies["1559"]), signer(t, key)
-	if _, err := (eth.Chain{}).Read(b, chain.Signer{Public: good.Public}); err != nil {
+	if _, err := (eth.Chain{}).Read(b, chain.SigningKey{Public: good.Public}); err != nil {
 		t.Errorf("the id of a private key: %v", err)
 	}
 	p256, err := chain.NewPublicKey(chain.P256, unhex(t, "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"))
@@ -465,7 +465,7 @@ func TestSigners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, by := range []chain.Signer{{}, {Public: p256}, {Public: ed}, {Public: good.Public, Format: chain.Tron}, {Public: good.Public, Format: chain.Compressed},
+	for _, by := range []chain.SigningKey{{}, {Public: p256}, {Public: ed}, {Public: good.Public, Format: chain.Tron}, {Public: good.Public, Format: chain.Compressed},
 		{Public: good.Public, Format: chain.BitcoinMainnetP2TR}, {Public: p256, Format: chain.Ethereum}} {
 		_, err := eth.Chain{}.Read(b, by)
 		isFault(t, by.Format.String(), err, "invalid transaction: only an Ethereum address or the id of a secp256k1 key can sign it", "unsignedTransaction")

@@ -44,7 +44,7 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-func signerOf(t testing.TB, address string) chain.Signer {
+func signerOf(t testing.TB, address string) chain.SigningKey {
 	t.Helper()
 	raw, err := base58.Decode(address)
 	if err != nil {
@@ -54,7 +54,7 @@ func signerOf(t testing.TB, address string) chain.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return chain.Signer{Public: p, Format: chain.Solana, Address: address}
+	return chain.SigningKey{Public: p, Format: chain.Solana, Address: address}
 }
 
 func signatureOf(raw []byte) (s chain.Signature) {
@@ -229,7 +229,7 @@ func read(raw []byte, n number) (chain.Transaction, error) {
 	if err != nil {
 		panic(err)
 	}
-	return sol.Chain{}.Read(raw, chain.Signer{Public: p})
+	return sol.Chain{}.Read(raw, chain.SigningKey{Public: p})
 }
 
 func factsOf(t testing.TB, tx chain.Transaction, d chain.Described) chain.Struct {
@@ -656,9 +656,9 @@ func TestReadOfSigners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = sol.Chain{}.Read(payment.bytes(), chain.Signer{Public: p})
+	_, err = sol.Chain{}.Read(payment.bytes(), chain.SigningKey{Public: p})
 	refused(t, err, invalid, "it needs an ed25519 key")
-	_, err = sol.Chain{}.Read(payment.bytes(), chain.Signer{})
+	_, err = sol.Chain{}.Read(payment.bytes(), chain.SigningKey{})
 	refused(t, err, invalid, "it needs an ed25519 key")
 }
 

@@ -22,7 +22,7 @@ type transaction struct {
 // them, by its key, whatever the format of its address. Slots of others stay as
 // they are, filled or not, and unchecked; what is in the signer's own is replaced.
 // Versions other than legacy and 0 are unsupported.
-func (Chain) Read(unsigned []byte, by chain.Signer) (chain.Transaction, error) {
+func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	w, err := parse(bytes.Clone(unsigned))
 	if err != nil {
 		return nil, err

@@ -32,21 +32,21 @@ const (
 
 // typ is a type of an IDL.
 type typ struct {
-	kind  kind
-	n     int // bytes of a number, elements of an array
-	elems []*typ
-	names []string
+	kind   kind
+	length int // bytes of a number, elements of an array
+	elems  []*typ
+	names  []string
 }
 
 // simple are the types that have a word.
 var simple = map[string]*typ{
-	"bool": {kind: kindBool, n: 1}, "bytes": {kind: kindBytes}, "string": {kind: kindString},
-	"pubkey": {kind: kindKey, n: keySize}, "publicKey": {kind: kindKey, n: keySize}, // since 0.30, and before
-	"u8": {kind: kindUint, n: 1}, "u16": {kind: kindUint, n: 2}, "u32": {kind: kindUint, n: 4}, "u64": {kind: kindUint, n: 8},
-	"u128": {kind: kindUint, n: 16}, "u256": {kind: kindUint, n: 32},
-	"i8": {kind: kindInt, n: 1}, "i16": {kind: kindInt, n: 2}, "i32": {kind: kindInt, n: 4}, "i64": {kind: kindInt, n: 8},
-	"i128": {kind: kindInt, n: 16}, "i256": {kind: kindInt, n: 32},
-	"f32": {kind: kindFloat, n: 4}, "f64": {kind: kindFloat, n: 8},
+	"bool": {kind: kindBool, length: 1}, "bytes": {kind: kindBytes}, "string": {kind: kindString},
+	"pubkey": {kind: kindKey, length: keySize}, "publicKey": {kind: kindKey, length: keySize}, // since 0.30, and before
+	"u8": {kind: kindUint, length: 1}, "u16": {kind: kindUint, length: 2}, "u32": {kind: kindUint, length: 4}, "u64": {kind: kindUint, length: 8},
+	"u128": {kind: kindUint, length: 16}, "u256": {kind: kindUint, length: 32},
+	"i8": {kind: kindInt, length: 1}, "i16": {kind: kindInt, length: 2}, "i32": {kind: kindInt, length: 4}, "i64": {kind: kindInt, length: 8},
+	"i128": {kind: kindInt, length: 16}, "i256": {kind: kindInt, length: 32},
+	"f32": {kind: kindFloat, length: 4}, "f64": {kind: kindFloat, length: 8},
 }
 
 var unreadable = &typ{}
@@ -100,7 +100,7 @@ func (d defined) read(raw strictjson.Raw) *typ {
 			return d.around(kindOption, 0, of)
 		case "coption":
 			t := d.around(kindCOption, 0, of)
-			if t.elems[0].n == 0 || t.elems[0].kind == kindArray {
+			if t.elems[0].length == 0 || t.elems[0].kind == kindArray {
 				return unreadable // its place could not be told without it
 			}
 			return t
@@ -122,7 +122,7 @@ func (d defined) read(raw strictjson.Raw) *typ {
 }
 
 func (d defined) around(k kind, n int, of strictjson.Raw) *typ {
-	return &typ{kind: k, n: n, elems: []*typ{d.read(of)}}
+	return &typ{kind: k, length: n, elems: []*typ{d.read(of)}}
 }
 
 // use reads a name, or since 0.30 an object with a name.

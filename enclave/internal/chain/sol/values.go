@@ -70,7 +70,7 @@ func (v *values) read(t *typ, depth int) (any, bool) {
 		}
 		return v.list(t.elems[0], n, depth)
 	case kindArray:
-		return v.list(t.elems[0], t.n, depth)
+		return v.list(t.elems[0], t.length, depth)
 	case kindStruct:
 		return v.fields(t, depth)
 	case kindTuple:
@@ -85,9 +85,9 @@ func (v *values) read(t *typ, depth int) (any, bool) {
 	return v.fixed(t)
 }
 
-// fixed takes a value that has t.n bytes.
+// fixed takes a value that has t.length bytes.
 func (v *values) fixed(t *typ) (any, bool) {
-	b, ok := v.take(t.n)
+	b, ok := v.take(t.length)
 	if !ok {
 		return nil, false
 	}
@@ -102,7 +102,7 @@ func (v *values) fixed(t *typ) (any, bool) {
 		return base58.Encode(b), true
 	case kindFloat:
 		f := float64(0)
-		if t.n == 4 {
+		if t.length == 4 {
 			f = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		} else {
 			f = math.Float64frombits(binary.LittleEndian.Uint64(b))
@@ -171,7 +171,7 @@ func (v *values) cOption(t *typ, depth int) (any, bool) {
 	case tag == 1:
 		return v.read(t.elems[0], depth+1)
 	}
-	b, ok := v.take(t.elems[0].n)
+	b, ok := v.take(t.elems[0].length)
 	return nil, ok && !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
 }
 

@@ -66,7 +66,7 @@ type transaction struct {
 // above the fee, and a time of validity that is over when it begins. The signer must be
 // a secp256k1 key named by its id or its Ethereum address. What is answered
 // shares nothing with the argument.
-func (Chain) Read(unsigned []byte, by chain.Signer) (chain.Transaction, error) {
+func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	switch {
 	case by.Public.Curve() != chain.Secp256k1 || by.Format != 0 && by.Format != chain.Ethereum:
 		return nil, chain.Invalid("only an Ethereum address or the id of a secp256k1 key can sign it")

@@ -26,12 +26,12 @@ const (
 	account = chain.Hex("0x58a57ed9d8d624cbd12e2c467d34787555bb1b25")
 )
 
-func signer(t testing.TB) chain.Signer {
+func signer(t testing.TB) chain.SigningKey {
 	p, err := chain.NewPublicKey(chain.Secp256k1, secp256k1.PrivKeyFromBytes(unhex(t, key)).PubKey().SerializeCompressed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return chain.Signer{Public: p, Format: chain.Ethereum, Address: string(account)}
+	return chain.SigningKey{Public: p, Format: chain.Ethereum, Address: string(account)}
 }
 
 // sign signs by RFC 6979.
@@ -293,14 +293,14 @@ func TestRefused(t *testing.T) {
 
 func TestSigners(t *testing.T) {
 	good := signer(t)
-	if _, err := (tempo.Chain{}).Read(envelope(body), chain.Signer{Public: good.Public}); err != nil {
+	if _, err := (tempo.Chain{}).Read(envelope(body), chain.SigningKey{Public: good.Public}); err != nil {
 		t.Errorf("the id of a private key: %v", err)
 	}
 	ed, err := chain.NewPublicKey(chain.Ed25519, make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, by := range []chain.Signer{{}, {Public: ed}, {Public: ed, Format: chain.Ethereum}, {Public: good.Public, Format: chain.Tron}} {
+	for _, by := range []chain.SigningKey{{}, {Public: ed}, {Public: ed, Format: chain.Ethereum}, {Public: good.Public, Format: chain.Tron}} {
 		if _, err := (tempo.Chain{}).Read(envelope(body), by); fault.Of(err) == nil || fault.Of(err).Name != "INVALID_TRANSACTION" {
 			t.Errorf("%v: %v", by.Format, err)
 		}

@@ -121,12 +121,12 @@ func readContract(b []byte) (any, error) {
 	return facts, nil
 }
 
-// A field is one number and value of a message: v of a varint, b of bytes.
+// A field is one number of a message and its value: a varint, or bytes.
 type field struct {
-	number uint64
-	bytes  bool
-	v      uint64
-	b      []byte
+	number  uint64
+	bytes   bool
+	varint  uint64
+	content []byte
 }
 
 // read takes a message apart. A member that is not there gets its default.
@@ -151,7 +151,7 @@ func (m *message) read(b []byte) (chain.Struct, error) {
 			return nil, chain.Invalid("%s.%s comes twice or too late", m.name, is.name)
 		}
 		last = f.number
-		if f.v == 0 && len(f.b) == 0 {
+		if f.varint == 0 && len(f.content) == 0 {
 			return nil, chain.Invalid("%s.%s is empty and must be left out", m.name, is.name)
 		}
 		value, err := is.value(m, f)
@@ -186,13 +186,13 @@ func take(b []byte) (f field, size int) {
 	n += more
 	switch tag & (1<<wireBits - 1) {
 	case wireVarint:
-		f.v = v
+		f.varint = v
 		return f, n
 	case wireBytes:
 		if v > uint64(len(b)-n) {
 			return f, 0
 		}
-		f.bytes, f.b = true, b[n:n+int(v)]
+		f.bytes, f.content = true, b[n:n+int(v)]
 		return f, n + int(v)
 	}
 	return f, 0
@@ -224,39 +224,39 @@ func (is *member) value(m *message, f field) (any, error) {
 		if is.shape == small {
 			limit = math.MaxInt32
 		}
-		if f.v > limit {
+		if f.varint > limit {
 			return nil, chain.Invalid("%s.%s is negative or too large", m.name, is.name)
 		}
-		return int64(f.v), nil
+		return int64(f.varint), nil
 	case flag:
-		if f.v > 1 {
+		if f.varint > 1 {
 			return nil, chain.Invalid("%s.%s is neither true nor false", m.name, is.name)
 		}
-		return f.v == 1, nil
+		return f.varint == 1, nil
 	case resource:
-		return is.named(m, resources, f.v)
+		return is.named(m, resources, f.varint)
 	case role:
-		return is.named(m, roles, f.v)
+		return is.named(m, roles, f.varint)
 	case octets:
-		return chain.Hex(hex.EncodeToString(f.b)), nil
+		return chain.Hex(hex.EncodeToString(f.content)), nil
 	case nested:
-		return f.b, nil
+		return f.content, nil
 	case utf8Text:
-		if !utf8.Valid(f.b) {
+		if !utf8.Valid(f.content) {
 			return nil, chain.Invalid("%s.%s is not UTF-8", m.name, is.name)
 		}
-		return string(f.b), nil
+		return string(f.content), nil
 	case address:
-		if len(f.b) != addressSize || f.b[0] != prefix {
+		if len(f.content) != addressSize || f.content[0] != prefix {
 			return nil, chain.Invalid("%s.%s must be an address: %d bytes that begin with %x", m.name, is.name, addressSize, prefix)
 		}
-		return text(f.b), nil
+		return text(f.content), nil
 	case permission, permissions:
-		return permissionBody.read(f.b)
+		return permissionBody.read(f.content)
 	case keys:
-		return keyBody.read(f.b)
+		return keyBody.read(f.content)
 	}
-	return readContract(f.b)
+	return readContract(f.content)
 }
 
 // named is the name of a value of an enum.

@@ -25,7 +25,7 @@ type transaction struct {
 
 // Read takes Transaction.raw apart, which holds exactly one contract. Any
 // secp256k1 key may sign.
-func (Chain) Read(unsigned []byte, by chain.Signer) (chain.Transaction, error) {
+func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	if by.Public.Curve() != chain.Secp256k1 || chain.SchemeOf(by.Format, chain.Secp256k1) != chain.ECDSA {
 		return nil, chain.Invalid("Tron is signed with ECDSA by a secp256k1 key, which signWith does not name")
 	}

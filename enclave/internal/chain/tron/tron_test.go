@@ -47,9 +47,9 @@ func publicKey(t testing.TB, c chain.Curve, text string) chain.PublicKey {
 }
 
 // signer is the key of the vectors.
-func signer(t testing.TB) chain.Signer {
+func signer(t testing.TB) chain.SigningKey {
 	p := publicKey(t, chain.Secp256k1, "0390c9c99541bfc8aa65747f8963c542e937454adb17233bb9f6f44fc8474269a8")
-	return chain.Signer{Public: p, Format: chain.Tron, Address: "TUJ2YbSDGtCqzRz7quPQidRCMC98jDAPXc"}
+	return chain.SigningKey{Public: p, Format: chain.Tron, Address: "TUJ2YbSDGtCqzRz7quPQidRCMC98jDAPXc"}
 }
 
 // signature reads r‖s‖v, with v 27 or 28 as tronweb has it or 0 or 1.
@@ -88,7 +88,7 @@ func plain(v any) any {
 	return v
 }
 
-func read(t testing.TB, raw []byte, by chain.Signer) (chain.Transaction, map[string]any) {
+func read(t testing.TB, raw []byte, by chain.SigningKey) (chain.Transaction, map[string]any) {
 	t.Helper()
 	tx, err := tron.Chain{}.Read(raw, by)
 	if err != nil {
@@ -309,7 +309,7 @@ func TestSigners(t *testing.T) {
 	raw := unhex(t, good[0].Raw)
 	by := signer(t)
 	other := publicKey(t, chain.Secp256k1, "031ca6aa2737ffe0ae184de68c48ce68f4e5950514cfbb223bec576fdc6c419a1d")
-	for name, s := range map[string]chain.Signer{
+	for name, s := range map[string]chain.SigningKey{
 		"by its id":             {Public: by.Public},
 		"as an Ethereum key":    {Public: by.Public, Format: chain.Ethereum, Address: "0x"},
 		"a key of a permission": {Public: other, Format: chain.Tron},
@@ -318,7 +318,7 @@ func TestSigners(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, s := range map[string]chain.Signer{
+	for name, s := range map[string]chain.SigningKey{
 		"no key":      {},
 		"P-256":       {Public: publicKey(t, chain.P256, "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296")},
 		"ed25519":     {Public: publicKey(t, chain.Ed25519, strings.Repeat("01", 32))},
