@@ -3,7 +3,7 @@ package org
 // Raw access to a change, for tests that hold the state against a plain map.
 
 // PutRaw writes bytes under a key.
-func (t *Tx) PutRaw(key string, b []byte) { t.set(key, &slot{b: b}) }
+func (t *Tx) PutRaw(key string, b []byte) { t.set(key, &slot{bytes: b}) }
 
 // DeleteRaw deletes a key.
 func (t *Tx) DeleteRaw(key string) { t.del(key) }
@@ -14,17 +14,17 @@ func (t *Tx) GetRaw(key string) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	return v.b, nil
+	return v.bytes, nil
 }
 
 // ScanRaw visits keys and bytes.
 func (t *Tx) ScanRaw(prefix, from string, visit func(key string, b []byte) bool) error {
-	return t.scan(prefix, from, func(k string, v *slot) bool { return visit(k, v.b) })
+	return t.scan(prefix, from, func(k string, v *slot) bool { return visit(k, v.bytes) })
 }
 
 // ScanDownRaw visits keys and bytes, the highest first.
 func (t *Tx) ScanDownRaw(prefix, to string, visit func(key string, b []byte) bool) error {
-	return t.scanDown(prefix, to, func(k string, v *slot) bool { return visit(k, v.b) })
+	return t.scanDown(prefix, to, func(k string, v *slot) bool { return visit(k, v.bytes) })
 }
 
 // Same tells whether two changes see one decoded record under a key.

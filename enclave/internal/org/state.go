@@ -62,8 +62,8 @@ func (h *Hash) UnmarshalCBOR(b []byte) error {
 
 // slot is one record: its bytes and, once somebody asked, what they decode to.
 type slot struct {
-	b   []byte
-	obj any
+	bytes []byte
+	obj   any
 }
 
 // run is the content of a piece: keys ascending, slots beside them.
@@ -75,11 +75,11 @@ type run struct {
 
 // piece is a stretch of the key space from lo to the next piece's lo.
 type piece struct {
-	lo   string
-	ref  Hash // name of the sealed bytes; zero while not stored yet
-	n    int  // records
-	size int  // encoded bytes
-	run  *run // nil when absent
+	lo      string
+	ref     Hash // name of the sealed bytes; zero while not stored yet
+	records int  // how many
+	size    int  // encoded bytes
+	run     *run // nil when absent
 }
 
 // State is an organization's records in memory.
@@ -130,7 +130,7 @@ func (s *State) Get(key []byte) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	return v.b, nil
+	return v.bytes, nil
 }
 
 // order brings the keys written since the last snapshot into order. What came
@@ -224,7 +224,7 @@ func (s *State) Apply(ws []Write) {
 	for _, w := range ws {
 		var v *slot
 		if w.Value != nil {
-			v = &slot{b: w.Value}
+			v = &slot{bytes: w.Value}
 		}
 		s.put(string(w.Key), v)
 	}
@@ -242,10 +242,10 @@ func (s *State) put(k string, v *slot) {
 			s.fresh = append(s.fresh, k)
 		}
 	case old != nil:
-		s.overLen -= len(old.b)
+		s.overLen -= len(old.bytes)
 	}
 	if v != nil {
-		s.overLen += len(v.b)
+		s.overLen += len(v.bytes)
 	}
 	s.over[k] = v
 }
@@ -265,27 +265,27 @@ func (w Write) Check() error {
 
 // A Part is the content of one new piece on its way into a snapshot.
 type Part struct {
-	p *piece
+	piece *piece
 }
 
 // Records encodes the part.
 func (p Part) Records() []Write {
-	ws := make([]Write, len(p.p.run.keys))
-	for i, k := range p.p.run.keys {
-		ws[i] = Write{Key: []byte(k), Value: p.p.run.slots[i].b}
+	ws := make([]Write, len(p.piece.run.keys))
+	for i, k := range p.piece.run.keys {
+		ws[i] = Write{Key: []byte(k), Value: p.piece.run.slots[i].bytes}
 	}
 	return ws
 }
 
 // Named tells the part under which hash its sealed bytes are stored.
-func (p Part) Named(h Hash) { p.p.ref = h }
+func (p Part) Named(h Hash) { p.piece.ref = h }
 
 // PieceRef names a piece in a snapshot: where it begins and its sealed bytes.
 type PieceRef struct {
-	Lo   []byte `cbor:"1,keyasint"`
-	Ref  Hash   `cbor:"2,keyasint"`
-	N    uint32 `cbor:"3,keyasint"`
-	Size uint32 `cbor:"4,keyasint"`
+	Lo      []byte `cbor:"1,keyasint"`
+	Ref     Hash   `cbor:"2,keyasint"`
+	Records uint32 `cbor:"3,keyasint"`
+	Size    uint32 `cbor:"4,keyasint"`
 }
 
 // Fold lays what was written since the last snapshot into the pieces and
@@ -328,7 +328,7 @@ func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
 			if j > 0 {
 				lo = r.keys[0]
 			}
-			np := &piece{lo: lo, n: len(r.keys), size: r.size, run: r}
+			np := &piece{lo: lo, records: len(r.keys), size: r.size, run: r}
 			out = append(out, np)
 			changed = append(changed, Part{np})
 		}
@@ -338,7 +338,7 @@ func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
 	s.resid = 0
 	for _, p := range out {
 		if p.run != nil {
-			s.resid += p.size + 80*p.n
+			s.resid += p.size + 80*p.records
 		}
 	}
 	return changed, dropped, nil
@@ -368,7 +368,7 @@ func merge(r *run, keys []string, over map[string]*slot) *run {
 	return m
 }
 
-func recordSize(k string, v *slot) int { return len(k) + len(v.b) + 12 }
+func recordSize(k string, v *slot) int { return len(k) + len(v.bytes) + 12 }
 
 // cut splits a run where the large collections begin and wherever it grew over
 // the size of a piece.
@@ -405,7 +405,7 @@ func cut(r *run) []*run {
 func (s *State) Refs() []PieceRef {
 	refs := make([]PieceRef, len(s.pieces))
 	for i, p := range s.pieces {
-		refs[i] = PieceRef{Lo: []byte(p.lo), Ref: p.ref, N: uint32(p.n), Size: uint32(p.size)}
+		refs[i] = PieceRef{Lo: []byte(p.lo), Ref: p.ref, Records: uint32(p.records), Size: uint32(p.size)}
 	}
 	return refs
 }
@@ -421,7 +421,7 @@ func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 		if i > 0 && bytes.Compare(refs[i-1].Lo, r.Lo) >= 0 {
 			return nil, nil, fmt.Errorf("snapshot pieces out of order")
 		}
-		s.pieces = append(s.pieces, &piece{lo: string(r.Lo), ref: r.Ref, n: int(r.N), size: int(r.Size)})
+		s.pieces = append(s.pieces, &piece{lo: string(r.Lo), ref: r.Ref, records: int(r.Records), size: int(r.Size)})
 		if len(r.Lo) == 0 || !Large(r.Lo[0]) {
 			small = append(small, r.Ref)
 		}
@@ -447,14 +447,14 @@ func (s *State) Install(ref Hash, records []Write) error {
 				return fmt.Errorf("record outside of its piece")
 			}
 			last = k
-			r.keys[j], r.slots[j] = k, &slot{b: w.Value}
+			r.keys[j], r.slots[j] = k, &slot{bytes: w.Value}
 			r.size += recordSize(k, r.slots[j])
 		}
-		if len(records) != p.n || r.size != p.size {
+		if len(records) != p.records || r.size != p.size {
 			return fmt.Errorf("piece of another size")
 		}
 		p.run = r
-		s.resid += p.size + 80*p.n
+		s.resid += p.size + 80*p.records
 		return nil
 	}
 	return fmt.Errorf("no such piece")
@@ -475,7 +475,7 @@ func (s *State) Shed() {
 	for _, p := range s.pieces {
 		if p.run != nil && p.ref != (Hash{}) && p.lo != "" && Large(p.lo[0]) {
 			p.run = nil
-			s.resid -= p.size + 80*p.n
+			s.resid -= p.size + 80*p.records
 		}
 	}
 }

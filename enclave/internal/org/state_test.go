@@ -249,8 +249,8 @@ func (m *model) checkPiece(refs []org.PieceRef, i int, ws []org.Write) {
 		}
 		size += len(w.Key) + len(w.Value) + 12
 	}
-	if size != int(r.Size) || len(ws) != int(r.N) || i > 0 && len(ws) == 0 {
-		m.t.Fatalf("piece of %d records in %d bytes says %d in %d", len(ws), size, r.N, r.Size)
+	if size != int(r.Size) || len(ws) != int(r.Records) || i > 0 && len(ws) == 0 {
+		m.t.Fatalf("piece of %d records in %d bytes says %d in %d", len(ws), size, r.Records, r.Size)
 	}
 	if b, err := cbor.Marshal(ws); err != nil || len(b) > org.MaxPiecePart {
 		m.t.Fatalf("piece of %d bytes, %v", len(b), err)

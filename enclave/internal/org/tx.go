@@ -96,7 +96,7 @@ func (t *Tx) Writes() ([]Write, error) {
 	for _, k := range t.order {
 		w := Write{Key: []byte(k)}
 		if v := t.mine[k]; v != nil {
-			w.Value = v.b
+			w.Value = v.bytes
 		}
 		if err := w.Check(); err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func put[T any](t *Tx, key string, rec *T) error {
 	if err != nil {
 		return fmt.Errorf("encoding a record: %w", err)
 	}
-	t.set(key, &slot{b: b, obj: rec})
+	t.set(key, &slot{bytes: b, obj: rec})
 	return nil
 }
 
@@ -151,7 +151,7 @@ func decoded[T any](v *slot) (*T, error) {
 		return o, nil
 	}
 	o := new(T)
-	if err := decoding.Unmarshal(v.b, o); err != nil {
+	if err := decoding.Unmarshal(v.bytes, o); err != nil {
 		return nil, fmt.Errorf("decoding a record: %w", err)
 	}
 	v.obj = o

@@ -36,7 +36,7 @@ type Window struct {
 type Chunk struct {
 	Ref    Hash   `cbor:"1,keyasint"`
 	Newest uint32 `cbor:"2,keyasint"`
-	N      uint32 `cbor:"3,keyasint"`
+	Marks  uint32 `cbor:"3,keyasint"`
 }
 
 // NewWindow is an empty window.
@@ -148,7 +148,7 @@ func (w *Window) Named(refs []Hash) {
 
 // ChunkOf names a run of marks that is stored under ref.
 func ChunkOf(ref Hash, ms []Mark) Chunk {
-	c := Chunk{Ref: ref, N: uint32(len(ms))}
+	c := Chunk{Ref: ref, Marks: uint32(len(ms))}
 	for _, m := range ms {
 		c.Newest = max(c.Newest, m.Minute)
 	}
@@ -167,7 +167,7 @@ func (w *Window) Chunks() []Chunk {
 // Restore puts back the marks of a stored chunk, in the order of Chunks. Call
 // it for every chunk before the first Add.
 func (w *Window) Restore(c Chunk, ms []Mark) error {
-	if int(c.N) != len(ms) || len(w.tail) > 0 {
+	if int(c.Marks) != len(ms) || len(w.tail) > 0 {
 		return fmt.Errorf("window chunk of another size")
 	}
 	for _, m := range ms {

@@ -121,8 +121,8 @@ func (m *windowModel) checkChunks(chunks []org.Chunk) (end uint64) {
 			stored[x.Seq] = true
 			end = max(end, x.Seq)
 		}
-		if c.N != uint32(len(ms)) || c.Newest != newest || newest <= m.floor {
-			m.t.Fatalf("chunk of %d marks up to minute %d says %d up to %d; the floor is %d", len(ms), newest, c.N, c.Newest, m.floor)
+		if c.Marks != uint32(len(ms)) || c.Newest != newest || newest <= m.floor {
+			m.t.Fatalf("chunk of %d marks up to minute %d says %d up to %d; the floor is %d", len(ms), newest, c.Marks, c.Newest, m.floor)
 		}
 	}
 	for _, x := range m.marks {
@@ -278,20 +278,20 @@ func TestLargeSeqAndMinute(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	two := []org.Mark{{Print: print16(1), Minute: 1, Seq: 1}, {Print: print16(2), Minute: 1, Seq: 2}}
 	for name, n := range map[string]uint32{"none": 0, "fewer": 1, "more": 3, "many": 1 << 31} {
-		if org.NewWindow().Restore(org.Chunk{N: n, Newest: 1}, two) == nil {
+		if org.NewWindow().Restore(org.Chunk{Marks: n, Newest: 1}, two) == nil {
 			t.Errorf("%s: restored", name)
 		}
 	}
 	w := org.NewWindow()
-	if err := w.Restore(org.Chunk{N: 2, Newest: 1}, two); err != nil {
+	if err := w.Restore(org.Chunk{Marks: 2, Newest: 1}, two); err != nil {
 		t.Fatal(err)
 	}
-	if w.Restore(org.Chunk{N: 2, Newest: 1}, two) == nil {
+	if w.Restore(org.Chunk{Marks: 2, Newest: 1}, two) == nil {
 		t.Error("a short chunk that is not the last is restored")
 	}
 	w = org.NewWindow()
 	w.Add(org.Mark{Print: print16(3), Minute: 9, Seq: 9})
-	if w.Restore(org.Chunk{N: 2, Newest: 1}, two) == nil {
+	if w.Restore(org.Chunk{Marks: 2, Newest: 1}, two) == nil {
 		t.Error("restored behind a mark that was added")
 	}
 }
