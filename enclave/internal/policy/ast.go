@@ -112,7 +112,7 @@ func (n *node) print(b *strings.Builder) {
 	case opInt:
 		b.Write(n.lit.appendDecimal(nil))
 	case opString:
-		b.WriteString("'" + n.lit.s + "'")
+		b.WriteString("'" + n.lit.string + "'")
 	case opName:
 		b.WriteString(n.name)
 	case opList:

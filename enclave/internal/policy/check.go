@@ -49,7 +49,7 @@ func (c *checker) check(n *node) *problem {
 		n.shape = boolShape
 	case opInt:
 		n.shape = intShape
-		if n.lit.n != nil && n.lit.n.Cmp(maxInt) > 0 {
+		if n.lit.big != nil && n.lit.big.Cmp(maxInt) > 0 {
 			n.shape = uintShape
 		}
 	case opString:
@@ -293,14 +293,14 @@ func (c *checker) function(n *node) *problem {
 		k.shape = stringShape
 	}
 	if n.op == opTimestamp {
-		ms, err := timestamp(n.kids[0].lit.s)
+		ms, err := timestamp(n.kids[0].lit.string)
 		if err != "" {
 			return refused(n.kids[0].pos, "%s", err)
 		}
 		n.shape, n.lit = timeShape, Value{typ: typeTime, small: ms}
 		return nil
 	}
-	span, which, err := newCronSpan(n.kids[0].lit.s, n.kids[1].lit.s, n.kids[2].lit.s)
+	span, which, err := newCronSpan(n.kids[0].lit.string, n.kids[1].lit.string, n.kids[2].lit.string)
 	if err != "" {
 		return refused(n.kids[which].pos, "%s", err)
 	}

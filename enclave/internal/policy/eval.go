@@ -321,7 +321,7 @@ func (m *machine) compare(n *node) (yes, ok bool) {
 }
 
 func (m *machine) equal(n *node, a, b *Value) (yes, ok bool) {
-	if len(a.s) == len(b.s) && !m.spend(len(a.s)/64) {
+	if len(a.string) == len(b.string) && !m.spend(len(a.string)/64) {
 		return m.failed(n, failedSteps)
 	}
 	if yes, ok = a.equal(b); !ok {
@@ -392,24 +392,24 @@ func (m *machine) index(n *node) (Value, bool) {
 	}
 	switch {
 	case of.typ == TypeMap && at.text():
-		v, ok := of.member(at.s)
+		v, ok := of.member(at.string)
 		if !ok {
-			return m.fail(n, failedMissing, at.s)
+			return m.fail(n, failedMissing, at.string)
 		}
 		v.dynamic = v.dynamic || n.shape.class == classDynamic
 		return m.typed(n, n.shape, v)
 	case of.typ == TypeList && at.typ == TypeInt:
-		if at.n != nil || at.small < 0 || at.small >= int64(len(of.list)) {
+		if at.big != nil || at.small < 0 || at.small >= int64(len(of.list)) {
 			return m.fail(n, failedIndex, "")
 		}
 		return m.typed(n, n.shape, of.item(int(at.small)))
 	case of.text() && at.typ == TypeInt:
-		from, ok := m.characters(of.s, &at)
-		if !ok || from == len(of.s) {
+		from, ok := m.characters(of.string, &at)
+		if !ok || from == len(of.string) {
 			return m.fail(n, failedIndex, "")
 		}
-		_, size := utf8.DecodeRuneInString(of.s[from:])
-		of.s, of.literal = of.s[from:from+size], false
+		_, size := utf8.DecodeRuneInString(of.string[from:])
+		of.string, of.literal = of.string[from:from+size], false
 		return of, true
 	}
 	return m.fail(n, failedType, "")
@@ -436,24 +436,24 @@ func (m *machine) slice(n *node) (Value, bool) {
 		return m.fail(n, failedIndex, "")
 	}
 	if of.typ == TypeList {
-		if to.n != nil || from.n != nil || from.small < 0 || to.small > int64(len(of.list)) {
+		if to.big != nil || from.big != nil || from.small < 0 || to.small > int64(len(of.list)) {
 			return m.fail(n, failedIndex, "")
 		}
 		of.list = of.list[from.small:to.small]
 		return of, true
 	}
-	a, okFrom := m.characters(of.s, &from)
-	b, okTo := m.characters(of.s, &to)
+	a, okFrom := m.characters(of.string, &from)
+	b, okTo := m.characters(of.string, &to)
 	if !okFrom || !okTo {
 		return m.fail(n, failedIndex, "")
 	}
-	of.s, of.literal = of.s[a:b], false
+	of.string, of.literal = of.string[a:b], false
 	return of, true
 }
 
 // characters is the byte at which character n of a text begins; its end counts.
 func (m *machine) characters(s string, n *Value) (at int, ok bool) {
-	if n.n != nil || n.small < 0 || n.small > int64(len(s)) || !m.spend(int(n.small)/64) {
+	if n.big != nil || n.small < 0 || n.small > int64(len(s)) || !m.spend(int(n.small)/64) {
 		return 0, false
 	}
 	for range n.small {

@@ -163,7 +163,7 @@ func (v *Value) appendText(b []byte) []byte {
 	case v.typ == typeTime:
 		b = time.UnixMilli(v.small).UTC().AppendFormat(b, "2006-01-02T15:04:05.999Z07:00")
 	case v.text():
-		s := v.s
+		s := v.string
 		if len(s) > maxExplainText+utf8.UTFMax { // what is cut within a character goes with the rest
 			s = s[:maxExplainText+utf8.UTFMax]
 		}

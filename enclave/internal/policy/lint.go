@@ -108,7 +108,7 @@ func (l *linter) clause(p *Program) {
 		case n.op == opAll && p.clause == ClauseCondition:
 			l.all(p, n)
 		case n.op == opString:
-			if why := badAddress(n.lit.s); why != "" {
+			if why := badAddress(n.lit.string); why != "" {
 				l.warn(clause, n.pos, "ADDRESS_CHECKSUM", why)
 			}
 		}
@@ -121,7 +121,7 @@ func (l *linter) clause(p *Program) {
 			", and both sides of every operator are evaluated: this is always an error")
 	}
 	if resource, action := pairOf(p.root); resource != nil && action != nil && len(matched) == 0 {
-		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "no activity has resource "+resource.lit.s+" and action "+action.lit.s)
+		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "no activity has resource "+resource.lit.string+" and action "+action.lit.string)
 	}
 }
 
@@ -129,25 +129,25 @@ func (l *linter) clause(p *Program) {
 func (l *linter) attribute(clause string, n *node) {
 	root, literals := comparedRoot(n)
 	for _, lit := range literals {
-		word, unknown := shorten(lit.lit.s, 60), ""
+		word, unknown := shorten(lit.lit.string, 60), ""
 		switch root {
 		case rootType:
-			name := kindOfType(lit.lit.s)
+			name := kindOfType(lit.lit.string)
 			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == name && !k.RootQuorum }) {
 				unknown = "UNKNOWN_TYPE"
 				break
 			}
 			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "this names one version: clients move on to newer ones, activity.kind covers all")
 		case rootKind:
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == lit.lit.s && !k.RootQuorum }) {
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == lit.lit.string && !k.RootQuorum }) {
 				unknown = "UNKNOWN_KIND"
 			}
 		case rootResource:
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Resource == lit.lit.s }) {
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Resource == lit.lit.string }) {
 				unknown = "UNKNOWN_RESOURCE"
 			}
 		case rootAction:
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Action == lit.lit.s }) {
+			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Action == lit.lit.string }) {
 				unknown = "UNKNOWN_ACTION"
 			}
 		}
@@ -264,7 +264,7 @@ func contradict(a, b *node) bool {
 		opA, litA, opB, litB = opB, litB, opA, litA
 	}
 	if x.shape.text() {
-		same := litA.lit.s == litB.lit.s || equalFold(litA.lit.s, litB.lit.s) && (x.shape.class == classHex || strings.HasSuffix(x.read, "address"))
+		same := litA.lit.string == litB.lit.string || equalFold(litA.lit.string, litB.lit.string) && (x.shape.class == classHex || strings.HasSuffix(x.read, "address"))
 		return opA == opEq && (opB == opEq && !same || opB == opNe && same)
 	}
 	order := litA.lit.compare(&litB.lit)
@@ -363,7 +363,7 @@ func known(n *node, k *Kind) knowledge {
 		return isUnknown
 	}
 	among := slices.ContainsFunc(literals, func(lit *node) bool {
-		return lit.lit.s == is && root != rootType || root == rootType && kindOfType(lit.lit.s) == is
+		return lit.lit.string == is && root != rootType || root == rootType && kindOfType(lit.lit.string) == is
 	})
 	if among && root == rootType {
 		return isUnknown

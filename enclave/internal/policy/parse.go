@@ -315,7 +315,7 @@ func (p *parser) primary() (*node, *problem) {
 	case w.kind == tokInt:
 		return p.integer(w.pos, false)
 	case w.kind == tokString:
-		return p.atom(node{op: opString, lit: Value{typ: TypeString, s: w.text, literal: true}})
+		return p.atom(node{op: opString, lit: Value{typ: TypeString, string: w.text, literal: true}})
 	case w.kind == tokName && (w.text == "true" || w.text == "false"):
 		return p.atom(node{op: opBool, lit: Bool(w.text == "true")})
 	case w.kind == tokName && w.text == opTexts[opTimestamp]:

@@ -60,15 +60,15 @@ type read struct{ view, steps int }
 
 // A test is a comparison with literals, or several joined.
 type test struct {
-	op    op // opAnd, opOr, opNot, opBool: a literal; a comparison; opIn
-	yes   bool
-	swap  bool // the literal stands on the left
-	view  uint8
-	text  symbol   // a text
-	n     int64    // a number
-	texts []symbol // of opIn
-	ns    []int64  // of opIn
-	kids  []test
+	op      op // opAnd, opOr, opNot, opBool: a literal; a comparison; opIn
+	yes     bool
+	swap    bool // the literal stands on the left
+	view    uint8
+	text    symbol   // a text
+	number  int64    // a number
+	texts   []symbol // of opIn
+	numbers []int64  // of opIn
+	kids    []test
 }
 
 // A symbol is a literal text by its numbers in exact and in folded.
@@ -237,13 +237,13 @@ func (a *abbreviator) literal(n, with *node, t *test) bool {
 		t.yes = n.lit.yes
 		return with.shape.class == classBool
 	case opInt:
-		t.n = n.lit.small
-		return with.shape.number() && n.lit.n == nil
+		t.number = n.lit.small
+		return with.shape.number() && n.lit.big == nil
 	case opString:
-		if len(n.lit.s) >= maxSymbol {
+		if len(n.lit.string) >= maxSymbol {
 			return false
 		}
-		t.text = a.set.symbol(n.lit.s)
+		t.text = a.set.symbol(n.lit.string)
 		return with.shape.text()
 	}
 	return false
@@ -273,7 +273,7 @@ func (a *abbreviator) in(list, item *node, t *test) bool {
 		if k.op == opString {
 			t.texts = append(t.texts, one.text)
 		} else {
-			t.ns = append(t.ns, one.n)
+			t.numbers = append(t.numbers, one.number)
 		}
 	}
 	return true
@@ -333,13 +333,13 @@ func (s *Set) look(m *machine) glance {
 			continue
 		}
 		switch e.yes, e.small, e.folds = v.yes, v.small, v.typ == TypeHex; {
-		case v.n != nil:
-			e.beyond = v.n.Sign()
-		case !v.text() || len(v.s) >= maxSymbol:
+		case v.big != nil:
+			e.beyond = v.big.Sign()
+		case !v.text() || len(v.string) >= maxSymbol:
 		case e.folds:
-			e.symbol = s.folded[lowered(v.s)]
+			e.symbol = s.folded[lowered(v.string)]
 		default:
-			e.symbol = s.exact[v.s]
+			e.symbol = s.exact[v.string]
 		}
 	}
 	return g
@@ -352,11 +352,11 @@ func (s *Set) meet(voters []voter) []glance {
 		gs[i].seen = make([]seen, len(voterFields))
 		for j, name := range voterFields {
 			v, _ := voters[i].user.member(name)
-			gs[i].seen[j].symbol = s.exact[v.s]
+			gs[i].seen[j].symbol = s.exact[v.string]
 		}
 		tags, _ := voters[i].user.member("tags")
 		for _, tag := range tags.list {
-			gs[i].tags = append(gs[i].tags, s.exact[tag.s])
+			gs[i].tags = append(gs[i].tags, s.exact[tag.string])
 		}
 	}
 	return gs
@@ -393,7 +393,7 @@ func (t *test) holds(g *glance) bool {
 	}
 	var order int
 	if len(t.kids) > 0 {
-		order = cmp.Compare(t.count(g), t.n)
+		order = cmp.Compare(t.count(g), t.number)
 	} else {
 		order = t.order(&g.seen[t.view])
 	}
@@ -437,9 +437,9 @@ func (t *test) order(e *seen) int {
 		return 1
 	case e.beyond != 0:
 		return e.beyond
-	case e.small < t.n || e.yes != t.yes:
+	case e.small < t.number || e.yes != t.yes:
 		return -1
-	case e.small > t.n:
+	case e.small > t.number:
 		return 1
 	}
 	return 0
@@ -458,7 +458,7 @@ func (t *test) among(e *seen) bool {
 			return true
 		}
 	}
-	for _, n := range t.ns {
+	for _, n := range t.numbers {
 		if e.beyond == 0 && e.small == n {
 			return true
 		}

@@ -38,8 +38,8 @@ type Value struct {
 	literal bool // a text that stands in the policy itself
 	yes     bool
 	small   int64    // the number, the time
-	n       *big.Int // the number, if small cannot hold it
-	s       string
+	big     *big.Int // the number, if small cannot hold it
+	string  string
 	list    []Value
 	members []Member
 }
@@ -65,14 +65,14 @@ func BigInt(n *big.Int) Value {
 	case n.IsInt64():
 		return Int(n.Int64())
 	}
-	return Value{typ: TypeInt, n: n}
+	return Value{typ: TypeInt, big: n}
 }
 
 // String is text.
-func String(s string) Value { return Value{typ: TypeString, s: s} }
+func String(s string) Value { return Value{typ: TypeString, string: s} }
 
 // Hex is hexadecimal text: of an address, calldata or a hash.
-func Hex(s string) Value { return Value{typ: TypeHex, s: s} }
+func Hex(s string) Value { return Value{typ: TypeHex, string: s} }
 
 // List is a list.
 func List(vs ...Value) Value { return Value{typ: TypeList, list: vs} }
@@ -149,20 +149,20 @@ var (
 
 // within tells whether a number is in a range that holds every int64.
 func (v *Value) within(low, high *big.Int) bool {
-	return v.n == nil || v.n.Cmp(low) >= 0 && v.n.Cmp(high) <= 0
+	return v.big == nil || v.big.Cmp(low) >= 0 && v.big.Cmp(high) <= 0
 }
 
 // compare orders two numbers or two times.
 func (v *Value) compare(w *Value) int {
 	switch {
-	case v.n == nil && w.n == nil:
+	case v.big == nil && w.big == nil:
 		return cmp.Compare(v.small, w.small)
-	case v.n == nil: // w is beyond every int64
-		return -w.n.Sign()
-	case w.n == nil:
-		return v.n.Sign()
+	case v.big == nil: // w is beyond every int64
+		return -w.big.Sign()
+	case w.big == nil:
+		return v.big.Sign()
 	}
-	return v.n.Cmp(w.n)
+	return v.big.Cmp(w.big)
 }
 
 // equal compares two values. It fails where they cannot be compared: values of
@@ -172,17 +172,17 @@ func (v *Value) equal(w *Value) (yes, ok bool) {
 	switch {
 	case v.text() && w.text():
 		if v.typ == TypeHex || w.typ == TypeHex {
-			return equalFold(v.s, w.s), true
+			return equalFold(v.string, w.string), true
 		}
-		return v.s == w.s, true
+		return v.string == w.string, true
 	case v.typ == TypeInt && w.typ == TypeInt, v.typ == typeTime && w.typ == typeTime:
 		return v.compare(w) == 0, true
 	case v.typ == TypeBool && w.typ == TypeBool:
 		return v.yes == w.yes, true
 	case v.typ == TypeInt && v.dynamic && w.typ == TypeString && w.literal:
-		return v.reads(w.s), decimal(w.s)
+		return v.reads(w.string), decimal(w.string)
 	case w.typ == TypeInt && w.dynamic && v.typ == TypeString && v.literal:
-		return w.reads(v.s), decimal(v.s)
+		return w.reads(v.string), decimal(v.string)
 	}
 	return false, false
 }
@@ -196,10 +196,10 @@ func (v *Value) reads(s string) bool {
 }
 
 func (v *Value) appendDecimal(b []byte) []byte {
-	if v.n == nil {
+	if v.big == nil {
 		return strconv.AppendInt(b, v.small, 10)
 	}
-	return v.n.Append(b, 10)
+	return v.big.Append(b, 10)
 }
 
 // decimal tells whether s is a whole number as one writes it: no sign but a

@@ -223,9 +223,9 @@ func value(name string, v any) policy.Value {
 		return policy.BigInt(x)
 	case policytest.Text:
 		if x.Hex {
-			return policy.Hex(x.S)
+			return policy.Hex(x.Value)
 		}
-		return policy.String(x.S)
+		return policy.String(x.Value)
 	case []any:
 		return policy.List(each(x, func(item any) policy.Value { return value("", item) })...)
 	case policytest.Struct:

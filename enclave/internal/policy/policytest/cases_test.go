@@ -99,7 +99,7 @@ func fact(key string, v any) any {
 				return n
 			}
 		}
-		return policytest.Text{S: x, Hex: strings.HasPrefix(x, "0x")}
+		return policytest.Text{Value: x, Hex: strings.HasPrefix(x, "0x")}
 	case []any:
 		l := []any{}
 		for _, item := range x {

@@ -339,17 +339,17 @@ func (c *checker) call(n *node) *Type {
 		}
 		return uintT
 	case "contains":
-		if n.v != "" || len(args) != 1 {
+		if n.variable != "" || len(args) != 1 {
 			refuse("contains takes one")
 		}
 		c.member(t, c.check(args[0]))
 		return boolT
 	case "all", "any", "filter":
-		if n.v == "" || len(args) != 1 {
+		if n.variable == "" || len(args) != 1 {
 			refuse("%s takes a variable and an expression", n.text)
 		}
-		if isRoot(n.v) {
-			refuse("%s shadows a keyword", n.v)
+		if isRoot(n.variable) {
+			refuse("%s shadows a keyword", n.variable)
 		}
 		if len(c.vars) == maxLambdas {
 			refuse("too many lambdas in each other")
@@ -358,7 +358,7 @@ func (c *checker) call(n *node) *Type {
 		if t.kind == "list" {
 			elem = t.elem
 		}
-		c.vars = append(c.vars, variable{n.v, elem})
+		c.vars = append(c.vars, variable{n.variable, elem})
 		c.mustBe(args[0], "bool")
 		c.vars = c.vars[:len(c.vars)-1]
 		if n.text == "filter" {

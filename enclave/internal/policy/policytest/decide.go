@@ -75,7 +75,7 @@ func (r Request) world() World {
 	if r.RootQuorum {
 		kind = "" // section 5: root-quorum activities have no kind
 	}
-	w := map[string]any{"activity": Struct{"type": Text{S: r.Type}, "kind": Text{S: kind}, "resource": Text{S: r.Resource}, "action": Text{S: r.Action}, "params": r.Params},
+	w := map[string]any{"activity": Struct{"type": Text{Value: r.Type}, "kind": Text{Value: kind}, "resource": Text{Value: r.Resource}, "action": Text{Value: r.Action}, "params": r.Params},
 		"time": Struct{"now": r.Now}}
 	for _, chain := range []string{"eth", "solana", "bitcoin", "tron", "tempo"} {
 		w[chain] = Struct{} // its members may be missing
@@ -97,12 +97,12 @@ func consensus(o Organization, p Policy, votes []Vote) (bool, error) {
 		u := o.Users[slices.IndexFunc(o.Users, func(u User) bool { return u.ID == v.User })]
 		tags := []any{}
 		for _, t := range u.Tags {
-			tags = append(tags, Text{S: t})
+			tags = append(tags, Text{Value: t})
 		}
-		approvers = append(approvers, Struct{"id": Text{S: u.ID}, "tags": tags, "email": Text{S: u.Email}, "alias": Text{S: u.Name}})
+		approvers = append(approvers, Struct{"id": Text{Value: u.ID}, "tags": tags, "email": Text{Value: u.Email}, "alias": Text{Value: u.Name}})
 		for _, c := range v.Credentials {
-			credentials = append(credentials, Struct{"id": Text{S: c.ID}, "user_id": Text{S: c.User}, "type": Text{S: c.Type},
-				"credential_id": Text{S: c.CredentialID}, "public_key": Text{S: c.PublicKey}})
+			credentials = append(credentials, Struct{"id": Text{Value: c.ID}, "user_id": Text{Value: c.User}, "type": Text{Value: c.Type},
+				"credential_id": Text{Value: c.CredentialID}, "public_key": Text{Value: c.PublicKey}})
 		}
 	}
 	return p.Consensus.Eval(World{Roots: map[string]any{"approvers": approvers, "credentials": credentials}})

@@ -170,9 +170,9 @@ func show(v any) string {
 	switch x := v.(type) {
 	case policytest.Text:
 		if x.Hex {
-			return "hex '" + x.S + "'"
+			return "hex '" + x.Value + "'"
 		}
-		return "'" + x.S + "'"
+		return "'" + x.Value + "'"
 	case []any:
 		return "[" + strings.Join(each(x, show), ", ") + "]"
 	case policytest.Struct:

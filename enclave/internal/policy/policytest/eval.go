@@ -11,7 +11,7 @@ import (
 // Text is a string. Hex text is compared without regard to the case of ASCII
 // letters.
 type Text struct {
-	S       string
+	Value   string
 	Hex     bool
 	literal bool // stands in the source
 }
@@ -112,9 +112,9 @@ func (e *evaluator) value(n *node) any {
 	case "false":
 		return false
 	case "int":
-		return n.n
+		return n.number
 	case "string":
-		return Text{S: n.text, literal: true}
+		return Text{Value: n.text, literal: true}
 	case "Timestamp":
 		t, err := timestamp(n.args[0])
 		if err != nil {
@@ -212,7 +212,7 @@ func (e *evaluator) call(n *node) any {
 	}
 	all, anyOf, kept := true, false, []any{}
 	for _, item := range e.list(n.kids[0]) {
-		e.vars = append(e.vars, bound{n.v, item})
+		e.vars = append(e.vars, bound{n.variable, item})
 		yes := e.bool(n.kids[1])
 		e.vars = e.vars[:len(e.vars)-1]
 		all, anyOf = all && yes, anyOf || yes
@@ -257,17 +257,17 @@ func equal(a, b any, at, bt *Type) bool {
 		case *big.Int:
 			return x.Cmp(y) == 0
 		case Text:
-			if at.kind == "dynamic" && y.literal && canonical(y.S) {
-				return x.String() == y.S
+			if at.kind == "dynamic" && y.literal && canonical(y.Value) {
+				return x.String() == y.Value
 			}
 		}
 	case Text:
 		switch y := b.(type) {
 		case Text:
 			if x.Hex || y.Hex {
-				return fold(x.S) == fold(y.S)
+				return fold(x.Value) == fold(y.Value)
 			}
-			return x.S == y.S
+			return x.Value == y.Value
 		case *big.Int:
 			return equal(b, a, bt, at)
 		}
@@ -328,13 +328,13 @@ func index(v, i any) any {
 			return x[k]
 		}
 	case Text:
-		chars := []rune(x.S)
+		chars := []rune(x.Value)
 		if k := position(i, len(chars)); k < len(chars) {
-			return Text{S: string(chars[k]), Hex: x.Hex}
+			return Text{Value: string(chars[k]), Hex: x.Hex}
 		}
 	case Map:
 		if key, ok := i.(Text); ok {
-			return x[key.S] // nil if it is not there
+			return x[key.Value] // nil if it is not there
 		}
 	}
 	fail("no such item")
@@ -349,10 +349,10 @@ func slice(v, from, to any) any {
 			return x[a:b:b]
 		}
 	case Text:
-		chars := []rune(x.S)
+		chars := []rune(x.Value)
 		a, b := position(from, len(chars)), position(to, len(chars))
 		if a <= b {
-			return Text{S: string(chars[a:b]), Hex: x.Hex}
+			return Text{Value: string(chars[a:b]), Hex: x.Hex}
 		}
 	}
 	fail("no such slice")

@@ -60,9 +60,9 @@ var (
 	names     = []string{"alice", "bob", "carol", "dave", "erin", "frank"}
 )
 
-func text(s string) any { return policytest.Text{S: s} }
+func text(s string) any { return policytest.Text{Value: s} }
 func hexed(s string) any {
-	return policytest.Text{S: s, Hex: true}
+	return policytest.Text{Value: s, Hex: true}
 }
 func num(n int64) any { return big.NewInt(n) }
 
@@ -764,7 +764,7 @@ func (g *generator) quoted(t policytest.Text, s string) string {
 }
 
 func (g *generator) textAtom(p path, t policytest.Text, want bool) string {
-	chars := []rune(t.S)
+	chars := []rune(t.Value)
 	eq, other := g.space("=="), "'other'"
 	if !want {
 		eq = g.space("!=")
@@ -775,20 +775,20 @@ func (g *generator) textAtom(p path, t policytest.Text, want bool) string {
 	if p.dynamic && g.chance(6) {
 		return p.expr + pick(g, " == 1", " == true", ".count() == 1", "['key'] == 1", ".contains('a')", " > 1")
 	}
-	if g.chance(3) && strings.ContainsFunc(t.S, func(r rune) bool { return r > 'f' && r != 'x' }) { // of another case, which only hexadecimal text does not mind
-		return p.expr + eq + "'" + strings.ToUpper(t.S) + "'"
+	if g.chance(3) && strings.ContainsFunc(t.Value, func(r rune) bool { return r > 'f' && r != 'x' }) { // of another case, which only hexadecimal text does not mind
+		return p.expr + eq + "'" + strings.ToUpper(t.Value) + "'"
 	}
 	switch n := g.IntN(14); {
 	case n < 4:
-		return p.expr + eq + g.quoted(t, t.S)
+		return p.expr + eq + g.quoted(t, t.Value)
 	case n == 4:
-		return g.quoted(t, t.S) + eq + p.expr
+		return g.quoted(t, t.Value) + eq + p.expr
 	case n == 5 && want:
 		return p.expr + g.space("!=") + other
 	case n == 6 && want:
-		return p.expr + " in [" + other + g.space(",") + g.quoted(t, t.S) + "]"
+		return p.expr + " in [" + other + g.space(",") + g.quoted(t, t.Value) + "]"
 	case n == 7 && want:
-		return "[" + g.quoted(t, t.S) + ", " + other + "].contains(" + p.expr + ")"
+		return "[" + g.quoted(t, t.Value) + ", " + other + "].contains(" + p.expr + ")"
 	case n == 8:
 		return p.expr + eq + p.expr
 	case n < 11 && len(chars) > 0:
@@ -801,7 +801,7 @@ func (g *generator) textAtom(p path, t policytest.Text, want bool) string {
 	case n == 12 && g.chance(30):
 		return fmt.Sprintf("%s[%d..%d]%s''", p.expr, g.IntN(3), len(chars)+g.IntN(2), pick(g, "!=", "=="))
 	}
-	return p.expr + eq + g.quoted(t, t.S)
+	return p.expr + eq + g.quoted(t, t.Value)
 }
 
 func (g *generator) listAtom(p path, l []any, want bool, depth int) string {
@@ -840,7 +840,7 @@ func (g *generator) listAtom(p path, l []any, want bool, depth int) string {
 	case 7:
 		switch x := item.(type) {
 		case policytest.Text:
-			return pick(g, p.expr+".contains("+g.quoted(x, x.S)+")", g.quoted(x, x.S)+" in "+p.expr)
+			return pick(g, p.expr+".contains("+g.quoted(x, x.Value)+")", g.quoted(x, x.Value)+" in "+p.expr)
 		case *big.Int:
 			return pick(g, p.expr+".contains("+literal(x)+")", literal(x)+" in "+p.expr)
 		case bool:

@@ -89,13 +89,13 @@ func lex(s string) (out []token, err error) {
 // A node of the tree. op is an operator, "int", "string", "true", "false",
 // "list", "name", "field", "call", "index", "slice", "Timestamp" or "CronSpan".
 type node struct {
-	op   string
-	text string   // of a string, a name, a field, a method
-	n    *big.Int // of an int
-	kids []*node
-	v    string   // the variable of a lambda, whose body is the last kid
-	args []string // of a function
-	typ  *Type    // what the checker found
+	op       string
+	text     string   // of a string, a name, a field, a method
+	number   *big.Int // of an int
+	kids     []*node
+	variable string   // the variable of a lambda, whose body is the last kid
+	args     []string // of a function
+	typ      *Type    // what the checker found
 }
 
 type parser struct {
@@ -196,8 +196,8 @@ func (p *parser) unary() *node {
 		return n
 	case p.accept("-"):
 		n := p.integer()
-		n.n = new(big.Int).Neg(n.n)
-		if n.n.Cmp(minI128) < 0 {
+		n.number = new(big.Int).Neg(n.number)
+		if n.number.Cmp(minI128) < 0 {
 			refuse("an integer below i128")
 		}
 		return n
@@ -207,8 +207,8 @@ func (p *parser) unary() *node {
 
 func (p *parser) integer() *node {
 	n := p.node("int")
-	n.n, _ = new(big.Int).SetString(p.want("int").text, 10)
-	if n.n.Cmp(maxU256) > 0 {
+	n.number, _ = new(big.Int).SetString(p.want("int").text, 10)
+	if n.number.Cmp(maxU256) > 0 {
 		refuse("an integer beyond u256")
 	}
 	return n
@@ -245,7 +245,7 @@ func (p *parser) postfix() *node {
 func (p *parser) call(on *node) *node {
 	n := p.node("call", on)
 	if p.at("ident") && p.toks[1].sort == "," {
-		n.v = p.take().text
+		n.variable = p.take().text
 		p.take()
 		n.kids = append(n.kids, p.orExpr())
 	} else if !p.at(")") {
