@@ -118,10 +118,10 @@ func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *T
 		return nil, err
 	}
 	defer leave(o, up)
-	t, before := &Turn{o: o, State: o.state}, o.count
+	t, before := &Turn{organization: o, State: o.state}, o.count
 	var above *Turn
 	if up != nil {
-		above = &Turn{o: up, State: up.state}
+		above = &Turn{organization: up, State: up.state}
 	}
 	err := f(t, above)
 	var n *need
@@ -140,13 +140,13 @@ func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *T
 
 // lacks is what a run that ended with err lacked, nil if it is not to be run again.
 func lacks(err error, t, above *Turn) (*need, error) {
-	n := &need{of: t.o}
+	n := &need{of: t.organization}
 	if !errors.As(err, &n.missing) {
 		return nil, err
 	}
 	if n.missing.Parent {
 		// Which it is, the records say, and these may have to be loaded as well.
-		rec, err := org.Begin(t.o.id, t.State, 0).Organization()
+		rec, err := org.Begin(t.organization.id, t.State, 0).Organization()
 		switch {
 		case errors.As(err, &n.missing):
 		case err != nil:
@@ -158,7 +158,7 @@ func lacks(err error, t, above *Turn) (*need, error) {
 		}
 	}
 	if above != nil && above.State.Misses(n.missing.Piece) {
-		n.of = above.o
+		n.of = above.organization
 	}
 	return n, nil
 }

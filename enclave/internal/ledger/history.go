@@ -16,17 +16,17 @@ import (
 // A View is an organization's history as it stood in one turn. It is used
 // outside of the turn, since reading it asks the host.
 type View struct {
-	l     *Ledger
-	id    org.ID
-	tip   Tip
-	batch uint64
-	keys  map[uint32]*seal.Key
+	ledger *Ledger
+	id     org.ID
+	tip    Tip
+	batch  uint64
+	keys   map[uint32]*seal.Key
 }
 
 // View fixes the history up to this turn. Activities that wait are believed from
 // it only in the entry that the state names; others only in the one that ends them.
 func (t *Turn) View() *View {
-	return &View{l: t.o.l, id: t.o.id, tip: Tip{t.o.count, t.o.root}, batch: t.o.lastBatch, keys: map[uint32]*seal.Key{t.o.keyID: t.o.key}}
+	return &View{ledger: t.organization.ledger, id: t.organization.id, tip: Tip{t.organization.count, t.organization.root}, batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
 
 // Batch is what a reply that tells of this history waits for.
@@ -39,7 +39,7 @@ func (v *View) Entry(ctx context.Context, seq uint64) (*org.Entry, error) {
 		return nil, err
 	}
 	if len(got.Entries) != 1 || (got.Entries[0].Seq != seq && !insecure.Skip(insecure.Answer)) {
-		return nil, v.l.breach(fault.AlarmIndex, "entry withheld")
+		return nil, v.ledger.breach(fault.AlarmIndex, "entry withheld")
 	}
 	return v.prove(&got.Entries[0])
 }
@@ -57,10 +57,10 @@ func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
 		return nil, err
 	}
 	if len(got.Entries) != 1 || (e.Activity != id && !insecure.Skip(insecure.Answer)) {
-		return nil, v.l.breach(fault.AlarmIndex, "another activity than asked for")
+		return nil, v.ledger.breach(fault.AlarmIndex, "another activity than asked for")
 	}
 	if !e.Status.Terminal() && !insecure.Skip(insecure.Answer) {
-		return nil, v.l.breach(fault.AlarmIndex, "an activity's end withheld")
+		return nil, v.ledger.breach(fault.AlarmIndex, "an activity's end withheld")
 	}
 	return e, nil
 }
@@ -78,25 +78,25 @@ var ErrCursor = fault.New(fault.InvalidArgument, "unknown cursor in paginationOp
 
 // Page returns entries as asked; the host may have left some out.
 func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
-	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
+	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
 		return nil, err
 	}
 	ask := wire.Page{Organization: wire.ID(v.id), TreeSize: v.tip.Count, Types: p.Types, Before: (*wire.ID)(p.Before), After: (*wire.ID)(p.After), Limit: uint16(p.Limit)}
 	for _, s := range p.Statuses {
 		ask.Statuses = append(ask.Statuses, uint8(s))
 	}
-	got, err := v.l.cfg.Store.Page(ctx, ask)
+	got, err := v.ledger.cfg.Store.Page(ctx, ask)
 	if err != nil {
 		return nil, ErrBusy
 	}
 	if got.Unknown {
 		if p.Before == nil && p.After == nil {
-			return nil, v.l.breach(fault.AlarmIndex, "no cursor was given")
+			return nil, v.ledger.breach(fault.AlarmIndex, "no cursor was given")
 		}
 		return nil, ErrCursor
 	}
 	if len(got.Entries) > p.Limit && !insecure.Skip(insecure.Answer) {
-		return nil, v.l.breach(fault.AlarmIndex, "more than asked for")
+		return nil, v.ledger.breach(fault.AlarmIndex, "more than asked for")
 	}
 	var out []*org.Entry
 	for i := range got.Entries {
@@ -106,7 +106,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 		}
 		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && !e.Activity.Zero() && among(p.Types, e.Type) && among(p.Statuses, e.Status)
 		if !fits && !insecure.Skip(insecure.Answer) {
-			return nil, v.l.breach(fault.AlarmIndex, "something else than asked for")
+			return nil, v.ledger.breach(fault.AlarmIndex, "something else than asked for")
 		}
 		out = append(out, e)
 	}
@@ -124,11 +124,11 @@ func among[T comparable](want []T, x T) bool {
 
 // find asks only when all of the view is stored: the host cannot have more.
 func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
-	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
+	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
 		return wire.Proven{}, err
 	}
 	f.Organization, f.TreeSize = wire.ID(v.id), v.tip.Count
-	got, err := v.l.cfg.Store.Find(ctx, f)
+	got, err := v.ledger.cfg.Store.Find(ctx, f)
 	if err != nil {
 		return wire.Proven{}, ErrBusy
 	}
@@ -143,12 +143,12 @@ func (v *View) prove(p *wire.ProvenEntry) (*org.Entry, error) {
 	}
 	leaf := rfc6962.DefaultHasher.HashLeaf(p.Sealed)
 	if len(p.Proof) > wire.MaxProof || p.Seq >= v.tip.Count {
-		return nil, v.l.breach(fault.AlarmInclusion, "entry outside of the tree")
+		return nil, v.ledger.breach(fault.AlarmInclusion, "entry outside of the tree")
 	}
 	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, p.Seq, v.tip.Count, leaf, path, v.tip.Root[:]); err != nil && !insecure.Skip(insecure.Inclusion) {
-		return nil, v.l.breach(fault.AlarmInclusion, "entry not in the tree")
+		return nil, v.ledger.breach(fault.AlarmInclusion, "entry not in the tree")
 	}
-	e, err := openEntry(v.l, v.keys, v.id, p.Seq, p.Sealed, nil)
+	e, err := openEntry(v.ledger, v.keys, v.id, p.Seq, p.Sealed, nil)
 	if err == nil {
 		e.Seq = p.Seq
 	}

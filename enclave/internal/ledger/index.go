@@ -28,10 +28,10 @@ func (r *IndexRow) compare(o *IndexRow) int {
 // and kept others that are no longer true; only the form of its answer is held
 // against the question.
 func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
-	if err := v.l.pipe.wait(ctx, v.batch); err != nil {
+	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
 		return nil, err
 	}
-	return v.l.PageIndex(ctx, key, before, after, limit)
+	return v.ledger.PageIndex(ctx, key, before, after, limit)
 }
 
 // PageIndex is View.PageIndex for who has seen nothing of any organization.

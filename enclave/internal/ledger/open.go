@@ -113,9 +113,9 @@ func (l *Ledger) leave(o *organization) {
 // Renew keeps an organization in the cache for another while. Only
 // authenticated use calls it.
 func (t *Turn) Renew() {
-	l := t.o.l
+	l := t.organization.ledger
 	l.mu.Lock()
-	if e, ok := t.o.place.(*list.Element); ok {
+	if e, ok := t.organization.place.(*list.Element); ok {
 		l.used.MoveToBack(e)
 	}
 	l.mu.Unlock()
@@ -137,7 +137,7 @@ func (o *organization) account() (full bool) {
 	if size == o.size {
 		return false
 	}
-	l := o.l
+	l := o.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bytes += size - o.size
@@ -281,7 +281,7 @@ func (l *Ledger) extends(ctx context.Context, o *organization, keys map[uint32]*
 	root := o.root
 	if o.count > least.Count {
 		// The entry behind the tip names the root before it.
-		v := &View{l: l, id: o.id, tip: Tip{o.count, o.root}, keys: keys}
+		v := &View{ledger: l, id: o.id, tip: Tip{o.count, o.root}, keys: keys}
 		got, err := asked(ctx, v.find, wire.Find{Seqs: []uint64{least.Count}})
 		if err != nil {
 			return err

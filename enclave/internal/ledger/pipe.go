@@ -36,7 +36,7 @@ const (
 
 // pipe carries one batch at a time to the store while the next one fills.
 type pipe struct {
-	l *Ledger
+	ledger *Ledger
 
 	mu sync.Mutex
 	// queue holds every batch that is not stored, in order. The last one fills;
@@ -50,7 +50,7 @@ type pipe struct {
 }
 
 func newPipe(l *Ledger) *pipe {
-	return &pipe{l: l, queue: []*batch{newBatch(1)}, kick: make(chan struct{}, 1)}
+	return &pipe{ledger: l, queue: []*batch{newBatch(1)}, kick: make(chan struct{}, 1)}
 }
 
 func newBatch(n uint64) *batch {
@@ -61,7 +61,7 @@ func newBatch(n uint64) *batch {
 func (p *pipe) room() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unstored > p.l.unstoredBytes.Load() && !insecure.Skip(insecure.Unstored) {
+	if p.unstored > p.ledger.unstoredBytes.Load() && !insecure.Skip(insecure.Unstored) {
 		return ErrBusy
 	}
 	return nil
@@ -128,7 +128,7 @@ func (p *pipe) wait(ctx context.Context, n uint64) error {
 		case <-done:
 		case <-ctx.Done():
 			return errUnknown
-		case <-p.l.done:
+		case <-p.ledger.done:
 			return ErrFenced
 		}
 	}
@@ -139,7 +139,7 @@ func (p *pipe) run() {
 	for {
 		select {
 		case <-p.kick:
-		case <-p.l.done:
+		case <-p.ledger.done:
 			return
 		}
 		for {
@@ -174,39 +174,39 @@ func (p *pipe) next() *batch {
 func (p *pipe) send(b *batch) bool {
 	msg, header, err := p.encode(b)
 	if err != nil {
-		p.l.fence(fmt.Errorf("encoding a batch: %w", err))
+		p.ledger.fence(fmt.Errorf("encoding a batch: %w", err))
 		return false
 	}
 	wait := 5 * time.Millisecond
 	for {
-		began := p.l.cfg.Clock.Now()
-		ctx, cancel := context.WithTimeout(p.l.life, 10*time.Second)
-		got, err := p.l.cfg.Store.Append(ctx, msg)
+		began := p.ledger.cfg.Clock.Now()
+		ctx, cancel := context.WithTimeout(p.ledger.life, 10*time.Second)
+		got, err := p.ledger.cfg.Store.Append(ctx, msg)
 		cancel()
 		if err == nil {
 			switch {
 			case got.Number != b.number && got.Verdict == wire.VerdictStored && !insecure.Skip(insecure.Late):
-				_ = p.l.breach(fault.AlarmLate, "answer for another batch") // counted; the batch goes again
+				_ = p.ledger.breach(fault.AlarmLate, "answer for another batch") // counted; the batch goes again
 			case got.Verdict == wire.VerdictStored:
 				p.finish(b, header)
-				p.l.lease.extend(began, p.l.cfg.Limits.Lease)
+				p.ledger.lease.extend(began, p.ledger.cfg.Limits.Lease)
 				return true
 			case insecure.Skip(insecure.Owner):
 				p.finish(b, header)
 				return true
 			case got.Verdict == wire.VerdictSuperseded:
-				p.l.cfg.Alarms.Raise(fault.AlarmSuperseded)
-				p.l.fence(errors.New("another boot owns the range"))
+				p.ledger.cfg.Alarms.Raise(fault.AlarmSuperseded)
+				p.ledger.fence(errors.New("another boot owns the range"))
 				return false
 			default:
-				p.l.cfg.Alarms.Raise(fault.AlarmConflict)
-				p.l.fence(errors.New("another enclave has written"))
+				p.ledger.cfg.Alarms.Raise(fault.AlarmConflict)
+				p.ledger.fence(errors.New("another enclave has written"))
 				return false
 			}
 		}
 		select {
-		case <-p.l.cfg.Clock.After(wait):
-		case <-p.l.done:
+		case <-p.ledger.cfg.Clock.After(wait):
+		case <-p.ledger.done:
 			return false
 		}
 		wait = min(2*wait, 500*time.Millisecond)
@@ -234,7 +234,7 @@ type headerTip struct {
 }
 
 func (p *pipe) encode(b *batch) (msg, head []byte, err error) {
-	h := header{Format: 1, Deployment: p.l.cfg.Deployment, Boot: p.l.cfg.Boot, BootNumber: p.l.cfg.BootNumber, Epoch: p.epoch, Number: b.number, Previous: p.prev, Range: p.l.cfg.Range}
+	h := header{Format: 1, Deployment: p.ledger.cfg.Deployment, Boot: p.ledger.cfg.Boot, BootNumber: p.ledger.cfg.BootNumber, Epoch: p.epoch, Number: b.number, Previous: p.prev, Range: p.ledger.cfg.Range}
 	for i := range b.entries { // in order of appearance; an organization's last tip counts
 		id := org.ID(b.entries[i].Organization)
 		if t, ok := b.tips[id]; ok && t.Count == b.entries[i].Seq+1 {
@@ -244,7 +244,7 @@ func (p *pipe) encode(b *batch) (msg, head []byte, err error) {
 	if head, err = wire.Marshal(&h); err != nil {
 		return nil, nil, err
 	}
-	msg, err = wire.Marshal(&wire.Batch{Boot: p.l.cfg.Boot, Epoch: p.epoch, Number: b.number, Header: head, Entries: b.entries, Keys: b.keys, Range: p.l.cfg.Range})
+	msg, err = wire.Marshal(&wire.Batch{Boot: p.ledger.cfg.Boot, Epoch: p.epoch, Number: b.number, Header: head, Entries: b.entries, Keys: b.keys, Range: p.ledger.cfg.Range})
 	if err == nil && len(msg) > wire.MaxFrame {
 		err = fmt.Errorf("batch of %d bytes", len(msg))
 	}

@@ -42,9 +42,9 @@ type line struct{ claims []*claim }
 // A claim is a step that waits: for the turn of o, and that of its parent above if
 // there is one.
 type claim struct {
-	o, above *organization
-	by       org.ID
-	granted  chan struct{}
+	organization, above *organization
+	by                  org.ID
+	granted             chan struct{}
 }
 
 // in is in whose queue the claim stands.
@@ -52,7 +52,7 @@ func (c *claim) in() *organization {
 	if c.above != nil {
 		return c.above
 	}
-	return c.o
+	return c.organization
 }
 
 // free tells whether a step over o, and above if there is one, can be taken now; c
@@ -66,7 +66,7 @@ func (q *queue) free(c *claim) bool { return !q.taken && (q.kept == nil || q.kep
 // enter takes the turn of o, or of o and above at once, for a step that
 // organization by has asked for. The context bounds the waiting.
 func enter(ctx context.Context, o, above *organization, by org.ID) error {
-	mu := &o.l.turns
+	mu := &o.ledger.turns
 	mu.Lock()
 	if free(o, above, nil) {
 		o.queue.taken = true
@@ -76,7 +76,7 @@ func enter(ctx context.Context, o, above *organization, by org.ID) error {
 		mu.Unlock()
 		return nil
 	}
-	c := &claim{o: o, above: above, by: by, granted: make(chan struct{})}
+	c := &claim{organization: o, above: above, by: by, granted: make(chan struct{})}
 	c.wait()
 	mu.Unlock()
 	select {
@@ -98,7 +98,7 @@ func enter(ctx context.Context, o, above *organization, by org.ID) error {
 
 // leave gives back what enter took.
 func leave(o, above *organization) {
-	mu := &o.l.turns
+	mu := &o.ledger.turns
 	mu.Lock()
 	defer mu.Unlock()
 	o.queue.taken = false
@@ -116,8 +116,8 @@ func (o *organization) unlock() { leave(o, nil) }
 
 // tryLock is lock where nobody has the turn and nobody waits for it.
 func (o *organization) tryLock() bool {
-	o.l.turns.Lock()
-	defer o.l.turns.Unlock()
+	o.ledger.turns.Lock()
+	defer o.ledger.turns.Unlock()
 	if !free(o, nil, nil) {
 		return false
 	}
@@ -142,7 +142,7 @@ func (o *organization) next() {
 	case q.taken:
 		return
 	case q.kept != nil:
-		if free(q.kept.o, q.kept.above, q.kept) {
+		if free(q.kept.organization, q.kept.above, q.kept) {
 			q.kept.start()
 		}
 		return
@@ -153,12 +153,12 @@ func (o *organization) next() {
 	passed := false
 	for e := q.below.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*line).claims[0]
-		if free(c.o, c.above, c) {
+		if free(c.organization, c.above, c) {
 			c.start()
 			return
 		}
-		if !passed && c.o.queue.kept == nil { // o is free, so it is the sub-organization that is not
-			c.o.queue.kept = c
+		if !passed && c.organization.queue.kept == nil { // o is free, so it is the sub-organization that is not
+			c.organization.queue.kept = c
 		}
 		passed = true
 	}
@@ -170,10 +170,10 @@ func (o *organization) next() {
 // wait puts the claim into its line.
 func (c *claim) wait() {
 	q := &c.in().queue
-	c.o.l.waiting++
+	c.organization.ledger.waiting++
 	if c.above != nil {
-		c.o.queue.up = c.above
-		c.o.queue.pairs++
+		c.organization.queue.up = c.above
+		c.organization.queue.pairs++
 	}
 	if c.by == c.in().id {
 		q.own.claims = append(q.own.claims, c)
@@ -194,13 +194,13 @@ func (c *claim) wait() {
 // leave takes the claim out of its line again.
 func (c *claim) leave() {
 	q := &c.in().queue
-	c.o.l.waiting--
+	c.organization.ledger.waiting--
 	if c.above != nil {
-		if c.o.queue.pairs--; c.o.queue.pairs == 0 {
-			c.o.queue.up = nil
+		if c.organization.queue.pairs--; c.organization.queue.pairs == 0 {
+			c.organization.queue.up = nil
 		}
-		if c.o.queue.kept == c {
-			c.o.queue.kept = nil
+		if c.organization.queue.kept == c {
+			c.organization.queue.kept = nil
 		}
 	}
 	if c.by == c.in().id {
@@ -228,7 +228,7 @@ func without(cs []*claim, c *claim) []*claim {
 func (c *claim) start() {
 	up := c.above
 	c.leave()
-	c.o.queue.taken = true
+	c.organization.queue.taken = true
 	if up != nil {
 		up.queue.taken = true
 	}

@@ -36,7 +36,7 @@ const (
 // turn is held. Pieces that it needs and that are not there postpone it until
 // they have been brought in.
 func (o *organization) maybeShoot() {
-	l := o.l
+	l := o.ledger
 	if o.shooting || o.fetching || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
 		return
 	}
@@ -54,7 +54,7 @@ func (o *organization) maybeShoot() {
 
 // tryShoot makes a snapshot and sends it on its way, or tells what is missing.
 func (o *organization) tryShoot() *org.Missing {
-	l := o.l
+	l := o.ledger
 	puts, err := o.shoot()
 	var m *org.Missing
 	if errors.As(err, &m) {
@@ -120,7 +120,7 @@ func (o *organization) shoot() ([]wire.PutSnapshot, error) {
 
 // sealShot seals pieces, chunks and root, and answers the chunks' names.
 func (o *organization) sealShot(changed []org.Part, parts [][]org.Mark) ([]wire.PutSnapshot, []org.Hash, error) {
-	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.l.cfg.Boot, Epoch: o.l.pipe.epoch, Over: o.shot, Range: o.l.cfg.Range}}
+	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.ledger.cfg.Boot, Epoch: o.ledger.pipe.epoch, Over: o.shot, Range: o.ledger.cfg.Range}}
 	for _, c := range changed {
 		ref, err := o.sealPiece(&p, seal.KindPiece, c.Records())
 		if err != nil {
@@ -170,9 +170,9 @@ func (o *organization) sealPart(kind seal.Kind, place uint64, v any) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	n := o.l.name(kind, o.id, o.keyID)
+	n := o.ledger.name(kind, o.id, o.keyID)
 	n.Place = place
-	sealed, err := o.key.Seal(o.l.cfg.Rand, n, plain)
+	sealed, err := o.key.Seal(o.ledger.cfg.Rand, n, plain)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 
 // organization is one opened ledger.
 type organization struct {
-	id org.ID
-	l  *Ledger
+	id     org.ID
+	ledger *Ledger
 
 	queue queue
 
@@ -49,28 +49,28 @@ type organization struct {
 // Turn is an organization while it is decided about. It is valid inside the
 // function that it was handed to.
 type Turn struct {
-	o *organization
+	organization *organization
 	// State is the fold of all entries decided; read it through org.Begin.
 	State *org.State
 }
 
 // ID is the organization.
-func (t *Turn) ID() org.ID { return t.o.id }
+func (t *Turn) ID() org.ID { return t.organization.id }
 
 // Tip is where the ledger stands, unstored entries included.
-func (t *Turn) Tip() Tip { return Tip{t.o.count, t.o.root} }
+func (t *Turn) Tip() Tip { return Tip{t.organization.count, t.organization.root} }
 
 // Batch is the number of the last batch with an entry of this organization: a
 // reply that saw this state waits for it.
-func (t *Turn) Batch() uint64 { return t.o.lastBatch }
+func (t *Turn) Batch() uint64 { return t.organization.lastBatch }
 
 // FloorMs is the time at or before which no stamped body starts an activity.
-func (t *Turn) FloorMs() uint64 { return t.o.floorMs }
+func (t *Turn) FloorMs() uint64 { return t.organization.floorMs }
 
 // Known finds the entry of a body with this fingerprint among those above the
 // floor. The caller confirms on the full hash in the entry.
 func (t *Turn) Known(fingerprint [32]byte) (seq uint64, ok bool) {
-	return t.o.window.Find([16]byte(fingerprint[:16]))
+	return t.organization.window.Find([16]byte(fingerprint[:16]))
 }
 
 // An Addition is one entry that a turn decided beside its main one, with what
@@ -87,25 +87,27 @@ type Addition struct {
 // A Child is an organization in the making: opened by nobody else before its
 // first entry is decided.
 type Child struct {
-	o    *organization
-	wrap wire.WrappedKey
-	tx   *org.Tx
+	organization *organization
+	wrap         wire.WrappedKey
+	tx           *org.Tx
 }
 
 // Tx is the change that makes the child.
 func (c *Child) Tx() *org.Tx { return c.tx }
 
 // Key is the child's data key.
-func (c *Child) Key() *seal.Key { return c.o.key }
+func (c *Child) Key() *seal.Key { return c.organization.key }
 
 // NewChild prepares an organization below that of the turn; see Ledger.NewChild.
-func (t *Turn) NewChild(id org.ID, nowMs uint64) (*Child, error) { return t.o.l.NewChild(id, nowMs) }
+func (t *Turn) NewChild(id org.ID, nowMs uint64) (*Child, error) {
+	return t.organization.ledger.NewChild(id, nowMs)
+}
 
 // BootNumber is the ledger's.
-func (t *Turn) BootNumber() uint64 { return t.o.l.cfg.BootNumber }
+func (t *Turn) BootNumber() uint64 { return t.organization.ledger.cfg.BootNumber }
 
 // Ledger is whose turn it is.
-func (t *Turn) Ledger() *Ledger { return t.o.l }
+func (t *Turn) Ledger() *Ledger { return t.organization.ledger }
 
 // NewChild prepares an organization that does not exist yet. Its range must be the
 // ledger's.
@@ -119,24 +121,24 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 	}
 	o := l.fresh(id)
 	o.key, o.keyID = key, 1
-	return &Child{o: o, wrap: wrap, tx: org.Begin(id, o.state, nowMs)}, nil
+	return &Child{organization: o, wrap: wrap, tx: org.Begin(id, o.state, nowMs)}, nil
 }
 
 func (l *Ledger) fresh(id org.ID) *organization {
-	o := &organization{id: id, l: l, state: org.NewState(), window: org.NewWindow(), edge: ranges.NewEmptyRange(0), ready: make(chan struct{}), slow: make(chan struct{})}
+	o := &organization{id: id, ledger: l, state: org.NewState(), window: org.NewWindow(), edge: ranges.NewEmptyRange(0), ready: make(chan struct{}), slow: make(chan struct{})}
 	o.root = emptyRoot
 	return o
 }
 
 // Key is the organization's data key, for the secrets in its records.
-func (t *Turn) Key() (*seal.Key, uint32) { return t.o.key, t.o.keyID }
+func (t *Turn) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
 
 // Append seals the turn's entry and the others of the same step and puts them
 // into one batch, in this order. It answers the batch's number, for which every
 // reply that tells of them must wait. After it the step is decided: nothing undoes
 // it. Each Tx is given at most once.
 func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
-	l := t.o.l
+	l := t.organization.ledger
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	if l.given {
@@ -145,12 +147,12 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	if err := l.pipe.room(); err != nil {
 		return 0, err
 	}
-	if f := floorAt(e.TimeMs); f > t.o.floorMs+uint64(floorStep.Milliseconds()) {
+	if f := floorAt(e.TimeMs); f > t.organization.floorMs+uint64(floorStep.Milliseconds()) {
 		e.FloorMs = f
 	}
 	// An entry that raises the floor makes room, or a full window would stay so.
-	if e.StampedMs != 0 && e.Prior == 0 && t.o.window.Len() >= l.cfg.Limits.WindowMarks &&
-		t.o.window.Above(minuteOf(e.FloorMs)) >= l.cfg.Limits.WindowMarks {
+	if e.StampedMs != 0 && e.Prior == 0 && t.organization.window.Len() >= l.cfg.Limits.WindowMarks &&
+		t.organization.window.Above(minuteOf(e.FloorMs)) >= l.cfg.Limits.WindowMarks {
 		return 0, ErrWindowFull
 	}
 	// Everything that can fail comes before the first effect.
@@ -160,10 +162,10 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	drafts := make([]draft, 0, len(all)) // of each organization; they are few
 	for i := range all {
 		o, keys := all[i].of(t)
-		at := slices.IndexFunc(drafts, func(d draft) bool { return d.o == o })
+		at := slices.IndexFunc(drafts, func(d draft) bool { return d.organization == o })
 		if at < 0 {
 			at = len(drafts)
-			drafts = append(drafts, draft{o: o, count: o.count, root: o.root})
+			drafts = append(drafts, draft{organization: o, count: o.count, root: o.root})
 		}
 		d := &drafts[at]
 		a, err := d.seal(all[i].Entry, all[i].Tx, keys)
@@ -177,7 +179,7 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	}
 	l.mu.Lock()
 	for i := range all {
-		if c := all[i].Child; c != nil && l.takenLocked(c.o.id) {
+		if c := all[i].Child; c != nil && l.takenLocked(c.organization.id) {
 			l.mu.Unlock()
 			return 0, ErrBusy
 		}
@@ -200,7 +202,7 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 		}
 	}
 	for i := range drafts {
-		if o := drafts[i].o; o == t.o || held(others, o) {
+		if o := drafts[i].organization; o == t.organization || held(others, o) {
 			o.maybeShoot()
 		}
 	}
@@ -212,16 +214,16 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 func (a *Addition) of(t *Turn) (*organization, []wire.WrappedKey) {
 	switch {
 	case a.Child != nil:
-		return a.Child.o, []wire.WrappedKey{a.Child.wrap}
+		return a.Child.organization, []wire.WrappedKey{a.Child.wrap}
 	case a.Turn != nil:
-		return a.Turn.o, nil
+		return a.Turn.organization, nil
 	}
-	return t.o, nil
+	return t.organization, nil
 }
 
 func held(as []Addition, o *organization) bool {
 	for i := range as {
-		if as[i].Turn != nil && as[i].Turn.o == o {
+		if as[i].Turn != nil && as[i].Turn.organization == o {
 			return true
 		}
 	}
@@ -231,8 +233,8 @@ func held(as []Addition, o *organization) bool {
 // draft is where an organization will stand once entries that are sealed already
 // are taken.
 type draft struct {
-	o    *organization
-	last []byte // the sealed entry that the next one follows; nil: none yet
+	organization *organization
+	last         []byte // the sealed entry that the next one follows; nil: none yet
 	// As of the entry before last.
 	count uint64
 	root  wire.Hash
@@ -245,14 +247,14 @@ func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (addition
 			return addition{}, err
 		}
 	}
-	a, err := d.o.seal(e, tx, keys, d.count, d.root)
+	a, err := d.organization.seal(e, tx, keys, d.count, d.root)
 	d.last = a.entry.Sealed
 	return a, err
 }
 
 func (d *draft) grow() (err error) {
 	if d.edge == nil {
-		if d.edge, err = ranges.NewRange(0, d.o.count, slices.Clone(d.o.edge.Hashes())); err != nil {
+		if d.edge, err = ranges.NewRange(0, d.organization.count, slices.Clone(d.organization.edge.Hashes())); err != nil {
 			return fmt.Errorf("copying a tree's edge: %w", err)
 		}
 	}
@@ -280,22 +282,22 @@ func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 	if err := l.pipe.room(); err != nil {
 		return 0, err
 	}
-	a, err := c.o.seal(e, tx, []wire.WrappedKey{c.wrap}, c.o.count, c.o.root)
+	a, err := c.organization.seal(e, tx, []wire.WrappedKey{c.wrap}, c.organization.count, c.organization.root)
 	if err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
-	if l.takenLocked(c.o.id) {
+	if l.takenLocked(c.organization.id) {
 		l.mu.Unlock()
 		return 0, ErrBusy
 	}
-	a.tip = c.o.take(e, tx, a.entry.Sealed)
-	l.tips[c.o.id] = a.tip
-	l.orgs[c.o.id] = c.o // whoever asks for it waits until it is adopted
+	a.tip = c.organization.take(e, tx, a.entry.Sealed)
+	l.tips[c.organization.id] = a.tip
+	l.orgs[c.organization.id] = c.organization // whoever asks for it waits until it is adopted
 	l.mu.Unlock()
 	n := l.pipe.add(a)
-	c.o.lastBatch = n
-	l.adopt(c.o)
+	c.organization.lastBatch = n
+	l.adopt(c.organization)
 	return n, nil
 }
 
@@ -320,7 +322,7 @@ func fits(as []addition) error {
 // seal makes the stored form of the entry that follows count others under root.
 // Nothing changes.
 func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, count uint64, root wire.Hash) (addition, error) {
-	l := o.l
+	l := o.ledger
 	e.Boot = l.cfg.BootNumber
 	e.Writes = nil // what is stored is what the state takes
 	if tx != nil {
