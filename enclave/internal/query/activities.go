@@ -81,10 +81,10 @@ func answerActivities(v *View, r *Request) ([]byte, error) {
 
 // writer writes activities as the caller sees them.
 type writer struct {
-	v   *View
-	o   *org.Organization
-	us  []*org.User
-	err error // the first one
+	view         *View
+	organization *org.Organization
+	users        []*org.User
+	err          error // the first one
 
 	steps int // left to find out who may vote
 }
@@ -95,24 +95,24 @@ func newWriter(v *View) (*writer, error) {
 		return nil, err
 	}
 	us, err := usersInOrder(v)
-	return &writer{v: v, o: o, us: us, steps: activity.VotableSteps}, err
+	return &writer{view: v, organization: o, users: us, steps: activity.VotableSteps}, err
 }
 
 func (w *writer) user(id org.ID) *org.User {
-	if i := slices.IndexFunc(w.us, func(u *org.User) bool { return u.ID == id }); i >= 0 {
-		return w.us[i]
+	if i := slices.IndexFunc(w.users, func(u *org.User) bool { return u.ID == id }); i >= 0 {
+		return w.users[i]
 	}
 	return nil
 }
 
 func (w *writer) write(dst []byte, e *org.Entry) []byte {
 	view := activity.ActivityView{Users: w.user}
-	if w.v.Home == nil {
+	if w.view.Home == nil {
 		var err error
-		view.CanApprove, view.CanReject, err = kinds.Live.Votable(w.v.Tx, w.o, e, w.v.Caller.ID, &w.steps)
+		view.CanApprove, view.CanReject, err = kinds.Live.Votable(w.view.Tx, w.organization, e, w.view.Caller.ID, &w.steps)
 		if w.err == nil {
 			w.err = err
 		}
 	}
-	return kinds.Live.AppendActivity(dst, e, w.v.ID, view)
+	return kinds.Live.AppendActivity(dst, e, w.view.ID, view)
 }

@@ -163,8 +163,8 @@ func appendAccount(dst []byte, organization org.ID, a *org.Account, w *org.Walle
 
 // row is an account with its wallet.
 type row struct {
-	w *org.Wallet
-	a *org.Account
+	wallet  *org.Wallet
+	account *org.Account
 }
 
 func listWalletAccounts(v *View, in *WalletAccountsRequest) ([]byte, error) {
@@ -195,9 +195,9 @@ func listWalletAccounts(v *View, in *WalletAccountsRequest) ([]byte, error) {
 	detailed := in.IncludeWalletDetails != nil && *in.IncludeWalletDetails
 	dst := array(nil, `{"accounts":`, rows, func(dst []byte, r row) []byte {
 		if !detailed {
-			r.w = nil
+			r.wallet = nil
 		}
-		return appendAccount(dst, v.ID, r.a, r.w)
+		return appendAccount(dst, v.ID, r.account, r.wallet)
 	})
 	return append(dst, '}'), nil
 }
