@@ -130,9 +130,9 @@ func measure() (string, error) {
 }
 
 // clock is the module's time of day with a monotonic reading beside it.
-type clock struct{ d *nsm.Device }
+type clock struct{ device *nsm.Device }
 
-func (c clock) Now() time.Time                       { return c.d.Now() }
+func (c clock) Now() time.Time                       { return c.device.Now() }
 func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // parentOnly drops whoever is not the parent instance.

@@ -51,20 +51,20 @@ func Breached(a Alarm, format string, args ...any) *Breach {
 }
 
 // Alarms counts breaches. The zero value is ready; it is safe for concurrent use.
-type Alarms struct{ n [alarms]atomic.Uint64 }
+type Alarms struct{ counts [alarms]atomic.Uint64 }
 
 // Raise counts one breach of kind a.
 func (s *Alarms) Raise(a Alarm) {
 	if a < alarms {
-		s.n[a].Add(1)
+		s.counts[a].Add(1)
 	}
 }
 
 // Counts returns the counters by label, zeros included.
 func (s *Alarms) Counts() map[string]uint64 {
 	m := make(map[string]uint64, alarms)
-	for i := range s.n {
-		m[Alarm(i).String()] = s.n[i].Load()
+	for i := range s.counts {
+		m[Alarm(i).String()] = s.counts[i].Load()
 	}
 	return m
 }

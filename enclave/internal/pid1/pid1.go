@@ -50,7 +50,7 @@ type Mount struct{ NoDevices, NoExecution bool }
 // the security module and vsock. It writes no file, so there is no other.
 var mounts = []struct {
 	kind, target string
-	m            Mount
+	mount        Mount
 }{
 	{"proc", "/proc", Mount{NoDevices: true, NoExecution: true}},
 	{"sysfs", "/sys", Mount{NoDevices: true, NoExecution: true}},
@@ -73,7 +73,7 @@ var locks = []string{"/proc/sys/kernel/modules_disabled", "/proc/sys/kernel/kexe
 // for the first process of a guest only.
 func Prepare(s System) error {
 	for _, m := range mounts {
-		if err := s.Mount(m.kind, m.target, m.m); err != nil {
+		if err := s.Mount(m.kind, m.target, m.mount); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}

@@ -29,8 +29,8 @@ type Secret struct {
 const MaxSize = 4096
 
 type cell struct {
-	mu sync.RWMutex
-	b  []byte
+	mu    sync.RWMutex
+	bytes []byte
 }
 
 // ErrEncoding is the answer to whoever would encode a Secret.
@@ -54,7 +54,7 @@ func From(b []byte) (Secret, error) {
 	if err != nil {
 		return Secret{}, err
 	}
-	erase.Do(func() { copy(c.b, b) })
+	erase.Do(func() { copy(c.bytes, b) })
 	return s, nil
 }
 
@@ -65,7 +65,7 @@ func Make(n int, fill func(b []byte) error) (Secret, error) {
 	if err != nil {
 		return Secret{}, err
 	}
-	erase.Do(func() { err = fill(c.b) })
+	erase.Do(func() { err = fill(c.bytes) })
 	if err != nil {
 		s.Wipe()
 		return Secret{}, err
@@ -80,7 +80,7 @@ func newCell(n int) (Secret, *cell, error) {
 		return Secret{}, nil, errors.New("a secret of impossible size")
 	}
 	c := new(cell)
-	erase.Do(func() { c.b = make([]byte, n) })
+	erase.Do(func() { c.bytes = make([]byte, n) })
 	return Secret{open: func() *cell { return c }}, c, nil
 }
 
@@ -95,7 +95,7 @@ func (s Secret) Use(f func(b []byte)) {
 	c := s.open()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	erase.Do(func() { f(c.b) })
+	erase.Do(func() { f(c.bytes) })
 }
 
 // Len is the number of bytes, zero after wiping.
@@ -106,7 +106,7 @@ func (s Secret) Len() (n int) {
 	c := s.open()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.b)
+	return len(c.bytes)
 }
 
 // Wipe overwrites the bytes, waiting for those who use them. Later uses find
@@ -118,8 +118,8 @@ func (s Secret) Wipe() {
 	c := s.open()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.b)
-	c.b = nil
+	clear(c.bytes)
+	c.bytes = nil
 }
 
 // Clone is a secret of its own with the same bytes, which wiping s leaves. Of an
@@ -131,7 +131,7 @@ func (s Secret) Clone() Secret {
 			return
 		}
 		made, c, _ := newCell(len(b)) // the size is that of a secret
-		copy(c.b, b)
+		copy(c.bytes, b)
 		clone = made
 	})
 	return clone

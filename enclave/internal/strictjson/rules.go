@@ -38,10 +38,10 @@ type rules struct {
 }
 
 type check struct {
-	op    op
-	n     int64
-	words []string
-	text  string
+	op      op
+	operand int64
+	words   []string
+	text    string
 }
 
 type op uint8
@@ -122,9 +122,9 @@ func parseCheck(word string, p *plan) (c check, wrong string) {
 	case i < 0 || arg != "":
 		return c, "unknown name " + strconv.Quote(word)
 	case p.kind == kindString:
-		return check{op: opFormat, n: int64(i), text: formats[i].text}, ""
+		return check{op: opFormat, operand: int64(i), text: formats[i].text}, ""
 	case name == "numeric" && (p.kind == kindInt || p.kind == kindUint):
-		return check{op: opMin, n: minInt64}, "" // an integer is numeric
+		return check{op: opMin, operand: minInt64}, "" // an integer is numeric
 	}
 	return c, "rule for strings only " + word
 }
@@ -145,12 +145,12 @@ func bound(name string, n int64, p *plan) check {
 	if unit == "" {
 		verb = "must be "
 	}
-	c := check{op: opMax, n: n}
+	c := check{op: opMax, operand: n}
 	switch name {
 	case "min":
 		c.op, c.text = opMin, verb+"at least "+strconv.FormatInt(n, 10)+unit
 	case "gt":
-		c.op, c.n, c.text = opMin, n+1, verb+"more than "+strconv.FormatInt(n, 10)+unit
+		c.op, c.operand, c.text = opMin, n+1, verb+"more than "+strconv.FormatInt(n, 10)+unit
 	case "len":
 		c.op, c.text = opLen, verb+"exactly "+strconv.FormatInt(n, 10)+unit
 	default:
@@ -207,7 +207,7 @@ func (p *plan) empty(v reflect.Value) bool {
 func (c *check) holds(p *plan, v reflect.Value) bool {
 	switch c.op {
 	case opFormat:
-		return formats[c.n].holds(v.String())
+		return formats[c.operand].holds(v.String())
 	case opOneOf:
 		return slices.Contains(c.words, v.String())
 	}
@@ -224,9 +224,9 @@ func (c *check) holds(p *plan, v reflect.Value) bool {
 	}
 	switch c.op {
 	case opMin:
-		return n >= c.n
+		return n >= c.operand
 	case opMax:
-		return n <= c.n
+		return n <= c.operand
 	}
-	return n == c.n
+	return n == c.operand
 }

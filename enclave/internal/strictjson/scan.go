@@ -365,24 +365,24 @@ func (d *decoder) skipArray(each func(item []byte)) *failure {
 
 // nameSet finds equal names in one object without quadratic work.
 type nameSet struct {
-	n    int
-	few  [fewNames][]byte
-	many map[string]struct{}
+	count int
+	few   [fewNames][]byte
+	many  map[string]struct{}
 }
 
-func (s *nameSet) size() int { return max(s.n, len(s.many)) }
+func (s *nameSet) size() int { return max(s.count, len(s.many)) }
 
 // add reports whether name is new.
 func (s *nameSet) add(name []byte) bool {
 	if s.many == nil {
-		for _, k := range s.few[:s.n] {
+		for _, k := range s.few[:s.count] {
 			if bytes.Equal(k, name) {
 				return false
 			}
 		}
-		if s.n < fewNames {
-			s.few[s.n] = name
-			s.n++
+		if s.count < fewNames {
+			s.few[s.count] = name
+			s.count++
 			return true
 		}
 		s.many = make(map[string]struct{}, 4*fewNames)
