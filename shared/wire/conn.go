@@ -93,14 +93,14 @@ type serving struct {
 // A Conn carries questions and answers both ways over one net.Conn. All
 // methods may be called from many goroutines.
 type Conn struct {
-	nc     net.Conn
-	o      Options
-	limits *limits
-	base   context.Context
-	cancel context.CancelFunc
-	done   chan struct{}
-	wake   chan struct{}
-	jobs   chan job
+	nc      net.Conn
+	options Options
+	limits  *limits
+	base    context.Context
+	cancel  context.CancelFunc
+	done    chan struct{}
+	wake    chan struct{}
+	jobs    chan job
 
 	waiters atomic.Int32
 
@@ -131,7 +131,7 @@ func NewConn(nc net.Conn, o Options) *Conn {
 		o.MaxWaiting = MaxWaiting
 	}
 	c := &Conn{
-		nc: nc, o: o, limits: limitsOf(o.Side, o.Role),
+		nc: nc, options: o, limits: limitsOf(o.Side, o.Role),
 		done: make(chan struct{}), wake: make(chan struct{}, 1), jobs: make(chan job),
 		asked: map[uint64]asking{}, serving: map[uint64]*serving{},
 	}
@@ -177,8 +177,8 @@ func (c *Conn) fail(err error) {
 	close(c.done)
 	c.cancel()
 	_ = c.nc.Close() // there is nobody left to tell
-	if c.o.OnBreach != nil && (errors.Is(err, ErrBreach) || errors.Is(err, ErrTimeout)) {
-		c.o.OnBreach(err)
+	if c.options.OnBreach != nil && (errors.Is(err, ErrBreach) || errors.Is(err, ErrTimeout)) {
+		c.options.OnBreach(err)
 	}
 }
 
@@ -235,7 +235,7 @@ func (c *Conn) enter(a asking, kind Kind, payload []byte) (uint64, error) {
 	if c.err != nil {
 		return 0, ErrClosed
 	}
-	if len(c.asked) >= c.o.MaxInFlight || c.waiting+int64(len(payload)) > c.o.MaxWaiting {
+	if len(c.asked) >= c.options.MaxInFlight || c.waiting+int64(len(payload)) > c.options.MaxWaiting {
 		return 0, ErrBusy
 	}
 	c.lastOut++
@@ -271,7 +271,7 @@ func (c *Conn) queue(f frame) {
 
 // read takes frames until the connection ends.
 func (c *Conn) read() {
-	pace := &pacedReader{c: c, begun: c.o.FirstFrame}
+	pace := &pacedReader{conn: c, begun: c.options.FirstFrame}
 	r := bufio.NewReaderSize(pace, 64<<10)
 	for {
 		pace.begun = pace.begun && pace.first() || r.Buffered() > 0
@@ -384,7 +384,7 @@ var busy = must(Marshal(Failed{Text: "busy"}))
 var notAllowed = must(Marshal(Failed{Text: "answer not allowed"}))
 
 func (c *Conn) takeQuestion(r *bufio.Reader, f frame, length int) error {
-	if c.o.Handler == nil {
+	if c.options.Handler == nil {
 		return breach("nobody answers here")
 	}
 	c.mu.Lock()
@@ -393,7 +393,7 @@ func (c *Conn) takeQuestion(r *bufio.Reader, f frame, length int) error {
 		return breach("id used before")
 	}
 	c.lastIn = f.id
-	if len(c.serving) >= c.o.MaxInFlight || c.waiting+int64(length) > c.o.MaxWaiting {
+	if len(c.serving) >= c.options.MaxInFlight || c.waiting+int64(length) > c.options.MaxWaiting {
 		err := c.turnAway(f.id)
 		c.mu.Unlock()
 		if err == nil {
@@ -419,9 +419,9 @@ func (c *Conn) takeQuestion(r *bufio.Reader, f frame, length int) error {
 
 // A job is one question in work.
 type job struct {
-	ctx context.Context
-	s   *serving
-	f   frame
+	ctx     context.Context
+	serving *serving
+	frame   frame
 }
 
 // idleWorkers is how many goroutines of one connection wait for the next
@@ -440,7 +440,7 @@ func (c *Conn) start(j job) {
 
 func (c *Conn) work(j job) {
 	for {
-		c.serve(j.ctx, j.s, j.f)
+		c.serve(j.ctx, j.serving, j.frame)
 		j = job{}
 		if c.waiters.Add(1) > idleWorkers {
 			c.waiters.Add(-1)
@@ -459,7 +459,7 @@ func (c *Conn) work(j job) {
 // is cut off. The caller holds mu.
 func (c *Conn) turnAway(id uint64) error {
 	c.busy++
-	if len(c.out) > unreadAnswers*c.o.MaxInFlight {
+	if len(c.out) > unreadAnswers*c.options.MaxInFlight {
 		return breach("asks but does not read")
 	}
 	c.queue(frame{id: id, kind: KindFailed, payload: busy})
@@ -467,7 +467,7 @@ func (c *Conn) turnAway(id uint64) error {
 }
 
 func (c *Conn) serve(ctx context.Context, s *serving, f frame) {
-	kind, payload := c.o.Handler(ctx, f.kind, f.payload)
+	kind, payload := c.options.Handler(ctx, f.kind, f.payload)
 	if kind != KindFailed && kind != c.limits.answerTo[f.kind] || len(payload) >= c.limits.answersOut[kind] {
 		kind, payload = KindFailed, notAllowed
 	}

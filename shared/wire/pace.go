@@ -9,7 +9,7 @@ import (
 // A pacedReader gives a frame that was begun its time-out, and only then: when
 // whole frames arrive in one read, which is the usual case, no deadline is set.
 type pacedReader struct {
-	c      *Conn
+	conn   *Conn
 	frames uint64
 	begun  bool // part of the frame is here, or must come soon
 	timed  bool // its deadline is set
@@ -20,20 +20,20 @@ type pacedReader struct {
 func (p *pacedReader) first() bool { return p.frames == 0 }
 
 func (p *pacedReader) Read(b []byte) (int, error) {
-	if p.c.o.FrameTimeout > 0 && !p.timed {
+	if p.conn.options.FrameTimeout > 0 && !p.timed {
 		if p.begun {
-			if err := p.c.nc.SetReadDeadline(p.c.o.Now().Add(p.c.o.FrameTimeout)); err != nil {
+			if err := p.conn.nc.SetReadDeadline(p.conn.options.Now().Add(p.conn.options.FrameTimeout)); err != nil {
 				return 0, err
 			}
 			p.timed, p.stale = true, true
 		} else if p.stale {
-			if err := p.c.nc.SetReadDeadline(time.Time{}); err != nil {
+			if err := p.conn.nc.SetReadDeadline(time.Time{}); err != nil {
 				return 0, err
 			}
 			p.stale = false
 		}
 	}
-	n, err := p.c.nc.Read(b)
+	n, err := p.conn.nc.Read(b)
 	p.begun = p.begun || n > 0
 	return n, err
 }
@@ -100,14 +100,14 @@ func (c *Conn) sleep() {
 // extend moves the write deadline on when a quarter of it is used up: setting
 // it for each flush costs more than the flush's share of the work.
 func (c *Conn) extend(deadline *time.Time) error {
-	if c.o.WriteTimeout <= 0 {
+	if c.options.WriteTimeout <= 0 {
 		return nil
 	}
-	now := c.o.Now()
-	if deadline.Sub(now) > c.o.WriteTimeout*3/4 {
+	now := c.options.Now()
+	if deadline.Sub(now) > c.options.WriteTimeout*3/4 {
 		return nil
 	}
-	*deadline = now.Add(c.o.WriteTimeout)
+	*deadline = now.Add(c.options.WriteTimeout)
 	return c.nc.SetWriteDeadline(*deadline)
 }
 
