@@ -251,15 +251,15 @@ func pause(ctx context.Context, d time.Duration) {
 // A server is an HTTP server and the listener it is for. With a TLSConfig it
 // speaks TLS.
 type server struct {
-	http *http.Server
-	l    net.Listener
+	http     *http.Server
+	listener net.Listener
 }
 
 func (s *server) serve() error {
 	if s.http.TLSConfig != nil {
-		return s.http.ServeTLS(s.l, "", "")
+		return s.http.ServeTLS(s.listener, "", "")
 	}
-	return s.http.Serve(s.l)
+	return s.http.Serve(s.listener)
 }
 
 type servers []server
@@ -269,7 +269,7 @@ func listen(c *Config, a *api.API, secure *tls.Config, log *slog.Logger) (server
 	var all servers
 	for _, s := range []struct {
 		flag, address string
-		h             http.Handler
+		handler       http.Handler
 		secure        *tls.Config
 	}{
 		{"-api-addr", c.APIAddr, a.Public(c.OpsAddr == ""), secure},
@@ -282,11 +282,11 @@ func listen(c *Config, a *api.API, secure *tls.Config, log *slog.Logger) (server
 		l, err := net.Listen("tcp", s.address)
 		if err != nil {
 			for _, other := range all {
-				_ = other.l.Close()
+				_ = other.listener.Close()
 			}
 			return nil, fmt.Errorf("%s: %w", s.flag, err)
 		}
-		h := a.Server(s.h)
+		h := a.Server(s.handler)
 		h.TLSConfig = s.secure.Clone()
 		all = append(all, server{h, api.Whole(l)})
 		log.Info("listening", "for", s.flag[1:], "address", l.Addr().String(), "tls", s.secure != nil)

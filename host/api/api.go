@@ -93,7 +93,7 @@ type Options struct {
 
 // An API serves HTTP. Make it with New.
 type API struct {
-	o       Options
+	options Options
 	origins map[string]bool
 	count   atomic.Uint64
 	askers  []*asker // one for each enclave
@@ -103,7 +103,7 @@ type API struct {
 
 // New makes an API and tells metrics where to read.
 func New(o Options) *API {
-	a := &API{o: o, addresses: pace.New[netip.Addr](o.AddressRate, maxAddresses)}
+	a := &API{options: o, addresses: pace.New[netip.Addr](o.AddressRate, maxAddresses)}
 	if len(o.Origins) > 0 && o.Origins[0] != "*" {
 		a.origins = map[string]bool{}
 		for _, origin := range o.Origins {
@@ -133,9 +133,9 @@ func (a *API) Public(ops bool) http.Handler {
 			r.HandleFunc(strings.Replace(op.Path, "{key}", "{key:[0-9a-f]{260}}", 1), a.document(op.Name)).Methods(http.MethodGet, http.MethodHead)
 		}
 	}
-	if a.o.Dashboard != nil {
-		r.Handle("/dashboard", a.o.Dashboard)
-		r.PathPrefix("/dashboard/").Handler(a.o.Dashboard)
+	if a.options.Dashboard != nil {
+		r.Handle("/dashboard", a.options.Dashboard)
+		r.PathPrefix("/dashboard/").Handler(a.options.Dashboard)
 	}
 	if ops {
 		a.watching(r)
@@ -174,7 +174,7 @@ func (a *API) watching(r *mux.Router) {
 	get := func(path string, h http.Handler) { r.Handle(path, h).Methods(http.MethodGet, http.MethodHead) }
 	get("/healthz", http.HandlerFunc(a.health))
 	get("/readyz", http.HandlerFunc(a.ready))
-	get("/metrics", a.o.Metrics.handler())
+	get("/metrics", a.options.Metrics.handler())
 }
 
 // Server wraps a handler in a server with this package's time-outs. The caller
@@ -184,10 +184,10 @@ func (a *API) Server(h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      readTimeout + a.o.Wait + 10*time.Second,
+		WriteTimeout:      readTimeout + a.options.Wait + 10*time.Second,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ConnContext:       remember,
-		ErrorLog:          slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelDebug),
 	}
 }

@@ -36,14 +36,14 @@ func (a *API) inside(next http.Handler, cross func(http.Header, *http.Request)) 
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		if !a.o.Log.Enabled(r.Context(), slog.LevelDebug) {
+		if !a.options.Log.Enabled(r.Context(), slog.LevelDebug) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		begin, seen := a.o.Now(), &watched{ResponseWriter: w}
+		begin, seen := a.options.Now(), &watched{ResponseWriter: w}
 		next.ServeHTTP(seen, r)
-		a.o.Log.Debug("request", "id", id, "method", r.Method, "path", clip(r.URL.Path), "status", seen.status,
-			"from", a.address(r), "took", a.o.Now().Sub(begin))
+		a.options.Log.Debug("request", "id", id, "method", r.Method, "path", clip(r.URL.Path), "status", seen.status,
+			"from", a.address(r), "took", a.options.Now().Sub(begin))
 	})
 }
 
@@ -60,7 +60,7 @@ func (a *API) caught(w http.ResponseWriter, r *http.Request, id string) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	a.o.Log.Error("panic", "id", id, "path", clip(r.URL.Path), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+	a.options.Log.Error("panic", "id", id, "path", clip(r.URL.Path), "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 	refuse(w, http.StatusInternalServerError, codeInternal, "internal server error ("+id+")")
 }
 
@@ -69,7 +69,7 @@ func (a *API) requestID(r *http.Request) string {
 	if got := r.Header["X-Request-Id"]; len(got) == 1 && isID(got[0]) {
 		return got[0]
 	}
-	return a.o.Boot + "-" + strconv.FormatUint(a.count.Add(1), 10)
+	return a.options.Boot + "-" + strconv.FormatUint(a.count.Add(1), 10)
 }
 
 func isID(s string) bool {

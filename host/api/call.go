@@ -46,7 +46,7 @@ var ofDocuments = [...]struct{ kept, name string }{signReply}
 // door makes the handler of one door: read the body, call, answer.
 func (a *API) door(door wire.Door) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		begin := a.o.Now()
+		begin := a.options.Now()
 		op := mux.Vars(r)["op"]
 		rate, ok := a.admit(w, r)
 		if !ok {
@@ -83,7 +83,7 @@ func (a *API) document(op string) http.HandlerFunc {
 		cache = cacheWebhookKeys
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		begin := a.o.Now()
+		begin := a.options.Now()
 		rate, ok := a.admit(w, r)
 		if !ok {
 			return
@@ -109,10 +109,10 @@ var (
 // ask makes the call and hands the answer on. cache is what caches may do with a
 // success.
 func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate pace.Count, call *wire.Call, cache []string) {
-	call.WithinMs, call.From = uint32(a.o.Wait/time.Millisecond), wire.From{Address: a.address(r), Origin: origin(r)}
-	ctx, cancel := context.WithTimeout(r.Context(), a.o.Wait+grace)
+	call.WithinMs, call.From = uint32(a.options.Wait/time.Millisecond), wire.From{Address: a.address(r), Origin: origin(r)}
+	ctx, cancel := context.WithTimeout(r.Context(), a.options.Wait+grace)
 	defer cancel()
-	reply, err := a.o.Enclave.Call(ctx, call)
+	reply, err := a.options.Enclave.Call(ctx, call)
 	if err == nil && (reply.Status < 200 || reply.Status > 599) {
 		err = link.ErrWrongReply
 	}
@@ -122,7 +122,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	tellRate(w.Header(), rate)
 	if err != nil {
 		status := a.refuseCall(w, err)
-		a.o.Metrics.called(call.Door, call.Op, status, a.o.Now().Sub(begin), nil)
+		a.options.Metrics.called(call.Door, call.Op, status, a.options.Now().Sub(begin), nil)
 		return
 	}
 	if call.Door == wire.DoorProxy && !reply.Readable {
@@ -136,7 +136,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	}
 	tellSigned(w.Header(), reply.Signed)
 	writeWhole(w, r, int(reply.Status), reply.Body)
-	a.o.Metrics.called(call.Door, call.Op, int(reply.Status), a.o.Now().Sub(begin), reply.Phases)
+	a.options.Metrics.called(call.Door, call.Op, int(reply.Status), a.options.Now().Sub(begin), reply.Phases)
 }
 
 // tellSigned passes on what makes a reply a signed one. An answer of the host's own
@@ -172,7 +172,7 @@ func origin(r *http.Request) string {
 // address is who called, for the enclave's allow lists and for logs: the
 // connection's other end, or what the proxy in front of us says.
 func (a *API) address(r *http.Request) string {
-	if a.o.TrustForwarded {
+	if a.options.TrustForwarded {
 		if got := r.Header["X-Forwarded-For"]; len(got) > 0 {
 			last := got[len(got)-1]
 			if ip := net.ParseIP(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])); ip != nil {
@@ -238,7 +238,7 @@ func (a *API) refuseCall(w http.ResponseWriter, err error) int {
 		refuse(w, http.StatusGatewayTimeout, codeTooLate, "enclave did not answer in time")
 		return http.StatusGatewayTimeout
 	}
-	a.o.Log.Error("call failed", "id", w.Header().Get("X-Request-Id"), "error", err)
+	a.options.Log.Error("call failed", "id", w.Header().Get("X-Request-Id"), "error", err)
 	refuse(w, http.StatusInternalServerError, codeInternal, "internal server error ("+w.Header().Get("X-Request-Id")+")")
 	return http.StatusInternalServerError
 }

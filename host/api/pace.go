@@ -13,12 +13,12 @@ const maxAddresses = 1 << 16
 // admit counts a request against its address, before anything of it is read,
 // and answers if that has none left.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) (pace.Count, bool) {
-	if !a.o.AddressRate.On() {
+	if !a.options.AddressRate.On() {
 		return pace.Count{}, true
 	}
-	c := a.addresses.Take(pace.Source(a.address(r)), a.o.Now())
+	c := a.addresses.Take(pace.Source(a.address(r)), a.options.Now())
 	if c.Refused {
-		a.o.Metrics.refused.Inc()
+		a.options.Metrics.refused.Inc()
 		tellRate(w.Header(), c)
 		write(w, http.StatusTooManyRequests, []byte(`{"code":8,"message":"too many requests from this address, try again in `+c.Again()+
 			`","details":[{"@type":"type.googleapis.com/errors.v1.TurnkeyErrorDetail","turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"}],"turnkeyErrorCode":"RATE_LIMIT_EXCEEDED"}`))

@@ -104,7 +104,7 @@ func (a *API) best(ctx context.Context) (best *status, err error) {
 
 // old tells that the attestation document is too old.
 func (a *API) old(s *status) bool {
-	return s.AttestationAgeMs != nil && a.o.AttestationAge > 0 && *s.AttestationAgeMs > a.o.AttestationAge.Milliseconds()
+	return s.AttestationAgeMs != nil && a.options.AttestationAge > 0 && *s.AttestationAgeMs > a.options.AttestationAge.Milliseconds()
 }
 
 func (a *API) health(w http.ResponseWriter, _ *http.Request) {
@@ -117,14 +117,14 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	checks := map[string]string{"link": "ok", "store": "ok", "enclave": "ok", "attestation": "ok"}
 	ok := true
 	missing := func(what, why string) { checks[what], ok = why, false }
-	if err := a.o.Enclave.Ready(); err != nil {
+	if err := a.options.Enclave.Ready(); err != nil {
 		missing("link", err.Error())
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), statusWait)
 	defer cancel()
-	if err := a.o.Ping(ctx); err != nil {
+	if err := a.options.Ping(ctx); err != nil {
 		missing("store", "not reached")
-		a.o.Log.Warn("store not reached", "error", err)
+		a.options.Log.Warn("store not reached", "error", err)
 	}
 	s, err := a.best(r.Context())
 	switch {

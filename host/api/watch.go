@@ -28,7 +28,7 @@ const stateAway = "away"
 func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
 
 // A collector reads link, enclave, store and certificates at scrape time.
-type collector struct{ a *API }
+type collector struct{ api *API }
 
 var (
 	alarmsDesc      = prometheus.NewDesc("cloister_enclave_alarms_total", "Misbehaviour of this host that the enclave has refused, since its boot.", []string{"enclave", "alarm"}, nil)
@@ -83,7 +83,7 @@ func truth(b bool) float64 {
 // Collect asks store and enclaves beside each other, so that the one that hangs
 // does not hide how the other is.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	s := c.a.o.Enclave.Stats()
+	s := c.api.options.Enclave.Stats()
 	gauge(ch, connectedDesc, float64(s.Connected))
 	gauge(ch, wantedDesc, float64(s.Wanted))
 	gauge(ch, inFlightDesc, float64(s.InFlight))
@@ -91,16 +91,16 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, dialsDesc, float64(s.Dials))
 	counter(ch, breachesDesc, float64(s.Breaches))
 	counter(ch, wrongDesc, float64(s.Wrong))
-	if c.a.o.Certificates != nil {
-		for name, until := range c.a.o.Certificates() {
+	if c.api.options.Certificates != nil {
+		for name, until := range c.api.options.Certificates() {
 			gauge(ch, certificateDesc, float64(until.Unix()), name)
 		}
 	}
-	if limit := c.a.o.AttestationAge; limit > 0 {
+	if limit := c.api.options.AttestationAge; limit > 0 {
 		gauge(ch, ageLimitDesc, limit.Seconds())
 	}
 	var all sync.WaitGroup
-	for _, k := range c.a.askers {
+	for _, k := range c.api.askers {
 		all.Go(func() { k.tell(ch) })
 	}
 	all.Go(func() { c.store(ch) })
@@ -112,17 +112,17 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 func (c *collector) store(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusWait)
 	defer cancel()
-	err := c.a.o.Ping(ctx)
+	err := c.api.options.Ping(ctx)
 	gauge(ch, storeDesc, truth(err == nil))
-	if err != nil || c.a.o.Outbox == nil {
+	if err != nil || c.api.options.Outbox == nil {
 		return
 	}
-	outbox, err := c.a.o.Outbox(ctx)
+	outbox, err := c.api.options.Outbox(ctx)
 	if err != nil {
-		c.a.o.Log.Warn("the outbox is not told of", "error", err)
+		c.api.options.Log.Warn("the outbox is not told of", "error", err)
 		return
 	}
-	now := c.a.o.Now()
+	now := c.api.options.Now()
 	for lane, w := range map[string]Waiting{"sends": outbox.Sends, "webhooks": outbox.Webhooks} {
 		overdue := 0.0
 		if w.Count > 0 {

@@ -25,22 +25,22 @@ var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "te
 
 // deliver has the enclave hand a mail or a text message to its server.
 func (a *attempt) deliver(ctx context.Context) {
-	server := servers[a.x.Kind]
-	why, ok := a.s.enter(server)
+	server := servers[a.send.Kind]
+	why, ok := a.sender.enter(server)
 	if !ok {
-		a.x.Tries-- // nobody was asked
+		a.send.Tries-- // nobody was asked
 		if why != "" {
-			a.x.Text = clean(why)
+			a.send.Text = clean(why)
 		}
 		a.again(poll)
 		return
 	}
 	a.at = server
-	d, err := a.s.o.Enclave.Deliver(ctx, a.x.ID)
+	d, err := a.sender.options.Enclave.Deliver(ctx, a.send.ID)
 	switch {
 	case err != nil:
 		a.undelivered("the enclave did not answer: " + err.Error())
-	case !d.Found && a.x.Tries >= lostTries:
+	case !d.Found && a.send.Tries >= lostTries:
 		a.end(wire.SendRefused, "the enclave knows of no such send")
 	case !d.Found:
 		a.later("the enclave knows of no such send")
@@ -54,7 +54,7 @@ func (a *attempt) deliver(ctx context.Context) {
 		a.end(wire.SendRefused, said(d))
 	default:
 		if d.Code == 0 { // nothing answered: others need not wait for it too
-			a.s.rest(server, said(d))
+			a.sender.rest(server, said(d))
 		}
 		a.undelivered(said(d))
 	}
@@ -62,7 +62,7 @@ func (a *attempt) deliver(ctx context.Context) {
 
 // handIn hands in a mail that the enclave's configuration leaves to this host.
 func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
-	mailer := a.s.o.Mailer
+	mailer := a.sender.options.Mailer
 	if mailer == nil || m == nil {
 		a.undelivered("the enclave leaves its mails to this host, which has no mail server: see -smtp")
 		return
@@ -75,7 +75,7 @@ func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 		a.end(wire.SendRefused, answered(err.Error(), code))
 	default:
 		if code == 0 {
-			a.s.rest(a.at, err.Error())
+			a.sender.rest(a.at, err.Error())
 		}
 		a.undelivered(answered(err.Error(), code))
 	}
@@ -83,8 +83,8 @@ func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 
 // undelivered tries again after a pause that grows with each attempt.
 func (a *attempt) undelivered(why string) {
-	a.x.Text = clean(why)
-	a.again(min(longDelivery, firstDelivery<<min(max(a.x.Tries, 1)-1, 16)))
+	a.send.Text = clean(why)
+	a.again(min(longDelivery, firstDelivery<<min(max(a.send.Tries, 1)-1, 16)))
 }
 
 // said is what came of a delivery in words.

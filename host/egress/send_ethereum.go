@@ -36,7 +36,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 	err = n.call(ctx, &name, "eth_sendRawTransaction", hexed(signed))
 	r := new(refusal)
 	switch {
-	case err == nil && strings.EqualFold(name, a.m.Name):
+	case err == nil && strings.EqualFold(name, a.memo.Name):
 		return true, nil
 	case err == nil:
 		return false, fmt.Errorf("eth_sendRawTransaction: %w: another transaction's name", errWrong)
@@ -67,10 +67,10 @@ func (a *attempt) has(ctx context.Context, n *node) (bool, error) {
 	var tx *struct {
 		Hash string `json:"hash"`
 	}
-	if err := n.call(ctx, &tx, "eth_getTransactionByHash", a.m.Name); err != nil {
+	if err := n.call(ctx, &tx, "eth_getTransactionByHash", a.memo.Name); err != nil {
 		return false, err
 	}
-	if tx != nil && !strings.EqualFold(tx.Hash, a.m.Name) {
+	if tx != nil && !strings.EqualFold(tx.Hash, a.memo.Name) {
 		return false, fmt.Errorf("eth_getTransactionByHash: %w: another transaction", errWrong)
 	}
 	return tx != nil, nil
@@ -85,11 +85,11 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 		Status quantity `json:"status"`
 		Block  quantity `json:"blockNumber"`
 	}
-	err := n.call(ctx, &receipt, "eth_getTransactionReceipt", a.m.Name)
+	err := n.call(ctx, &receipt, "eth_getTransactionReceipt", a.memo.Name)
 	switch {
 	case err != nil:
 		return err
-	case receipt != nil && !strings.EqualFold(receipt.Name, a.m.Name):
+	case receipt != nil && !strings.EqualFold(receipt.Name, a.memo.Name):
 		return fmt.Errorf("eth_getTransactionReceipt: %w: another transaction's", errWrong)
 	case receipt != nil && receipt.Status == 1:
 		a.end(wire.SendIncluded, "")
@@ -104,17 +104,17 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 		return err
 	}
 	if there {
-		a.x.State = max(a.x.State, wire.SendAccepted)
+		a.send.State = max(a.send.State, wire.SendAccepted)
 		a.looked()
 		return nil
 	}
-	if len(a.m.From) > 0 {
+	if len(a.memo.From) > 0 {
 		var used quantity
-		if err := n.call(ctx, &used, "eth_getTransactionCount", hexed(a.m.From), "latest"); err != nil {
+		if err := n.call(ctx, &used, "eth_getTransactionCount", hexed(a.memo.From), "latest"); err != nil {
 			return err
 		}
-		if uint64(used) > a.m.Nonce {
-			if a.m.Gone++; a.m.Gone >= goneLooks {
+		if uint64(used) > a.memo.Nonce {
+			if a.memo.Gone++; a.memo.Gone >= goneLooks {
 				a.end(wire.SendReplaced, "another transaction with its nonce is in a block")
 				return nil
 			}
@@ -135,7 +135,7 @@ func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
 		Value string  `json:"value"`
 		Input string  `json:"input"`
 	}
-	if n.call(ctx, &tx, "eth_getTransactionByHash", a.m.Name) != nil || tx == nil {
+	if n.call(ctx, &tx, "eth_getTransactionByHash", a.memo.Name) != nil || tx == nil {
 		return
 	}
 	call := map[string]string{"from": tx.From, "gas": tx.Gas, "value": tx.Value, "data": tx.Input}
@@ -147,10 +147,10 @@ func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
 	if err := n.call(ctx, &out, "eth_call", call, fmt.Sprintf("0x%x", uint64(block))); !errors.As(err, &r) {
 		return
 	}
-	a.x.Text = clean(r.Message)
+	a.send.Text = clean(r.Message)
 	var data string
 	if len(r.Data) > 0 && r.Data[0] == '"' {
 		data = strings.Trim(string(r.Data), `"`)
 	}
-	a.x.Revert = unhexed(data, wire.MaxRevert)
+	a.send.Revert = unhexed(data, wire.MaxRevert)
 }

@@ -26,7 +26,7 @@ func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took 
 	err = n.call(ctx, &name, "sendTransaction", base64.StdEncoding.EncodeToString(signed), map[string]string{"encoding": "base64", "preflightCommitment": "confirmed"})
 	r := new(refusal)
 	switch {
-	case err == nil && name == a.m.Name:
+	case err == nil && name == a.memo.Name:
 		return true, nil
 	case err == nil:
 		return false, fmt.Errorf("sendTransaction: %w: another transaction's name", errWrong)
@@ -65,7 +65,7 @@ func (a *attempt) solanaStatus(ctx context.Context, n *node) (*solanaStatus, err
 	var found struct {
 		Value []*solanaStatus `json:"value"`
 	}
-	if err := n.call(ctx, &found, "getSignatureStatuses", []string{a.m.Name}, map[string]bool{"searchTransactionHistory": true}); err != nil {
+	if err := n.call(ctx, &found, "getSignatureStatuses", []string{a.memo.Name}, map[string]bool{"searchTransactionHistory": true}); err != nil {
 		return nil, err
 	}
 	if len(found.Value) != 1 {
@@ -89,7 +89,7 @@ func (a *attempt) followSolana(ctx context.Context, n *node) error {
 	case s.Confirmation == "confirmed" || s.Confirmation == "finalized":
 		a.end(wire.SendIncluded, "")
 	default:
-		a.x.State = max(a.x.State, wire.SendAccepted)
+		a.send.State = max(a.send.State, wire.SendAccepted)
 		a.looked()
 	}
 	return nil

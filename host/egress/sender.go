@@ -63,10 +63,10 @@ type Options struct {
 // them may work beside each other. Delivery is at least once: a transaction that
 // goes out twice is the same transaction.
 type Sender struct {
-	o    Options
-	id   wire.ID
-	due  chan struct{}
-	busy atomic.Int32
+	options Options
+	id      wire.ID
+	due     chan struct{}
+	busy    atomic.Int32
 
 	mu    sync.Mutex
 	nodes map[string]*standing
@@ -91,7 +91,7 @@ func (s *Sender) enter(node string) (why string, ok bool) {
 		s.nodes[node] = st
 	}
 	switch {
-	case s.o.Now().Before(st.until):
+	case s.options.Now().Before(st.until):
 		return st.why, false
 	case st.working >= ofNode:
 		return "", false
@@ -111,12 +111,12 @@ func (s *Sender) rest(node, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.nodes[node]
-	st.until, st.why = s.o.Now().Add(restAway), why
+	st.until, st.why = s.options.Now().Add(restAway), why
 }
 
 // NewSender makes a Sender; Run makes it work.
 func NewSender(o Options) (*Sender, error) {
-	s := &Sender{o: o, due: make(chan struct{}, 1), nodes: map[string]*standing{}}
+	s := &Sender{options: o, due: make(chan struct{}, 1), nodes: map[string]*standing{}}
 	if _, err := io.ReadFull(o.Rand, s.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
@@ -138,14 +138,14 @@ func (s *Sender) Run(ctx context.Context) {
 	told := false
 	var prune time.Time
 	for ctx.Err() == nil {
-		if now := s.o.Now(); !now.Before(prune) {
+		if now := s.options.Now(); !now.Before(prune) {
 			prune = now.Add(s.prune(ctx, now))
 		}
 		room := inWork - int(s.busy.Load())
 		if room > 0 {
 			n, err := s.round(ctx, room, &all)
 			if err != nil && !told && ctx.Err() == nil {
-				s.o.Log.Error("outbox not read", "error", err)
+				s.options.Log.Error("outbox not read", "error", err)
 			}
 			told = err != nil
 			if n == room {
@@ -160,17 +160,17 @@ func (s *Sender) Run(ctx context.Context) {
 			case <-wait.Done():
 			}
 		}()
-		s.o.Pause(wait, poll)
+		s.options.Pause(wait, poll)
 		cancel()
 	}
 }
 
 // prune forgets some of what ended long ago, and tells when to go on with it.
 func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
-	n, err := s.o.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Limit: pruned})
+	n, err := s.options.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Limit: pruned})
 	switch {
 	case err != nil && ctx.Err() == nil:
-		s.o.Log.Error("outbox not pruned", "error", err)
+		s.options.Log.Error("outbox not pruned", "error", err)
 	case n >= pruned:
 		return poll
 	}
@@ -179,9 +179,9 @@ func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
 
 // round claims sends and begins with them.
 func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (int, error) {
-	now := s.o.Now()
+	now := s.options.Now()
 	until := now.Add(lease)
-	sends, err := s.o.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: s.id, NowMs: ms(now), UntilMs: ms(until), Limit: room})
+	sends, err := s.options.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: s.id, NowMs: ms(now), UntilMs: ms(until), Limit: room})
 	if err != nil {
 		return 0, err
 	}
@@ -214,21 +214,21 @@ func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
 func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) {
 	for _, x := range group {
 		before := x.State
-		if ctx.Err() == nil && s.o.Now().Before(until) {
+		if ctx.Err() == nil && s.options.Now().Before(until) {
 			one, cancel := context.WithTimeout(ctx, oneWait)
-			a := &attempt{s: s, x: x}
+			a := &attempt{sender: s, send: x}
 			a.run(one)
 			a.over()
 			cancel()
 			if ctx.Err() == nil {
-				x = a.x
+				x = a.send
 			}
 		}
 		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWait)
-		if _, err := s.o.Outbox.KeepSend(keep, s.id, x); err != nil {
-			s.o.Log.Error("outbox not written", "error", err)
+		if _, err := s.options.Outbox.KeepSend(keep, s.id, x); err != nil {
+			s.options.Log.Error("outbox not written", "error", err)
 		} else if x.State != before {
-			s.o.Log.Info("send", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
+			s.options.Log.Info("send", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
 		}
 		cancel()
 		s.busy.Add(-1)
@@ -266,71 +266,71 @@ const lostTries = 20
 
 // An attempt is one attempt at one send.
 type attempt struct {
-	s  *Sender
-	x  store.Send
-	m  memo
-	at string // the node that it is at
+	sender *Sender
+	send   store.Send
+	memo   memo
+	at     string // the node that it is at
 }
 
 // over ends what node has begun.
 func (a *attempt) over() {
 	if a.at != "" {
-		a.s.leave(a.at)
+		a.sender.leave(a.at)
 		a.at = ""
 	}
 }
 
 // run leaves in a.x what is to be kept.
 func (a *attempt) run(ctx context.Context) {
-	a.x.Tries++
-	if a.x.Kind == wire.SendMail || a.x.Kind == wire.SendText {
+	a.send.Tries++
+	if a.send.Kind == wire.SendMail || a.send.Kind == wire.SendText {
 		a.deliver(ctx)
 		return
 	}
-	if len(a.x.Memo) > 0 && json.Unmarshal(a.x.Memo, &a.m) != nil {
-		a.m = memo{}
+	if len(a.send.Memo) > 0 && json.Unmarshal(a.send.Memo, &a.memo) != nil {
+		a.memo = memo{}
 	}
-	if a.m.Chain == "" { // nothing is known yet but that there is something
+	if a.memo.Chain == "" { // nothing is known yet but that there is something
 		if opened := a.open(ctx); opened != nil {
 			a.submit(ctx, opened)
 		}
 	} else if n := a.node(); n != nil {
 		a.follow(ctx, n)
 	}
-	if a.m.Chain != "" {
-		if b, err := json.Marshal(&a.m); err == nil && len(b) <= store.MaxMemo {
-			a.x.Memo = b
+	if a.memo.Chain != "" {
+		if b, err := json.Marshal(&a.memo); err == nil && len(b) <= store.MaxMemo {
+			a.send.Memo = b
 		}
 	}
 }
 
 // end is where nothing more will happen to the send.
 func (a *attempt) end(state wire.SendState, text string) {
-	a.x.State, a.x.Text, a.x.DueMs = state, clean(text), ms(a.s.o.Now())
+	a.send.State, a.send.Text, a.send.DueMs = state, clean(text), ms(a.sender.options.Now())
 }
 
 // later tries again after a pause that grows with each attempt.
 func (a *attempt) later(why string) {
-	a.x.Text = clean(why)
-	a.again(min(longRetry, poll<<min(a.x.Tries, 6)))
+	a.send.Text = clean(why)
+	a.again(min(longRetry, poll<<min(a.send.Tries, 6)))
 }
 
-func (a *attempt) again(pause time.Duration) { a.x.DueMs = ms(a.s.o.Now().Add(pause)) }
+func (a *attempt) again(pause time.Duration) { a.send.DueMs = ms(a.sender.options.Now().Add(pause)) }
 
 // open asks the enclave what the send holds; nil: not now, or not any more.
 func (a *attempt) open(ctx context.Context) *wire.Opened {
-	o, err := a.s.o.Enclave.OpenSend(ctx, a.x.ID)
+	o, err := a.sender.options.Enclave.OpenSend(ctx, a.send.ID)
 	switch {
 	case err != nil:
 		a.later("the enclave did not open it: " + err.Error())
 		return nil
-	case !o.Found && a.x.Tries >= lostTries:
+	case !o.Found && a.send.Tries >= lostTries:
 		a.end(wire.SendRefused, "the enclave knows of no such send")
 		return nil
 	case !o.Found:
 		a.later("the enclave knows of no such send")
 		return nil
-	case o.Expired && a.m.Chain == "":
+	case o.Expired && a.memo.Chain == "":
 		a.end(wire.SendExpired, "it could not be sent in time")
 		return nil
 	case o.Expired:
@@ -339,18 +339,18 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 		a.later("a send of a kind that this host does not know")
 		return nil
 	}
-	a.m.Chain, a.m.Name, a.m.From, a.m.Nonce = o.Chain, o.Name, o.From, o.Nonce
+	a.memo.Chain, a.memo.Name, a.memo.From, a.memo.Nonce = o.Chain, o.Name, o.From, o.Nonce
 	return o
 }
 
 // node is the one to speak to; nil: none, or it is away.
 func (a *attempt) node() *node {
-	n := a.s.o.Chains.nodes[canonical(a.m.Chain)]
+	n := a.sender.options.Chains.nodes[canonical(a.memo.Chain)]
 	if n == nil {
-		a.later("no node of " + clean(a.m.Chain) + " is configured")
+		a.later("no node of " + clean(a.memo.Chain) + " is configured")
 		return nil
 	}
-	why, ok := a.s.enter(n.name)
+	why, ok := a.sender.enter(n.name)
 	switch {
 	case ok:
 		a.at = n.name
@@ -381,10 +381,10 @@ func (a *attempt) submit(ctx context.Context, o *wire.Opened) {
 // accepted looks soon. A node that takes it again and again and never has it is
 // looked at ever more rarely.
 func (a *attempt) accepted() {
-	a.x.State, a.x.Text = wire.SendAccepted, ""
-	a.m.Looks, a.m.Gone = min(a.m.Handed, 6), 0
-	a.m.Handed++
-	a.again(min(longLook, firstLook<<a.m.Looks))
+	a.send.State, a.send.Text = wire.SendAccepted, ""
+	a.memo.Looks, a.memo.Gone = min(a.memo.Handed, 6), 0
+	a.memo.Handed++
+	a.again(min(longLook, firstLook<<a.memo.Looks))
 }
 
 // lost is for a node that could not be asked: it may have taken the transaction
@@ -392,15 +392,15 @@ func (a *attempt) accepted() {
 func (a *attempt) lost(n *node, err error) {
 	why := n.name + ": " + err.Error()
 	if r := new(refusal); !errors.As(err, &r) {
-		a.s.rest(n.name, why)
+		a.sender.rest(n.name, why)
 	}
 	a.later(why)
 }
 
 // looked is for a transaction that its node has and that is in no block yet.
 func (a *attempt) looked() {
-	a.m.Looks, a.m.Gone = a.m.Looks+1, 0
-	a.again(min(longLook, firstLook<<min(a.m.Looks, 6)))
+	a.memo.Looks, a.memo.Gone = a.memo.Looks+1, 0
+	a.again(min(longLook, firstLook<<min(a.memo.Looks, 6)))
 }
 
 // hand gives the transaction to its node and tells whether it has it now. An error
@@ -439,7 +439,7 @@ func (a *attempt) missing(ctx context.Context, n *node) error {
 		}
 		return err
 	}
-	if a.m.Gone++; a.m.Gone >= goneLooks {
+	if a.memo.Gone++; a.memo.Gone >= goneLooks {
 		a.end(wire.SendExpired, "no node has it any more")
 		return nil
 	}

@@ -52,20 +52,20 @@ func webhookClient(d *Dialer, roots *x509.CertPool) *http.Client {
 
 // A delivery is one attempt to tell a receiver of an event.
 type delivery struct {
-	w      *Webhooks
-	x      store.Send
-	late   bool   // the receiver took long, or did not answer in time
-	result string // for the observer; empty where the receiver was not asked
+	webhooks *Webhooks
+	send     store.Send
+	late     bool   // the receiver took long, or did not answer in time
+	result   string // for the observer; empty where the receiver was not asked
 }
 
 // run leaves in d.x what is to be kept.
 func (d *delivery) run(ctx context.Context) {
 	opening, cancel := context.WithTimeout(ctx, webhookOpen)
-	o, err := d.w.o.Enclave.OpenSend(opening, d.x.ID)
+	o, err := d.webhooks.options.Enclave.OpenSend(opening, d.send.ID)
 	cancel()
 	switch {
 	case err != nil: // that is no attempt at the receiver
-		d.x.Text, d.x.DueMs = clean("the enclave did not open it: "+err.Error()), ms(d.w.o.Now().Add(webhookAway))
+		d.send.Text, d.send.DueMs = clean("the enclave did not open it: "+err.Error()), ms(d.webhooks.options.Now().Add(webhookAway))
 	case !o.Found:
 		d.failed("the enclave knows of no such event")
 	case o.Expired:
@@ -80,17 +80,17 @@ func (d *delivery) run(ctx context.Context) {
 }
 
 func (d *delivery) end(state wire.SendState, result, text string) {
-	d.x.State, d.x.Text, d.x.DueMs, d.result = state, clean(text), ms(d.w.o.Now()), result
+	d.send.State, d.send.Text, d.send.DueMs, d.result = state, clean(text), ms(d.webhooks.options.Now()), result
 }
 
 // failed tries again later, until it has been tried for long enough.
 func (d *delivery) failed(why string) {
-	if d.x.Tries++; int(d.x.Tries) >= maxAttempts {
+	if d.send.Tries++; int(d.send.Tries) >= maxAttempts {
 		d.end(wire.SendRefused, "dead", why)
 		return
 	}
-	d.x.Text, d.result = clean(why), "later"
-	d.x.DueMs = ms(d.w.o.Now().Add(d.w.after(int(d.x.Tries))))
+	d.send.Text, d.result = clean(why), "later"
+	d.send.DueMs = ms(d.webhooks.options.Now().Add(d.webhooks.after(int(d.send.Tries))))
 }
 
 // after is the pause behind the attempt of this number, counted from 1.
@@ -101,7 +101,7 @@ func (w *Webhooks) after(tries int) time.Duration {
 	}
 	var b [1]byte
 	if tries > quickRetries {
-		if _, err := io.ReadFull(w.o.Rand, b[:]); err == nil {
+		if _, err := io.ReadFull(w.options.Rand, b[:]); err == nil {
 			pause += pause / 4 * time.Duration(b[0]) / 256
 		}
 	}
@@ -112,19 +112,19 @@ func (w *Webhooks) after(tries int) time.Duration {
 func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
 	ctx, cancel := context.WithTimeout(ctx, webhookWait)
 	defer cancel()
-	began := d.w.o.Now()
-	status, err := d.w.post(ctx, h)
-	d.late = errors.Is(err, errLate) || d.w.o.Now().Sub(began) > webhookLate
+	began := d.webhooks.options.Now()
+	status, err := d.webhooks.post(ctx, h)
+	d.late = errors.Is(err, errLate) || d.webhooks.options.Now().Sub(began) > webhookLate
 	switch {
 	case err != nil:
 		d.failed(err.Error())
 	case status >= 200 && status < 300:
-		d.x.Tries++
+		d.send.Tries++
 		d.end(wire.SendIncluded, "delivered", "")
 	case later(status):
 		d.failed(fmt.Sprintf("HTTP status %d", status))
 	default:
-		d.x.Tries++
+		d.send.Tries++
 		d.end(wire.SendRefused, "dead", fmt.Sprintf("HTTP status %d", status))
 	}
 }
@@ -184,5 +184,5 @@ func (w *Webhooks) mayAsk(text string) bool {
 		return false
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && w.o.Dialer.Loopback && err == nil && ip.IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && w.options.Dialer.Loopback && err == nil && ip.IsLoopback()
 }

@@ -61,10 +61,10 @@ type WebhookObserver interface {
 // lanes that have none. So however much there is for those that hang, the others
 // find a place at once.
 type Webhooks struct {
-	o      WebhookOptions
-	id     wire.ID
-	due    chan struct{}
-	client *http.Client
+	options WebhookOptions
+	id      wire.ID
+	due     chan struct{}
+	client  *http.Client
 
 	mu    sync.Mutex
 	lanes map[wire.ID]*lane
@@ -82,7 +82,7 @@ type lane struct {
 
 // NewWebhooks makes a Webhooks; Run makes it work.
 func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
-	w := &Webhooks{o: o, due: make(chan struct{}, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
+	w := &Webhooks{options: o, due: make(chan struct{}, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
 	if _, err := io.ReadFull(o.Rand, w.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
@@ -105,7 +105,7 @@ func (w *Webhooks) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := w.round(ctx, &all)
 		if err != nil && !told && ctx.Err() == nil {
-			w.o.Log.Error("outbox not read", "error", err)
+			w.options.Log.Error("outbox not read", "error", err)
 		}
 		told = err != nil
 		wait, cancel := context.WithCancel(ctx)
@@ -116,7 +116,7 @@ func (w *Webhooks) Run(ctx context.Context) {
 			case <-wait.Done():
 			}
 		}()
-		w.o.Pause(wait, poll)
+		w.options.Pause(wait, poll)
 		cancel()
 	}
 }
@@ -126,7 +126,7 @@ func (w *Webhooks) Run(ctx context.Context) {
 func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 	first, after, full := w.from, w.from, false
 	for around := false; ; {
-		ids, err := w.o.Outbox.Receivers(ctx, store.Receivers{NowMs: ms(w.o.Now()), After: after, Limit: store.MaxClaims})
+		ids, err := w.options.Outbox.Receivers(ctx, store.Receivers{NowMs: ms(w.options.Now()), After: after, Limit: store.MaxClaims})
 		if err != nil {
 			return err
 		}
@@ -240,10 +240,10 @@ func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- b
 	if n == 0 {
 		return 0
 	}
-	now := w.o.Now()
-	sends, err := w.o.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: w.id, NowMs: ms(now), UntilMs: ms(now.Add(webhookLease)), Limit: n, Receiver: id})
+	now := w.options.Now()
+	sends, err := w.options.Outbox.ClaimSends(ctx, store.ClaimSends{Claimant: w.id, NowMs: ms(now), UntilMs: ms(now.Add(webhookLease)), Limit: n, Receiver: id})
 	if err != nil && ctx.Err() == nil {
-		w.o.Log.Error("outbox not read", "error", err)
+		w.options.Log.Error("outbox not read", "error", err)
 	}
 	w.give(l, n-len(sends), late)
 	for _, x := range sends {
@@ -261,17 +261,17 @@ func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- b
 
 // deliver makes one attempt at one send, and tells whether its receiver was late.
 func (w *Webhooks) deliver(ctx context.Context, x store.Send) (late bool) {
-	began := w.o.Now()
+	began := w.options.Now()
 	before := x
-	a := &delivery{w: w, x: x}
+	a := &delivery{webhooks: w, send: x}
 	a.run(ctx)
 	if ctx.Err() == nil {
-		x = a.x
+		x = a.send
 	}
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWait)
 	defer cancel()
-	if _, err := w.o.Outbox.KeepSend(keep, w.id, x); err != nil {
-		w.o.Log.Error("outbox not written", "error", err)
+	if _, err := w.options.Outbox.KeepSend(keep, w.id, x); err != nil {
+		w.options.Log.Error("outbox not written", "error", err)
 		return a.late
 	}
 	level := slog.LevelDebug
@@ -279,11 +279,11 @@ func (w *Webhooks) deliver(ctx context.Context, x store.Send) (late bool) {
 		level = slog.LevelWarn
 	}
 	if x.State != before.State {
-		w.o.Log.Log(keep, level, "webhook", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "receiver", uuid(x.Receiver),
+		w.options.Log.Log(keep, level, "webhook", "organization", uuid(x.ID.Organization), "entry", x.ID.Seq, "number", x.ID.Number, "receiver", uuid(x.Receiver),
 			"state", stateTexts[x.State], "tries", x.Tries, "said", x.Text)
 	}
-	if w.o.Observer != nil && a.result != "" {
-		w.o.Observer.Webhook(a.result, w.o.Now().Sub(began))
+	if w.options.Observer != nil && a.result != "" {
+		w.options.Observer.Webhook(a.result, w.options.Now().Sub(began))
 	}
 	return a.late
 }

@@ -13,12 +13,12 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 	if q.Writes {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.o.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.options.StoreTimeout)
 	defer cancel()
-	begin := l.o.Now()
+	begin := l.options.Now()
 	answer, err := l.stored[kind](ctx, payload)
-	if l.o.Observer != nil {
-		l.o.Observer.Stored(q.Name, l.o.Now().Sub(begin), err != nil)
+	if l.options.Observer != nil {
+		l.options.Observer.Stored(q.Name, l.options.Now().Sub(begin), err != nil)
 	}
 	if err == nil {
 		var out []byte
@@ -27,7 +27,7 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 		}
 	}
 	if !errors.Is(err, context.Canceled) { // the enclave gave up by itself
-		l.o.Log.Error("store failed", "question", q.Name, "error", err)
+		l.options.Log.Error("store failed", "question", q.Name, "error", err)
 	}
 	return wire.KindFailed, failed
 }
@@ -41,7 +41,7 @@ type fromStore func(ctx context.Context, payload []byte) (any, error)
 // answers has one for each question on connections for stores, loads and snapshots;
 // no other gets this far.
 func (l *Link) answers() map[wire.Kind]fromStore {
-	s := l.o.Store
+	s := l.options.Store
 	return map[wire.Kind]fromStore{
 		wire.KindOwn:              relay(s.Own),
 		wire.KindBatch:            relay(l.append),
@@ -76,30 +76,30 @@ func relay[Q, A any](to func(context.Context, Q) (A, error)) fromStore {
 }
 
 func (l *Link) append(ctx context.Context, batch wire.Batch) (wire.Stored, error) {
-	stored, err := l.o.Store.Append(ctx, &batch)
+	stored, err := l.options.Store.Append(ctx, &batch)
 	if err != nil {
 		return wire.Stored{}, err
 	}
 	if stored.Verdict != wire.VerdictStored {
-		l.o.Log.Error("batch not stored", "number", batch.Number, "epoch", batch.Epoch, "verdict", stored.Verdict)
+		l.options.Log.Error("batch not stored", "number", batch.Number, "epoch", batch.Epoch, "verdict", stored.Verdict)
 	}
-	if l.o.Sends != nil && stored.Verdict == wire.VerdictStored && sends(&batch) {
-		l.o.Sends()
+	if l.options.Sends != nil && stored.Verdict == wire.VerdictStored && sends(&batch) {
+		l.options.Sends()
 	}
-	if l.o.Observer != nil {
+	if l.options.Observer != nil {
 		size := 0
 		for i := range batch.Entries {
 			size += len(batch.Entries[i].Sealed)
 		}
-		l.o.Observer.Batch(len(batch.Entries), size, stored.Verdict)
+		l.options.Observer.Batch(len(batch.Entries), size, stored.Verdict)
 	}
 	return stored, nil
 }
 
 func (l *Link) putSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done, error) {
-	done, err := l.o.Store.PutSnapshot(ctx, put)
+	done, err := l.options.Store.PutSnapshot(ctx, put)
 	if err == nil && !done.OK {
-		l.o.Log.Error("snapshot not stored", "count", put.Count, "over", put.Over, "epoch", put.Epoch)
+		l.options.Log.Error("snapshot not stored", "count", put.Count, "over", put.Over, "epoch", put.Epoch)
 	}
 	return done, err
 }
@@ -119,21 +119,21 @@ func (l *Link) chain(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kin
 	err := wire.Unmarshal(payload, &ask)
 	if err == nil {
 		s := wire.ChainState{Verdict: wire.ChainNoNode}
-		begin := l.o.Now()
-		if l.o.Chains != nil {
-			s = l.o.Chains.Chain(ctx, ask)
+		begin := l.options.Now()
+		if l.options.Chains != nil {
+			s = l.options.Chains.Chain(ctx, ask)
 		}
 		if s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts {
-			l.o.Log.Warn("chain not asked", "chain", ask.Name, "verdict", s.Verdict, "said", s.Text)
+			l.options.Log.Warn("chain not asked", "chain", ask.Name, "verdict", s.Verdict, "said", s.Text)
 		}
-		if l.o.Observer != nil {
-			l.o.Observer.Stored("chain", l.o.Now().Sub(begin), s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts)
+		if l.options.Observer != nil {
+			l.options.Observer.Stored("chain", l.options.Now().Sub(begin), s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts)
 		}
 		var out []byte
 		if out, err = wire.Marshal(&s); err == nil {
 			return wire.KindChainState, out
 		}
 	}
-	l.o.Log.Error("chain question not answered", "error", err)
+	l.options.Log.Error("chain question not answered", "error", err)
 	return wire.KindFailed, failed
 }

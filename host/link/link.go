@@ -122,7 +122,7 @@ type slot struct {
 
 // A Link is the host's side of all connections to one enclave.
 type Link struct {
-	o        Options
+	options  Options
 	slots    []*slot // those for calls first
 	turn     atomic.Uint64
 	late     atomic.Uint64
@@ -150,7 +150,7 @@ func New(o Options) (*Link, error) {
 	if o.Dial == nil {
 		o.Dial = Dial
 	}
-	l := &Link{o: o}
+	l := &Link{options: o}
 	l.stored = l.answers()
 	for role, n := range []int{wire.RoleCalls: o.Calls, wire.RoleStores: stores, wire.RoleLoads: loads, wire.RoleSnapshots: snapshots, wire.RoleChains: chains, wire.RoleDials: dials} {
 		for range n {
@@ -181,20 +181,20 @@ func (l *Link) keep(ctx context.Context, s *slot) {
 		if err != nil {
 			if !told && ctx.Err() == nil {
 				told = true // once for each absence
-				l.o.Log.Warn("enclave not reached", "role", s.role, "error", err)
+				l.options.Log.Warn("enclave not reached", "role", s.role, "error", err)
 			}
-			l.o.Pause(ctx, pause)
+			l.options.Pause(ctx, pause)
 			pause = min(2*pause, longPause)
 			continue
 		}
 		told = false
-		since := l.o.Now()
+		since := l.options.Now()
 		s.conn.Store(conn)
 		l.dials.Add(1)
-		l.o.Log.Info("enclave connected", "role", s.role)
+		l.options.Log.Info("enclave connected", "role", s.role)
 		select {
 		case <-conn.Done():
-			l.o.Log.Warn("enclave connection lost", "role", s.role, "error", conn.Err())
+			l.options.Log.Warn("enclave connection lost", "role", s.role, "error", conn.Err())
 		case <-ctx.Done():
 		}
 		s.conn.Store(nil)
@@ -202,10 +202,10 @@ func (l *Link) keep(ctx context.Context, s *slot) {
 		l.late.Add(conn.Stats().Late)
 		// One that falls at once (an enclave that is fenced, or not the one we
 		// think) is not dialed in a tight loop.
-		if l.o.Now().Sub(since) > longPause {
+		if l.options.Now().Sub(since) > longPause {
 			pause = firstPause
 		}
-		l.o.Pause(ctx, pause)
+		l.options.Pause(ctx, pause)
 		pause = min(2*pause, longPause)
 	}
 }
@@ -213,20 +213,20 @@ func (l *Link) keep(ctx context.Context, s *slot) {
 func (l *Link) connect(ctx context.Context, role wire.Role) (*wire.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	nc, err := l.o.Dial(ctx, l.o.Address)
+	nc, err := l.options.Dial(ctx, l.options.Address)
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.WriteHello(nc, wire.Hello{Role: role}, l.o.Now().Add(dialTimeout)); err != nil {
+	if err := wire.WriteHello(nc, wire.Hello{Role: role}, l.options.Now().Add(dialTimeout)); err != nil {
 		_ = nc.Close()
 		return nil, err
 	}
 	o := wire.Options{
-		Role: role, Side: wire.SideHost, Now: l.o.Now,
+		Role: role, Side: wire.SideHost, Now: l.options.Now,
 		FrameTimeout: frameTimeout, WriteTimeout: writeTimeout,
 		OnBreach: func(err error) {
 			l.breaches.Add(1)
-			l.o.Log.Error("enclave broke the protocol", "role", role, "error", err)
+			l.options.Log.Error("enclave broke the protocol", "role", role, "error", err)
 		},
 	}
 	switch role {
@@ -298,7 +298,7 @@ func (l *Link) ask(ctx context.Context, kind wire.Kind, question, answer any) er
 
 // pick takes the connections for calls in turn, passing over those that are down.
 func (l *Link) pick() *wire.Conn {
-	n := uint64(l.o.Calls)
+	n := uint64(l.options.Calls)
 	first := l.turn.Add(1)
 	for i := range n {
 		if c := l.slots[(first+i)%n].conn.Load(); c != nil {

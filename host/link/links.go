@@ -23,8 +23,8 @@ import (
 // While a range has no owner, calls for it wait. One that was on its way to an enclave
 // that was lost is sent again to the next owner: the same body is one activity.
 type Links struct {
-	o   LinksOptions
-	all []*Link
+	options LinksOptions
+	all     []*Link
 
 	mu       sync.Mutex
 	tables   []*wire.Table // of each link, nil while it tells none
@@ -69,7 +69,7 @@ func NewLinks(o LinksOptions) (*Links, error) {
 	if o.Own == nil || o.Log == nil || o.Now == nil || o.Pause == nil || o.Rand == nil {
 		return nil, errors.New("link: incomplete options")
 	}
-	return &Links{o: o, all: o.Links, tables: make([]*wire.Table, len(o.Links)), keys: map[string]string{}, owners: map[wire.Range]int{},
+	return &Links{options: o, all: o.Links, tables: make([]*wire.Table, len(o.Links)), keys: map[string]string{}, owners: map[wire.Range]int{},
 		configs: map[string]wire.Range{}, changed: make(chan struct{}), rows: map[wire.Range]watched{}}, nil
 }
 
@@ -145,7 +145,7 @@ var errNoOwner = fmt.Errorf("%w: no enclave owns the range", ErrUnavailable)
 // With again it goes on also when an answer was lost, of which nobody knows whether it
 // was given.
 func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask func(*Link) (moved uint16, err error)) error {
-	until := l.o.Now().Add(longestTry)
+	until := l.options.Now().Add(longestTry)
 	asked := map[int]bool{} // since the last pause, in vain
 	for {
 		changed, i := l.pick(r, known, asked)
@@ -170,7 +170,7 @@ func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask 
 				continue // another may be it
 			}
 		}
-		if !l.o.Now().Before(until) || len(l.all) == 1 && !errors.Is(err, errNoOwner) {
+		if !l.options.Now().Before(until) || len(l.all) == 1 && !errors.Is(err, errNoOwner) {
 			return err
 		}
 		clear(asked)
@@ -182,7 +182,7 @@ func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask 
 			case <-waiting.Done():
 			}
 		}()
-		l.o.Pause(waiting, pauseTry)
+		l.options.Pause(waiting, pauseTry)
 		stop()
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())

@@ -49,14 +49,14 @@ func (l *Links) place(ctx context.Context) {
 		case total == 1: // a boot takes it by itself
 			wait = restEvery
 		}
-		l.o.Pause(ctx, wait)
+		l.options.Pause(ctx, wait)
 	}
 }
 
 // random is a time below d.
 func (l *Links) random(d time.Duration) time.Duration {
 	var b [8]byte
-	if _, err := io.ReadFull(l.o.Rand, b[:]); err != nil {
+	if _, err := io.ReadFull(l.options.Rand, b[:]); err != nil {
 		return d / 2
 	}
 	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(d))
@@ -66,8 +66,8 @@ func (l *Links) random(d time.Duration) time.Duration {
 // if nobody says.
 func (l *Links) look(ctx context.Context) int {
 	type answer struct {
-		i int
-		t *wire.Table
+		index int
+		table *wire.Table
 	}
 	answers := make(chan answer, len(l.all))
 	for i := range l.all {
@@ -79,7 +79,7 @@ func (l *Links) look(ctx context.Context) int {
 	tables := make([]*wire.Table, len(l.all))
 	for range l.all {
 		a := <-answers
-		tables[a.i] = a.t
+		tables[a.index] = a.table
 	}
 	return l.keep(tables)
 }
@@ -106,7 +106,7 @@ func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within 
 		clear(l.keys)
 	}
 	if key, ok := l.keys[t.Boot]; ok && key != signed.PublicKey {
-		l.o.Log.Error("table of ranges under another key", "boot", t.Boot)
+		l.options.Log.Error("table of ranges under another key", "boot", t.Boot)
 		return nil, errors.New("a table under another key")
 	}
 	l.keys[t.Boot] = signed.PublicKey
@@ -130,7 +130,7 @@ func (l *Links) keep(tables []*wire.Table) int {
 		if t.Deployment != deployment || t.Ranges != l.ranges {
 			if !l.disjoint {
 				l.disjoint = true
-				l.o.Log.Error("enclaves of two deployments", "one", deployment, "other", t.Deployment)
+				l.options.Log.Error("enclaves of two deployments", "one", deployment, "other", t.Deployment)
 			}
 			tables[i] = nil
 			continue
@@ -173,7 +173,7 @@ func (l *Links) update(i int, t *wire.Table) {
 
 // A member is an enclave that takes part.
 type member struct {
-	i     int
+	index int
 	table *wire.Table
 }
 
@@ -240,10 +240,10 @@ func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
 	}
 	t, err := l.boot(ctx, i, op, body, moveWithin)
 	if err != nil {
-		l.o.Log.Warn("ranges not moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].o.Address, "error", err)
+		l.options.Log.Warn("ranges not moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].options.Address, "error", err)
 		return err
 	}
-	l.o.Log.Info("ranges moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].o.Address, "handed", m.Handed)
+	l.options.Log.Info("ranges moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].options.Address, "handed", m.Handed)
 	l.update(i, t)
 	return nil
 }
@@ -254,22 +254,22 @@ func (l *Links) handed(ctx context.Context, m member, r wire.Range) bool {
 	if err != nil {
 		return false
 	}
-	t, err := l.boot(ctx, m.i, wire.OpTake, body, moveWithin)
+	t, err := l.boot(ctx, m.index, wire.OpTake, body, moveWithin)
 	if err != nil {
 		return false
 	}
-	l.update(m.i, t)
+	l.update(m.index, t)
 	return true
 }
 
 // adopt has ranges taken that nobody owns, or of whose owner nothing is seen.
 func (l *Links) adopt(ctx context.Context) {
 	open := l.unowned()
-	now := l.o.Now()
+	now := l.options.Now()
 	rows := map[wire.Range]watched{}
 	var due []wire.Range
 	for _, r := range open {
-		row, err := l.o.Own(ctx, wire.Own{Action: wire.OwnLook, Range: r})
+		row, err := l.options.Own(ctx, wire.Own{Action: wire.OwnLook, Range: r})
 		if err != nil {
 			return // the store is away: nothing is known
 		}
@@ -300,7 +300,7 @@ func (l *Links) adopt(ctx context.Context) {
 			continue
 		}
 		w := rows[r]
-		if l.move(ctx, ms[w.refused%len(ms)].i, wire.OpTake, moving{Ranges: []wire.Range{r}}) != nil {
+		if l.move(ctx, ms[w.refused%len(ms)].index, wire.OpTake, moving{Ranges: []wire.Range{r}}) != nil {
 			w.refused++
 			rows[r] = w
 		}
@@ -337,8 +337,8 @@ func (l *Links) level(ctx context.Context) {
 		rs = append(rs, rich.table.Owned[(first+k)%len(rich.table.Owned)].Range)
 	}
 	for _, r := range rs { // one by one: each is away for the shortest time
-		if l.move(ctx, rich.i, wire.OpGive, moving{Ranges: []wire.Range{r}, To: poor.table.Boot}) != nil ||
-			l.move(ctx, poor.i, wire.OpTake, moving{Ranges: []wire.Range{r}, Handed: true}) != nil {
+		if l.move(ctx, rich.index, wire.OpGive, moving{Ranges: []wire.Range{r}, To: poor.table.Boot}) != nil ||
+			l.move(ctx, poor.index, wire.OpTake, moving{Ranges: []wire.Range{r}, Handed: true}) != nil {
 			return
 		}
 	}

@@ -33,16 +33,16 @@ var errNoOutside = errors.New("nothing outside is configured")
 func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
 	var ask wire.Dial
 	if err := wire.Unmarshal(payload, &ask); err != nil {
-		l.o.Log.Error("dial not answered", "error", err)
+		l.options.Log.Error("dial not answered", "error", err)
 		return wire.KindFailed, failed
 	}
-	begin := l.o.Now()
+	begin := l.options.Now()
 	verdict, err := l.open(ctx, &ask)
 	if err != nil {
-		l.o.Log.Warn("outside not reached", "host", ask.Host, "port", ask.Port, "verdict", verdict, "error", err)
+		l.options.Log.Warn("outside not reached", "host", ask.Host, "port", ask.Port, "verdict", verdict, "error", err)
 	}
-	if l.o.Observer != nil {
-		l.o.Observer.Stored("dial", l.o.Now().Sub(begin), err != nil)
+	if l.options.Observer != nil {
+		l.options.Observer.Stored("dial", l.options.Now().Sub(begin), err != nil)
 	}
 	out, err := wire.Marshal(&wire.Dialed{Verdict: verdict})
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind
 // open makes a stream and sets it going.
 func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, error) {
 	switch {
-	case l.o.Outside == nil:
+	case l.options.Outside == nil:
 		return wire.DialRefused, errNoOutside
 	case ask.Host == "" || len(ask.Host) > wire.MaxDialHost || ask.Port == 0:
 		return wire.DialRefused, errors.New("no such destination")
@@ -63,14 +63,14 @@ func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(streamWait, time.Duration(ask.WithinMs)*time.Millisecond))
 	defer cancel()
-	outside, verdict, err := l.o.Outside.Open(ctx, ask.Host, ask.Port)
+	outside, verdict, err := l.options.Outside.Open(ctx, ask.Host, ask.Port)
 	if err != nil {
 		l.streams.leave(nil)
 		return verdict, err
 	}
-	enclave, err := l.o.Dial(ctx, l.o.Address)
+	enclave, err := l.options.Dial(ctx, l.options.Address)
 	if err == nil {
-		if err = wire.WriteHello(enclave, wire.Hello{Role: wire.RoleStream, Ticket: &ask.Ticket}, l.o.Now().Add(dialTimeout)); err != nil {
+		if err = wire.WriteHello(enclave, wire.Hello{Role: wire.RoleStream, Ticket: &ask.Ticket}, l.options.Now().Add(dialTimeout)); err != nil {
 			_ = enclave.Close()
 		}
 	}
@@ -79,7 +79,7 @@ func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, erro
 		l.streams.leave(nil)
 		return wire.DialAway, err
 	}
-	s := &stream{now: l.o.Now, idle: streamIdle, ends: [2]net.Conn{enclave, outside}}
+	s := &stream{now: l.options.Now, idle: streamIdle, ends: [2]net.Conn{enclave, outside}}
 	if !l.streams.run(s) {
 		return wire.DialAway, ErrUnavailable
 	}
@@ -89,7 +89,7 @@ func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, erro
 // streams are those of one link.
 type streams struct {
 	mu     sync.Mutex
-	n      int // those being made included
+	open   int // those being made included
 	over   bool
 	all    map[*stream]bool
 	ending sync.WaitGroup
@@ -98,17 +98,17 @@ type streams struct {
 func (x *streams) enter() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over || x.n >= wire.MaxStreams {
+	if x.over || x.open >= wire.MaxStreams {
 		return false
 	}
-	x.n++
+	x.open++
 	return true
 }
 
 func (x *streams) leave(s *stream) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.n--
+	x.open--
 	delete(x.all, s)
 }
 
@@ -117,7 +117,7 @@ func (x *streams) run(s *stream) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
-		x.n--
+		x.open--
 		s.close()
 		return false
 	}

@@ -22,7 +22,7 @@ type kind struct {
 // An appending is one batch on its way into the file. Numbers that it has made
 // are remembered by the store only after the commit.
 type appending struct {
-	s       *Store
+	store   *Store
 	batch   *wire.Batch
 	leaves  []wire.Hash
 	numbers map[[16]byte]int64
@@ -45,7 +45,7 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 	}
 	err := s.write(ctx, func(ctx context.Context) (err error) {
 		for range attempts {
-			a := &appending{s: s, batch: batch, leaves: leaves, next: map[int64]uint64{}}
+			a := &appending{store: s, batch: batch, leaves: leaves, next: map[int64]uint64{}}
 			if stored.Verdict, err = a.run(ctx); !isConstraint(err) {
 				return err
 			}
@@ -60,7 +60,7 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 }
 
 func (a *appending) run(ctx context.Context) (verdict wire.Verdict, err error) {
-	err = a.s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
+	err = a.store.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
 		fresh := false
 		if verdict, fresh, err = a.look(ctx); err != nil || !fresh {
 			return false, err
@@ -78,7 +78,7 @@ func (a *appending) run(ctx context.Context) (verdict wire.Verdict, err error) {
 // look compares the batch with the owner and with what is stored under its
 // number. It is fresh when it is the next one; else the verdict stands.
 func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
-	owned, err := a.s.owner(ctx, a.batch.Range)
+	owned, err := a.store.owner(ctx, a.batch.Range)
 	if err != nil {
 		return 0, false, err
 	}
@@ -91,7 +91,7 @@ func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool,
 	case b.Number > owned.Batches:
 		return wire.VerdictConflict, false, nil
 	}
-	row, err := a.s.writer.one(ctx, "SELECT header FROM batch WHERE id = ?", a.id())
+	row, err := a.store.writer.one(ctx, "SELECT header FROM batch WHERE id = ?", a.id())
 	if err != nil {
 		return 0, false, err
 	}
@@ -112,7 +112,7 @@ func (a *appending) id() int64 {
 }
 
 func (a *appending) insert(ctx context.Context) (wire.Verdict, error) {
-	w := a.s.writer
+	w := a.store.writer
 	if err := w.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), a.batch.Header); err != nil {
 		return 0, err
 	}
@@ -138,7 +138,7 @@ func (a *appending) insert(ctx context.Context) (wire.Verdict, error) {
 
 // entry inserts one entry and says whether it follows the one before.
 func (a *appending) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (follows bool, err error) {
-	w := a.s.writer
+	w := a.store.writer
 	number, err := a.organization(ctx, e)
 	if err != nil || number == 0 {
 		return false, err
@@ -189,7 +189,7 @@ func (a *appending) index(ctx context.Context, e *wire.Entry) error {
 		if c.Drop {
 			text = "DELETE FROM blind_index WHERE key = ? AND rank = ? AND organization = ?"
 		}
-		if err := a.s.writer.exec(ctx, text, c.Key[:], int64(c.Rank), e.Organization[:]); err != nil {
+		if err := a.store.writer.exec(ctx, text, c.Key[:], int64(c.Rank), e.Organization[:]); err != nil {
 			return err
 		}
 	}
@@ -199,13 +199,13 @@ func (a *appending) index(ctx context.Context, e *wire.Entry) error {
 // organization gives the number of an entry's organization, 0 when it has none
 // and the entry is not its first.
 func (a *appending) organization(ctx context.Context, e *wire.Entry) (int64, error) {
-	if n, ok := a.s.numbers[e.Organization]; ok {
+	if n, ok := a.store.numbers[e.Organization]; ok {
 		return n, nil
 	}
 	if n, ok := a.numbers[e.Organization]; ok {
 		return n, nil
 	}
-	row, err := a.s.writer.one(ctx, "SELECT id FROM organization WHERE uuid = ?", e.Organization[:])
+	row, err := a.store.writer.one(ctx, "SELECT id FROM organization WHERE uuid = ?", e.Organization[:])
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +213,7 @@ func (a *appending) organization(ctx context.Context, e *wire.Entry) (int64, err
 		return 0, nil
 	}
 	if row == nil {
-		if row, err = a.s.writer.one(ctx, "INSERT INTO organization (uuid) VALUES (?) RETURNING id", e.Organization[:]); err != nil {
+		if row, err = a.store.writer.one(ctx, "INSERT INTO organization (uuid) VALUES (?) RETURNING id", e.Organization[:]); err != nil {
 			return 0, err
 		}
 	}
@@ -233,7 +233,7 @@ func (a *appending) expect(ctx context.Context, number int64) error {
 	if _, ok := a.next[number]; ok {
 		return nil
 	}
-	n, err := count(ctx, a.s.writer, number)
+	n, err := count(ctx, a.store.writer, number)
 	a.next[number] = n
 	return err
 }
@@ -250,15 +250,15 @@ func count(ctx context.Context, c *conn, number int64) (uint64, error) {
 
 func (a *appending) kind(ctx context.Context, e *wire.Entry) (int64, error) {
 	k := kind{e.Type, e.Status}
-	if n, ok := a.s.kinds[k]; ok {
+	if n, ok := a.store.kinds[k]; ok {
 		return n, nil
 	}
 	if n, ok := a.kinds[k]; ok {
 		return n, nil
 	}
-	row, err := a.s.writer.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
+	row, err := a.store.writer.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
 	if err == nil && row == nil {
-		row, err = a.s.writer.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
+		row, err = a.store.writer.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
 	}
 	if err != nil {
 		return 0, err
@@ -275,7 +275,7 @@ func (a *appending) kind(ctx context.Context, e *wire.Entry) (int64, error) {
 func (a *appending) nodes(ctx context.Context, number int64, seq uint64) error {
 	for _, level := range tree.Completed(seq) {
 		index := seq >> level
-		below, err := hashes(ctx, a.s.writer, number, level-8, index*tree.Span, tree.Span)
+		below, err := hashes(ctx, a.store.writer, number, level-8, index*tree.Span, tree.Span)
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (a *appending) nodes(ctx context.Context, number int64, seq uint64) error {
 		if err != nil {
 			return err
 		}
-		err = a.s.writer.exec(ctx, "INSERT INTO node (id, hash) VALUES (?, ?)", store.NodePlace(number, level, index), node[:])
+		err = a.store.writer.exec(ctx, "INSERT INTO node (id, hash) VALUES (?, ?)", store.NodePlace(number, level, index), node[:])
 		if err != nil {
 			return err
 		}
@@ -294,21 +294,21 @@ func (a *appending) nodes(ctx context.Context, number int64, seq uint64) error {
 // remember keeps the numbers made and counts what was written: the entries, and
 // about four pages of indexes and tables for each.
 func (a *appending) remember() {
-	if len(a.s.numbers)+len(a.numbers) > cacheEntries {
-		clear(a.s.numbers)
+	if len(a.store.numbers)+len(a.numbers) > cacheEntries {
+		clear(a.store.numbers)
 	}
 	for id, n := range a.numbers {
-		a.s.numbers[id] = n
+		a.store.numbers[id] = n
 	}
-	if len(a.s.kinds)+len(a.kinds) > cacheEntries {
-		clear(a.s.kinds)
+	if len(a.store.kinds)+len(a.kinds) > cacheEntries {
+		clear(a.store.kinds)
 	}
 	for k, n := range a.kinds {
-		a.s.kinds[k] = n
+		a.store.kinds[k] = n
 	}
 	size := int64(16<<10 + len(a.batch.Header))
 	for i := range a.batch.Entries {
 		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed)) + 4<<10*int64(len(a.batch.Entries[i].Index)+len(a.batch.Entries[i].Sends))
 	}
-	a.s.wrote(size)
+	a.store.wrote(size)
 }

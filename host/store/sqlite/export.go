@@ -52,13 +52,13 @@ func (s *Store) exporter() (*conn, error) {
 }
 
 type exporting struct {
-	c    *conn
+	conn *conn
 	each func(store.Row) error
 }
 
 // rows hands on what a statement finds.
 func (x *exporting) rows(ctx context.Context, text string, row func(*columns) store.Row, args ...driver.Value) error {
-	return x.c.query(ctx, text, func(values []driver.Value) (bool, error) {
+	return x.conn.query(ctx, text, func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
 		r := row(&c)
 		if c.err != nil {
@@ -108,7 +108,7 @@ func (x *exporting) organizations(ctx context.Context) error {
 	}
 	for last := int64(0); ; {
 		var some []*store.OrganizationRow
-		err := x.c.query(ctx, "SELECT id, uuid FROM organization WHERE id > ? ORDER BY id LIMIT ?", func(values []driver.Value) (bool, error) {
+		err := x.conn.query(ctx, "SELECT id, uuid FROM organization WHERE id > ? ORDER BY id LIMIT ?", func(values []driver.Value) (bool, error) {
 			c := columns{values: values}
 			some = append(some, &store.OrganizationRow{Number: c.number(0), ID: c.id(1)})
 			return true, c.err
@@ -118,7 +118,7 @@ func (x *exporting) organizations(ctx context.Context) error {
 		}
 		last = int64(some[len(some)-1].Number)
 		w := store.NewWalk(some, x.each)
-		err = x.c.query(ctx, `SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= ? AND id <= ? ORDER BY id`, func(values []driver.Value) (bool, error) {
+		err = x.conn.query(ctx, `SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= ? AND id <= ? ORDER BY id`, func(values []driver.Value) (bool, error) {
 			c := columns{values: values}
 			place, kind := c.number(0), kinds[c.number(3)]
 			e := &store.EntryRow{Seq: place & store.MaxSeq, TimeMs: c.number(1), Activity: c.id(2), Type: kind.text, Status: kind.status, Sealed: c.bytes(6)}
@@ -141,7 +141,7 @@ func (x *exporting) organizations(ctx context.Context) error {
 
 func (x *exporting) kinds(ctx context.Context) (map[uint64]kind, error) {
 	all := map[uint64]kind{}
-	err := x.c.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
+	err := x.conn.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
 		all[c.number(0)] = kind{c.text(1), uint8(c.number(2))}
 		return true, c.err

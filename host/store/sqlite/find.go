@@ -18,7 +18,7 @@ const scanned = 1024
 
 // A finding answers one Find or Page on one connection.
 type finding struct {
-	c      *conn
+	conn   *conn
 	number int64
 	size   uint64
 	prover *tree.Prover
@@ -41,7 +41,7 @@ func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*find
 		if err != nil {
 			return err
 		}
-		f := &finding{c: c, number: number, size: size}
+		f := &finding{conn: c, number: number, size: size}
 		f.prover = tree.NewProver(size, func(level uint, from uint64, n int) ([]wire.Hash, error) {
 			return hashes(ctx, c, number, level, from, n)
 		})
@@ -85,7 +85,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 
 // newest is the place of an activity's newest entry in the tree, 0 without one.
 func (f *finding) newest(ctx context.Context, activity wire.ID) (int64, error) {
-	row, err := f.c.one(ctx, `SELECT id FROM entry INDEXED BY entry_activity
+	row, err := f.conn.one(ctx, `SELECT id FROM entry INDEXED BY entry_activity
 		WHERE activity = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1`,
 		activity[:], store.Place(f.number, 0), f.end())
 	return scalar(row, 0), err
@@ -96,7 +96,7 @@ func (f *finding) end() int64 { return store.Place(f.number, 0) + int64(f.size) 
 // prove puts the entries at the places into the answer.
 func (f *finding) prove(ctx context.Context, places []int64) error {
 	for _, place := range places {
-		row, err := f.c.one(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
+		row, err := f.conn.one(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (f *finding) page(ctx context.Context, ask wire.Page, w store.Window) ([]in
 		return true, nil
 	}
 	for kind := range kinds {
-		if err := f.c.query(ctx, direct(w, `SELECT id FROM entry INDEXED BY entry_kind
+		if err := f.conn.query(ctx, direct(w, `SELECT id FROM entry INDEXED BY entry_kind
 			WHERE kind = ? AND next IS NULL AND id >= ? AND id < ? ORDER BY id`), keep,
 			kind, w.Low, w.High, int64(w.Limit)); err != nil {
 			return nil, err
@@ -187,7 +187,7 @@ func direct(w store.Window, text string) string {
 // newest of an activity. It is done when it filled the page or saw the end.
 func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
 	seen := 0
-	err = f.c.query(ctx, direct(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
+	err = f.conn.query(ctx, direct(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
 		seen++
 		next, followed := row[2].(int64)
 		if row[1] != nil && (!followed || next >= f.end()) {
@@ -205,7 +205,7 @@ func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, don
 // through. There are as many as the enclave knows types, a few hundred.
 func (f *finding) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, error) {
 	kinds := map[int64]bool{}
-	err := f.c.query(ctx, "SELECT id, type, status FROM kind", func(row []driver.Value) (bool, error) {
+	err := f.conn.query(ctx, "SELECT id, type, status FROM kind", func(row []driver.Value) (bool, error) {
 		text, _ := row[1].(string)
 		if len(ask.Types) > 0 && !slices.Contains(ask.Types, text) {
 			return true, nil
@@ -222,7 +222,7 @@ func (f *finding) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, err
 // overtaken finds entries that are superseded now but were not when the tree
 // had the size asked for. There are as many as entries came since with a Prior.
 func (f *finding) overtaken(ctx context.Context, w store.Window, kinds map[int64]bool, keep func([]driver.Value) (bool, error), places *[]int64) error {
-	return f.c.query(ctx, `SELECT id, kind FROM entry INDEXED BY entry_next
+	return f.conn.query(ctx, `SELECT id, kind FROM entry INDEXED BY entry_next
 		WHERE next >= ? AND next <= ? AND id >= ? AND id < ?`, func(row []driver.Value) (bool, error) {
 		if kind, ok := row[1].(int64); !ok || !kinds[kind] {
 			return true, nil

@@ -30,7 +30,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) erro
 			if scalar(row, 1) != 0 {
 				return false, fmt.Errorf("%w: the store is not empty", store.ErrRefused)
 			}
-			m := importing{w: s.writer, kinds: map[kind]int64{}}
+			m := importing{conn: s.writer, kinds: map[kind]int64{}}
 			for {
 				if err := ctx.Err(); err != nil {
 					return false, err
@@ -58,7 +58,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) erro
 }
 
 type importing struct {
-	w     *conn
+	conn  *conn
 	order store.Order
 	kinds map[kind]int64
 	tree  *tree.Builder // of the organization being imported
@@ -72,7 +72,7 @@ func (m *importing) row(ctx context.Context, r store.Row) error {
 	if err := m.order.Follow(r); err != nil {
 		return err
 	}
-	put := func(text string, args ...driver.Value) error { return m.w.exec(ctx, text, args...) }
+	put := func(text string, args ...driver.Value) error { return m.conn.exec(ctx, text, args...) }
 	switch r := r.(type) {
 	case *store.OwnerRow:
 		return put("INSERT INTO owner (id, boot, epoch, released) VALUES (?, ?, ?, 1)", int64(r.Range)+1, r.Boot[:], int64(r.Epoch))
@@ -126,7 +126,7 @@ func (m *importing) entry(ctx context.Context, e *store.EntryRow) error {
 		next = store.Place(number, e.Next-1)
 	}
 	leaf := tree.Leaf(e.Sealed)
-	err := m.w.exec(ctx, "INSERT INTO entry (id, kind, next, time, activity, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	err := m.conn.exec(ctx, "INSERT INTO entry (id, kind, next, time, activity, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		store.Place(number, e.Seq), kind, next, int64(e.TimeMs), activity, leaf[:], e.Sealed)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (m *importing) entry(ctx context.Context, e *store.EntryRow) error {
 		return err
 	}
 	for _, n := range made {
-		if err := m.w.exec(ctx, "INSERT INTO node (id, hash) VALUES (?, ?)", store.NodePlace(number, n.Level, n.Index), n.Hash[:]); err != nil {
+		if err := m.conn.exec(ctx, "INSERT INTO node (id, hash) VALUES (?, ?)", store.NodePlace(number, n.Level, n.Index), n.Hash[:]); err != nil {
 			return err
 		}
 	}
@@ -148,9 +148,9 @@ func (m *importing) kind(ctx context.Context, e *store.EntryRow) (int64, error) 
 	if n, ok := m.kinds[k]; ok {
 		return n, nil
 	}
-	row, err := m.w.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
+	row, err := m.conn.one(ctx, "SELECT id FROM kind WHERE type = ? AND status = ?", k.text, int64(k.status))
 	if err == nil && row == nil {
-		row, err = m.w.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
+		row, err = m.conn.one(ctx, "INSERT INTO kind (type, status) VALUES (?, ?) RETURNING id", k.text, int64(k.status))
 	}
 	if err != nil {
 		return 0, err

@@ -252,7 +252,7 @@ func (a *appending) sends(ctx context.Context, e *wire.Entry) error {
 		if e.Sends[i].Receiver != (wire.ID{}) {
 			receiver, activity = e.Sends[i].Receiver[:], e.Activity[:]
 		}
-		if err := a.s.writer.exec(ctx, putSend, e.Organization[:], int64(e.Seq), int64(i), int64(e.Sends[i].Kind), int64(e.Sends[i].DueMs), receiver, activity); err != nil {
+		if err := a.store.writer.exec(ctx, putSend, e.Organization[:], int64(e.Seq), int64(i), int64(e.Sends[i].Kind), int64(e.Sends[i].DueMs), receiver, activity); err != nil {
 			return err
 		}
 	}

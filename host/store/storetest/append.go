@@ -97,7 +97,7 @@ func testAppendSuperseded(t *testing.T, open Opener) {
 	late := w.next(w.entry(x, 5))
 	verdict(t, s, late, wire.VerdictSuperseded)
 
-	heir := &writer{t: t, s: s, boot: id(50), ledgers: map[wire.ID][]wire.Entry{x: make([]wire.Entry, 1)}}
+	heir := &writer{t: t, backend: s, boot: id(50), ledgers: map[wire.ID][]wire.Entry{x: make([]wire.Entry, 1)}}
 	heir.take()
 	verdict(t, s, first, wire.VerdictSuperseded)
 	verdict(t, s, late, wire.VerdictSuperseded)
@@ -219,7 +219,7 @@ func testRefused(t *testing.T, open Opener) {
 }
 
 func refusedCalls(t *testing.T, w *writer, x wire.ID) {
-	s, ctx := w.s, context.WithoutCancel(t.Context())
+	s, ctx := w.backend, context.WithoutCancel(t.Context())
 	page := func(p wire.Page) func() error {
 		return func() error { _, err := s.Page(ctx, p); return err }
 	}

@@ -374,7 +374,7 @@ func testArchiveRanges(t *testing.T, open Opener) {
 	s, _ := open(t)
 	for boot := range uint64(3) {
 		for _, r := range []wire.Range{0, 2, wire.MaxRanges - 1} {
-			w := &writer{t: t, s: s, boot: id(1000 + boot), in: r, ledgers: map[wire.ID][]wire.Entry{}}
+			w := &writer{t: t, backend: s, boot: id(1000 + boot), in: r, ledgers: map[wire.ID][]wire.Entry{}}
 			w.take()
 			for range 2 {
 				w.fill(id(10*boot+uint64(r)), 1, 20)
@@ -400,7 +400,7 @@ func testArchiveRanges(t *testing.T, open Opener) {
 	}
 	Same(t, rows, Rows(t, to))
 	for _, r := range []wire.Range{0, 2, wire.MaxRanges - 1} {
-		w := &writer{t: t, s: to, boot: id(5), in: r, ledgers: map[wire.ID][]wire.Entry{}}
+		w := &writer{t: t, backend: to, boot: id(5), in: r, ledgers: map[wire.ID][]wire.Entry{}}
 		if w.take(); w.epoch != 4 {
 			t.Fatalf("range %d: epoch %d after 3", r, w.epoch)
 		}

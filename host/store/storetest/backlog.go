@@ -23,7 +23,7 @@ func testBacklog(t *testing.T, open Opener) {
 	w.store(first)
 	w.store(toward(w.entry(x, 5), act, hook, id(31)))
 	s = reopen()
-	w.s = s
+	w.backend = s
 	want("all waits", store.Backlog{Sends: store.Waiting{Count: 2, OldestDueMs: 300}, Webhooks: store.Waiting{Count: 2, OldestDueMs: 1}})
 	// A claim does not end anything; a later time does not either.
 	got := claim(t, s, alice, 300, 400, 10)

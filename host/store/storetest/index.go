@@ -65,7 +65,7 @@ func naiveRows(w *writer, p wire.PageIndex) (rows []wire.IndexRow) {
 
 func samePage(t *testing.T, w *writer, p wire.PageIndex) int {
 	t.Helper()
-	got, want := must(w.s.PageIndex(t.Context(), p))(t).Rows, naiveRows(w, p)
+	got, want := must(w.backend.PageIndex(t.Context(), p))(t).Rows, naiveRows(w, p)
 	if !slices.Equal(got, want) {
 		t.Fatalf("page %+v:\n got %v\nwant %v", p, got, want)
 	}
@@ -96,7 +96,7 @@ func testIndex(t *testing.T, open Opener) {
 		verdict(t, s, b, wire.VerdictStored)
 		if round == 40 {
 			s = reopen()
-			w.s = s
+			w.backend = s
 		}
 		for range 10 {
 			p := wire.PageIndex{Key: key(1 + r.Uint64N(4)), Limit: uint16(1 + r.IntN(15))}

@@ -177,7 +177,7 @@ func testReopen(t *testing.T, open Opener) {
 	w.fill(x, 600, 300)
 	for range 3 {
 		s = reopen()
-		w.s = s
+		w.backend = s
 		if err := s.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}

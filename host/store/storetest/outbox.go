@@ -69,7 +69,7 @@ func testOutbox(t *testing.T, open Opener) {
 	wantClaim(t, claim(t, s, alice, 100, 1000, 2), a, b)
 	wantClaim(t, claim(t, s, bob, 150, 2000, 10), c)
 	s = reopen()
-	w.s = s
+	w.backend = s
 	wantClaim(t, claim(t, s, bob, 999, 2000, 10), d)
 	if got := standing(t, s, a, d, sendID(x, 0, 0), sendID(id(99), 1, 0)); got[0].State != wire.SendWaiting || got[1].State != wire.SendWaiting || got[2].State != 0 || got[3].State != 0 {
 		t.Fatalf("states %+v", got)

@@ -39,7 +39,7 @@ func testOwn(t *testing.T, open Opener) {
 	own(wire.OwnRelease, b, 1, refused)
 	own(wire.OwnRelease, a, 2, refused)
 
-	w := &writer{t: t, s: s, boot: a, epoch: 1, ledgers: map[wire.ID][]wire.Entry{}}
+	w := &writer{t: t, backend: s, boot: a, epoch: 1, ledgers: map[wire.ID][]wire.Entry{}}
 	w.fill(id(7), 1, 10)
 	w.fill(id(7), 1, 10)
 	held.Batches = 2
@@ -119,7 +119,7 @@ func testTakeRace(t *testing.T, open Opener) {
 			}
 		})
 		<-started
-		next := &writer{t: t, s: s, boot: id(uint64(100 + round)), ledgers: map[wire.ID][]wire.Entry{}}
+		next := &writer{t: t, backend: s, boot: id(uint64(100 + round)), ledgers: map[wire.ID][]wire.Entry{}}
 		next.take()
 		seen := count(t, s, org)
 		wg.Wait()
@@ -166,7 +166,7 @@ func testBeat(t *testing.T, open Opener) {
 func testRanges(t *testing.T, open Opener) {
 	s, reopen := open(t)
 	in := func(boot uint64, r wire.Range) *writer {
-		w := &writer{t: t, s: s, boot: id(boot), in: r, ledgers: map[wire.ID][]wire.Entry{}}
+		w := &writer{t: t, backend: s, boot: id(boot), in: r, ledgers: map[wire.ID][]wire.Entry{}}
 		w.take()
 		return w
 	}
@@ -223,7 +223,7 @@ func testRanges(t *testing.T, open Opener) {
 
 	s = reopen()
 	for _, w := range []*writer{a0, b5, b9, c1} {
-		w.s = s
+		w.backend = s
 		for o := range w.ledgers {
 			w.fill(o, 1, 20)
 		}
@@ -247,7 +247,7 @@ func testRangesRace(t *testing.T, open Opener) {
 	var wg sync.WaitGroup
 	for r := range wire.Range(6) {
 		wg.Go(func() {
-			w := &writer{t: t, s: s, boot: id(uint64(r) + 1), in: r, ledgers: map[wire.ID][]wire.Entry{}}
+			w := &writer{t: t, backend: s, boot: id(uint64(r) + 1), in: r, ledgers: map[wire.ID][]wire.Entry{}}
 			owned, err := s.Own(t.Context(), wire.Own{Action: wire.OwnTake, Boot: w.boot, Range: r})
 			if err != nil || !owned.OK {
 				t.Errorf("range %d: %+v, %v", r, owned, err)

@@ -71,7 +71,7 @@ func testPrune(t *testing.T, open Opener) {
 		t.Fatalf("pruned %d, %d, %d, %d", a, b, c, d)
 	}
 	s = reopen()
-	w.s = s
+	w.backend = s
 	for i, x := range standing(t, s, gone...) {
 		if x.State != wire.SendUnknown {
 			t.Errorf("send %d stands at %d", i, x.State)

@@ -54,7 +54,7 @@ func testReceivers(t *testing.T, open Opener) {
 	later.Prior = 1
 	w.store(later, toward(w.entry(y, 5), other, slow))
 	s = reopen()
-	w.s = s
+	w.backend = s
 	wantReceivers(t, s, store.Receivers{NowMs: 0, Limit: 10})
 	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 10}, slow, quick)
 	wantReceivers(t, s, store.Receivers{NowMs: 1, Limit: 1}, slow)

@@ -15,7 +15,7 @@ import (
 func (w *writer) put(org wire.ID, p wire.PutSnapshot) bool {
 	w.t.Helper()
 	p.Organization, p.Boot, p.Epoch = org, w.boot, w.epoch
-	return must(w.s.PutSnapshot(w.t.Context(), p))(w.t).OK
+	return must(w.backend.PutSnapshot(w.t.Context(), p))(w.t).OK
 }
 
 func piece(n int) []byte        { return fmt.Appendf(nil, "piece %d", n) }
@@ -37,7 +37,7 @@ func shot(count, over uint64, text string, pieces, drop []int) wire.PutSnapshot 
 func (w *writer) holds(org wire.ID, from uint64, text string, there ...int) {
 	w.t.Helper()
 	stored := uint64(len(w.ledgers[org]))
-	o := must(w.s.LoadOrganization(w.t.Context(), wire.LoadOrganization{Organization: org, MaxBytes: 1 << 20}))(w.t)
+	o := must(w.backend.LoadOrganization(w.t.Context(), wire.LoadOrganization{Organization: org, MaxBytes: 1 << 20}))(w.t)
 	if o.From != from || string(o.Snapshot) != text || uint64(len(o.Entries)) != stored-from || o.Count != stored {
 		w.t.Fatalf("snapshot %q from %d with %d entries", o.Snapshot, o.From, len(o.Entries))
 	}
@@ -52,7 +52,7 @@ func (w *writer) holds(org wire.ID, from uint64, text string, there ...int) {
 	for n := range 6 {
 		ask.Pieces = append(ask.Pieces, pieceHash(n))
 	}
-	for n, p := range must(w.s.LoadPieces(w.t.Context(), ask))(w.t).Pieces {
+	for n, p := range must(w.backend.LoadPieces(w.t.Context(), ask))(w.t).Pieces {
 		if have[n] && !bytes.Equal(p, piece(n)) || !have[n] && len(p) != 0 {
 			w.t.Fatalf("piece %d is %q", n, p)
 		}
@@ -95,7 +95,7 @@ func testSnapshots(t *testing.T, open Opener) {
 	try(false, four) // late: it would bring back and drop nothing
 	w.holds(x, 7, "seven", 2, 3, 4)
 
-	w.s = reopen()
+	w.backend = reopen()
 	try(true, seven)
 	try(true, shot(10, 7, "ten", nil, []int{2}))
 	w.holds(x, 10, "ten", 3, 4)
@@ -106,7 +106,7 @@ func testSnapshots(t *testing.T, open Opener) {
 func testSnapshotOwner(t *testing.T, open Opener) {
 	s, _ := open(t)
 	x := id(10)
-	nobody := &writer{t: t, s: s, boot: id(1), epoch: 1, ledgers: map[wire.ID][]wire.Entry{}}
+	nobody := &writer{t: t, backend: s, boot: id(1), epoch: 1, ledgers: map[wire.ID][]wire.Entry{}}
 	if nobody.put(x, shot(1, 0, "one", nil, nil)) {
 		t.Fatal("a snapshot when nobody owns the store")
 	}
@@ -133,7 +133,7 @@ func testSnapshotOwner(t *testing.T, open Opener) {
 	refused("another epoch", other)
 	must(s.Own(t.Context(), wire.Own{Action: wire.OwnRelease, Boot: w.boot, Expect: w.epoch}))(t)
 	refused("released", *w)
-	heir := &writer{t: t, s: s, boot: id(50), ledgers: w.ledgers}
+	heir := &writer{t: t, backend: s, boot: id(50), ledgers: w.ledgers}
 	heir.take()
 	refused("superseded", *w)
 	if !heir.put(x, shot(8, 4, "eight", []int{3}, []int{0})) {
@@ -215,7 +215,7 @@ func testSnapshotTakeRace(t *testing.T, open Opener) {
 			}
 		})
 		<-started
-		next := &writer{t: t, s: s, boot: id(uint64(100 + round)), ledgers: w.ledgers}
+		next := &writer{t: t, backend: s, boot: id(uint64(100 + round)), ledgers: w.ledgers}
 		next.take()
 		seen := at()
 		wg.Wait()

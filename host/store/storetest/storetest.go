@@ -78,7 +78,7 @@ func Run(t *testing.T, open Opener) {
 // A writer appends as an enclave does, and remembers what it has stored.
 type writer struct {
 	t       testing.TB
-	s       store.Store
+	backend store.Store
 	boot    wire.ID
 	in      wire.Range
 	epoch   uint64
@@ -95,15 +95,15 @@ func id(n uint64) (id wire.ID) {
 // newWriter takes the store.
 func newWriter(t testing.TB, s store.Store) *writer {
 	t.Helper()
-	w := &writer{t: t, s: s, boot: id(rand.Uint64()), ledgers: map[wire.ID][]wire.Entry{}}
+	w := &writer{t: t, backend: s, boot: id(rand.Uint64()), ledgers: map[wire.ID][]wire.Entry{}}
 	w.take()
 	return w
 }
 
 func (w *writer) take() {
 	w.t.Helper()
-	look := must(w.s.Own(w.t.Context(), wire.Own{Action: wire.OwnLook, Range: w.in}))(w.t)
-	owned := must(w.s.Own(w.t.Context(), wire.Own{Action: wire.OwnTake, Boot: w.boot, Expect: look.Epoch, Range: w.in}))(w.t)
+	look := must(w.backend.Own(w.t.Context(), wire.Own{Action: wire.OwnLook, Range: w.in}))(w.t)
+	owned := must(w.backend.Own(w.t.Context(), wire.Own{Action: wire.OwnTake, Boot: w.boot, Expect: look.Epoch, Range: w.in}))(w.t)
 	if !owned.OK {
 		w.t.Fatalf("take refused: %+v", owned)
 	}
@@ -132,7 +132,7 @@ func (w *writer) next(entries ...wire.Entry) *wire.Batch {
 func (w *writer) store(entries ...wire.Entry) *wire.Batch {
 	w.t.Helper()
 	b := w.next(entries...)
-	verdict(w.t, w.s, b, wire.VerdictStored)
+	verdict(w.t, w.backend, b, wire.VerdictStored)
 	return b
 }
 
@@ -148,7 +148,7 @@ func (w *writer) fill(org wire.ID, n, size int) {
 			w.ledgers[org] = append(w.ledgers[org], e)
 		}
 		b.Entries = entries
-		verdict(w.t, w.s, b, wire.VerdictStored)
+		verdict(w.t, w.backend, b, wire.VerdictStored)
 	}
 }
 
