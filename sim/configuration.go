@@ -77,7 +77,7 @@ func (o *options) besides() *configured {
 		x.sms = strings.Replace(out.sms, "://", "://"+url.UserPassword(gateway.User, gateway.Password).String()+"@", 1)
 	}
 	if x.oauth2 == "" {
-		x.oauth2 = fmt.Sprintf("OAUTH2_PROVIDER_X=%s,%s OAUTH2_PROVIDER_DISCORD=%s,%s", out.x.Token, out.x.User, out.discord.Token, out.discord.User)
+		x.oauth2 = fmt.Sprintf("OAUTH2_PROVIDER_X=%s,%s OAUTH2_PROVIDER_DISCORD=%s,%s", out.providerX.Token, out.providerX.User, out.providerDiscord.Token, out.providerDiscord.User)
 	}
 	return &x
 }

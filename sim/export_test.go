@@ -15,7 +15,7 @@ func StartOutside(args ...string) (Outside, func(), error) {
 	if err != nil {
 		return Outside{}, nil, err
 	}
-	return Outside{out.inbox, out.smtp, out.sms, out.issuer, out.x.Token, out.discord.Token}, out.stop, nil
+	return Outside{out.inbox, out.smtp, out.sms, out.issuer, out.providerX.Token, out.providerDiscord.Token}, out.stop, nil
 }
 
 // The usual addresses.

@@ -30,11 +30,11 @@ var gateway = inbox.Gateway{User: "cloister", Password: "simulator"}
 // addresses are where the world outside of the enclave is on a laptop. All are empty
 // without the inbox.
 type addresses struct {
-	inbox      string // URL of the page
-	smtp       string // host:port; neither TLS nor a password
-	sms        string // URL; basic authentication as gateway says
-	issuer     string // of the identity provider
-	x, discord idp.Endpoint
+	inbox                      string // URL of the page
+	smtp                       string // host:port; neither TLS nor a password
+	sms                        string // URL; basic authentication as gateway says
+	issuer                     string // of the identity provider
+	providerX, providerDiscord idp.Endpoint
 }
 
 // outside is that world, running.
@@ -73,7 +73,7 @@ func (o *options) startOutside() (*outside, error) {
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Serve(web) })
 	running.Go(func() { _ = box.ServeMail(ctx, mail) })
-	return &outside{addresses{inbox: base, smtp: mail.Addr().String(), sms: base + "/sms", issuer: p.Issuer, x: p.X(), discord: p.Discord()},
+	return &outside{addresses{inbox: base, smtp: mail.Addr().String(), sms: base + "/sms", issuer: p.Issuer, providerX: p.X(), providerDiscord: p.Discord()},
 		func() {
 			cancel()
 			_ = s.Close()

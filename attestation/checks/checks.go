@@ -100,15 +100,15 @@ func Ask(raw []byte) []byte {
 // examination is a report in the making.
 type examination struct {
 	Report
-	q      Question
-	policy attestation.Policy
-	found  []*attestation.Reply
-	keys   [][]byte
+	question Question
+	policy   attestation.Policy
+	found    []*attestation.Reply
+	keys     [][]byte
 }
 
 // Make verifies what a question holds.
 func Make(q Question) *Report {
-	e := &examination{q: q, Report: Report{Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}}
+	e := &examination{question: q, Report: Report{Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}}
 	if err := e.run(); err != nil {
 		e.Reason, e.Facts, e.Statements = err.Error(), []Fact{}, [][]Fact{}
 	} else {
@@ -167,24 +167,24 @@ func (e *examination) run() error {
 // believe makes the policy.
 func (e *examination) believe() error {
 	p := &e.policy
-	if max(len(e.q.SimulatorRoot), len(e.q.Expected), len(e.q.Operators)) > MaxExpected {
+	if max(len(e.question.SimulatorRoot), len(e.question.Expected), len(e.question.Operators)) > MaxExpected {
 		return errors.New("what is expected is too long")
 	}
-	p.SimulatorRootPEM = e.q.SimulatorRoot
-	if e.q.Manifest != "" {
-		p.AllowedManifestSHA256 = []string{e.q.Manifest}
+	p.SimulatorRootPEM = e.question.SimulatorRoot
+	if e.question.Manifest != "" {
+		p.AllowedManifestSHA256 = []string{e.question.Manifest}
 	}
-	if e.q.NowMs != 0 {
-		p.Now = time.UnixMilli(e.q.NowMs)
+	if e.question.NowMs != 0 {
+		p.Now = time.UnixMilli(e.question.NowMs)
 	}
 	var err error
-	if e.q.Operators != "" {
-		if p.Operators, err = attestation.ParseOperators([]byte(e.q.Operators)); err != nil {
+	if e.question.Operators != "" {
+		if p.Operators, err = attestation.ParseOperators([]byte(e.question.Operators)); err != nil {
 			return err
 		}
 	}
-	if e.q.Expected != "" {
-		p.ExpectedPCRs, err = measurements([]byte(e.q.Expected))
+	if e.question.Expected != "" {
+		p.ExpectedPCRs, err = measurements([]byte(e.question.Expected))
 	}
 	return err
 }
@@ -241,11 +241,11 @@ func (e *examination) apps() (n int) {
 }
 
 func (e *examination) read() error {
-	if len(e.q.Texts) == 0 || len(e.q.Texts) > MaxTexts {
-		return fmt.Errorf("%d texts, want 1 to %d", len(e.q.Texts), MaxTexts)
+	if len(e.question.Texts) == 0 || len(e.question.Texts) > MaxTexts {
+		return fmt.Errorf("%d texts, want 1 to %d", len(e.question.Texts), MaxTexts)
 	}
 	boots := 0
-	for _, text := range e.q.Texts {
+	for _, text := range e.question.Texts {
 		r, err := attestation.ParseReply([]byte(text))
 		if err != nil {
 			return err
@@ -260,7 +260,7 @@ func (e *examination) read() error {
 	if boots == 0 {
 		return errors.New("no boot proof: without one nobody knows whose key signed")
 	}
-	if e.q.Body != nil && e.apps() == 0 {
+	if e.question.Body != nil && e.apps() == 0 {
 		return errors.New("a request is given, and no app proof that could be about it")
 	}
 	return nil
@@ -283,13 +283,13 @@ func (e *examination) boot(b attestation.BootProof) error {
 	strict := func(q *attestation.Policy) { q.AllowDebug = false }
 	for _, s := range []struct {
 		name, words string
-		f           func() error
+		verify      func() error
 	}{
 		{"Security module", "A security module signed the document, and its certificates lead to " + root + ". They are held against the document's own time, since they live for hours. " +
 			"The document binds the live key and the manifest: it holds the key and the manifest's hash, and register 17 commits to both.", func() error { return with(func(*attestation.Policy) {}) }},
 		{"No debug image", "The measurements are not zero: nobody reads along on the console.", func() error { return with(strict) }},
 	} {
-		if err := e.step(s.name, s.words, s.f); err != nil {
+		if err := e.step(s.name, s.words, s.verify); err != nil {
 			return err
 		}
 	}
@@ -355,8 +355,8 @@ func (e *examination) proofs() error {
 	}
 	var want attestation.Expectation
 	words := "The live key signed each of them, at a time that fits the boot."
-	if e.q.Body != nil {
-		want.Fingerprint = attestation.Fingerprint([]byte(*e.q.Body))
+	if e.question.Body != nil {
+		want.Fingerprint = attestation.Fingerprint([]byte(*e.question.Body))
 		words += " They are about the request that you gave."
 	} else {
 		words += " You gave no request: they are true statements, perhaps about something else."

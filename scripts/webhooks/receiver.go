@@ -21,9 +21,9 @@ import (
 
 // A record is the file of all webhooks that came: one JSON object in a line.
 type record struct {
-	mu sync.Mutex
-	f  *os.File
-	w  *bufio.Writer
+	mu     sync.Mutex
+	file   *os.File
+	buffer *bufio.Writer
 }
 
 func newRecord(dir string) (*record, error) {
@@ -31,7 +31,7 @@ func newRecord(dir string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &record{f: f, w: bufio.NewWriter(f)}, nil
+	return &record{file: f, buffer: bufio.NewWriter(f)}, nil
 }
 
 func (r *record) add(receiver string, at time.Time, head http.Header, body []byte) error {
@@ -45,12 +45,12 @@ func (r *record) add(receiver string, at time.Time, head http.Header, body []byt
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, err = r.w.Write(append(line, '\n'))
+	_, err = r.buffer.Write(append(line, '\n'))
 	return err
 }
 
 func (r *record) close() {
-	if err := errors.Join(r.w.Flush(), r.f.Close()); err != nil {
+	if err := errors.Join(r.buffer.Flush(), r.file.Close()); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -97,10 +97,10 @@ func manners() []manner {
 // A receiver is an endpoint on loopback.
 type receiver struct {
 	manner
-	w      *world
-	record *record
-	server *http.Server
-	l      net.Listener
+	world    *world
+	record   *record
+	server   *http.Server
+	listener net.Listener
 
 	mu     sync.Mutex
 	mended bool
@@ -116,13 +116,13 @@ func newReceiver(m manner, w *world, rec *record) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{manner: m, w: w, record: rec, l: l, tries: map[string]int{}, events: map[string]string{}}
+	r := &receiver{manner: m, world: w, record: rec, listener: l, tries: map[string]int{}, events: map[string]string{}}
 	r.server = &http.Server{Handler: r, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = r.server.Serve(l) }()
 	return r, nil
 }
 
-func (r *receiver) url() string { return "http://" + r.l.Addr().String() + "/hook" }
+func (r *receiver) url() string { return "http://" + r.listener.Addr().String() + "/hook" }
 
 func (r *receiver) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -144,7 +144,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return // the host was killed
 	}
 	now := time.Now()
-	got, err := attestation.VerifyWebhook(q.Header.Get, body, r.w.keys, now, time.Minute)
+	got, err := attestation.VerifyWebhook(q.Header.Get, body, r.world.keys, now, time.Minute)
 	var told struct{ ID string }
 	if err == nil {
 		err = errors.Join(json.Unmarshal(body, &told), r.record.add(r.name, now, q.Header, body))

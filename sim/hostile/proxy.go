@@ -65,8 +65,8 @@ type Hook func(Crossing) []Frame
 // Proxy stands between a host and its enclave and reads every frame.
 type Proxy struct {
 	Liar
-	enclave string
-	l       net.Listener
+	enclave  string
+	listener net.Listener
 
 	mu    sync.Mutex
 	hook  Hook
@@ -81,13 +81,13 @@ func NewProxy(enclave string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{enclave: strings.TrimPrefix(enclave, "tcp://"), l: l, seen: map[wire.Kind]int{}}
+	p := &Proxy{enclave: strings.TrimPrefix(enclave, "tcp://"), listener: l, seen: map[wire.Kind]int{}}
 	p.wg.Go(p.accept)
 	return p, nil
 }
 
 // Address is where the host dials.
-func (p *Proxy) Address() string { return "tcp://" + p.l.Addr().String() }
+func (p *Proxy) Address() string { return "tcp://" + p.listener.Addr().String() }
 
 // Rewrite sets what is done to every frame; nil lets all pass.
 func (p *Proxy) Rewrite(h Hook) {
@@ -109,7 +109,7 @@ func (p *Proxy) Seen() map[wire.Kind]int {
 
 // Close cuts everything.
 func (p *Proxy) Close() {
-	_ = p.l.Close()
+	_ = p.listener.Close()
 	p.mu.Lock()
 	for _, c := range p.conns {
 		_ = c.Close()
@@ -121,7 +121,7 @@ func (p *Proxy) Close() {
 
 func (p *Proxy) accept() {
 	for {
-		h, err := p.l.Accept()
+		h, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
@@ -174,22 +174,22 @@ func (p *Proxy) carry(h net.Conn) {
 
 // questions remembers what was asked on one connection. Only one side asks.
 type questions struct {
-	mu sync.Mutex
-	m  map[uint64]*Frame
+	mu    sync.Mutex
+	asked map[uint64]*Frame
 }
 
 // of returns the question that f answers, or notes f as a question.
 func (q *questions) of(f Frame) *Frame {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if was := q.m[f.ID]; was != nil {
-		delete(q.m, f.ID)
+	if was := q.asked[f.ID]; was != nil {
+		delete(q.asked, f.ID)
 		return was
 	}
-	if q.m == nil {
-		q.m = map[uint64]*Frame{}
+	if q.asked == nil {
+		q.asked = map[uint64]*Frame{}
 	}
-	q.m[f.ID] = &f
+	q.asked[f.ID] = &f
 	return nil
 }
 

@@ -392,8 +392,8 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 	}
 	n, first := want-len(have), len(have)+1
 	type result struct {
-		t   Organization
-		err error
+		organization Organization
+		err          error
 	}
 	results := make(chan result, n)
 	slots := make(chan struct{}, 64)
@@ -415,7 +415,7 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 		if r.err != nil {
 			return r.err
 		}
-		have = append(have, r.t)
+		have = append(have, r.organization)
 	}
 	b, err := json.Marshal(have)
 	if err != nil {

@@ -41,7 +41,7 @@ const maxReply = 4 << 20
 
 // Run plays the script. The error names the line and what was not as it says.
 func (s *Script) Run(ctx context.Context, t Target, o Organization) error {
-	p := &play{t: t, names: &names{values: map[string]string{"organization": o.ID, "user": o.UserID}, now: t.Now}, keys: map[string]laptop.KeyPair{}}
+	p := &play{target: t, names: &names{values: map[string]string{"organization": o.ID, "user": o.UserID}, now: t.Now}, keys: map[string]laptop.KeyPair{}}
 	if err := p.add("root", o.Key); err != nil {
 		return err
 	}
@@ -129,9 +129,9 @@ func (n *names) moment(ago string) (string, error) {
 
 // play is a script on its way.
 type play struct {
-	t     Target
-	names *names
-	keys  map[string]laptop.KeyPair
+	target Target
+	names  *names
+	keys   map[string]laptop.KeyPair
 
 	path   string
 	sent   []byte
@@ -256,7 +256,7 @@ func (p *play) ask(ctx context.Context, st step, o whose) error {
 
 // send stamps and sends the bytes.
 func (p *play) send(ctx context.Context, as string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.t.URL+p.path, bytes.NewReader(p.sent))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.target.URL+p.path, bytes.NewReader(p.sent))
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (p *play) send(ctx context.Context, as string) error {
 			r.Header.Set(h.Name, h.Value)
 		}
 	}
-	a, err := p.t.Client.Do(r)
+	a, err := p.target.Client.Do(r)
 	if err != nil {
 		return err
 	}

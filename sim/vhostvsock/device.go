@@ -50,7 +50,7 @@ const (
 
 // A device is the vsock device of one guest.
 type device struct {
-	c     *net.UnixConn
+	conn  *net.UnixConn
 	cid   uint64
 	in    chan *packet // for the guest
 	carry func(cid uint64, p *packet, stopped <-chan struct{})
@@ -62,7 +62,7 @@ type device struct {
 }
 
 func newDevice(c *net.UnixConn, cid uint64, in chan *packet, carry func(uint64, *packet, <-chan struct{})) *device {
-	d := &device{c: c, cid: cid, in: in, carry: carry}
+	d := &device{conn: c, cid: cid, in: in, carry: carry}
 	for i := range d.rings {
 		d.rings[i].call = -1
 	}
@@ -78,12 +78,12 @@ func (d *device) serve() error {
 		d.mu.Lock()
 		d.mem.unmap()
 		d.mu.Unlock()
-		_ = d.c.Close()
+		_ = d.conn.Close()
 	}()
 	head := make([]byte, 12)
 	control := make([]byte, unix.CmsgSpace(maxRegions*4))
 	for {
-		n, controls, _, _, err := d.c.ReadMsgUnix(head, control)
+		n, controls, _, _, err := d.conn.ReadMsgUnix(head, control)
 		if err != nil || n == 0 {
 			return nil // QEMU has ended
 		}
@@ -91,7 +91,7 @@ func (d *device) serve() error {
 		if err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(d.c, head[n:]); err != nil {
+		if _, err := io.ReadFull(d.conn, head[n:]); err != nil {
 			return err
 		}
 		request, flags, size := le.Uint32(head), le.Uint32(head[4:]), le.Uint32(head[8:])
@@ -99,7 +99,7 @@ func (d *device) serve() error {
 			return fmt.Errorf("request %d of %d bytes", request, size)
 		}
 		body := make([]byte, size)
-		if _, err := io.ReadFull(d.c, body); err != nil {
+		if _, err := io.ReadFull(d.conn, body); err != nil {
 			return err
 		}
 		answer, err := d.handle(request, body, files)
@@ -115,7 +115,7 @@ func (d *device) serve() error {
 		b := le.AppendUint32(nil, request)
 		b = le.AppendUint32(b, flagVersion|flagReply)
 		b = le.AppendUint32(b, uint32(len(answer)))
-		if _, err := d.c.Write(append(b, answer...)); err != nil {
+		if _, err := d.conn.Write(append(b, answer...)); err != nil {
 			return err
 		}
 	}

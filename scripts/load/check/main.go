@@ -40,8 +40,8 @@ type credentials struct {
 
 // client sends stamped requests.
 type client struct {
-	c   credentials
-	api *request.API
+	credentials credentials
+	api         *request.API
 }
 
 func newClient(file string) (*client, error) {
@@ -50,11 +50,11 @@ func newClient(file string) (*client, error) {
 		return nil, err
 	}
 	k := new(client)
-	if err := json.Unmarshal(b, &k.c); err != nil {
+	if err := json.Unmarshal(b, &k.credentials); err != nil {
 		return nil, err
 	}
-	key, err := request.ParseKey(k.c.RootAPIKey.PrivateKey)
-	k.api = &request.API{URL: k.c.APIURL, OrganizationID: k.c.OrganizationID, Key: key, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	key, err := request.ParseKey(k.credentials.RootAPIKey.PrivateKey)
+	k.api = &request.API{URL: k.credentials.APIURL, OrganizationID: k.credentials.OrganizationID, Key: key, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	return k, err
 }
 
@@ -105,12 +105,12 @@ func (k *client) check(x *exchange, address string, boots []attestation.BootProo
 	if err != nil {
 		return err
 	}
-	policy := attestation.Policy{SimulatorRootPEM: k.c.AttestationRootPEM, AllowedManifestSHA256: []string{k.c.ManifestSHA256}}
-	want := attestation.Expectation{OrganizationID: k.c.OrganizationID, ActivityID: a.Activity.ID, Fingerprint: attestation.Fingerprint(x.body)}
+	policy := attestation.Policy{SimulatorRootPEM: k.credentials.AttestationRootPEM, AllowedManifestSHA256: []string{k.credentials.ManifestSHA256}}
+	want := attestation.Expectation{OrganizationID: k.credentials.OrganizationID, ActivityID: a.Activity.ID, Fingerprint: attestation.Fingerprint(x.body)}
 	if _, err := attestation.VerifyAppProofs(r.AppProofs, boots, policy, want); err != nil {
 		return err
 	}
-	q, err := json.Marshal(map[string]string{"organizationId": k.c.OrganizationID, "activityId": a.Activity.ID})
+	q, err := json.Marshal(map[string]string{"organizationId": k.credentials.OrganizationID, "activityId": a.Activity.ID})
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func run() error {
 		p := sha256.Sum256([]byte(strconv.Itoa(i)))
 		all[i].payload = p[:]
 		all[i].body = fmt.Appendf(nil, `{"type":"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2","timestampMs":"%d","organizationId":"%s","parameters":{"signWith":"%s","payload":"%x","encoding":"PAYLOAD_ENCODING_HEXADECIMAL","hashFunction":"HASH_FUNCTION_NO_OP"},"generateAppProofs":true}`,
-			now, k.c.OrganizationID, *address, p)
+			now, k.credentials.OrganizationID, *address, p)
 	}
 	each := func(f func(*exchange)) time.Duration {
 		began := time.Now()
@@ -157,7 +157,7 @@ func run() error {
 		return time.Since(began)
 	}
 	took := each(func(x *exchange) { x.reply, x.err = k.send("/public/v1/submit/sign_raw_payload", x.body) })
-	q, err := json.Marshal(map[string]string{"organizationId": k.c.OrganizationID, "appName": attestation.Application})
+	q, err := json.Marshal(map[string]string{"organizationId": k.credentials.OrganizationID, "appName": attestation.Application})
 	if err != nil {
 		return err
 	}
