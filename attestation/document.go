@@ -128,7 +128,7 @@ func verifyUnder(raw []byte, root trust, chains *Chains) (doc *Document, err err
 		return nil, err
 	}
 	at := time.UnixMilli(int64(parsed.Timestamp)).UTC()
-	err = guarded(func() error {
+	err = guard(func() error {
 		if leaf := chains.leaf(parsed, root, at); leaf != nil {
 			return verifyCOSE(raw, leaf)
 		}
@@ -250,8 +250,8 @@ func verifySignatureAndChain(raw []byte, ours document, root trust, at time.Time
 	return nil
 }
 
-// guarded turns a panic of a dependency into a refusal.
-func guarded(f func() error) (err error) {
+// guard turns a panic of a dependency into a refusal.
+func guard(f func() error) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("verification broke off on malformed input")

@@ -47,7 +47,7 @@ func (e Expectation) Check(p *Proof) error {
 		{"fingerprint", e.Fingerprint, fingerprint},
 		{"boot number", e.BootNumber, bootNumber},
 	} {
-		if err := same(f.name, f.want, f.got); err != nil {
+		if err := checkSame(f.name, f.want, f.got); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func (e Expectation) checkClaim(c Claim) error {
 		{"outcome", e.Outcome, o.Outcome},
 		{"public key", e.PublicKey, s.PublicKey},
 	} {
-		if err := same(f.name, f.want, f.got); err != nil {
+		if err := checkSame(f.name, f.want, f.got); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (e Expectation) checkClaim(c Claim) error {
 	return nil
 }
 
-func same(name, want, got string) error {
+func checkSame(name, want, got string) error {
 	if want != "" && want != got {
 		return fmt.Errorf("%s is not the expected one", name)
 	}

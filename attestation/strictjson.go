@@ -126,9 +126,9 @@ func loneSurrogate(raw []byte) bool {
 		if raw[i] != 'u' {
 			continue
 		}
-		switch half(raw, i+1) {
+		switch surrogateHalf(raw, i+1) {
 		case 'h':
-			if i+6 >= len(raw) || raw[i+5] != '\\' || raw[i+6] != 'u' || half(raw, i+7) != 'l' {
+			if i+6 >= len(raw) || raw[i+5] != '\\' || raw[i+6] != 'u' || surrogateHalf(raw, i+7) != 'l' {
 				return true
 			}
 			i += 10
@@ -139,8 +139,8 @@ func loneSurrogate(raw []byte) bool {
 	return false
 }
 
-// half says whether four hex digits at i are a high ('h') or low ('l') surrogate.
-func half(raw []byte, i int) byte {
+// surrogateHalf says whether four hex digits at i are a high ('h') or low ('l') surrogate.
+func surrogateHalf(raw []byte, i int) byte {
 	if i+4 > len(raw) || raw[i]|0x20 != 'd' {
 		return 0
 	}

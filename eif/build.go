@@ -154,15 +154,15 @@ func readModules(from string) ([]cpio.Entry, []attestation.ReleaseFile, error) {
 		if !bytes.HasPrefix(raw, []byte(elf.ELFMAG)) {
 			return nil, nil, fmt.Errorf("%s is not a kernel module", file)
 		}
-		name := strings.TrimSuffix(unnumbered(filepath.Base(file)), ".ko")
+		name := strings.TrimSuffix(trimNumber(filepath.Base(file)), ".ko")
 		entries = append(entries, cpio.File(fmt.Sprintf("modules/%02d-%s.ko", i+1, name), 0o644, raw))
 		record = append(record, attestation.ReleaseFile{Name: name, SHA256: digest(raw)})
 	}
 	return entries, record, nil
 }
 
-// unnumbered takes the number off a name that already has one.
-func unnumbered(name string) string {
+// trimNumber takes the number off a name that already has one.
+func trimNumber(name string) string {
 	if len(name) > 3 && name[2] == '-' && strings.Trim(name[:2], "0123456789") == "" {
 		return name[3:]
 	}

@@ -132,7 +132,7 @@ func (e *examination) skip(name, words string) {
 }
 
 func (e *examination) run() error {
-	if err := e.step("What is believed", "What you expect could be read.", e.believe); err != nil {
+	if err := e.step("What is believed", "What you expect could be read.", e.makePolicy); err != nil {
 		return err
 	}
 	if err := e.step("Form", "", e.read); err != nil {
@@ -164,8 +164,8 @@ func (e *examination) run() error {
 	return nil
 }
 
-// believe makes the policy.
-func (e *examination) believe() error {
+// makePolicy makes the policy.
+func (e *examination) makePolicy() error {
 	p := &e.policy
 	if max(len(e.question.SimulatorRoot), len(e.question.Expected), len(e.question.Operators)) > MaxExpected {
 		return errors.New("what is expected is too long")

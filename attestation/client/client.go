@@ -134,7 +134,7 @@ func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out 
 		}
 	}
 	want.Request = attestation.Hash(body)
-	if want.Credentials, err = attestation.HashCredentials(want.Door, func(name string) []string { return trimmed(r.Header.Values(name)) }); err != nil {
+	if want.Credentials, err = attestation.HashCredentials(want.Door, func(name string) []string { return trimAll(r.Header.Values(name)) }); err != nil {
 		return want, nil, err
 	}
 	if want.Nonce, err = t.nonce(); err != nil {
@@ -157,8 +157,8 @@ func method(r *http.Request) string {
 	return r.Method
 }
 
-// trimmed are the values as they go over the wire.
-func trimmed(values []string) []string {
+// trimAll are the values as they go over the wire.
+func trimAll(values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = strings.Trim(v, " \t")

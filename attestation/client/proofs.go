@@ -22,7 +22,7 @@ func Discovery(base string, via http.RoundTripper) func(context.Context, string)
 		if err != nil {
 			return attestation.BootProof{}, err
 		}
-		return one(via, r)
+		return fetchBootProof(via, r)
 	}
 }
 
@@ -43,12 +43,12 @@ func Query(base, organization string, via http.RoundTripper, stamp func(h http.H
 		if err := stamp(r.Header, body); err != nil {
 			return attestation.BootProof{}, fmt.Errorf("stamping the query: %w", err)
 		}
-		return one(via, r)
+		return fetchBootProof(via, r)
 	}
 }
 
-// one sends a request whose reply holds one boot proof.
-func one(via http.RoundTripper, r *http.Request) (proof attestation.BootProof, err error) {
+// fetchBootProof sends a request whose reply holds one boot proof.
+func fetchBootProof(via http.RoundTripper, r *http.Request) (proof attestation.BootProof, err error) {
 	resp, err := base(via).RoundTrip(r)
 	if err != nil {
 		return proof, err
