@@ -214,13 +214,13 @@ func (c *Conn) Ask(ctx context.Context, kind Kind, payload []byte) (Kind, []byte
 		return f.kind, f.payload, nil
 	}
 	if c.Err() != nil {
-		return 0, nil, c.gone()
+		return 0, nil, c.closedError()
 	}
 	return 0, nil, ctx.Err()
 }
 
-// gone is the error of a question on a connection that is no more.
-func (c *Conn) gone() error {
+// closedError is the error of a question on a connection that is no more.
+func (c *Conn) closedError() error {
 	err := c.Err()
 	if errors.Is(err, ErrClosed) {
 		return err
@@ -277,15 +277,15 @@ func (c *Conn) read() {
 		pace.begun = pace.begun && pace.first() || r.Buffered() > 0
 		pace.timed = false
 		if err := c.readFrame(r); err != nil {
-			c.fail(c.lost(err))
+			c.fail(c.endReason(err))
 			return
 		}
 		pace.frames++
 	}
 }
 
-// lost names the reason why reading or writing ended.
-func (c *Conn) lost(err error) error {
+// endReason names the reason why reading or writing ended.
+func (c *Conn) endReason(err error) error {
 	var slow net.Error
 	switch {
 	case errors.Is(err, ErrBreach):
@@ -301,7 +301,7 @@ func (c *Conn) readFrame(r *bufio.Reader) error {
 	head, err := r.Peek(headSize)
 	if err != nil {
 		if len(head) > 0 {
-			return cut(err)
+			return unexpectedEOF(err)
 		}
 		return err
 	}
@@ -333,17 +333,17 @@ func (c *Conn) readFrame(r *bufio.Reader) error {
 func readPayload(r *bufio.Reader, length int) ([]byte, error) {
 	payload := make([]byte, length)
 	_, err := io.ReadFull(r, payload)
-	return payload, cut(err)
+	return payload, unexpectedEOF(err)
 }
 
 // skip takes a payload that nobody wants.
 func skip(r *bufio.Reader, length int) error {
 	_, err := r.Discard(length)
-	return cut(err)
+	return unexpectedEOF(err)
 }
 
-// cut is err for an end in the middle of a frame.
-func cut(err error) error {
+// unexpectedEOF is err for an end in the middle of a frame.
+func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

@@ -64,11 +64,11 @@ func (c *Conn) write() {
 		}
 		yielded = false
 		if err := c.extend(&deadline); err != nil {
-			c.fail(c.lost(err))
+			c.fail(c.endReason(err))
 			return
 		}
 		if err := c.send(w, batch); err != nil {
-			c.fail(c.lost(err))
+			c.fail(c.endReason(err))
 			return
 		}
 	}
