@@ -127,8 +127,8 @@ func (f *backupFlags) folder(w *world, location string) (backup.Folder, error) {
 	return folder, err
 }
 
-// expected is the deployment that -deployment names; nil: any.
-func (f *backupFlags) expected() (*wire.Hash, error) {
+// expectedDeployment is the deployment that -deployment names; nil: any.
+func (f *backupFlags) expectedDeployment() (*wire.Hash, error) {
 	if f.deployment == "" {
 		return nil, nil
 	}
@@ -162,7 +162,7 @@ func backups(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
-	st, err := f.existing(ctx)
+	st, err := f.openExisting(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,21 +170,21 @@ func backups(ctx context.Context, w *world, args []string) error {
 	if err = errors.Join(err, st.Close()); err != nil {
 		return err
 	}
-	tell(w, "written", to, sum, w.now().Sub(started))
+	printSummary(w, "written", to, sum, w.now().Sub(started))
 	return nil
 }
 
-// existing opens the store as a program does that is not its host.
-func (f *backupFlags) existing(ctx context.Context) (store.Store, error) {
+// openExisting opens the store as a program does that is not its host.
+func (f *backupFlags) openExisting(ctx context.Context) (store.Store, error) {
 	name := f.Store
 	if name == "" {
 		name = f.file()
 	}
-	return open.Existing(ctx, name)
+	return open.OpenExisting(ctx, name)
 }
 
-// tell prints what a backup holds, a line for each thing.
-func tell(w *world, done string, from backup.Folder, s *backup.Summary, took time.Duration) {
+// printSummary prints what a backup holds, a line for each thing.
+func printSummary(w *world, done string, from backup.Folder, s *backup.Summary, took time.Duration) {
 	fmt.Fprintf(w.stdout, "%s %s in %.2f s\n", done, from, took.Seconds())
 	for _, line := range [][2]string{
 		{"deployment", hex.EncodeToString(s.Header.Deployment[:])},
@@ -217,7 +217,7 @@ func verifyBackup(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return err
 	}
-	tell(w, "whole:", from, sum, w.now().Sub(started))
+	printSummary(w, "whole:", from, sum, w.now().Sub(started))
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (f *backupFlags) source(w *world) (backup.Folder, *wire.Hash, error) {
 	if f.from == "" {
 		return nil, nil, fmt.Errorf("%w: want -from (see -help)", errUsage)
 	}
-	expected, err := f.expected()
+	expected, err := f.expectedDeployment()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -257,7 +257,7 @@ func restore(ctx context.Context, w *world, args []string) error {
 	if err = errors.Join(err, st.Close()); err != nil {
 		return err
 	}
-	tell(w, "restored", from, sum, w.now().Sub(started))
+	printSummary(w, "restored", from, sum, w.now().Sub(started))
 	if sum.Unsent > 0 {
 		fmt.Fprintf(w.stdout, "\n%d sends had not ended then: hosts go on with them, so webhooks and transactions that went out since go out again.\n", sum.Unsent)
 	}

@@ -275,7 +275,7 @@ func (c *Config) check() error {
 	if c.EnclaveConnections < 1 || c.EnclaveConnections > link.MaxCalls {
 		return fmt.Errorf("-enclave-connections: want 1 to %d", link.MaxCalls)
 	}
-	if n := len(listed(c.Enclave)); n < 1 || n > link.MaxEnclaves {
+	if n := len(splitList(c.Enclave)); n < 1 || n > link.MaxEnclaves {
 		return fmt.Errorf("-enclave: want 1 to %d addresses", link.MaxEnclaves)
 	}
 	if c.RequestTimeout <= 0 || c.RequestTimeout > wire.MaxWait {
@@ -354,10 +354,10 @@ func (c *Config) level() (l slog.Level, err error) {
 	return l, nil
 }
 
-func (c *Config) origins() []string { return listed(c.Origins) }
+func (c *Config) origins() []string { return splitList(c.Origins) }
 
-// listed are the entries of a list with commas between them.
-func listed(text string) []string {
+// splitList are the entries of a list with commas between them.
+func splitList(text string) []string {
 	var all []string
 	for e := range strings.SplitSeq(text, ",") {
 		if e = strings.TrimSpace(e); e != "" {
@@ -378,7 +378,7 @@ func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, func(
 		}
 		return f.Config(), f.Until, nil
 	case c.ACMENames != "":
-		a := cert.ACME{Names: listed(c.ACMENames), Email: c.ACMEEmail, Directory: c.ACMEDirectory, Roots: c.ACMERoots, Folder: filepath.Join(c.DataDir, "acme")}
+		a := cert.ACME{Names: splitList(c.ACMENames), Email: c.ACMEEmail, Directory: c.ACMEDirectory, Roots: c.ACMERoots, Folder: filepath.Join(c.DataDir, "acme")}
 		t, err := a.Config()
 		if err != nil {
 			return nil, nil, fmt.Errorf("-acme-names: %w", err)

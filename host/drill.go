@@ -122,7 +122,7 @@ func (f *drillFlags) run(ctx context.Context, w *world, from backup.Folder, expe
 	}
 	defer stop()
 	fmt.Fprintf(w.stdout, "waiting for the enclave at %s, to be brought up at %s\n", f.enclave, url)
-	if err := f.serving(ctx, l, sum.Header.Deployment); err != nil {
+	if err := f.awaitServing(ctx, l, sum.Header.Deployment); err != nil {
 		return err
 	}
 	at = step("booted", at)
@@ -164,8 +164,8 @@ func (f *drillFlags) listen(w *world, l *link.Link, ping func(context.Context) e
 	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
 }
 
-// serving waits until the second enclave serves the deployment.
-func (f *drillFlags) serving(ctx context.Context, l *link.Link, deployment wire.Hash) error {
+// awaitServing waits until the second enclave serves the deployment.
+func (f *drillFlags) awaitServing(ctx context.Context, l *link.Link, deployment wire.Hash) error {
 	ctx, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
 	for {

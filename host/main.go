@@ -166,7 +166,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	var hooks *egress.Webhooks
 	var enclaves []api.Watched
 	links := link.LinksOptions{Own: st.Own, Log: log, Now: w.now, Pause: pause, Rand: w.rand}
-	for _, address := range listed(c.Enclave) {
+	for _, address := range splitList(c.Enclave) {
 		one, err := link.New(link.Options{Address: address, Calls: c.EnclaveConnections, Store: st, StoreTimeout: c.StoreTimeout,
 			Log: log.With("enclave", address), Observer: metrics, Chains: chains, Outside: &egress.Dialer{Reach: reach},
 			Sends: func() { sender.Due(); hooks.Due() }, Now: w.now, Pause: pause})

@@ -82,7 +82,7 @@ func createOrganization(ctx context.Context, w *world, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.admission, err)
 	}
-	p, err := f.pending(w)
+	p, err := f.prepare(w)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func createOrganization(ctx context.Context, w *world, args []string) error {
 	return err
 }
 
-// pending makes the request, or finds the one that was made before.
-func (f *organizationFlags) pending(w *world) (*pending, error) {
+// prepare makes the request, or finds the one that was made before.
+func (f *organizationFlags) prepare(w *world) (*pending, error) {
 	name, p := f.out+".pending", new(pending)
 	b, err := os.ReadFile(name)
 	if err == nil {

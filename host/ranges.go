@@ -35,7 +35,7 @@ func ranges(ctx context.Context, w *world, args []string) error {
 		}
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
-	all := listed(*enclaves)
+	all := splitList(*enclaves)
 	if set.NArg() > 0 || len(all) == 0 && *retire == "" {
 		return fmt.Errorf("%w: want -enclave or -retire (see -help)", errUsage)
 	}

@@ -138,16 +138,16 @@ func (a *API) Public(ops bool) http.Handler {
 		r.PathPrefix("/dashboard/").Handler(a.options.Dashboard)
 	}
 	if ops {
-		a.watching(r)
+		a.addOps(r)
 	}
-	return a.around(r)
+	return a.wrap(r)
 }
 
 // Ops is /healthz, /readyz and /metrics.
 func (a *API) Ops() http.Handler {
 	r := a.router()
-	a.watching(r)
-	return a.around(r)
+	a.addOps(r)
+	return a.wrap(r)
 }
 
 // Proxy is the auth proxy. Its origins are for each configuration to say, which a
@@ -156,7 +156,7 @@ func (a *API) Ops() http.Handler {
 func (a *API) Proxy() http.Handler {
 	r := a.router()
 	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.door(wire.DoorProxy)).Methods(http.MethodPost)
-	return a.inside(r, crossAny)
+	return a.wrapWith(r, crossAny)
 }
 
 func (a *API) router() *mux.Router {
@@ -170,7 +170,7 @@ func (a *API) router() *mux.Router {
 	return r
 }
 
-func (a *API) watching(r *mux.Router) {
+func (a *API) addOps(r *mux.Router) {
 	get := func(path string, h http.Handler) { r.Handle(path, h).Methods(http.MethodGet, http.MethodHead) }
 	get("/healthz", http.HandlerFunc(a.health))
 	get("/readyz", http.HandlerFunc(a.ready))

@@ -20,18 +20,18 @@ var (
 	varyDocument  = []string{"Origin, X-Cloister-Sign-Reply"}
 )
 
-// around is what every request passes through: its id, the browser's rules,
+// wrap is what every request passes through: its id, the browser's rules,
 // the debug log, and a net under panics.
-func (a *API) around(next http.Handler) http.Handler { return a.inside(next, a.cross) }
+func (a *API) wrap(next http.Handler) http.Handler { return a.wrapWith(next, a.cross) }
 
-// inside is around with these rules for browsers.
-func (a *API) inside(next http.Handler, cross func(http.Header, *http.Request)) http.Handler {
+// wrapWith is wrap with these rules for browsers.
+func (a *API) wrapWith(next http.Handler, cross func(http.Header, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := a.requestID(r)
 		h := w.Header()
 		h["X-Request-Id"] = []string{id}
 		cross(h, r)
-		defer a.caught(w, r, id)
+		defer a.recoverPanic(w, r, id)
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -50,9 +50,9 @@ func (a *API) inside(next http.Handler, cross func(http.Header, *http.Request)) 
 // clip bounds what an attacker can put into a log line.
 func clip(s string) string { return s[:min(len(s), 200)] }
 
-// caught turns a panic into a plain error. The stack holds addresses, no
+// recoverPanic turns a panic into a plain error. The stack holds addresses, no
 // contents.
-func (a *API) caught(w http.ResponseWriter, r *http.Request, id string) {
+func (a *API) recoverPanic(w http.ResponseWriter, r *http.Request, id string) {
 	p := recover()
 	if p == nil {
 		return

@@ -122,7 +122,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	tellRate(w.Header(), rate)
 	if err != nil {
 		status := a.refuseCall(w, err)
-		a.options.Metrics.called(call.Door, call.Op, status, a.options.Now().Sub(begin), nil)
+		a.options.Metrics.observeCall(call.Door, call.Op, status, a.options.Now().Sub(begin), nil)
 		return
 	}
 	if call.Door == wire.DoorProxy && !reply.Readable {
@@ -136,7 +136,7 @@ func (a *API) ask(w http.ResponseWriter, r *http.Request, begin time.Time, rate 
 	}
 	tellSigned(w.Header(), reply.Signed)
 	writeWhole(w, r, int(reply.Status), reply.Body)
-	a.options.Metrics.called(call.Door, call.Op, int(reply.Status), a.options.Now().Sub(begin), reply.Phases)
+	a.options.Metrics.observeCall(call.Door, call.Op, int(reply.Status), a.options.Now().Sub(begin), reply.Phases)
 }
 
 // tellSigned passes on what makes a reply a signed one. An answer of the host's own

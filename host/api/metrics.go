@@ -105,8 +105,8 @@ func (m *Metrics) Batch(entries, bytes int, verdict wire.Verdict) {
 	m.bytes.Add(float64(bytes))
 }
 
-// Stored counts one question to the store.
-func (m *Metrics) Stored(question string, took time.Duration, failed bool) {
+// Question counts one question to the store.
+func (m *Metrics) Question(question string, took time.Duration, failed bool) {
 	m.store.WithLabelValues(question).Observe(took.Seconds())
 	failure := m.failures.WithLabelValues(question) // also without one: see NewMetrics
 	if failed {
@@ -119,8 +119,8 @@ func (m *Metrics) Webhook(result string, took time.Duration) {
 	m.webhooks.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// called counts one request that reached the link.
-func (m *Metrics) called(door wire.Door, op string, status int, took time.Duration, phases []uint32) {
+// observeCall counts one request that reached the link.
+func (m *Metrics) observeCall(door wire.Door, op string, status int, took time.Duration, phases []uint32) {
 	o, key := m.operation(door, op, status < 400)
 	o.took.Observe(took.Seconds())
 	counter, ok := o.statuses.Load(status)

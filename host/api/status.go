@@ -80,9 +80,9 @@ func statusOf(ctx context.Context, enclave Enclave) (*status, error) {
 	return s, nil
 }
 
-// best asks all enclaves at once and answers the status of the one that is nearest
+// bestStatus asks all enclaves at once and answers the status of the one that is nearest
 // to serving a request: a host serves what its other enclaves own while one is away.
-func (a *API) best(ctx context.Context) (best *status, err error) {
+func (a *API) bestStatus(ctx context.Context) (best *status, err error) {
 	all, errs := make([]*status, len(a.askers)), make([]error, len(a.askers))
 	var wait sync.WaitGroup
 	for i, k := range a.askers {
@@ -92,7 +92,7 @@ func (a *API) best(ctx context.Context) (best *status, err error) {
 	for _, s := range all {
 		switch {
 		case s == nil:
-		case best == nil, s.State == "serving" && best.State != "serving", s.State == best.State && a.old(best):
+		case best == nil, s.State == "serving" && best.State != "serving", s.State == best.State && a.isAttestationOld(best):
 			best = s
 		}
 	}
@@ -102,8 +102,8 @@ func (a *API) best(ctx context.Context) (best *status, err error) {
 	return best, nil
 }
 
-// old tells that the attestation document is too old.
-func (a *API) old(s *status) bool {
+// isAttestationOld tells that the attestation document is too old.
+func (a *API) isAttestationOld(s *status) bool {
 	return s.AttestationAgeMs != nil && a.options.AttestationAge > 0 && *s.AttestationAgeMs > a.options.AttestationAge.Milliseconds()
 }
 
@@ -126,7 +126,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 		missing("store", "not reached")
 		a.options.Log.Warn("store not reached", "error", err)
 	}
-	s, err := a.best(r.Context())
+	s, err := a.bestStatus(r.Context())
 	switch {
 	case err != nil:
 		missing("enclave", "no status")
@@ -134,7 +134,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	case s.State != "serving":
 		missing("enclave", "state is "+clip(s.State))
 	}
-	if err == nil && a.old(s) {
+	if err == nil && a.isAttestationOld(s) {
 		missing("attestation", "document is too old")
 	}
 	body, err := json.Marshal(struct {

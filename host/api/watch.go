@@ -73,7 +73,7 @@ func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels 
 	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
-func truth(b bool) float64 {
+func gaugeOf(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -113,7 +113,7 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusWait)
 	defer cancel()
 	err := c.api.options.Ping(ctx)
-	gauge(ch, storeDesc, truth(err == nil))
+	gauge(ch, storeDesc, gaugeOf(err == nil))
 	if err != nil || c.api.options.Outbox == nil {
 		return
 	}
@@ -138,8 +138,8 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 // counters, and serves not.
 func (k *asker) tell(ch chan<- prometheus.Metric) {
 	e, err := k.ask(context.Background())
-	gauge(ch, upDesc, truth(err == nil), k.name)
-	gauge(ch, servingDesc, truth(err == nil && e.State == "serving"), k.name)
+	gauge(ch, upDesc, gaugeOf(err == nil), k.name)
+	gauge(ch, servingDesc, gaugeOf(err == nil && e.State == "serving"), k.name)
 	if err != nil {
 		gauge(ch, stateDesc, 1, k.name, stateAway)
 		return

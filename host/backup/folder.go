@@ -83,7 +83,7 @@ func readAtMost(r io.Reader, name string, most int) ([]byte, error) {
 		return nil, err
 	}
 	if len(b) > most {
-		return nil, damaged("%s has more than %d bytes", name, most)
+		return nil, damage("%s has more than %d bytes", name, most)
 	}
 	return b, nil
 }

@@ -52,7 +52,7 @@ var (
 	ErrLater = errors.New("backup: written by a later release than this")
 )
 
-func damaged(format string, args ...any) error {
+func damage(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
@@ -115,11 +115,11 @@ func ParseIndex(b []byte) (*Index, error) {
 		return nil, err
 	}
 	if len(x.Chunks) > MaxChunks {
-		return nil, damaged("%d chunks", len(x.Chunks))
+		return nil, damage("%d chunks", len(x.Chunks))
 	}
 	for i := range x.Chunks {
 		if x.Chunks[i].Size == 0 || x.Chunks[i].Size > MaxChunk {
-			return nil, damaged("chunk %d of %d bytes", i, x.Chunks[i].Size)
+			return nil, damage("chunk %d of %d bytes", i, x.Chunks[i].Size)
 		}
 	}
 	return x, x.Header.check()
@@ -127,11 +127,11 @@ func ParseIndex(b []byte) (*Index, error) {
 
 func (h *Header) check() error {
 	if h.Release == "" || len(h.Release) > maxRelease || h.Schema == 0 || h.CreatedMs > store.MaxTime {
-		return damaged("header makes no sense")
+		return damage("header makes no sense")
 	}
 	for i := range len(h.Release) {
 		if h.Release[i] < 0x20 || h.Release[i] > 0x7e {
-			return damaged("header makes no sense")
+			return damage("header makes no sense")
 		}
 	}
 	return nil
@@ -139,22 +139,22 @@ func (h *Header) check() error {
 
 func decode(b []byte, most int, mark string, v any) error {
 	if len(b) > most {
-		return damaged("%d bytes where at most %d are", len(b), most)
+		return damage("%d bytes where at most %d are", len(b), most)
 	}
 	rest, ok := bytes.CutPrefix(b, []byte(mark))
 	line, body, found := bytes.Cut(rest, []byte("\n"))
 	if !ok || !found || len(line) > 9 {
-		return damaged("no backup")
+		return damage("no backup")
 	}
 	n, err := strconv.ParseUint(string(line), 10, 32)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != string(line) {
-		return damaged("no backup")
+		return damage("no backup")
 	}
 	if n > Format {
 		return fmt.Errorf("%w: format %d", ErrLater, n)
 	}
 	if err := wire.Unmarshal(body, v); err != nil {
-		return damaged("%v", err)
+		return damage("%v", err)
 	}
 	return nil
 }
@@ -180,21 +180,21 @@ func AppendRow(b []byte, r store.Row) ([]byte, error) {
 // against store.CheckRow. Errors are ErrDamaged.
 func CutRow(b []byte) (store.Row, []byte, error) {
 	if len(b) < 5 {
-		return nil, nil, damaged("a row is cut")
+		return nil, nil, damage("a row is cut")
 	}
 	n := int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3])
 	if n < 2 || n > MaxRow || n > len(b)-4 {
-		return nil, nil, damaged("a row of %d bytes, %d are left", n, len(b)-4)
+		return nil, nil, damage("a row of %d bytes, %d are left", n, len(b)-4)
 	}
 	r := store.NewRow(store.RowKind(b[4]))
 	if r == nil {
-		return nil, nil, damaged("a row of kind %d", b[4])
+		return nil, nil, damage("a row of kind %d", b[4])
 	}
 	if err := wire.Unmarshal(b[5:4+n], r); err != nil {
-		return nil, nil, damaged("%v", err)
+		return nil, nil, damage("%v", err)
 	}
 	if err := store.CheckRow(r); err != nil {
-		return nil, nil, damaged("%v", err)
+		return nil, nil, damage("%v", err)
 	}
 	return r, b[4+n:], nil
 }

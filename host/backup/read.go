@@ -56,8 +56,8 @@ func Restore(ctx context.Context, from Folder, to store.Store, deployment *wire.
 	return r.sum, nil
 }
 
-// reading is a backup being read, chunk by chunk.
-type reading struct {
+// reader is a backup being read, chunk by chunk.
+type reader struct {
 	ctx   context.Context
 	from  Folder
 	index *Index
@@ -68,7 +68,7 @@ type reading struct {
 	audit *audit
 }
 
-func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*reading, error) {
+func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*reader, error) {
 	header, err := get(ctx, from, "header", MaxHeader)
 	if err != nil {
 		return nil, err
@@ -87,12 +87,12 @@ func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{ctx: ctx, from: from, hash: sha256.New(), sum: &Summary{Header: *h}}
+	r := &reader{ctx: ctx, from: from, hash: sha256.New(), sum: &Summary{Header: *h}}
 	if r.index, err = ParseIndex(b); err != nil {
 		return nil, err
 	}
 	if r.index.Header != *h {
-		return nil, damaged("header and index are of two backups")
+		return nil, damage("header and index are of two backups")
 	}
 	r.hash.Write(header)
 	r.audit = newAudit(r.sum)
@@ -103,14 +103,14 @@ func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64
 func get(ctx context.Context, from Folder, name string, most int) ([]byte, error) {
 	b, err := from.Get(ctx, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, damaged("%s is missing: this is no whole backup", name)
+		return nil, damage("%s is missing: this is no whole backup", name)
 	}
 	return b, err
 }
 
 // next gives the next row, and io.EOF when all of the backup has been read and
 // is whole.
-func (r *reading) next() (store.Row, error) {
+func (r *reader) next() (store.Row, error) {
 	for len(r.rest) == 0 {
 		if r.at == len(r.index.Chunks) {
 			return nil, r.end()
@@ -125,19 +125,19 @@ func (r *reading) next() (store.Row, error) {
 	}
 	r.rest = rest
 	if err := r.audit.follow(row); err != nil {
-		return nil, damaged("%v", err)
+		return nil, damage("%v", err)
 	}
 	return row, nil
 }
 
-func (r *reading) chunk() error {
+func (r *reader) chunk() error {
 	want := r.index.Chunks[r.at]
 	b, err := get(r.ctx, r.from, chunkName(r.at), int(want.Size))
 	if err != nil {
 		return err
 	}
 	if len(b) != int(want.Size) || sha256.Sum256(b) != want.SHA256 {
-		return damaged("%s is not what was written", chunkName(r.at))
+		return damage("%s is not what was written", chunkName(r.at))
 	}
 	r.hash.Write(b)
 	r.rest = b
@@ -146,12 +146,12 @@ func (r *reading) chunk() error {
 	return nil
 }
 
-func (r *reading) end() error {
+func (r *reader) end() error {
 	if r.sum.Rows != r.index.Rows || wire.Hash(r.hash.Sum(nil)) != r.index.Total {
-		return damaged("the parts are not those of one backup")
+		return damage("the parts are not those of one backup")
 	}
 	if err := r.audit.done(); err != nil {
-		return damaged("%v", err)
+		return damage("%v", err)
 	}
 	return io.EOF
 }

@@ -27,7 +27,7 @@ func Write(ctx context.Context, from store.Store, to Folder, release string, now
 	if !genesis.Found {
 		return nil, ErrNoDeployment
 	}
-	w := &writing{ctx: ctx, to: to, hash: sha256.New(), sum: &Summary{}}
+	w := &writer{ctx: ctx, to: to, hash: sha256.New(), sum: &Summary{}}
 	w.index.Header = Header{Release: release, Schema: from.Schema(), Deployment: sha256.Sum256(genesis.Bytes), CreatedMs: nowMs}
 	w.sum.Header = w.index.Header
 	w.audit = newAudit(w.sum)
@@ -43,7 +43,7 @@ func Write(ctx context.Context, from store.Store, to Folder, release string, now
 	return w.sum, w.end()
 }
 
-type writing struct {
+type writer struct {
 	ctx   context.Context
 	to    Folder
 	hash  hash.Hash
@@ -53,7 +53,7 @@ type writing struct {
 	audit *audit
 }
 
-func (w *writing) header() error {
+func (w *writer) header() error {
 	b, err := EncodeHeader(&w.index.Header)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (w *writing) header() error {
 	return w.to.Put(w.ctx, "header", b)
 }
 
-func (w *writing) row(r store.Row) error {
+func (w *writer) row(r store.Row) error {
 	if err := w.audit.follow(r); err != nil {
 		return fmt.Errorf("backing up: %w", err)
 	}
@@ -86,7 +86,7 @@ func (w *writing) row(r store.Row) error {
 	return nil
 }
 
-func (w *writing) flush() error {
+func (w *writer) flush() error {
 	if len(w.chunk) == 0 {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (w *writing) flush() error {
 	return nil
 }
 
-func (w *writing) end() error {
+func (w *writer) end() error {
 	if err := w.flush(); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ type Files struct {
 // ReadFiles reads both files, and fails if they are no certificate and its key.
 func ReadFiles(cert, key string, log *slog.Logger, now func() time.Time) (*Files, error) {
 	f := &Files{cert: cert, key: key, log: log, now: now, looked: now()}
-	stamp, err := f.stamped()
+	stamp, err := f.version()
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (f *Files) Until() map[string]time.Time {
 	return map[string]time.Time{name: leaf.NotAfter}
 }
 
-// stamped tells the two files as they are now from what they were.
-func (f *Files) stamped() (string, error) {
+// version tells the two files as they are now from what they were.
+func (f *Files) version() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{f.cert, f.key} {
 		i, err := os.Stat(name)
@@ -100,7 +100,7 @@ func (f *Files) certificate() *tls.Certificate {
 		return f.current
 	}
 	f.looked = now
-	stamp, err := f.stamped()
+	stamp, err := f.version()
 	if err == nil && stamp == f.stamp {
 		return f.current
 	}

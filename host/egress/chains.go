@@ -54,7 +54,7 @@ func ParseNodes(text string) (Nodes, error) {
 			return nil, errors.New("want NAME=URL, such as eip155:1=https://node.example")
 		}
 		name = canonical(name)
-		if len(name) > wire.MaxChainName || !known(name) {
+		if len(name) > wire.MaxChainName || !isKnownChain(name) {
 			return nil, fmt.Errorf("%q: want eip155:NUMBER or solana:NETWORK", name)
 		}
 		if _, twice := nodes[name]; twice {
@@ -69,8 +69,8 @@ func ParseNodes(text string) (Nodes, error) {
 	return nodes, nil
 }
 
-// known tells whether name is of a chain that can be spoken to.
-func known(name string) bool {
+// isKnownChain tells whether name is of a chain that can be spoken to.
+func isKnownChain(name string) bool {
 	if _, ok := chainID(name); ok {
 		return true
 	}
@@ -142,8 +142,8 @@ func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	return n.solana(ctx, ask)
 }
 
-// together runs questions at once and answers the first error in their order.
-func together(asks ...func() error) error {
+// runAll runs questions at once and answers the first error in their order.
+func runAll(asks ...func() error) error {
 	errs := make([]error, len(asks))
 	var all sync.WaitGroup
 	for i, ask := range asks {

@@ -32,18 +32,18 @@ func (a *attempt) deliver(ctx context.Context) {
 		if why != "" {
 			a.send.Text = clean(why)
 		}
-		a.again(poll)
+		a.dueIn(poll)
 		return
 	}
 	a.at = server
 	d, err := a.sender.options.Enclave.Deliver(ctx, a.send.ID)
 	switch {
 	case err != nil:
-		a.undelivered("the enclave did not answer: " + err.Error())
+		a.retryDelivery("the enclave did not answer: " + err.Error())
 	case !d.Found && a.send.Tries >= lostTries:
 		a.end(wire.SendRefused, "the enclave knows of no such send")
 	case !d.Found:
-		a.later("the enclave knows of no such send")
+		a.retryLater("the enclave knows of no such send")
 	case d.Expired:
 		a.end(wire.SendExpired, "it could not be delivered in time")
 	case d.Result == wire.DeliverDone:
@@ -51,12 +51,12 @@ func (a *attempt) deliver(ctx context.Context) {
 	case d.Result == wire.DeliverByHost:
 		a.handIn(ctx, d.Mail)
 	case d.Result == wire.DeliverPermanent:
-		a.end(wire.SendRefused, said(d))
+		a.end(wire.SendRefused, outcomeText(d))
 	default:
 		if d.Code == 0 { // nothing answered: others need not wait for it too
-			a.sender.rest(server, said(d))
+			a.sender.rest(server, outcomeText(d))
 		}
-		a.undelivered(said(d))
+		a.retryDelivery(outcomeText(d))
 	}
 }
 
@@ -64,7 +64,7 @@ func (a *attempt) deliver(ctx context.Context) {
 func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 	mailer := a.sender.options.Mailer
 	if mailer == nil || m == nil {
-		a.undelivered("the enclave leaves its mails to this host, which has no mail server: see -smtp")
+		a.retryDelivery("the enclave leaves its mails to this host, which has no mail server: see -smtp")
 		return
 	}
 	code, final, err := mailer.Submit(ctx, m)
@@ -72,25 +72,25 @@ func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 	case err == nil:
 		a.end(wire.SendIncluded, "")
 	case final:
-		a.end(wire.SendRefused, answered(err.Error(), code))
+		a.end(wire.SendRefused, withCode(err.Error(), code))
 	default:
 		if code == 0 {
 			a.sender.rest(a.at, err.Error())
 		}
-		a.undelivered(answered(err.Error(), code))
+		a.retryDelivery(withCode(err.Error(), code))
 	}
 }
 
-// undelivered tries again after a pause that grows with each attempt.
-func (a *attempt) undelivered(why string) {
+// retryDelivery tries again after a pause that grows with each attempt.
+func (a *attempt) retryDelivery(why string) {
 	a.send.Text = clean(why)
-	a.again(min(longDelivery, firstDelivery<<min(max(a.send.Tries, 1)-1, 16)))
+	a.dueIn(min(longDelivery, firstDelivery<<min(max(a.send.Tries, 1)-1, 16)))
 }
 
-// said is what came of a delivery in words.
-func said(d *wire.Delivered) string { return answered(d.Text, int(d.Code)) }
+// outcomeText is what came of a delivery in words.
+func outcomeText(d *wire.Delivered) string { return withCode(d.Text, int(d.Code)) }
 
-func answered(text string, code int) string {
+func withCode(text string, code int) string {
 	if code == 0 {
 		return text
 	}

@@ -26,12 +26,12 @@ func (w *world) deliveries() []wire.SendID {
 }
 
 var (
-	done    = wire.Delivered{Found: true, Result: wire.DeliverDone, Code: 250}
-	later   = wire.Delivered{Found: true, Result: wire.DeliverTemporary, Code: 451, Text: "the other side refused the recipient"}
-	away    = wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: "no connection"}
-	refused = wire.Delivered{Found: true, Result: wire.DeliverPermanent, Code: 550, Text: "the other side refused the recipient"}
-	expired = wire.Delivered{Found: true, Expired: true}
-	unknown = wire.Delivered{}
+	done        = wire.Delivered{Found: true, Result: wire.DeliverDone, Code: 250}
+	isTemporary = wire.Delivered{Found: true, Result: wire.DeliverTemporary, Code: 451, Text: "the other side refused the recipient"}
+	away        = wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: "no connection"}
+	refused     = wire.Delivered{Found: true, Result: wire.DeliverPermanent, Code: 550, Text: "the other side refused the recipient"}
+	expired     = wire.Delivered{Found: true, Expired: true}
+	unknown     = wire.Delivered{}
 )
 
 func TestDeliver(t *testing.T) {
@@ -43,10 +43,10 @@ func TestDeliver(t *testing.T) {
 			asks    int
 		}{
 			"at once":       {[]wire.Delivered{done}, wire.SendIncluded, "", 1},
-			"after a while": {[]wire.Delivered{later, later, away, later, done}, wire.SendIncluded, "", 5},
+			"after a while": {[]wire.Delivered{isTemporary, isTemporary, away, isTemporary, done}, wire.SendIncluded, "", 5},
 			"refused":       {[]wire.Delivered{refused}, wire.SendRefused, "refused the recipient (code 550)", 1},
-			"refused later": {[]wire.Delivered{later, away, refused}, wire.SendRefused, "code 550", 3},
-			"expired":       {[]wire.Delivered{later, later, expired}, wire.SendExpired, "in time", 3},
+			"refused later": {[]wire.Delivered{isTemporary, away, refused}, wire.SendRefused, "code 550", 3},
+			"expired":       {[]wire.Delivered{isTemporary, isTemporary, expired}, wire.SendExpired, "in time", 3},
 			"never there":   {[]wire.Delivered{unknown}, wire.SendRefused, "no such send", 20},
 			"there at last": {[]wire.Delivered{unknown, unknown, done}, wire.SendIncluded, "", 3},
 		} {
@@ -70,7 +70,7 @@ func TestDeliver(t *testing.T) {
 // What is told while it waits is what went wrong last.
 func TestDeliveryIsTold(t *testing.T) {
 	w := newWorld(t)
-	w.answers(later)
+	w.answers(isTemporary)
 	w.sends()
 	w.until(w.putKind(wire.SendMail, nil), wire.SendWaiting, "the other side refused the recipient (code 451)")
 	w.close(errAway)
@@ -80,7 +80,7 @@ func TestDeliveryIsTold(t *testing.T) {
 // Pauses between tries grow to minutes: a server that wants to be tried later is.
 func TestDeliveryPauses(t *testing.T) {
 	w := newWorld(t)
-	w.answers(later)
+	w.answers(isTemporary)
 	began := w.now()
 	stop := w.sends()
 	w.putKind(wire.SendMail, nil)

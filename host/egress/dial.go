@@ -97,7 +97,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	addresses = d.allowed(addresses, d.Reach[destination(host, n)])
+	addresses = d.filterAllowed(addresses, d.Reach[destination(host, n)])
 	if len(addresses) == 0 {
 		return nil, fmt.Errorf("dialing %s: %w", host, ErrNotPublic)
 	}
@@ -139,8 +139,8 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	return r.LookupNetIP(ctx, "ip", host)
 }
 
-// allowed are those that may be connected to.
-func (d *Dialer) allowed(addresses []netip.Addr, reached bool) []netip.Addr {
+// filterAllowed are those that may be connected to.
+func (d *Dialer) filterAllowed(addresses []netip.Addr, reached bool) []netip.Addr {
 	var keep []netip.Addr
 	for _, a := range addresses {
 		if a = a.Unmap(); reached || internet.Public(a) || (d.Loopback || d.Reach[AllLoopback]) && a.IsLoopback() && a.Zone() == "" {

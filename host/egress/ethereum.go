@@ -30,10 +30,10 @@ func (q *quantity) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func hexed(b []byte) string { return "0x" + hex.EncodeToString(b) }
+func encodeHex(b []byte) string { return "0x" + hex.EncodeToString(b) }
 
-// unhexed reads "0x" and pairs of digits, at most most bytes of them.
-func unhexed(text string, most int) []byte {
+// decodeHex reads "0x" and pairs of digits, at most most bytes of them.
+func decodeHex(text string, most int) []byte {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok {
 		return nil
@@ -69,7 +69,7 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 		return verdict(err)
 	}
 	s := wire.ChainState{Verdict: wire.ChainKnown}
-	from := hexed(ask.From)
+	from := encodeHex(ask.From)
 	var asks []func() error
 	if ask.Want&wire.WantNonces != 0 {
 		asks = append(asks,
@@ -95,7 +95,7 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 	if ask.Want&wire.WantBlockhash != 0 {
 		return wire.ChainState{Verdict: wire.ChainWrong, Text: "no such thing on this chain"}
 	}
-	err := together(asks...)
+	err := runAll(asks...)
 	switch {
 	case err != nil:
 		return verdict(err)
@@ -119,15 +119,15 @@ func (r *refusal) aboutCall() bool {
 
 // callOf is a call as a node wants it described.
 func callOf(ask wire.Chain) map[string]string {
-	call := map[string]string{"from": hexed(ask.From), "value": "0x0"}
+	call := map[string]string{"from": encodeHex(ask.From), "value": "0x0"}
 	if len(ask.To) > 0 {
-		call["to"] = hexed(ask.To)
+		call["to"] = encodeHex(ask.To)
 	}
 	if digits := strings.TrimLeft(hex.EncodeToString(ask.Value), "0"); digits != "" {
 		call["value"] = "0x" + digits
 	}
 	if len(ask.Data) > 0 {
-		call["data"] = hexed(ask.Data)
+		call["data"] = encodeHex(ask.Data)
 	}
 	return call
 }

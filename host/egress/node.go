@@ -64,13 +64,13 @@ func (n *node) call(ctx context.Context, result any, method string, params ...an
 	req.Header.Set("Content-Type", "application/json")
 	res, err := n.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, lost(ctx, err))
+		return fmt.Errorf("%s: %w", method, connError(ctx, err))
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", method, lost(ctx, err))
+		return fmt.Errorf("%s: %w", method, connError(ctx, err))
 	case len(text) > maxReply:
 		return fmt.Errorf("%s: %w: more than %d bytes", method, errWrong, maxReply)
 	}
@@ -102,8 +102,8 @@ func (n *node) call(ctx context.Context, result any, method string, params ...an
 	return nil
 }
 
-// lost tells slowness from other losses. What the client says names the address.
-func lost(ctx context.Context, err error) error {
+// connError tells slowness from other losses. What the client says names the address.
+func connError(ctx context.Context, err error) error {
 	var slow interface{ Timeout() bool }
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		return errLate

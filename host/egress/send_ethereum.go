@@ -18,7 +18,7 @@ var (
 		"rate limit", "too many requests", "timeout", "timed out", "syncing", "not ready", "unavailable", "temporar", "internal error", "header not found"}
 )
 
-func says(text string, what []string) bool {
+func containsAny(text string, what []string) bool {
 	text = strings.ToLower(text)
 	for _, w := range what {
 		if strings.Contains(text, w) {
@@ -33,7 +33,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 		return false, err
 	}
 	var name string
-	err = n.call(ctx, &name, "eth_sendRawTransaction", hexed(signed))
+	err = n.call(ctx, &name, "eth_sendRawTransaction", encodeHex(signed))
 	r := new(refusal)
 	switch {
 	case err == nil && strings.EqualFold(name, a.memo.Name):
@@ -42,7 +42,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 		return false, fmt.Errorf("eth_sendRawTransaction: %w: another transaction's name", errWrong)
 	case !errors.As(err, &r):
 		return false, err
-	case says(r.Message, saidKnown):
+	case containsAny(r.Message, saidKnown):
 		return true, nil
 	}
 	// An attempt before this one may have brought it there without our hearing so.
@@ -52,9 +52,9 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 		return false, lerr
 	case there:
 		return true, nil
-	case says(r.Message, saidUsed):
+	case containsAny(r.Message, saidUsed):
 		a.end(wire.SendReplaced, r.Message)
-	case says(r.Message, saidLater) || !r.aboutCall() && r.Code != -32602:
+	case containsAny(r.Message, saidLater) || !r.aboutCall() && r.Code != -32602:
 		return false, err
 	default:
 		a.end(wire.SendRefused, r.Message)
@@ -105,12 +105,12 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 	}
 	if there {
 		a.send.State = max(a.send.State, wire.SendAccepted)
-		a.looked()
+		a.noteSeen()
 		return nil
 	}
 	if len(a.memo.From) > 0 {
 		var used quantity
-		if err := n.call(ctx, &used, "eth_getTransactionCount", hexed(a.memo.From), "latest"); err != nil {
+		if err := n.call(ctx, &used, "eth_getTransactionCount", encodeHex(a.memo.From), "latest"); err != nil {
 			return err
 		}
 		if uint64(used) > a.memo.Nonce {
@@ -118,7 +118,7 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 				a.end(wire.SendReplaced, "another transaction with its nonce is in a block")
 				return nil
 			}
-			a.later("the node does not have it")
+			a.retryLater("the node does not have it")
 			return nil
 		}
 	}
@@ -152,5 +152,5 @@ func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
 	if len(r.Data) > 0 && r.Data[0] == '"' {
 		data = strings.Trim(string(r.Data), `"`)
 	}
-	a.send.Revert = unhexed(data, wire.MaxRevert)
+	a.send.Revert = decodeHex(data, wire.MaxRevert)
 }

@@ -32,9 +32,9 @@ func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took 
 		return false, fmt.Errorf("sendTransaction: %w: another transaction's name", errWrong)
 	case !errors.As(err, &r):
 		return false, err
-	case says(r.Message, []string{"already been processed", "alreadyprocessed"}):
+	case containsAny(r.Message, []string{"already been processed", "alreadyprocessed"}):
 		return true, nil
-	case says(r.Message, []string{"blockhash not found", "blockhashnotfound"}):
+	case containsAny(r.Message, []string{"blockhash not found", "blockhashnotfound"}):
 		return false, err // a node that lags has not seen it yet; it is tried until the send expires
 	}
 	switch r.Code {
@@ -90,7 +90,7 @@ func (a *attempt) followSolana(ctx context.Context, n *node) error {
 		a.end(wire.SendIncluded, "")
 	default:
 		a.send.State = max(a.send.State, wire.SendAccepted)
-		a.looked()
+		a.noteSeen()
 	}
 	return nil
 }

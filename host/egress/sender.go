@@ -218,7 +218,7 @@ func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) 
 			one, cancel := context.WithTimeout(ctx, oneWait)
 			a := &attempt{sender: s, send: x}
 			a.run(one)
-			a.over()
+			a.leaveNode()
 			cancel()
 			if ctx.Err() == nil {
 				x = a.send
@@ -272,15 +272,15 @@ type attempt struct {
 	at     string // the node that it is at
 }
 
-// over ends what node has begun.
-func (a *attempt) over() {
+// leaveNode ends what node has begun.
+func (a *attempt) leaveNode() {
 	if a.at != "" {
 		a.sender.leave(a.at)
 		a.at = ""
 	}
 }
 
-// run leaves in a.x what is to be kept.
+// run leaves in a.send what is to be kept.
 func (a *attempt) run(ctx context.Context) {
 	a.send.Tries++
 	if a.send.Kind == wire.SendMail || a.send.Kind == wire.SendText {
@@ -309,26 +309,26 @@ func (a *attempt) end(state wire.SendState, text string) {
 	a.send.State, a.send.Text, a.send.DueMs = state, clean(text), ms(a.sender.options.Now())
 }
 
-// later tries again after a pause that grows with each attempt.
-func (a *attempt) later(why string) {
+// retryLater tries again after a pause that grows with each attempt.
+func (a *attempt) retryLater(why string) {
 	a.send.Text = clean(why)
-	a.again(min(longRetry, poll<<min(a.send.Tries, 6)))
+	a.dueIn(min(longRetry, poll<<min(a.send.Tries, 6)))
 }
 
-func (a *attempt) again(pause time.Duration) { a.send.DueMs = ms(a.sender.options.Now().Add(pause)) }
+func (a *attempt) dueIn(pause time.Duration) { a.send.DueMs = ms(a.sender.options.Now().Add(pause)) }
 
 // open asks the enclave what the send holds; nil: not now, or not any more.
 func (a *attempt) open(ctx context.Context) *wire.Opened {
 	o, err := a.sender.options.Enclave.OpenSend(ctx, a.send.ID)
 	switch {
 	case err != nil:
-		a.later("the enclave did not open it: " + err.Error())
+		a.retryLater("the enclave did not open it: " + err.Error())
 		return nil
 	case !o.Found && a.send.Tries >= lostTries:
 		a.end(wire.SendRefused, "the enclave knows of no such send")
 		return nil
 	case !o.Found:
-		a.later("the enclave knows of no such send")
+		a.retryLater("the enclave knows of no such send")
 		return nil
 	case o.Expired && a.memo.Chain == "":
 		a.end(wire.SendExpired, "it could not be sent in time")
@@ -336,7 +336,7 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 	case o.Expired:
 		return o
 	case o.Kind != wire.SendTransaction || o.Chain == "" || len(o.Chain) > wire.MaxChainName || len(o.Name) > 2*wire.MaxChainName:
-		a.later("a send of a kind that this host does not know")
+		a.retryLater("a send of a kind that this host does not know")
 		return nil
 	}
 	a.memo.Chain, a.memo.Name, a.memo.From, a.memo.Nonce = o.Chain, o.Name, o.From, o.Nonce
@@ -347,7 +347,7 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 func (a *attempt) node() *node {
 	n := a.sender.options.Chains.nodes[canonical(a.memo.Chain)]
 	if n == nil {
-		a.later("no node of " + clean(a.memo.Chain) + " is configured")
+		a.retryLater("no node of " + clean(a.memo.Chain) + " is configured")
 		return nil
 	}
 	why, ok := a.sender.enter(n.name)
@@ -356,9 +356,9 @@ func (a *attempt) node() *node {
 		a.at = n.name
 		return n
 	case why == "":
-		a.again(poll) // nothing is wrong with it
+		a.dueIn(poll) // nothing is wrong with it
 	default:
-		a.later(why)
+		a.retryLater(why)
 	}
 	return nil
 }
@@ -372,35 +372,35 @@ func (a *attempt) submit(ctx context.Context, o *wire.Opened) {
 	took, err := a.hand(ctx, n, o)
 	switch {
 	case err != nil:
-		a.lost(n, err)
+		a.noteUnreached(n, err)
 	case took:
-		a.accepted()
+		a.noteAccepted()
 	}
 }
 
-// accepted looks soon. A node that takes it again and again and never has it is
+// noteAccepted looks soon. A node that takes it again and again and never has it is
 // looked at ever more rarely.
-func (a *attempt) accepted() {
+func (a *attempt) noteAccepted() {
 	a.send.State, a.send.Text = wire.SendAccepted, ""
 	a.memo.Looks, a.memo.Gone = min(a.memo.Handed, 6), 0
 	a.memo.Handed++
-	a.again(min(longLook, firstLook<<a.memo.Looks))
+	a.dueIn(min(longLook, firstLook<<a.memo.Looks))
 }
 
-// lost is for a node that could not be asked: it may have taken the transaction
+// noteUnreached is for a node that could not be asked: it may have taken the transaction
 // or not. Others do not wait for it once more.
-func (a *attempt) lost(n *node, err error) {
+func (a *attempt) noteUnreached(n *node, err error) {
 	why := n.name + ": " + err.Error()
 	if r := new(refusal); !errors.As(err, &r) {
 		a.sender.rest(n.name, why)
 	}
-	a.later(why)
+	a.retryLater(why)
 }
 
-// looked is for a transaction that its node has and that is in no block yet.
-func (a *attempt) looked() {
+// noteSeen is for a transaction that its node has and that is in no block yet.
+func (a *attempt) noteSeen() {
 	a.memo.Looks, a.memo.Gone = a.memo.Looks+1, 0
-	a.again(min(longLook, firstLook<<min(a.memo.Looks, 6)))
+	a.dueIn(min(longLook, firstLook<<min(a.memo.Looks, 6)))
 }
 
 // hand gives the transaction to its node and tells whether it has it now. An error
@@ -421,7 +421,7 @@ func (a *attempt) follow(ctx context.Context, n *node) {
 		err = a.followSolana(ctx, n)
 	}
 	if err != nil {
-		a.lost(n, err)
+		a.noteUnreached(n, err)
 	}
 }
 
@@ -435,7 +435,7 @@ func (a *attempt) missing(ctx context.Context, n *node) error {
 	case !o.Expired:
 		took, err := a.hand(ctx, n, o)
 		if took {
-			a.accepted()
+			a.noteAccepted()
 		}
 		return err
 	}
@@ -443,6 +443,6 @@ func (a *attempt) missing(ctx context.Context, n *node) error {
 		a.end(wire.SendExpired, "no node has it any more")
 		return nil
 	}
-	a.later("the node does not have it")
+	a.retryLater("the node does not have it")
 	return nil
 }

@@ -66,13 +66,13 @@ func ParseMailServer(text string, roots *x509.CertPool) (*MailServer, error) {
 	case usual == "", err != nil, n == 0, s.host == "", strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "",
 		(s.user == "") != (s.password == ""):
 		return nil, errMailServer
-	case s.security == "smtp" && !ownMachine(s.host):
+	case s.security == "smtp" && !isOwnMachine(s.host):
 		return nil, errMailServer
 	}
 	return s, nil
 }
 
-func ownMachine(host string) bool {
+func isOwnMachine(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
 }

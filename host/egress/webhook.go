@@ -58,7 +58,7 @@ type delivery struct {
 	result   string // for the observer; empty where the receiver was not asked
 }
 
-// run leaves in d.x what is to be kept.
+// run leaves in d.send what is to be kept.
 func (d *delivery) run(ctx context.Context) {
 	opening, cancel := context.WithTimeout(ctx, webhookOpen)
 	o, err := d.webhooks.options.Enclave.OpenSend(opening, d.send.ID)
@@ -67,13 +67,13 @@ func (d *delivery) run(ctx context.Context) {
 	case err != nil: // that is no attempt at the receiver
 		d.send.Text, d.send.DueMs = clean("the enclave did not open it: "+err.Error()), ms(d.webhooks.options.Now().Add(webhookAway))
 	case !o.Found:
-		d.failed("the enclave knows of no such event")
+		d.retryLater("the enclave knows of no such event")
 	case o.Expired:
 		d.end(wire.SendExpired, "gone", "its time has passed")
 	case o.Gone:
 		d.end(wire.SendExpired, "gone", "nobody receives it any more")
 	case o.Webhook == nil:
-		d.failed("a send of a kind that this host does not know")
+		d.retryLater("a send of a kind that this host does not know")
 	default:
 		d.tell(ctx, o.Webhook)
 	}
@@ -83,8 +83,8 @@ func (d *delivery) end(state wire.SendState, result, text string) {
 	d.send.State, d.send.Text, d.send.DueMs, d.result = state, clean(text), ms(d.webhooks.options.Now()), result
 }
 
-// failed tries again later, until it has been tried for long enough.
-func (d *delivery) failed(why string) {
+// retryLater tries again later, until it has been tried for long enough.
+func (d *delivery) retryLater(why string) {
 	if d.send.Tries++; int(d.send.Tries) >= maxAttempts {
 		d.end(wire.SendRefused, "dead", why)
 		return
@@ -117,22 +117,22 @@ func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
 	d.late = errors.Is(err, errLate) || d.webhooks.options.Now().Sub(began) > webhookLate
 	switch {
 	case err != nil:
-		d.failed(err.Error())
+		d.retryLater(err.Error())
 	case status >= 200 && status < 300:
 		d.send.Tries++
 		d.end(wire.SendIncluded, "delivered", "")
-	case later(status):
-		d.failed(fmt.Sprintf("HTTP status %d", status))
+	case isTemporary(status):
+		d.retryLater(fmt.Sprintf("HTTP status %d", status))
 	default:
 		d.send.Tries++
 		d.end(wire.SendRefused, "dead", fmt.Sprintf("HTTP status %d", status))
 	}
 }
 
-// later tells which answers mean that the receiver may take it another time: its own
+// isTemporary tells which answers mean that the receiver may take it another time: its own
 // faults, and those of the 4xx that say so themselves (it waited too long for us, it
 // is too early, we are too fast). Redirects and the other 4xx are its last word.
-func later(status int) bool {
+func isTemporary(status int) bool {
 	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }
 
@@ -154,15 +154,15 @@ func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err e
 	req.Header["Content-Type"], req.Header["User-Agent"] = []string{"application/json"}, []string{"Cloister"}
 	res, err := w.client.Do(req)
 	if err != nil {
-		return 0, unheard(ctx, err)
+		return 0, noAnswer(ctx, err)
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, maxWebhookReply) // so that the connection can be used again
 	_ = res.Body.Close()
 	return res.StatusCode, nil
 }
 
-// unheard says why there is no answer.
-func unheard(ctx context.Context, err error) error {
+// noAnswer says why there is no answer.
+func noAnswer(ctx context.Context, err error) error {
 	var bad *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, ErrNotPublic):
@@ -170,7 +170,7 @@ func unheard(ctx context.Context, err error) error {
 	case errors.As(err, &bad):
 		return errors.New("a certificate that is not trusted")
 	}
-	if err := lost(ctx, err); errors.Is(err, errLate) {
+	if err := connError(ctx, err); errors.Is(err, errLate) {
 		return errLate
 	}
 	return errors.New("no answer: the connection was not made or broke")

@@ -18,7 +18,7 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 	begin := l.options.Now()
 	answer, err := l.stored[kind](ctx, payload)
 	if l.options.Observer != nil {
-		l.options.Observer.Stored(q.Name, l.options.Now().Sub(begin), err != nil)
+		l.options.Observer.Question(q.Name, l.options.Now().Sub(begin), err != nil)
 	}
 	if err == nil {
 		var out []byte
@@ -83,7 +83,7 @@ func (l *Link) append(ctx context.Context, batch wire.Batch) (wire.Stored, error
 	if stored.Verdict != wire.VerdictStored {
 		l.options.Log.Error("batch not stored", "number", batch.Number, "epoch", batch.Epoch, "verdict", stored.Verdict)
 	}
-	if l.options.Sends != nil && stored.Verdict == wire.VerdictStored && sends(&batch) {
+	if l.options.Sends != nil && stored.Verdict == wire.VerdictStored && hasSends(&batch) {
 		l.options.Sends()
 	}
 	if l.options.Observer != nil {
@@ -104,7 +104,7 @@ func (l *Link) putSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done
 	return done, err
 }
 
-func sends(batch *wire.Batch) bool {
+func hasSends(batch *wire.Batch) bool {
 	for i := range batch.Entries {
 		if len(batch.Entries[i].Sends) > 0 {
 			return true
@@ -127,7 +127,7 @@ func (l *Link) chain(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kin
 			l.options.Log.Warn("chain not asked", "chain", ask.Name, "verdict", s.Verdict, "said", s.Text)
 		}
 		if l.options.Observer != nil {
-			l.options.Observer.Stored("chain", l.options.Now().Sub(begin), s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts)
+			l.options.Observer.Question("chain", l.options.Now().Sub(begin), s.Verdict != wire.ChainKnown && s.Verdict != wire.ChainReverts)
 		}
 		var out []byte
 		if out, err = wire.Marshal(&s); err == nil {

@@ -81,7 +81,7 @@ type Chains interface {
 // such as "batch" or "load_organization".
 type Observer interface {
 	Batch(entries, bytes int, verdict wire.Verdict)
-	Stored(kind string, took time.Duration, failed bool)
+	Question(kind string, took time.Duration, failed bool)
 }
 
 // Options of a Link. All are needed but Calls, Observer, Chains, Outside, Sends and Dial.

@@ -346,7 +346,7 @@ func (c *counted) Batch(entries, _ int, _ wire.Verdict) {
 	c.entries += entries
 }
 
-func (c *counted) Stored(kind string, _ time.Duration, failed bool) {
+func (c *counted) Question(kind string, _ time.Duration, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kinds[kind]++

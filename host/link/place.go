@@ -199,8 +199,8 @@ func (l *Links) members() (ms []member) {
 	return ms
 }
 
-// unowned are the ranges that no enclave says to own.
-func (l *Links) unowned() (rs []wire.Range) {
+// unownedRanges are the ranges that no enclave says to own.
+func (l *Links) unownedRanges() (rs []wire.Range) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for r := range wire.Range(l.ranges) {
@@ -248,8 +248,8 @@ func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
 	return nil
 }
 
-// handed has a member take a range that was given to it, and tells whether it was.
-func (l *Links) handed(ctx context.Context, m member, r wire.Range) bool {
+// takeGiven has a member take a range that was given to it, and tells whether it was.
+func (l *Links) takeGiven(ctx context.Context, m member, r wire.Range) bool {
 	body, err := json.Marshal(moving{Ranges: []wire.Range{r}, Handed: true})
 	if err != nil {
 		return false
@@ -264,7 +264,7 @@ func (l *Links) handed(ctx context.Context, m member, r wire.Range) bool {
 
 // adopt has ranges taken that nobody owns, or of whose owner nothing is seen.
 func (l *Links) adopt(ctx context.Context) {
-	open := l.unowned()
+	open := l.unownedRanges()
 	now := l.options.Now()
 	rows := map[wire.Range]watched{}
 	var due []wire.Range
@@ -296,7 +296,7 @@ func (l *Links) adopt(ctx context.Context) {
 			return
 		}
 		// A move that broke off half way left it for one of them, with its tips.
-		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.handed(ctx, m, r) }) {
+		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.takeGiven(ctx, m, r) }) {
 			continue
 		}
 		w := rows[r]
@@ -311,7 +311,7 @@ func (l *Links) adopt(ctx context.Context) {
 // with their tips, once all have owners.
 func (l *Links) level(ctx context.Context) {
 	ms := l.members()
-	if len(ms) < 2 || len(l.unowned()) > 0 {
+	if len(ms) < 2 || len(l.unownedRanges()) > 0 {
 		return
 	}
 	staying := ms

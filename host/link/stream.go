@@ -42,7 +42,7 @@ func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind
 		l.options.Log.Warn("outside not reached", "host", ask.Host, "port", ask.Port, "verdict", verdict, "error", err)
 	}
 	if l.options.Observer != nil {
-		l.options.Observer.Stored("dial", l.options.Now().Sub(begin), err != nil)
+		l.options.Observer.Question("dial", l.options.Now().Sub(begin), err != nil)
 	}
 	out, err := wire.Marshal(&wire.Dialed{Verdict: verdict})
 	if err != nil {

@@ -14,21 +14,23 @@ import (
 // Open opens "postgres://…" or "postgresql://…" as a PostgreSQL database, and
 // "sqlite:PATH" or a bare path as a file. The file and all tables are made as
 // needed. A name may hold a password; errors do not repeat it.
-func Open(ctx context.Context, name string) (store.Store, error) { return named(ctx, name, true) }
+func Open(ctx context.Context, name string) (store.Store, error) { return openNamed(ctx, name, true) }
 
-// Existing opens a store that is there and has the tables of this release. It
+// OpenExisting opens a store that is there and has the tables of this release. It
 // makes and changes nothing, so that a mistyped name makes no empty store and
 // programs of an earlier release are left in peace.
-func Existing(ctx context.Context, name string) (store.Store, error) { return named(ctx, name, false) }
+func OpenExisting(ctx context.Context, name string) (store.Store, error) {
+	return openNamed(ctx, name, false)
+}
 
-func named(ctx context.Context, name string, change bool) (store.Store, error) {
-	server, file := postgres.Existing, sqlite.Existing
+func openNamed(ctx context.Context, name string, change bool) (store.Store, error) {
+	server, file := postgres.OpenExisting, sqlite.OpenExisting
 	if change {
 		server, file = postgres.Open, sqlite.Open
 	}
 	switch {
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
-		return opened(server(ctx, name))
+		return orNil(server(ctx, name))
 	case strings.Contains(name, "://"):
 		return nil, errors.New("store: want postgres://…, sqlite:PATH or a path")
 	}
@@ -36,11 +38,11 @@ func named(ctx context.Context, name string, change bool) (store.Store, error) {
 	if path == "" {
 		return nil, errors.New("store: the path is empty")
 	}
-	return opened(file(ctx, path))
+	return orNil(file(ctx, path))
 }
 
-// opened keeps a nil pointer from becoming a store that is not nil.
-func opened[S store.Store](s S, err error) (store.Store, error) {
+// orNil keeps a nil pointer from becoming a store that is not nil.
+func orNil[S store.Store](s S, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}

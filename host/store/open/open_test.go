@@ -50,7 +50,7 @@ func TestKinds(t *testing.T) {
 	dir := t.TempDir()
 	var rows []store.Row
 	for i, name := range []string{filepath.Join(dir, "a.db"), storetest.StartPostgres(t).Database(), filepath.Join(dir, "b.db")} {
-		if _, err := open.Existing(t.Context(), name); err == nil {
+		if _, err := open.OpenExisting(t.Context(), name); err == nil {
 			t.Fatal("an empty store exists")
 		}
 		s, err := open.Open(t.Context(), name)
@@ -71,7 +71,7 @@ func TestKinds(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if s, err = open.Existing(t.Context(), name); err != nil {
+		if s, err = open.OpenExisting(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {

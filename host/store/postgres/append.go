@@ -18,9 +18,9 @@ type kind struct {
 	status uint8
 }
 
-// An appending is a batch as arrays, one for each column, in the order of the
+// An appender is a batch as arrays, one for each column, in the order of the
 // database's function append_batch.
-type appending struct {
+type appender struct {
 	batch *wire.Batch
 	gap   bool // entries of an organization are not consecutive
 
@@ -84,9 +84,9 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 	return stored, nil
 }
 
-func (s *Store) append(ctx context.Context, a *appending) (verdict wire.Verdict, err error) {
+func (s *Store) append(ctx context.Context, a *appender) (verdict wire.Verdict, err error) {
 	if len(a.completes) > 0 && !a.gap {
-		err = s.writing(ctx, func(tx pgx.Tx) (err error) {
+		err = s.write(ctx, func(tx pgx.Tx) (err error) {
 			if err = a.complete(ctx, tx); err == nil {
 				verdict, err = a.run(ctx, tx)
 			}
@@ -106,9 +106,9 @@ func (s *Store) append(ctx context.Context, a *appending) (verdict wire.Verdict,
 }
 
 // arrange lays a batch out. Kinds holds a number for each entry.
-func arrange(b *wire.Batch, kinds []int32) *appending {
+func arrange(b *wire.Batch, kinds []int32) *appender {
 	n := len(b.Entries)
-	a := &appending{batch: b, kinds: kinds, index: arrangeIndex(b), sends: arrangeSends(b),
+	a := &appender{batch: b, kinds: kinds, index: arrangeIndex(b), sends: arrangeSends(b),
 		org: make([]int32, n), seq: make([]int64, n), time: make([]int64, n),
 		activities: make([][16]byte, n), leaves: make([][]byte, n), sealed: make([][]byte, n)}
 	places := make(map[wire.ID]int32, n)
@@ -129,7 +129,7 @@ func arrange(b *wire.Batch, kinds []int32) *appending {
 		a.org[i], a.seq[i], a.time[i], a.activities[i] = place, int64(e.Seq), int64(e.TimeMs), e.Activity
 		a.leaves[i], a.sealed[i] = leaf[:], e.Sealed
 		a.extras(int32(i+1), e)
-		if len(tree.Completed(e.Seq)) > 0 {
+		if len(tree.CompletedLevels(e.Seq)) > 0 {
 			a.completes = append(a.completes, i)
 		}
 	}
@@ -142,7 +142,7 @@ func arrange(b *wire.Batch, kinds []int32) *appending {
 	return a
 }
 
-func (a *appending) extras(place int32, e *wire.Entry) {
+func (a *appender) extras(place int32, e *wire.Entry) {
 	if e.Activity != (wire.ID{}) && e.Prior > 0 && e.Prior <= e.Seq {
 		a.laterEntry = append(a.laterEntry, place)
 		a.priorSeq = append(a.priorSeq, int64(e.Prior-1))
@@ -158,7 +158,7 @@ type asker interface {
 	QueryRow(ctx context.Context, text string, args ...any) pgx.Row
 }
 
-func (a *appending) run(ctx context.Context, on asker) (wire.Verdict, error) {
+func (a *appender) run(ctx context.Context, on asker) (wire.Verdict, error) {
 	var verdict int32
 	text, args := appendBatch, []any{
 		int16(a.batch.Range),

@@ -20,14 +20,14 @@ func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 	// context the connection ends instead.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x := &exporting{ctx: ctx, each: func(r store.Row) error {
+	x := &exporter{ctx: ctx, each: func(r store.Row) error {
 		err := each(r)
 		if err != nil {
 			cancel()
 		}
 		return err
 	}}
-	err := s.reading(ctx, func(tx pgx.Tx) error {
+	err := s.read(ctx, func(tx pgx.Tx) error {
 		x.tx = tx
 		// All of a table is read along its key, never sorted.
 		if _, err := tx.Exec(ctx, "SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL idle_in_transaction_session_timeout = 0", pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -46,14 +46,14 @@ func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 	return nil
 }
 
-type exporting struct {
+type exporter struct {
 	ctx  context.Context
 	tx   pgx.Tx
 	each func(store.Row) error
 }
 
 // rows hands on what a statement finds: values are scanned, then row is asked.
-func (x *exporting) rows(text string, values []any, row func() store.Row, args ...any) error {
+func (x *exporter) rows(text string, values []any, row func() store.Row, args ...any) error {
 	rows, err := x.tx.Query(x.ctx, text, args...)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (x *exporting) rows(text string, values []any, row func() store.Row, args .
 }
 
 // heads are the owner, objects, headers and keys.
-func (x *exporting) heads() error {
+func (x *exporter) heads() error {
 	var id [16]byte
 	var a, b, r int64
 	var yes bool
@@ -95,7 +95,7 @@ func (x *exporting) heads() error {
 }
 
 // organizations are those with their entries, some at a time.
-func (x *exporting) organizations() error {
+func (x *exporter) organizations() error {
 	kinds, err := x.kinds()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (x *exporting) organizations() error {
 	}
 }
 
-func (x *exporting) entries(of []*store.OrganizationRow, kinds map[int32]kind) error {
+func (x *exporter) entries(of []*store.OrganizationRow, kinds map[int32]kind) error {
 	w := store.NewWalk(of, x.each)
 	var place, time int64
 	var next *int64
@@ -154,7 +154,7 @@ func (x *exporting) entries(of []*store.OrganizationRow, kinds map[int32]kind) e
 	return w.End()
 }
 
-func (x *exporting) kinds() (map[int32]kind, error) {
+func (x *exporter) kinds() (map[int32]kind, error) {
 	all := map[int32]kind{}
 	rows, err := x.tx.Query(x.ctx, "SELECT id, type, status FROM kind")
 	if err != nil {
@@ -171,7 +171,7 @@ func (x *exporting) kinds() (map[int32]kind, error) {
 }
 
 // pieces are snapshots and their pieces.
-func (x *exporting) pieces() error {
+func (x *exporter) pieces() error {
 	var number int32
 	var count int64
 	var sealed []byte
@@ -188,7 +188,7 @@ func (x *exporting) pieces() error {
 }
 
 // rest is what leads to entries, and the outbox.
-func (x *exporting) rest() error {
+func (x *exporter) rest() error {
 	var hash, revert, memo []byte
 	var number, seq int64
 	var id [16]byte

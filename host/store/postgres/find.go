@@ -17,8 +17,8 @@ import (
 // way.
 const scanned = 1024
 
-// A finding answers one Find or Page in one transaction.
-type finding struct {
+// A finder answers one Find or Page in one transaction.
+type finder struct {
 	tx     pgx.Tx
 	number int64
 	size   uint64
@@ -28,8 +28,8 @@ type finding struct {
 
 // find runs do for an organization that has as many entries as the tree size
 // says.
-func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finding) error) (proven wire.Proven, err error) {
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finder) error) (proven wire.Proven, err error) {
+	err = s.read(ctx, func(tx pgx.Tx) error {
 		proven = wire.Proven{}
 		n, err := number(ctx, tx, id)
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*find
 		if err != nil {
 			return err
 		}
-		f := &finding{tx: tx, number: n, size: size}
+		f := &finder{tx: tx, number: n, size: size}
 		f.prover = tree.NewProver(size, func(level uint, from uint64, count int) ([]wire.Hash, error) {
 			return hashes(ctx, tx, n, level, from, count)
 		})
@@ -60,7 +60,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 	if err := store.CheckFind(ask); err != nil {
 		return wire.Proven{}, err
 	}
-	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finder) error {
 		places, err := f.newest(ctx, ask.Activities...)
 		if err != nil {
 			return err
@@ -78,11 +78,11 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 	return proven, nil
 }
 
-func (f *finding) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
+func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
 
 // newest gives the places of the activities' newest entries in the tree, in the
 // order asked, without those that have none.
-func (f *finding) newest(ctx context.Context, activities ...wire.ID) ([]int64, error) {
+func (f *finder) newest(ctx context.Context, activities ...wire.ID) ([]int64, error) {
 	if len(activities) == 0 {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func (f *finding) newest(ctx context.Context, activities ...wire.ID) ([]int64, e
 		list(ids), store.Place(f.number, 0), f.end())
 }
 
-func (f *finding) places(ctx context.Context, text string, args ...any) ([]int64, error) {
+func (f *finder) places(ctx context.Context, text string, args ...any) ([]int64, error) {
 	rows, err := f.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (f *finding) places(ctx context.Context, text string, args ...any) ([]int64
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// fitting cuts places to those whose entries fit in an answer, by their sizes.
-func (f *finding) fitting(ctx context.Context, places []int64) ([]int64, error) {
+// cutToSize cuts places to those whose entries fit in an answer, by their sizes.
+func (f *finder) cutToSize(ctx context.Context, places []int64) ([]int64, error) {
 	rows, err := f.tx.Query(ctx, `SELECT octet_length(sealed) FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
 		JOIN entry ON id = place ORDER BY i`, list(places))
 	if err != nil {
@@ -127,11 +127,11 @@ func (f *finding) fitting(ctx context.Context, places []int64) ([]int64, error) 
 }
 
 // prove puts the entries at the places into the answer.
-func (f *finding) prove(ctx context.Context, places []int64) error {
+func (f *finder) prove(ctx context.Context, places []int64) error {
 	if len(places) == 0 {
 		return nil
 	}
-	places, err := f.fitting(ctx, places)
+	places, err := f.cutToSize(ctx, places)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 	if err := store.CheckPage(ask); err != nil {
 		return wire.Proven{}, err
 	}
-	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finder) error {
 		var at int64
 		for _, cursor := range []*wire.ID{ask.Before, ask.After} {
 			if cursor == nil {
@@ -189,7 +189,7 @@ func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 	return proven, nil
 }
 
-func (f *finding) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
+func (f *finder) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
 	if len(ask.Types) == 0 && len(ask.Statuses) == 0 {
 		places, done, err := f.walk(ctx, w)
 		if err != nil || done {
@@ -224,7 +224,7 @@ func direction(w store.Window) string {
 
 // walk reads the entries themselves, which is enough when most of them are the
 // newest of an activity. It is done when it filled the page or saw the end.
-func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
+func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
 	rows, err := f.tx.Query(ctx, `SELECT id, kind IS NOT NULL AND (next IS NULL OR next >= $4)
 		FROM entry WHERE id >= $1 AND id < $2 ORDER BY id `+direction(w)+` LIMIT $3`,
 		w.Low, w.High, int64(scanned), f.end())
@@ -246,7 +246,7 @@ func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, don
 
 // kinds are the numbers of all pairs of type and status that the filter lets
 // through. There are as many as the enclave knows types, a few hundred.
-func (f *finding) kinds(ctx context.Context, ask wire.Page) (kinds []int32, err error) {
+func (f *finder) kinds(ctx context.Context, ask wire.Page) (kinds []int32, err error) {
 	rows, err := f.tx.Query(ctx, "SELECT id, type, status FROM kind")
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) erro
 		if holds {
 			return fmt.Errorf("%w: the store is not empty", store.ErrRefused)
 		}
-		m := newImporting(tx)
+		m := newImporter(tx)
 		for {
 			r, err := next()
 			if err == io.EOF {
@@ -79,7 +79,7 @@ func (c *copied) flush(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-type importing struct {
+type importer struct {
 	tx    pgx.Tx
 	order store.Order
 	kinds map[kind]int32
@@ -88,8 +88,8 @@ type importing struct {
 	to    map[string]*copied
 }
 
-func newImporting(tx pgx.Tx) *importing {
-	m := &importing{tx: tx, kinds: map[kind]int32{}, to: map[string]*copied{}}
+func newImporter(tx pgx.Tx) *importer {
+	m := &importer{tx: tx, kinds: map[kind]int32{}, to: map[string]*copied{}}
 	for table, columns := range map[string][]string{
 		"owner":        {"id", "boot", "epoch", "released"},
 		"object":       {"name", "at", "bytes"},
@@ -109,7 +109,7 @@ func newImporting(tx pgx.Tx) *importing {
 	return m
 }
 
-func (m *importing) put(ctx context.Context, table string, bytes int, values ...any) error {
+func (m *importer) put(ctx context.Context, table string, bytes int, values ...any) error {
 	c := m.to[table]
 	c.rows, c.bytes = append(c.rows, values), c.bytes+bytes
 	if len(c.rows) < copyRows && c.bytes < copyBytes {
@@ -119,7 +119,7 @@ func (m *importing) put(ctx context.Context, table string, bytes int, values ...
 }
 
 // end copies what is left and lets numbers go on behind those imported.
-func (m *importing) end(ctx context.Context) error {
+func (m *importer) end(ctx context.Context) error {
 	if err := m.order.Done(); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (m *importing) end(ctx context.Context) error {
 	return err
 }
 
-func (m *importing) row(ctx context.Context, r store.Row) error {
+func (m *importer) row(ctx context.Context, r store.Row) error {
 	if err := store.CheckRow(r); err != nil {
 		return err
 	}
@@ -173,16 +173,16 @@ func (m *importing) row(ctx context.Context, r store.Row) error {
 	return nil
 }
 
-func (m *importing) send(ctx context.Context, r *store.SendRow) error {
+func (m *importer) send(ctx context.Context, r *store.SendRow) error {
 	var receiver, activity any
 	if r.Receiver != (wire.ID{}) {
 		receiver, activity = [16]byte(r.Receiver), [16]byte(r.Activity)
 	}
 	return m.put(ctx, "outbox", 128+len(r.Revert)+len(r.Memo), [16]byte(r.Organization), int64(r.Seq), int16(r.Number), int16(r.SendKind), int16(r.State),
-		int64(r.DueMs), int64(r.Tries), r.Text, some(r.Revert), some(r.Memo), receiver, activity)
+		int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity)
 }
 
-func (m *importing) entry(ctx context.Context, e *store.EntryRow) error {
+func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {
 	number := int64(m.order.Number())
 	var kind, activity, next any
 	if e.Activity != (wire.ID{}) {
@@ -211,7 +211,7 @@ func (m *importing) entry(ctx context.Context, e *store.EntryRow) error {
 	return nil
 }
 
-func (m *importing) kind(ctx context.Context, e *store.EntryRow) (n int32, err error) {
+func (m *importer) kind(ctx context.Context, e *store.EntryRow) (n int32, err error) {
 	k := kind{e.Type, e.Status}
 	if n, ok := m.kinds[k]; ok {
 		return n, nil

@@ -47,7 +47,7 @@ func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, 
 		ids[i], keys[i], sealed[i] = k.Organization, int64(k.KeyID), k.Sealed
 	}
 	of := wire.PutSnapshot{Range: put.Range, Boot: put.Boot, Epoch: put.Epoch}
-	err = s.writing(ctx, func(tx pgx.Tx) error {
+	err = s.write(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE wrapped SET sealed = n.s FROM unnest($1::uuid[], $2::bigint[], $3::bytea[]) AS n (o, k, s)
 			WHERE wrapped.organization = n.o AND wrapped.key = n.k`, ids, keys, sealed)
 		if err != nil {

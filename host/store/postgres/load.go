@@ -18,7 +18,7 @@ const (
 
 // LoadOrganization implements store.Loader.
 func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization) (o wire.Organization, err error) {
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+	err = s.read(ctx, func(tx pgx.Tx) error {
 		o = wire.Organization{}
 		n, err := number(ctx, tx, ask.Organization)
 		if err != nil || n == 0 {
@@ -80,7 +80,7 @@ func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.O
 
 // LoadEntries implements store.Loader.
 func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.Entries, err error) {
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+	err = s.read(ctx, func(tx pgx.Tx) error {
 		e = wire.Entries{}
 		n, err := number(ctx, tx, ask.Organization)
 		if err != nil || n == 0 {
@@ -146,7 +146,7 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 	for i := range ask.Pieces {
 		want[i] = ask.Pieces[i][:]
 	}
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+	err = s.read(ctx, func(tx pgx.Tx) error {
 		p = wire.Pieces{Pieces: make([][]byte, len(ask.Pieces))}
 		n, err := number(ctx, tx, ask.Organization)
 		if err != nil || n == 0 {

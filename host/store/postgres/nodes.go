@@ -26,7 +26,7 @@ type node struct {
 // complete computes the nodes that the batch completes, from stored hashes and
 // the batch's own. It locks the owner's row first, so that what it reads is what
 // append_batch will find.
-func (a *appending) complete(ctx context.Context, tx pgx.Tx) error {
+func (a *appender) complete(ctx context.Context, tx pgx.Tx) error {
 	a.nodeOrg, a.nodeOffset, a.nodes = nil, nil, nil // of an attempt before
 	if _, err := tx.Exec(ctx, "SELECT 1 FROM owner WHERE id = $1 FOR NO KEY UPDATE", rowOf(a.batch.Range)); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (a *appending) complete(ctx context.Context, tx pgx.Tx) error {
 			}
 			bases[org] = base
 		}
-		for _, level := range tree.Completed(uint64(a.seq[i])) {
+		for _, level := range tree.CompletedLevels(uint64(a.seq[i])) {
 			at := node{org, level, uint64(a.seq[i]) >> level}
 			hash, err := a.fold(ctx, tx, at, bases[org], made)
 			if errors.Is(err, errAbsent) {
@@ -62,7 +62,7 @@ func (a *appending) complete(ctx context.Context, tx pgx.Tx) error {
 
 // fold computes one node: the older hashes below it are stored, the rest are in
 // the batch or made from it.
-func (a *appending) fold(ctx context.Context, tx pgx.Tx, at node, base int64, made map[node]wire.Hash) (wire.Hash, error) {
+func (a *appender) fold(ctx context.Context, tx pgx.Tx, at node, base int64, made map[node]wire.Hash) (wire.Hash, error) {
 	below := at.level - 8
 	from := at.index * tree.Span
 	stored := uint64(a.first[at.org-1]) >> below // complete before this batch

@@ -84,7 +84,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if ask.Receiver != (wire.ID{}) {
 		text, args = claimForReceiver, append(args, [16]byte(ask.Receiver))
 	}
-	err = s.writing(ctx, func(tx pgx.Tx) error {
+	err = s.write(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, text, args...)
 		if err == nil {
 			sends, err = sendsOf(rows)
@@ -185,7 +185,7 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	if err := store.CheckSend(claimant, &x); err != nil {
 		return false, err
 	}
-	wrote, err := s.pool.Exec(ctx, keepSend, int16(x.State), int64(x.DueMs), int64(x.Tries), x.Text, some(x.Revert), some(x.Memo),
+	wrote, err := s.pool.Exec(ctx, keepSend, int16(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
 		[16]byte(x.ID.Organization), int64(x.ID.Seq), int16(x.ID.Number), [16]byte(claimant))
 	if err != nil {
 		return false, fmt.Errorf("keeping a send: %w", err)
@@ -193,8 +193,8 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	return wrote.RowsAffected() > 0, nil
 }
 
-// some is b, which is not NULL.
-func some(b []byte) []byte {
+// notNull is b, which is not NULL.
+func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}

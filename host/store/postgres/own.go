@@ -17,7 +17,7 @@ func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err er
 	if err := store.CheckOwn(ask); err != nil {
 		return owned, err
 	}
-	err = s.writing(ctx, func(tx pgx.Tx) (err error) {
+	err = s.write(ctx, func(tx pgx.Tx) (err error) {
 		owned, err = own(ctx, tx, ask)
 		return err
 	})

@@ -53,10 +53,10 @@ var _ store.Store = (*Store)(nil)
 // and one that a later release has written (store.ErrLater).
 func Open(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, true) }
 
-// Existing connects to a database that has the tables of this release and
+// OpenExisting connects to a database that has the tables of this release and
 // changes nothing in doing so: other programs may be using it, of an earlier
 // release too. Errors are those of Open and store.ErrEarlier.
-func Existing(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, false) }
+func OpenExisting(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, false) }
 
 func open(ctx context.Context, dsn string, change bool) (*Store, error) {
 	config, err := pgxpool.ParseConfig(dsn)
@@ -149,15 +149,15 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// reading runs a function in one read-only transaction that sees one moment.
-func (s *Store) reading(ctx context.Context, do func(pgx.Tx) error) error {
+// read runs a function in one read-only transaction that sees one moment.
+func (s *Store) read(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
 }
 
-// writing runs a function in a transaction of its own, again when it met another
+// write runs a function in a transaction of its own, again when it met another
 // one. The server ends it when this host is gone in the middle, so that the row
 // of the owner does not stay locked.
-func (s *Store) writing(ctx context.Context, do func(pgx.Tx) error) (err error) {
+func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) (err error) {
 	for range attempts {
 		err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10s'"); err != nil {

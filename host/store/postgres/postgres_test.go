@@ -216,7 +216,7 @@ func TestOtherReleases(t *testing.T) {
 		if _, err := c.Exec(t.Context(), step.change); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := postgres.Existing(t.Context(), dsn); !errors.Is(err, step.existing) {
+		if s, err := postgres.OpenExisting(t.Context(), dsn); !errors.Is(err, step.existing) {
 			t.Fatalf("%s: existing: %v, want %v", step.change, err, step.existing)
 		} else if err == nil {
 			_ = s.Close()

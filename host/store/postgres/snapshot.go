@@ -21,7 +21,7 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 	if err := store.CheckSnapshot(put); err != nil {
 		return done, err
 	}
-	err = s.writing(ctx, func(tx pgx.Tx) (err error) {
+	err = s.write(ctx, func(tx pgx.Tx) (err error) {
 		done.OK, err = putSnapshot(ctx, tx, put)
 		return err
 	})
@@ -129,7 +129,7 @@ func (s *Store) PutObject(ctx context.Context, put wire.PutObject) (done wire.Do
 	if put.Once {
 		text = "INSERT INTO object (name, at, bytes) VALUES ($1, nextval('object_at'), $2) ON CONFLICT DO NOTHING"
 	}
-	err = s.writing(ctx, func(tx pgx.Tx) error {
+	err = s.write(ctx, func(tx pgx.Tx) error {
 		wrote, err := tx.Exec(ctx, text, put.Name, put.Bytes)
 		if err != nil || wrote.RowsAffected() > 0 {
 			done.OK = err == nil

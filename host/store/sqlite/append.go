@@ -19,9 +19,9 @@ type kind struct {
 	status uint8
 }
 
-// An appending is one batch on its way into the file. Numbers that it has made
+// An appender is one batch on its way into the file. Numbers that it has made
 // are remembered by the store only after the commit.
-type appending struct {
+type appender struct {
 	store   *Store
 	batch   *wire.Batch
 	leaves  []wire.Hash
@@ -45,7 +45,7 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 	}
 	err := s.write(ctx, func(ctx context.Context) (err error) {
 		for range attempts {
-			a := &appending{store: s, batch: batch, leaves: leaves, next: map[int64]uint64{}}
+			a := &appender{store: s, batch: batch, leaves: leaves, next: map[int64]uint64{}}
 			if stored.Verdict, err = a.run(ctx); !isConstraint(err) {
 				return err
 			}
@@ -59,7 +59,7 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 	return stored, nil
 }
 
-func (a *appending) run(ctx context.Context) (verdict wire.Verdict, err error) {
+func (a *appender) run(ctx context.Context) (verdict wire.Verdict, err error) {
 	err = a.store.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
 		fresh := false
 		if verdict, fresh, err = a.look(ctx); err != nil || !fresh {
@@ -77,7 +77,7 @@ func (a *appending) run(ctx context.Context) (verdict wire.Verdict, err error) {
 
 // look compares the batch with the owner and with what is stored under its
 // number. It is fresh when it is the next one; else the verdict stands.
-func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
+func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
 	owned, err := a.store.owner(ctx, a.batch.Range)
 	if err != nil {
 		return 0, false, err
@@ -107,11 +107,11 @@ func (a *appending) look(ctx context.Context) (verdict wire.Verdict, fresh bool,
 // the room. One file does not hold as many.
 const maxNumber = 1<<32 - 1
 
-func (a *appending) id() int64 {
+func (a *appender) id() int64 {
 	return int64(a.batch.Epoch<<40 | uint64(a.batch.Range)<<32 | a.batch.Number)
 }
 
-func (a *appending) insert(ctx context.Context) (wire.Verdict, error) {
+func (a *appender) insert(ctx context.Context) (wire.Verdict, error) {
 	w := a.store.writer
 	if err := w.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), a.batch.Header); err != nil {
 		return 0, err
@@ -137,7 +137,7 @@ func (a *appending) insert(ctx context.Context) (wire.Verdict, error) {
 }
 
 // entry inserts one entry and says whether it follows the one before.
-func (a *appending) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (follows bool, err error) {
+func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (follows bool, err error) {
 	w := a.store.writer
 	number, err := a.organization(ctx, e)
 	if err != nil || number == 0 {
@@ -182,7 +182,7 @@ func (a *appending) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (f
 }
 
 // index changes the rows that lead to an entry's organization.
-func (a *appending) index(ctx context.Context, e *wire.Entry) error {
+func (a *appender) index(ctx context.Context, e *wire.Entry) error {
 	for i := range e.Index {
 		c := &e.Index[i]
 		text := "INSERT OR IGNORE INTO blind_index (key, rank, organization) VALUES (?, ?, ?)"
@@ -198,7 +198,7 @@ func (a *appending) index(ctx context.Context, e *wire.Entry) error {
 
 // organization gives the number of an entry's organization, 0 when it has none
 // and the entry is not its first.
-func (a *appending) organization(ctx context.Context, e *wire.Entry) (int64, error) {
+func (a *appender) organization(ctx context.Context, e *wire.Entry) (int64, error) {
 	if n, ok := a.store.numbers[e.Organization]; ok {
 		return n, nil
 	}
@@ -229,7 +229,7 @@ func (a *appending) organization(ctx context.Context, e *wire.Entry) (int64, err
 }
 
 // expect finds the seq that must come, once for each organization of a batch.
-func (a *appending) expect(ctx context.Context, number int64) error {
+func (a *appender) expect(ctx context.Context, number int64) error {
 	if _, ok := a.next[number]; ok {
 		return nil
 	}
@@ -248,7 +248,7 @@ func count(ctx context.Context, c *conn, number int64) (uint64, error) {
 	return store.Seq(scalar(row, 0)) + 1, nil
 }
 
-func (a *appending) kind(ctx context.Context, e *wire.Entry) (int64, error) {
+func (a *appender) kind(ctx context.Context, e *wire.Entry) (int64, error) {
 	k := kind{e.Type, e.Status}
 	if n, ok := a.store.kinds[k]; ok {
 		return n, nil
@@ -272,8 +272,8 @@ func (a *appending) kind(ctx context.Context, e *wire.Entry) (int64, error) {
 
 // nodes stores the nodes of the tree that an entry completes: one entry in 256
 // completes any.
-func (a *appending) nodes(ctx context.Context, number int64, seq uint64) error {
-	for _, level := range tree.Completed(seq) {
+func (a *appender) nodes(ctx context.Context, number int64, seq uint64) error {
+	for _, level := range tree.CompletedLevels(seq) {
 		index := seq >> level
 		below, err := hashes(ctx, a.store.writer, number, level-8, index*tree.Span, tree.Span)
 		if err != nil {
@@ -293,7 +293,7 @@ func (a *appending) nodes(ctx context.Context, number int64, seq uint64) error {
 
 // remember keeps the numbers made and counts what was written: the entries, and
 // about four pages of indexes and tables for each.
-func (a *appending) remember() {
+func (a *appender) remember() {
 	if len(a.store.numbers)+len(a.numbers) > cacheEntries {
 		clear(a.store.numbers)
 	}
@@ -310,5 +310,5 @@ func (a *appending) remember() {
 	for i := range a.batch.Entries {
 		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed)) + 4<<10*int64(len(a.batch.Entries[i].Index)+len(a.batch.Entries[i].Sends))
 	}
-	a.store.wrote(size)
+	a.store.countWritten(size)
 }

@@ -23,7 +23,7 @@ func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 	}
 	defer s.stopped.Done()
 	err = c.within(ctx, "BEGIN", func() (bool, error) {
-		x := exporting{c, each}
+		x := exporter{c, each}
 		for _, part := range []func(context.Context) error{x.heads, x.organizations, x.rest} {
 			if err := part(ctx); err != nil {
 				return false, err
@@ -51,13 +51,13 @@ func (s *Store) exporter() (*conn, error) {
 	return c, err
 }
 
-type exporting struct {
+type exporter struct {
 	conn *conn
 	each func(store.Row) error
 }
 
 // rows hands on what a statement finds.
-func (x *exporting) rows(ctx context.Context, text string, row func(*columns) store.Row, args ...driver.Value) error {
+func (x *exporter) rows(ctx context.Context, text string, row func(*columns) store.Row, args ...driver.Value) error {
 	return x.conn.query(ctx, text, func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
 		r := row(&c)
@@ -69,7 +69,7 @@ func (x *exporting) rows(ctx context.Context, text string, row func(*columns) st
 }
 
 // heads are the owner, objects, headers and keys.
-func (x *exporting) heads(ctx context.Context) error {
+func (x *exporter) heads(ctx context.Context) error {
 	var ranges []uint64
 	err := x.rows(ctx, "SELECT boot, epoch, released, id FROM owner ORDER BY id", func(c *columns) store.Row {
 		ranges = append(ranges, c.number(3)-1)
@@ -101,7 +101,7 @@ func (x *exporting) heads(ctx context.Context) error {
 }
 
 // organizations are those with their entries, some at a time.
-func (x *exporting) organizations(ctx context.Context) error {
+func (x *exporter) organizations(ctx context.Context) error {
 	kinds, err := x.kinds(ctx)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (x *exporting) organizations(ctx context.Context) error {
 	}
 }
 
-func (x *exporting) kinds(ctx context.Context) (map[uint64]kind, error) {
+func (x *exporter) kinds(ctx context.Context) (map[uint64]kind, error) {
 	all := map[uint64]kind{}
 	err := x.conn.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
@@ -150,7 +150,7 @@ func (x *exporting) kinds(ctx context.Context) (map[uint64]kind, error) {
 }
 
 // rest is everything behind the organizations.
-func (x *exporting) rest(ctx context.Context) error {
+func (x *exporter) rest(ctx context.Context) error {
 	err := x.rows(ctx, "SELECT organization, count, sealed FROM snapshot ORDER BY organization", func(c *columns) store.Row {
 		return &store.SnapshotRow{Number: c.number(0), Count: c.number(1), Sealed: c.bytes(2)}
 	})

@@ -16,8 +16,8 @@ import (
 // way.
 const scanned = 1024
 
-// A finding answers one Find or Page on one connection.
-type finding struct {
+// A finder answers one Find or Page on one connection.
+type finder struct {
 	conn   *conn
 	number int64
 	size   uint64
@@ -27,7 +27,7 @@ type finding struct {
 
 // find runs do for an organization that has as many entries as the tree size
 // says. Without entries there is nothing to find.
-func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finding) error) (proven wire.Proven, err error) {
+func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finder) error) (proven wire.Proven, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		proven = wire.Proven{}
 		number, err := organization(ctx, c, id)
@@ -41,7 +41,7 @@ func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*find
 		if err != nil {
 			return err
 		}
-		f := &finding{conn: c, number: number, size: size}
+		f := &finder{conn: c, number: number, size: size}
 		f.prover = tree.NewProver(size, func(level uint, from uint64, n int) ([]wire.Hash, error) {
 			return hashes(ctx, c, number, level, from, n)
 		})
@@ -59,7 +59,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 	if err := store.CheckFind(ask); err != nil {
 		return wire.Proven{}, err
 	}
-	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finder) error {
 		var places []int64
 		for _, id := range ask.Activities {
 			place, err := f.newest(ctx, id)
@@ -84,17 +84,17 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 }
 
 // newest is the place of an activity's newest entry in the tree, 0 without one.
-func (f *finding) newest(ctx context.Context, activity wire.ID) (int64, error) {
+func (f *finder) newest(ctx context.Context, activity wire.ID) (int64, error) {
 	row, err := f.conn.one(ctx, `SELECT id FROM entry INDEXED BY entry_activity
 		WHERE activity = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1`,
 		activity[:], store.Place(f.number, 0), f.end())
 	return scalar(row, 0), err
 }
 
-func (f *finding) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
+func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
 
 // prove puts the entries at the places into the answer.
-func (f *finding) prove(ctx context.Context, places []int64) error {
+func (f *finder) prove(ctx context.Context, places []int64) error {
 	for _, place := range places {
 		row, err := f.conn.one(ctx, "SELECT sealed FROM entry WHERE id = ?", place)
 		if err != nil {
@@ -119,7 +119,7 @@ func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 	if err := store.CheckPage(ask); err != nil {
 		return wire.Proven{}, err
 	}
-	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finding) error {
+	proven, err := s.find(ctx, ask.Organization, ask.TreeSize, func(f *finder) error {
 		var at int64
 		for _, cursor := range []*wire.ID{ask.Before, ask.After} {
 			if cursor == nil {
@@ -146,7 +146,7 @@ func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 	return proven, nil
 }
 
-func (f *finding) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
+func (f *finder) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
 	if len(ask.Types) == 0 && len(ask.Statuses) == 0 {
 		places, done, err := f.walk(ctx, w)
 		if err != nil || done {
@@ -163,20 +163,20 @@ func (f *finding) page(ctx context.Context, ask wire.Page, w store.Window) ([]in
 		return true, nil
 	}
 	for kind := range kinds {
-		if err := f.conn.query(ctx, direct(w, `SELECT id FROM entry INDEXED BY entry_kind
+		if err := f.conn.query(ctx, withDirection(w, `SELECT id FROM entry INDEXED BY entry_kind
 			WHERE kind = ? AND next IS NULL AND id >= ? AND id < ? ORDER BY id`), keep,
 			kind, w.Low, w.High, int64(w.Limit)); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.overtaken(ctx, w, kinds, keep, &places); err != nil {
+	if err := f.findOvertaken(ctx, w, kinds, keep, &places); err != nil {
 		return nil, err
 	}
 	return w.Cut(places), nil
 }
 
-// direct ends a statement with the order and limit of a window.
-func direct(w store.Window, text string) string {
+// withDirection ends a statement with the order and limit of a window.
+func withDirection(w store.Window, text string) string {
 	if w.Up {
 		return text + " LIMIT ?"
 	}
@@ -185,9 +185,9 @@ func direct(w store.Window, text string) string {
 
 // walk reads the entries themselves, which is enough when most of them are the
 // newest of an activity. It is done when it filled the page or saw the end.
-func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
+func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
 	seen := 0
-	err = f.conn.query(ctx, direct(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
+	err = f.conn.query(ctx, withDirection(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
 		seen++
 		next, followed := row[2].(int64)
 		if row[1] != nil && (!followed || next >= f.end()) {
@@ -203,7 +203,7 @@ func (f *finding) walk(ctx context.Context, w store.Window) (places []int64, don
 
 // kinds are the numbers of all pairs of type and status that the filter lets
 // through. There are as many as the enclave knows types, a few hundred.
-func (f *finding) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, error) {
+func (f *finder) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, error) {
 	kinds := map[int64]bool{}
 	err := f.conn.query(ctx, "SELECT id, type, status FROM kind", func(row []driver.Value) (bool, error) {
 		text, _ := row[1].(string)
@@ -219,9 +219,9 @@ func (f *finding) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, err
 	return kinds, err
 }
 
-// overtaken finds entries that are superseded now but were not when the tree
+// findOvertaken finds entries that are superseded now but were not when the tree
 // had the size asked for. There are as many as entries came since with a Prior.
-func (f *finding) overtaken(ctx context.Context, w store.Window, kinds map[int64]bool, keep func([]driver.Value) (bool, error), places *[]int64) error {
+func (f *finder) findOvertaken(ctx context.Context, w store.Window, kinds map[int64]bool, keep func([]driver.Value) (bool, error), places *[]int64) error {
 	return f.conn.query(ctx, `SELECT id, kind FROM entry INDEXED BY entry_next
 		WHERE next >= ? AND next <= ? AND id >= ? AND id < ?`, func(row []driver.Value) (bool, error) {
 		if kind, ok := row[1].(int64); !ok || !kinds[kind] {

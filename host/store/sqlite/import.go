@@ -21,7 +21,7 @@ const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 F
 // grows to the size of all that is imported before it is copied into the file.
 func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) error {
 	err := s.write(ctx, func(inner context.Context) error {
-		defer s.wrote(checkpointBytes)
+		defer s.countWritten(checkpointBytes)
 		return s.writer.within(inner, "BEGIN IMMEDIATE", func() (bool, error) {
 			row, err := s.writer.one(inner, holdsAnything)
 			if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) erro
 			if scalar(row, 1) != 0 {
 				return false, fmt.Errorf("%w: the store is not empty", store.ErrRefused)
 			}
-			m := importing{conn: s.writer, kinds: map[kind]int64{}}
+			m := importer{conn: s.writer, kinds: map[kind]int64{}}
 			for {
 				if err := ctx.Err(); err != nil {
 					return false, err
@@ -57,7 +57,7 @@ func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) erro
 	return nil
 }
 
-type importing struct {
+type importer struct {
 	conn  *conn
 	order store.Order
 	kinds map[kind]int64
@@ -65,7 +65,7 @@ type importing struct {
 	at    int64         // objects so far
 }
 
-func (m *importing) row(ctx context.Context, r store.Row) error {
+func (m *importer) row(ctx context.Context, r store.Row) error {
 	if err := store.CheckRow(r); err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func (m *importing) row(ctx context.Context, r store.Row) error {
 		}
 		return put(`INSERT INTO outbox (organization, seq, number, kind, state, due, tries, claimed, said, revert, memo, receiver, activity)
 			VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`, r.Organization[:], int64(r.Seq), int64(r.Number), int64(r.SendKind), int64(r.State),
-			int64(r.DueMs), int64(r.Tries), r.Text, some(r.Revert), some(r.Memo), receiver, activity)
+			int64(r.DueMs), int64(r.Tries), r.Text, notNull(r.Revert), notNull(r.Memo), receiver, activity)
 	}
 	return nil
 }
 
-func (m *importing) entry(ctx context.Context, e *store.EntryRow) error {
+func (m *importer) entry(ctx context.Context, e *store.EntryRow) error {
 	number := int64(m.order.Number())
 	var kind, activity, next driver.Value
 	if e.Activity != (wire.ID{}) {
@@ -143,7 +143,7 @@ func (m *importing) entry(ctx context.Context, e *store.EntryRow) error {
 	return nil
 }
 
-func (m *importing) kind(ctx context.Context, e *store.EntryRow) (int64, error) {
+func (m *importer) kind(ctx context.Context, e *store.EntryRow) (int64, error) {
 	k := kind{e.Type, e.Status}
 	if n, ok := m.kinds[k]; ok {
 		return n, nil

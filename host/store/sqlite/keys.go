@@ -43,7 +43,7 @@ func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, 
 				if err := s.writer.exec(ctx, "UPDATE wrapped SET sealed = ? WHERE organization = ? AND key = ?", k.Sealed, k.Organization[:], int64(k.KeyID)); err != nil {
 					return false, err
 				}
-				s.wrote(int64(len(k.Sealed)))
+				s.countWritten(int64(len(k.Sealed)))
 			}
 			done.OK = true
 			return true, nil

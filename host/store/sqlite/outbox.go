@@ -43,7 +43,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	}
 	// Most of the time nothing is due: that is found out beside the writer.
 	due := false
-	text, args := claimable(ask)
+	text, args := claimStatement(ask)
 	err = s.read(ctx, func(c *conn) error {
 		row, err := c.one(ctx, text, append(args[:len(args):len(args)], int64(1))...)
 		due = row != nil
@@ -53,7 +53,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 		err = s.write(ctx, func(ctx context.Context) error {
 			return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
 				sends, err = s.claim(ctx, ask)
-				s.wrote(int64(len(sends)) << 10)
+				s.countWritten(int64(len(sends)) << 10)
 				return len(sends) > 0, err
 			})
 		})
@@ -64,9 +64,9 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	return sends, nil
 }
 
-// claimable is the statement that finds what may be claimed, and its arguments but
+// claimStatement is the statement that finds what may be claimed, and its arguments but
 // the limit.
-func claimable(ask store.ClaimSends) (text string, args []driver.Value) {
+func claimStatement(ask store.ClaimSends) (text string, args []driver.Value) {
 	args = []driver.Value{int64(ask.NowMs), int64(ask.NowMs)}
 	if ask.Receiver == (wire.ID{}) {
 		return dueSends, args
@@ -109,7 +109,7 @@ func intoID(id *wire.ID, v driver.Value) error {
 }
 
 func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
-	text, args := claimable(ask)
+	text, args := claimStatement(ask)
 	if sends, err = sendsOf(ctx, s.writer, text, append(args, int64(ask.Limit))...); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (s *Store) Resend(ctx context.Context, ask store.Resend) (n int, err error)
 		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
 			n = 0
 			err := s.writer.query(ctx, text+` RETURNING 1`, func([]driver.Value) (bool, error) { n++; return true, nil }, args...)
-			s.wrote(int64(n) << 10)
+			s.countWritten(int64(n) << 10)
 			return n > 0, err
 		})
 	})
@@ -195,10 +195,10 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	}
 	err = s.write(ctx, func(ctx context.Context) error {
 		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			row, err := s.writer.one(ctx, keepSend, int64(x.State), int64(x.DueMs), int64(x.Tries), x.Text, some(x.Revert), some(x.Memo),
+			row, err := s.writer.one(ctx, keepSend, int64(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
 				x.ID.Organization[:], int64(x.ID.Seq), int64(x.ID.Number), claimant[:], int64(x.State))
 			kept = row != nil
-			s.wrote(4 << 10)
+			s.countWritten(4 << 10)
 			return kept, err
 		})
 	})
@@ -208,8 +208,8 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	return kept, nil
 }
 
-// some is b, which the driver must not take for NULL.
-func some(b []byte) []byte {
+// notNull is b, which the driver must not take for NULL.
+func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}
@@ -246,7 +246,7 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (states wire.Sen
 }
 
 // sends puts what an entry says must go out.
-func (a *appending) sends(ctx context.Context, e *wire.Entry) error {
+func (a *appender) sends(ctx context.Context, e *wire.Entry) error {
 	for i := range e.Sends {
 		var receiver, activity driver.Value
 		if e.Sends[i].Receiver != (wire.ID{}) {

@@ -29,7 +29,7 @@ func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, er
 					return false, err
 				}
 			}
-			s.wrote(int64(n) << 10)
+			s.countWritten(int64(n) << 10)
 			return n > 0, nil
 		})
 	})

@@ -72,7 +72,7 @@ func (s *Store) replaceSnapshot(ctx context.Context, number int64, put wire.PutS
 			return err
 		}
 	}
-	s.wrote(int64(len(put.Snapshot)))
+	s.countWritten(int64(len(put.Snapshot)))
 	return s.writer.exec(ctx, "INSERT OR REPLACE INTO snapshot (organization, count, sealed) VALUES (?, ?, ?)",
 		number, int64(put.Count), put.Snapshot)
 }
@@ -86,7 +86,7 @@ func (s *Store) addPieces(ctx context.Context, number int64, pieces [][]byte) er
 		}
 		written += len(p)
 	}
-	s.wrote(int64(written))
+	s.countWritten(int64(written))
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (s *Store) PutObject(ctx context.Context, put wire.PutObject) (done wire.Do
 					return false, nil
 				}
 			}
-			s.wrote(int64(len(put.Bytes)))
+			s.countWritten(int64(len(put.Bytes)))
 			return true, s.writer.exec(ctx, `INSERT OR REPLACE INTO object (name, at, bytes)
 				VALUES (?, (SELECT coalesce(max(at), 0) + 1 FROM object), ?)`, put.Name, put.Bytes)
 		})

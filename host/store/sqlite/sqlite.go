@@ -72,10 +72,10 @@ var _ store.Store = (*Store)(nil)
 // A file that a later release has written is refused (store.ErrLater).
 func Open(ctx context.Context, path string) (*Store, error) { return open(ctx, path, true) }
 
-// Existing opens a file that is there and has the tables of this release, and
+// OpenExisting opens a file that is there and has the tables of this release, and
 // changes nothing in doing so: other programs may have it open, of an earlier
 // release too. Errors are those of Open and store.ErrEarlier.
-func Existing(ctx context.Context, path string) (*Store, error) { return open(ctx, path, false) }
+func OpenExisting(ctx context.Context, path string) (*Store, error) { return open(ctx, path, false) }
 
 func open(ctx context.Context, path string, change bool) (*Store, error) {
 	path, err := filepath.Abs(path)
@@ -290,9 +290,9 @@ func (s *Store) Close() error {
 	return errors.Join(append(errs, s.copier.close(), s.writer.close())...)
 }
 
-// wrote counts what goes into the log and asks for a checkpoint when it is due.
+// countWritten counts what goes into the log and asks for a checkpoint when it is due.
 // The caller holds the writing token.
-func (s *Store) wrote(bytes int64) {
+func (s *Store) countWritten(bytes int64) {
 	if s.behind += bytes; s.behind < checkpointBytes {
 		return
 	}

@@ -99,7 +99,7 @@ func BenchmarkArchive(b *testing.B) {
 // TestOtherReleases opens files of a later and of an earlier release.
 func TestOtherReleases(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cloister.db")
-	if _, err := sqlite.Existing(t.Context(), path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := sqlite.OpenExisting(t.Context(), path); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("a file that is not there: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -125,7 +125,7 @@ func TestOtherReleases(t *testing.T) {
 	both := func(want error) {
 		t.Helper()
 		for name, open := range map[string]func() (*sqlite.Store, error){
-			"existing": func() (*sqlite.Store, error) { return sqlite.Existing(t.Context(), path) },
+			"existing": func() (*sqlite.Store, error) { return sqlite.OpenExisting(t.Context(), path) },
 			"open":     func() (*sqlite.Store, error) { return sqlite.Open(t.Context(), path) },
 		} {
 			if want == store.ErrEarlier && name == "open" {

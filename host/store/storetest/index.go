@@ -20,7 +20,7 @@ func key(n uint64) (h wire.Hash) {
 	return h
 }
 
-func indexed(e wire.Entry, changes ...wire.IndexChange) wire.Entry {
+func withIndex(e wire.Entry, changes ...wire.IndexChange) wire.Entry {
 	e.Index = changes
 	return e
 }
@@ -88,7 +88,7 @@ func testIndex(t *testing.T, open Opener) {
 			for range r.IntN(8) {
 				cs = append(cs, wire.IndexChange{Key: key(1 + r.Uint64N(3)), Rank: rank(org), Drop: r.IntN(3) == 0})
 			}
-			e := indexed(w.entry(id(org), 5), cs...)
+			e := withIndex(w.entry(id(org), 5), cs...)
 			w.ledgers[e.Organization] = append(w.ledgers[e.Organization], e)
 			entries = append(entries, e)
 		}
@@ -133,9 +133,9 @@ func testIndexOnce(t *testing.T, open Opener) {
 			t.Fatalf("key %d: %v, want %v", k, got, want)
 		}
 	}
-	first := w.store(indexed(w.entry(x, 5), put(1, 7), put(1, 7), drop(9, 7)), indexed(w.entry(y, 5), put(1, 8), put(2, 8)))
+	first := w.store(withIndex(w.entry(x, 5), put(1, 7), put(1, 7), drop(9, 7)), withIndex(w.entry(y, 5), put(1, 8), put(2, 8)))
 	has(1, wire.IndexRow{Rank: 7, Organization: x}, wire.IndexRow{Rank: 8, Organization: y})
-	second := w.store(indexed(w.entry(x, 5), drop(1, 7), put(2, 7)))
+	second := w.store(withIndex(w.entry(x, 5), drop(1, 7), put(2, 7)))
 	// What is stored already changes nothing again, not even the index.
 	for _, b := range []*wire.Batch{first, second, first} {
 		verdict(t, s, b, wire.VerdictStored)
@@ -143,11 +143,11 @@ func testIndexOnce(t *testing.T, open Opener) {
 	has(1, wire.IndexRow{Rank: 8, Organization: y})
 	has(2, wire.IndexRow{Rank: 7, Organization: x}, wire.IndexRow{Rank: 8, Organization: y})
 	// Within a batch the last word counts.
-	w.store(indexed(w.entry(x, 5), put(3, 7), drop(4, 7)), indexed(wire.Entry{Organization: x, Seq: 3, Sealed: []byte{1}}, drop(3, 7), put(4, 7)))
+	w.store(withIndex(w.entry(x, 5), put(3, 7), drop(4, 7)), withIndex(wire.Entry{Organization: x, Seq: 3, Sealed: []byte{1}}, drop(3, 7), put(4, 7)))
 	has(3)
 	has(4, wire.IndexRow{Rank: 7, Organization: x})
 	// A drop is of one row, not of another organization's or rank's.
-	w.store(indexed(w.entry(x, 5), drop(2, 8), drop(1, 8), drop(4, 6)))
+	w.store(withIndex(w.entry(x, 5), drop(2, 8), drop(1, 8), drop(4, 6)))
 	has(1, wire.IndexRow{Rank: 8, Organization: y})
 	has(2, wire.IndexRow{Rank: 7, Organization: x}, wire.IndexRow{Rank: 8, Organization: y})
 	has(4, wire.IndexRow{Rank: 7, Organization: x})
@@ -156,20 +156,20 @@ func testIndexOnce(t *testing.T, open Opener) {
 		batch *wire.Batch
 		want  wire.Verdict
 	}{
-		"a gap":           {&wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number + 1, Header: []byte("gap"), Entries: []wire.Entry{indexed(wire.Entry{Organization: x, Seq: 99, Sealed: []byte{1}}, put(5, 7))}}, wire.VerdictConflict},
-		"a gap behind":    {&wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number + 1, Header: []byte("gap"), Entries: []wire.Entry{indexed(w.entry(y, 5), put(5, 8)), {Organization: x, Seq: 99, Sealed: []byte{1}}}}, wire.VerdictConflict},
-		"another header":  {&wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: 1, Header: []byte("other"), Entries: []wire.Entry{indexed(w.entry(x, 5), put(5, 7))}}, wire.VerdictConflict},
-		"another's boot":  {&wire.Batch{Boot: id(99), Epoch: w.epoch, Number: w.number + 1, Header: []byte("x"), Entries: []wire.Entry{indexed(w.entry(x, 5), put(5, 7))}}, wire.VerdictSuperseded},
-		"an epoch behind": {&wire.Batch{Boot: w.boot, Epoch: w.epoch + 1, Number: 1, Header: []byte("x"), Entries: []wire.Entry{indexed(w.entry(x, 5), put(5, 7))}}, wire.VerdictSuperseded},
+		"a gap":           {&wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number + 1, Header: []byte("gap"), Entries: []wire.Entry{withIndex(wire.Entry{Organization: x, Seq: 99, Sealed: []byte{1}}, put(5, 7))}}, wire.VerdictConflict},
+		"a gap behind":    {&wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: w.number + 1, Header: []byte("gap"), Entries: []wire.Entry{withIndex(w.entry(y, 5), put(5, 8)), {Organization: x, Seq: 99, Sealed: []byte{1}}}}, wire.VerdictConflict},
+		"another header":  {&wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: 1, Header: []byte("other"), Entries: []wire.Entry{withIndex(w.entry(x, 5), put(5, 7))}}, wire.VerdictConflict},
+		"another's boot":  {&wire.Batch{Boot: id(99), Epoch: w.epoch, Number: w.number + 1, Header: []byte("x"), Entries: []wire.Entry{withIndex(w.entry(x, 5), put(5, 7))}}, wire.VerdictSuperseded},
+		"an epoch behind": {&wire.Batch{Boot: w.boot, Epoch: w.epoch + 1, Number: 1, Header: []byte("x"), Entries: []wire.Entry{withIndex(w.entry(x, 5), put(5, 7))}}, wire.VerdictSuperseded},
 	} {
 		t.Run(what, func(t *testing.T) { verdict(t, s, b.batch, b.want) })
 	}
 	has(5)
 	// An entry that completes a node of the tree goes another way.
 	w.fill(id(12), 255, 4)
-	w.store(indexed(w.entry(id(12), 5), put(5, 9)))
+	w.store(withIndex(w.entry(id(12), 5), put(5, 9)))
 	has(5, wire.IndexRow{Rank: 9, Organization: id(12)})
-	w.store(indexed(w.entry(x, 5), many(wire.MaxIndex, 7)...))
+	w.store(withIndex(w.entry(x, 5), many(wire.MaxIndex, 7)...))
 	has(1_000_000+wire.MaxIndex-1, wire.IndexRow{Rank: 7, Organization: x})
 }
 
@@ -202,7 +202,7 @@ func testIndexRefused(t *testing.T, open Opener) {
 		"dropped rank": {{Key: key(1), Rank: store.MaxRank + 1, Drop: true}},
 		"too many":     many(wire.MaxIndex+1, 1),
 	} {
-		b := &wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: 1, Header: []byte("h"), Entries: []wire.Entry{indexed(w.entry(x, 5), cs...)}}
+		b := &wire.Batch{Boot: w.boot, Epoch: w.epoch, Number: 1, Header: []byte("h"), Entries: []wire.Entry{withIndex(w.entry(x, 5), cs...)}}
 		if _, err := s.Append(t.Context(), b); !errors.Is(err, store.ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -221,7 +221,7 @@ func BenchIndex(b *testing.B, s store.Store, n int) {
 		batch := w.next()
 		for ; i < n/2 && len(batch.Entries) < 1000; i++ {
 			org := uint64(1000 + i)
-			batch.Entries = append(batch.Entries, indexed(wire.Entry{Organization: id(org), Sealed: make([]byte, 64)}, put(1, org), put(org, org)))
+			batch.Entries = append(batch.Entries, withIndex(wire.Entry{Organization: id(org), Sealed: make([]byte, 64)}, put(1, org), put(org, org)))
 		}
 		verdict(b, s, batch, wire.VerdictStored)
 	}

@@ -29,7 +29,7 @@ func claim(t testing.TB, s store.Store, claimant wire.ID, now, until uint64, lim
 	return must(s.ClaimSends(t.Context(), store.ClaimSends{Claimant: claimant, NowMs: now, UntilMs: until, Limit: limit}))(t)
 }
 
-func claimed(sends []store.Send) (ids []wire.SendID) {
+func claimIDs(sends []store.Send) (ids []wire.SendID) {
 	for _, s := range sends {
 		ids = append(ids, s.ID)
 	}
@@ -38,8 +38,8 @@ func claimed(sends []store.Send) (ids []wire.SendID) {
 
 func wantClaim(t testing.TB, got []store.Send, want ...wire.SendID) {
 	t.Helper()
-	if !slices.Equal(claimed(got), want) {
-		t.Fatalf("claimed %v, want %v", claimed(got), want)
+	if !slices.Equal(claimIDs(got), want) {
+		t.Fatalf("claimed %v, want %v", claimIDs(got), want)
 	}
 }
 
@@ -60,7 +60,7 @@ func testOutbox(t *testing.T, open Opener) {
 	wantClaim(t, claim(t, s, alice, 1<<40, 1<<41, 10))
 	w.store(w.entry(x, 5), sending(w.entry(y, 5), 100, 50), w.entry(id(12), 5))
 	// A batch that changes the index too, and one that completes a node of the tree.
-	w.store(indexed(sending(w.entry(x, 5), 100), put(1, 7)))
+	w.store(withIndex(sending(w.entry(x, 5), 100), put(1, 7)))
 	w.fill(id(13), 255, 4)
 	w.store(sending(w.entry(id(13), 5), 200))
 	a, b, c, d := sendID(y, 0, 1), sendID(x, 1, 0), sendID(y, 0, 0), sendID(id(13), 255, 0)

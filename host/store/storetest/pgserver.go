@@ -86,7 +86,7 @@ func findPostgres() string {
 // gives the folder to the account "postgres" or "nobody".
 func (s *Server) initialize() error {
 	if os.Geteuid() == 0 {
-		account, err := unprivileged()
+		account, err := unprivilegedUser()
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Server) initialize() error {
 	return nil
 }
 
-func unprivileged() (*syscall.Credential, error) {
+func unprivilegedUser() (*syscall.Credential, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
 		if err != nil {

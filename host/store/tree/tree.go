@@ -26,9 +26,9 @@ func Leaf(sealed []byte) wire.Hash {
 	return wire.Hash(rfc6962.DefaultHasher.HashLeaf(sealed))
 }
 
-// Completed lists the levels, ascending, at which the leaf completes a node
+// CompletedLevels lists the levels, ascending, at which the leaf completes a node
 // that is to be stored. The node's index is index>>level.
-func Completed(index uint64) []uint {
+func CompletedLevels(index uint64) []uint {
 	var levels []uint
 	for level := uint(step); level <= 24 && (index+1)%(1<<level) == 0; level += step {
 		levels = append(levels, level)
