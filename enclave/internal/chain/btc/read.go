@@ -99,7 +99,7 @@ func (t *transaction) count() error {
 	var in, out int64
 	t.spent = make([]utxo, len(tx.in))
 	for i := range tx.in {
-		o, wrong := t.psbt.in[i].spends(tx.in[i].outpoint)
+		o, wrong := t.psbt.in[i].spentOutput(tx.in[i].outpoint)
 		switch {
 		case wrong != "":
 		case o.value < 0 || o.value > t.net.money || in+o.value > t.net.money:
@@ -129,9 +129,9 @@ func (t *transaction) count() error {
 	return nil
 }
 
-// spends finds the output that an input spends. What it answers second is what is
+// spentOutput finds the output that an input spends. What it answers second is what is
 // wrong, or empty.
-func (in *input) spends(outpoint []byte) (o utxo, wrong string) {
+func (in *input) spentOutput(outpoint []byte) (o utxo, wrong string) {
 	if in.previous == nil && in.utxo == nil {
 		return o, "it does not tell what it spends, so the fee is unknown: add its witness_utxo or non_witness_utxo"
 	}

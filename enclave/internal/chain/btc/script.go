@@ -114,8 +114,8 @@ func hash160(b []byte) (out [20]byte) {
 	return out
 }
 
-// tagged is the tagged hash of BIP-340.
-func tagged(tag string, message []byte) (out [32]byte) {
+// taggedHash is the tagged hash of BIP-340.
+func taggedHash(tag string, message []byte) (out [32]byte) {
 	t := sha256.Sum256([]byte(tag))
 	h := sha256.New()
 	h.Write(t[:])

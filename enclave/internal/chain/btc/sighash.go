@@ -93,7 +93,7 @@ func (s *segregated) taproot(i int) [32]byte {
 	}
 	m = append(m, 0)
 	m = binary.LittleEndian.AppendUint32(m, uint32(i))
-	return tagged("TapSighash", m)
+	return taggedHash("TapSighash", m)
 }
 
 // appendHash writes the hash of a hash, as BIP-143 has it where BIP-341 has one.

@@ -108,7 +108,7 @@ func parseUTXO(b []byte) (utxo, bool) {
 func previous(b []byte, index uint32) (id [32]byte, o utxo, ok bool) {
 	c := &cursor{input: b}
 	h := sha256.New()
-	c.hashed(h, func() { c.uint32() })
+	c.hashInto(h, func() { c.uint32() })
 	witnesses := len(b) > 6 && b[4] == 0
 	if witnesses {
 		c.take(2)
@@ -117,7 +117,7 @@ func previous(b []byte, index uint32) (id [32]byte, o utxo, ok bool) {
 		}
 	}
 	n := 0
-	c.hashed(h, func() {
+	c.hashInto(h, func() {
 		n = c.count(inputSize)
 		for range n {
 			c.take(outpointSize)
@@ -141,13 +141,13 @@ func previous(b []byte, index uint32) (id [32]byte, o utxo, ok bool) {
 		}
 		c.bad = c.bad || !some
 	}
-	c.hashed(h, func() { c.uint32() })
+	c.hashInto(h, func() { c.uint32() })
 	h.Sum(id[:0])
 	return sha256.Sum256(id[:]), o, ok && n > 0 && c.end()
 }
 
-// hashed writes what read reads into h.
-func (c *cursor) hashed(h hash.Hash, read func()) {
+// hashInto writes what read reads into h.
+func (c *cursor) hashInto(h hash.Hash, read func()) {
 	at := c.at
 	read()
 	h.Write(c.input[at:c.at])

@@ -36,7 +36,7 @@ func (i *Interface) call(data []byte) (name string, selector [4]byte, args chain
 	selector = [4]byte(data)
 	d := decoder{data: data[len(selector):]}
 	d.left = 8*(len(d.data)/wordSize) + 1024
-	values, ok := d.several(f.inputs, len(f.inputs.parts), 0)
+	values, ok := d.sequence(f.inputs, len(f.inputs.parts), 0)
 	if !ok {
 		return f.name, selector, nil, false
 	}
@@ -71,14 +71,14 @@ func (d *decoder) word(at uint64) ([]byte, bool) {
 // length reads an offset or a length. One that is beyond the data is of no use.
 func (d *decoder) length(at uint64) (uint64, bool) {
 	w, ok := d.word(at)
-	if !ok || !zero(w[:24]) {
+	if !ok || !isZero(w[:24]) {
 		return 0, false
 	}
 	n := new(big.Int).SetBytes(w[24:]).Uint64()
 	return n, n <= uint64(len(d.data))
 }
 
-func zero(b []byte) bool {
+func isZero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
 			return false
@@ -94,15 +94,15 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 	}
 	switch t.kind {
 	case kindTuple:
-		return d.several(t, len(t.parts), at)
+		return d.sequence(t, len(t.parts), at)
 	case kindArray:
-		return d.several(t, t.count, at)
+		return d.sequence(t, t.count, at)
 	case kindList:
 		n, ok := d.length(at)
 		if !ok {
 			return nil, false
 		}
-		return d.several(t, int(n), at+wordSize)
+		return d.sequence(t, int(n), at+wordSize)
 	case kindBytes, kindString:
 		n, ok := d.length(at)
 		at += wordSize
@@ -122,9 +122,9 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 	return t.read(w)
 }
 
-// several reads n values in a row, of the one type of a list or array or the types
+// sequence reads n values in a row, of the one type of a list or array or the types
 // of a tuple. Offsets count from where the row begins.
-func (d *decoder) several(t *abiType, n int, at uint64) ([]any, bool) {
+func (d *decoder) sequence(t *abiType, n int, at uint64) ([]any, bool) {
 	if n > d.left || t.elem != nil && uint64(n)*t.elem.head > uint64(len(d.data)) {
 		return nil, false
 	}
@@ -154,11 +154,11 @@ func (d *decoder) several(t *abiType, n int, at uint64) ([]any, bool) {
 func (t *abiType) read(w []byte) (any, bool) {
 	switch t.kind {
 	case kindBool:
-		return w[31] == 1, zero(w[:31]) && w[31] <= 1
+		return w[31] == 1, isZero(w[:31]) && w[31] <= 1
 	case kindAddress:
-		return hexOf(w[12:]), zero(w[:12])
+		return hexOf(w[12:]), isZero(w[:12])
 	case kindFixed:
-		return hexOf(w[:t.size]), zero(w[t.size:])
+		return hexOf(w[:t.size]), isZero(w[t.size:])
 	case kindDecimal:
 		_, ok := integer(w, t.size, t.signed)
 		return nil, ok

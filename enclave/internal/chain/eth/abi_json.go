@@ -71,7 +71,7 @@ func (c *cursor) string() ([]byte, bool) {
 	if c.peek() != '"' {
 		return nil, false
 	}
-	span := c.quoted()
+	span := c.quotedString()
 	if bytes.IndexByte(span, '\\') < 0 {
 		return span[1 : len(span)-1], true
 	}
@@ -79,8 +79,8 @@ func (c *cursor) string() ([]byte, bool) {
 	return []byte(text), ok
 }
 
-// quoted takes a string with its quotes.
-func (c *cursor) quoted() []byte {
+// quotedString takes a string with its quotes.
+func (c *cursor) quotedString() []byte {
 	start := c.pos
 	for c.pos++; c.pos < len(c.text) && c.text[c.pos] != '"'; c.pos++ {
 		if c.text[c.pos] == '\\' {
@@ -122,7 +122,7 @@ func (c *cursor) skip() {
 			c.pos++
 			continue
 		case '"':
-			c.quoted()
+			c.quotedString()
 		default:
 			c.word()
 		}

@@ -30,12 +30,12 @@ func (Chain) Address(f chain.Format, p chain.PublicKey) (string, error) {
 		return "", err
 	}
 	sum := keccak(p.Bytes()[1:])
-	return checksummed(sum[12:]), nil
+	return checksumAddress(sum[12:]), nil
 }
 
-// checksummed writes 20 bytes as EIP-55 text: a letter is a capital when the
+// checksumAddress writes 20 bytes as EIP-55 text: a letter is a capital when the
 // digit at its place in the hash of the lower-case text is 8 or more.
-func checksummed(account []byte) string {
+func checksumAddress(account []byte) string {
 	var text [42]byte
 	copy(text[:], "0x")
 	digits := text[2:]

@@ -1,4 +1,4 @@
 package eth
 
 // Checksummed is the unexported function under test.
-var Checksummed = checksummed
+var Checksummed = checksumAddress

@@ -34,11 +34,11 @@ func ReadSigned(b []byte) (*Signed, error) {
 	var f fields
 	l, err := f.open(b)
 	if err != nil {
-		return nil, ofSigned(err)
+		return nil, errSignedField(err)
 	}
 	body := f.read(l)
 	if !l.More() && l.Err() == nil {
-		return nil, ofSigned(chain.Invalid("it has not been signed"))
+		return nil, errSignedField(chain.Invalid("it has not been signed"))
 	}
 	v := l.Uint64("v")
 	r, s := l.Number("r", 32), l.Number("s", 32)
@@ -56,19 +56,19 @@ func ReadSigned(b []byte) (*Signed, error) {
 		f.checkChain(l)
 	}
 	if err := l.Err(); err != nil {
-		return nil, ofSigned(chain.Invalid("%v", err))
+		return nil, errSignedField(chain.Invalid("%v", err))
 	}
-	out := &Signed{Hash: keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsigned(body)}
+	out := &Signed{Hash: keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsignedBody(body)}
 	if out.Key, err = recoverKey(keccak(out.Unsigned), byte(v), r, s); err != nil {
-		return nil, ofSigned(chain.Invalid("%v", err))
+		return nil, errSignedField(chain.Invalid("%v", err))
 	}
 	sum := keccak(out.Key.Bytes()[1:])
 	copy(out.From[:], sum[12:])
 	return out, nil
 }
 
-// unsigned puts together what has been signed.
-func (f *fields) unsigned(body []byte) []byte {
+// unsignedBody puts together what has been signed.
+func (f *fields) unsignedBody(body []byte) []byte {
 	var tail []byte
 	if f.kind == typeLegacy && f.chainID > 0 {
 		tail = rlp.AppendUint(make([]byte, 0, 11), f.chainID)
@@ -100,8 +100,8 @@ func recoverKey(digest [32]byte, parity byte, r, s []byte) (chain.PublicKey, err
 	return chain.NewPublicKey(chain.Secp256k1, key.SerializeUncompressed())
 }
 
-// ofSigned names the field of a request that holds signed transactions.
-func ofSigned(err error) error {
+// errSignedField names the field of a request that holds signed transactions.
+func errSignedField(err error) error {
 	f := *fault.Of(err)
 	f.Violations = []fault.Violation{{Field: "signedTransaction", Description: f.Message}}
 	return &f
@@ -124,7 +124,7 @@ func ParseAddress(text string) (account [20]byte, err error) {
 		lower = lower || c >= 'a'
 		upper = upper || 'A' <= c && c <= 'F'
 	}
-	if lower && upper && checksummed(account[:]) != text {
+	if lower && upper && checksumAddress(account[:]) != text {
 		return [20]byte{}, errAddress
 	}
 	return account, nil

@@ -125,7 +125,7 @@ func (f *fields) read(l *rlp.List) []byte {
 	if f.kind < typeBlob {
 		f.to = l.Addressee("to")
 	} else {
-		f.to = l.Fixed("to", 20)
+		f.to = l.FixedBytes("to", 20)
 	}
 	f.value = l.Big("value")
 	f.data = l.Bytes("data")
@@ -151,10 +151,10 @@ func (f *fields) checkChain(l *rlp.List) {
 func readAccessList(l *rlp.List) {
 	for l.More() {
 		entry := l.List("accessList")
-		entry.Fixed("accessList.address", 20)
+		entry.FixedBytes("accessList.address", 20)
 		slots := entry.List("accessList.storageKeys")
 		for slots.More() {
-			slots.Fixed("accessList.storageKeys", 32)
+			slots.FixedBytes("accessList.storageKeys", 32)
 		}
 		entry.End("accessList")
 	}
@@ -165,7 +165,7 @@ func readBlobHashes(l *rlp.List) {
 		l.Fail("blobVersionedHashes", "must not be empty")
 	}
 	for l.More() {
-		if h := l.Fixed("blobVersionedHashes", 32); h != nil && h[0] != 1 {
+		if h := l.FixedBytes("blobVersionedHashes", 32); h != nil && h[0] != 1 {
 			l.Fail("blobVersionedHashes", "must begin with version 01")
 		}
 	}
@@ -180,7 +180,7 @@ func readAuthorizations(l *rlp.List) {
 	for l.More() {
 		a := l.List("authorizationList")
 		a.Number("authorizationList.chainId", 32)
-		a.Fixed("authorizationList.address", 20)
+		a.FixedBytes("authorizationList.address", 20)
 		a.Uint64("authorizationList.nonce")
 		if a.Uint64("authorizationList.yParity") > 1 {
 			a.Fail("authorizationList.yParity", "must be 0 or 1")

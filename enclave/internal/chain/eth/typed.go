@@ -161,7 +161,7 @@ next:
 				continue next
 			}
 		}
-		return nil, refusal("is no member that domains have").under(shortened(name))
+		return nil, refusal("is no member that domains have").under(quoteShort(name))
 	}
 	var members []typedMember
 	for i, known := range domainMembers {

@@ -81,7 +81,7 @@ func (r *typedReader) define(types map[string][]typedMember) *misfit {
 	names := slices.Sorted(maps.Keys(types))
 	for _, name := range names {
 		if !isTypeName(name) {
-			return refusal("is no name of a type").under(shortened(name))
+			return refusal("is no name of a type").under(quoteShort(name))
 		}
 		r.structs[name] = &structType{name: name}
 	}
@@ -109,14 +109,14 @@ func (r *typedReader) fill(s *structType, members []typedMember) *misfit {
 	text := append([]byte(s.name), '(')
 	for i, m := range members {
 		if !isIdentifier(m.Name) {
-			return refusal("is no name of a member").under(shortened(m.Name))
+			return refusal("is no name of a member").under(quoteShort(m.Name))
 		}
 		if _, twice := s.index[m.Name]; twice {
 			return refusal("is there twice").under(m.Name)
 		}
 		typ := r.typeOf(m.Type)
 		if typ == nil {
-			return refusal("has the unknown type " + shortened(m.Type)).under(m.Name)
+			return refusal("has the unknown type " + quoteShort(m.Type)).under(m.Name)
 		}
 		s.index[m.Name] = i
 		s.members = append(s.members, structMember{m.Name, typ})
@@ -192,8 +192,8 @@ func isTypeName(s string) bool {
 // isPlain takes names of letters, digits and _.
 func isPlain(name string) bool { return !strings.ContainsAny(name, ":.-$") }
 
-// shortened makes a text from outside fit for an error.
-func shortened(s string) string { return fmt.Sprintf("%+.64q", s) }
+// quoteShort makes a text from outside fit for an error.
+func quoteShort(s string) string { return fmt.Sprintf("%+.64q", s) }
 
 // hashType makes the hash of a type: of its own text and then those of all types
 // that it holds, by name.

@@ -27,7 +27,7 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 		name := r.name()
 		i, ok := s.index[string(name)]
 		if !ok {
-			return hash, nil, refusal("is no member of the type " + s.name).under(shortened(string(name)))
+			return hash, nil, refusal("is no member of the type " + s.name).under(quoteShort(string(name)))
 		}
 		word, fact, m := r.value(s.members[i].typ, s.members[i].typ.dimensions)
 		if m != nil {

@@ -272,7 +272,7 @@ func TestBitcoinTransactions(t *testing.T) {
 		s := newBtcSpend(t, r, keys)
 		b := s.bytes(t)
 		for owner, k := range keys {
-			by := chain.Signer{Public: k.public}
+			by := chain.SigningKey{Public: k.public}
 			owned := s.inputsOf(owner)
 			read, err := btc.Chain{}.Read(b, by)
 			if len(owned) == 0 {
@@ -451,7 +451,7 @@ func TestBitcoinMutations(t *testing.T) {
 // there with the same fee, and what we sign executes.
 func btcHolds(t testing.TB, b []byte, k *btcKey) bool {
 	t.Helper()
-	read, err := btc.Chain{}.Read(b, chain.Signer{Public: k.public})
+	read, err := btc.Chain{}.Read(b, chain.SigningKey{Public: k.public})
 	if err != nil {
 		return false
 	}

@@ -120,7 +120,7 @@ func (r random) transaction(t *testing.T) (tx *types.Transaction, unsigned []byt
 	return tx, unsigned, by
 }
 
-func ethSigner(t testing.TB) (chain.Signer, func(chain.Transaction) []byte, common.Address) {
+func ethSigner(t testing.TB) (chain.SigningKey, func(chain.Transaction) []byte, common.Address) {
 	key, err := crypto.ToECDSA(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func ethSigner(t testing.TB) (chain.Signer, func(chain.Transaction) []byte, comm
 		}
 		return signed
 	}
-	return chain.Signer{Public: public, Format: chain.Ethereum}, sign, crypto.PubkeyToAddress(key.PublicKey)
+	return chain.SigningKey{Public: public, Format: chain.Ethereum}, sign, crypto.PubkeyToAddress(key.PublicKey)
 }
 
 // What go-ethereum makes we read, sign to the same bytes and recover.

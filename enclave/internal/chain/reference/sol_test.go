@@ -20,12 +20,12 @@ import (
 	"cloister/enclave/internal/chain/sol"
 )
 
-func solanaSigner(address string) chain.Signer {
+func solanaSigner(address string) chain.SigningKey {
 	p, err := chain.NewPublicKey(chain.Ed25519, solana.MustPublicKeyFromBase58(address).Bytes())
 	if err != nil {
 		panic(err)
 	}
-	return chain.Signer{Public: p, Format: chain.Solana, Address: address}
+	return chain.SigningKey{Public: p, Format: chain.Solana, Address: address}
 }
 
 // solanaJudge holds what we read in a transaction against what solana-go reads,

@@ -212,7 +212,7 @@ func checkTron(t *testing.T, raw []byte) bool {
 		t.Fatal(err)
 	}
 	want := tronFacts(raw)
-	tx, err := tron.Chain{}.Read(raw, chain.Signer{Public: p})
+	tx, err := tron.Chain{}.Read(raw, chain.SigningKey{Public: p})
 	if (err == nil) != (want != nil) {
 		t.Fatalf("%x: %v, the library says %v", raw, err, want)
 	}

@@ -182,9 +182,9 @@ func (l *List) List(name string) *List { return &List{l.take(name, true), l.err}
 // Bytes takes a byte string of any length.
 func (l *List) Bytes(name string) []byte { return l.take(name, false) }
 
-// Fixed takes a byte string of exactly size bytes; nil when the reading has
+// FixedBytes takes a byte string of exactly size bytes; nil when the reading has
 // failed.
-func (l *List) Fixed(name string, size int) []byte {
+func (l *List) FixedBytes(name string, size int) []byte {
 	b := l.take(name, false)
 	if *l.err == nil && len(b) != size {
 		l.fail(name, fmt.Errorf("must be %d bytes", size))

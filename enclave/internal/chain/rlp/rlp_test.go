@@ -103,7 +103,7 @@ func TestItems(t *testing.T) {
 		{"d493" + strings.Repeat("00", 19), func(l *rlp.List) { l.Addressee("n") }, "n must be 20 bytes or empty"},
 		{"d695" + strings.Repeat("00", 21), func(l *rlp.List) { l.Addressee("n") }, "n must be 20 bytes or empty"},
 		{"c1c0", func(l *rlp.List) { l.Addressee("n") }, "n must be a byte string, not a list"},
-		{"c180", func(l *rlp.List) { l.Fixed("n", 32) }, "n must be 32 bytes"},
+		{"c180", func(l *rlp.List) { l.FixedBytes("n", 32) }, "n must be 32 bytes"},
 		{"c20102", func(l *rlp.List) { l.Uint64("n") }, "the end has bytes left over"},
 		{"c2c101", func(l *rlp.List) { in := l.List("n"); in.End("n") }, "n has bytes left over"},
 		{"c1c2", func(l *rlp.List) { l.List("n") }, "n ends too early"},
@@ -125,7 +125,7 @@ func TestAfterFault(t *testing.T) {
 	in := l.List("in")
 	in.Uint64("zero")
 	if in.Err() == nil || l.Err() == nil || l.More() || in.More() || l.AtList() || l.Left() != 0 || l.Uint64("n") != 0 || l.Bytes("b") != nil ||
-		l.Big("n").Sign() != 0 || l.List("l").More() || l.Fixed("f", 1) != nil || l.Addressee("a") != nil {
+		l.Big("n").Sign() != 0 || l.List("l").More() || l.FixedBytes("f", 1) != nil || l.Addressee("a") != nil {
 		t.Errorf("something is answered after %v", l.Err())
 	}
 }

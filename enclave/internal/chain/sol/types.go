@@ -72,7 +72,7 @@ type definition struct {
 	done bool
 }
 
-func (d defined) named(name string) *definition {
+func (d defined) definition(name string) *definition {
 	if d[name] == nil {
 		d[name] = &definition{typ: typ{kind: kindAlias, elems: []*typ{unreadable}}}
 	}
@@ -97,15 +97,15 @@ func (d defined) read(raw strictjson.Raw) *typ {
 		case "defined":
 			return d.use(of)
 		case "option":
-			return d.around(kindOption, 0, of)
+			return d.wrap(kindOption, 0, of)
 		case "coption":
-			t := d.around(kindCOption, 0, of)
+			t := d.wrap(kindCOption, 0, of)
 			if t.elems[0].length == 0 || t.elems[0].kind == kindArray {
 				return unreadable // its place could not be told without it
 			}
 			return t
 		case "vec":
-			return d.around(kindVec, 0, of)
+			return d.wrap(kindVec, 0, of)
 		case "array":
 			pair, err := part[[]strictjson.Raw](of)
 			if err != nil || len(pair) != 2 {
@@ -115,34 +115,34 @@ func (d defined) read(raw strictjson.Raw) *typ {
 			if err != nil || n > math.MaxInt32 {
 				return unreadable // a generic number, for one
 			}
-			return d.around(kindArray, int(n), pair[0])
+			return d.wrap(kindArray, int(n), pair[0])
 		}
 	}
 	return unreadable // generic, hashMap and others
 }
 
-func (d defined) around(k kind, n int, of strictjson.Raw) *typ {
+func (d defined) wrap(k kind, n int, of strictjson.Raw) *typ {
 	return &typ{kind: k, length: n, elems: []*typ{d.read(of)}}
 }
 
 // use reads a name, or since 0.30 an object with a name.
 func (d defined) use(raw strictjson.Raw) *typ {
 	if name, ok := raw.Text(); ok {
-		return &d.named(name).typ
+		return &d.definition(name).typ
 	}
 	m, err := part[members](raw)
 	if err != nil {
 		return unreadable
 	}
 	name, ok := m["name"].Text()
-	if !ok || !none(m["generics"]) {
+	if !ok || !isEmpty(m["generics"]) {
 		return unreadable
 	}
-	return &d.named(name).typ
+	return &d.definition(name).typ
 }
 
-// none tells whether a list is absent or empty.
-func none(raw strictjson.Raw) bool {
+// isEmpty tells whether a list is absent or empty.
+func isEmpty(raw strictjson.Raw) bool {
 	list, err := part[[]strictjson.Raw](raw)
 	return len(raw) == 0 || err == nil && len(list) == 0
 }
@@ -179,10 +179,10 @@ func (d defined) define(m members) error {
 	if err != nil {
 		return err
 	}
-	if layout, ok := m["serialization"].Text(); len(m["serialization"]) > 0 && (!ok || layout != "borsh") || !none(m["generics"]) {
+	if layout, ok := m["serialization"].Text(); len(m["serialization"]) > 0 && (!ok || layout != "borsh") || !isEmpty(m["generics"]) {
 		t = unreadable
 	}
-	into := d.named(name)
+	into := d.definition(name)
 	if into.done {
 		t = unreadable
 	}

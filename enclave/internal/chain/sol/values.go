@@ -82,11 +82,11 @@ func (v *values) read(t *typ, depth int) (any, bool) {
 	case kindBytes, kindString:
 		return v.text(t.kind)
 	}
-	return v.fixed(t)
+	return v.fixedSize(t)
 }
 
-// fixed takes a value that has t.length bytes.
-func (v *values) fixed(t *typ) (any, bool) {
+// fixedSize takes a value that has t.length bytes.
+func (v *values) fixedSize(t *typ) (any, bool) {
 	b, ok := v.take(t.length)
 	if !ok {
 		return nil, false
@@ -95,9 +95,9 @@ func (v *values) fixed(t *typ) (any, bool) {
 	case kindBool:
 		return b[0] == 1, b[0] <= 1
 	case kindUint:
-		return unsigned(b), true
+		return unsignedInt(b), true
 	case kindInt:
-		return signed(b), true
+		return signedInt(b), true
 	case kindKey:
 		return base58.Encode(b), true
 	case kindFloat:
@@ -113,8 +113,8 @@ func (v *values) fixed(t *typ) (any, bool) {
 	return nil, false
 }
 
-// unsigned reads a number of any length.
-func unsigned(b []byte) any {
+// unsignedInt reads a number of any length.
+func unsignedInt(b []byte) any {
 	if len(b) <= 8 {
 		var wide [8]byte
 		copy(wide[:], b)
@@ -125,9 +125,9 @@ func unsigned(b []byte) any {
 	return new(big.Int).SetBytes(b)
 }
 
-// signed reads a number in two's complement.
-func signed(b []byte) any {
-	n, bits := unsigned(b), uint(8*len(b))
+// signedInt reads a number in two's complement.
+func signedInt(b []byte) any {
+	n, bits := unsignedInt(b), uint(8*len(b))
 	if u, small := n.(uint64); small {
 		return int64(u<<(64-bits)) >> (64 - bits)
 	}

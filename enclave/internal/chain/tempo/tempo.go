@@ -147,10 +147,10 @@ func (t *transaction) readCalls(l *rlp.List) {
 func readAccessList(l *rlp.List) {
 	for l.More() {
 		entry := l.List("accessList")
-		entry.Fixed("accessList.address", 20)
+		entry.FixedBytes("accessList.address", 20)
 		slots := entry.List("accessList.storageKeys")
 		for slots.More() {
-			slots.Fixed("accessList.storageKeys", 32)
+			slots.FixedBytes("accessList.storageKeys", 32)
 		}
 		entry.End("accessList")
 	}

@@ -234,9 +234,9 @@ func (is *member) value(m *message, f field) (any, error) {
 		}
 		return f.varint == 1, nil
 	case resource:
-		return is.named(m, resources, f.varint)
+		return is.enumName(m, resources, f.varint)
 	case role:
-		return is.named(m, roles, f.varint)
+		return is.enumName(m, roles, f.varint)
 	case octets:
 		return chain.Hex(hex.EncodeToString(f.content)), nil
 	case nested:
@@ -259,8 +259,8 @@ func (is *member) value(m *message, f field) (any, error) {
 	return readContract(f.content)
 }
 
-// named is the name of a value of an enum.
-func (is *member) named(m *message, names []string, v uint64) (any, error) {
+// enumName is the name of a value of an enum.
+func (is *member) enumName(m *message, names []string, v uint64) (any, error) {
 	if v >= uint64(len(names)) {
 		return nil, chain.Unsupported("%s.%s %d", m.name, is.name, v)
 	}
