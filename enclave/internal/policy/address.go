@@ -15,7 +15,7 @@ import (
 func badAddress(s string) string {
 	switch {
 	case len(s) == 42 && strings.HasPrefix(s, "0x") && s != strings.ToLower(s):
-		if _, err := hex.DecodeString(s[2:]); err == nil && s[2:] != strings.ToUpper(s[2:]) && s != checksummed(s) {
+		if _, err := hex.DecodeString(s[2:]); err == nil && s[2:] != strings.ToUpper(s[2:]) && s != checksumAddress(s) {
 			return "the capitals of this Ethereum address do not fit its checksum: it may be mistyped"
 		}
 	case len(s) == 34 && s[0] == 'T' && !base58Check(s):
@@ -26,8 +26,8 @@ func badAddress(s string) string {
 	return ""
 }
 
-// checksummed spells an Ethereum address with the capitals of EIP-55.
-func checksummed(s string) string {
+// checksumAddress spells an Ethereum address with the capitals of EIP-55.
+func checksumAddress(s string) string {
 	b := []byte(strings.ToLower(s))
 	hash := keccak256(b[2:])
 	for i, c := range b[2:] {

@@ -17,12 +17,12 @@ type variable struct {
 	shape *shape
 }
 
-func refused(pos int, format string, args ...any) *problem {
+func typeProblem(pos int, format string, args ...any) *problem {
 	return &problem{pos, true, fmt.Sprintf(format, args...)}
 }
 
-func unknown(n *node) *problem {
-	return refused(n.at, "field does not exist: %s", shorten(n.name, 80))
+func unknownField(n *node) *problem {
+	return typeProblem(n.at, "field does not exist: %s", shorten(n.name, 80))
 }
 
 // check checks a whole expression, which must be of type bool.
@@ -40,7 +40,7 @@ func (c *checker) want(n *node, want class) *problem {
 	if got == want || got == classDynamic || want == classInt && n.shape.number() || want == classString && n.shape.text() {
 		return nil
 	}
-	return refused(n.pos, "this is %s, not %s", n.shape, [...]string{classBool: "bool", classInt: "int", classString: "string"}[want])
+	return typeProblem(n.pos, "this is %s, not %s", n.shape, [...]string{classBool: "bool", classInt: "int", classString: "string"}[want])
 }
 
 func (c *checker) check(n *node) *problem {
@@ -89,7 +89,7 @@ func (c *checker) name(n *node) *problem {
 		}
 	}
 	if group(n.name) {
-		return refused(n.at, "%s is no value, only its members are", n.name)
+		return typeProblem(n.at, "%s is no value, only its members are", n.name)
 	}
 	return c.root(n, n.name)
 }
@@ -97,10 +97,10 @@ func (c *checker) name(n *node) *problem {
 func (c *checker) root(n *node, name string) *problem {
 	id := findRoot(name)
 	if id == 0 {
-		return unknown(n)
+		return unknownField(n)
 	}
 	if r := &roots[id]; r.clause != c.clause {
-		return refused(n.pos, "%s belongs into %s", r.name, r.clause)
+		return typeProblem(n.pos, "%s belongs into %s", r.name, r.clause)
 	}
 	n.root, n.shape = id, roots[id].shape
 	return nil
@@ -116,7 +116,7 @@ func (c *checker) member(n *node) *problem {
 	}
 	f := of.shape.field(n.name)
 	if f == nil {
-		return unknown(n)
+		return unknownField(n)
 	}
 	n.shape, n.read = f.shape, f.name
 	if f.read != "" {
@@ -143,7 +143,7 @@ func (c *checker) list(n *node) *problem {
 		case elem.text() && k.shape.text():
 			elem = stringShape
 		case elem.name != k.shape.name:
-			return refused(k.pos, "a list of %s cannot hold %s", elem, k.shape)
+			return typeProblem(k.pos, "a list of %s cannot hold %s", elem, k.shape)
 		}
 	}
 	n.shape = listOf(elem)
@@ -184,9 +184,9 @@ func (c *checker) index(n *node) *problem {
 		if at.shape.number() || at.shape.text() || at.shape.class == classDynamic {
 			return nil
 		}
-		return refused(at.pos, "this is %s, neither int nor string", at.shape)
+		return typeProblem(at.pos, "this is %s, neither int nor string", at.shape)
 	}
-	return refused(n.pos, "%s has no elements", of.shape)
+	return typeProblem(n.pos, "%s has no elements", of.shape)
 }
 
 func (c *checker) slice(n *node) *problem {
@@ -195,7 +195,7 @@ func (c *checker) slice(n *node) *problem {
 		return err
 	}
 	if !of.shape.text() && of.shape.class != classList && of.shape.class != classDynamic {
-		return refused(n.pos, "%s cannot be sliced", of.shape)
+		return typeProblem(n.pos, "%s cannot be sliced", of.shape)
 	}
 	n.shape = of.shape
 	for _, k := range n.kids[1:] {
@@ -217,7 +217,7 @@ func (c *checker) method(n *node) *problem {
 		elem = dynamicShape
 	case classList:
 	default:
-		return refused(n.at, "%s is for lists, this is %s", opTexts[n.op], of.shape)
+		return typeProblem(n.at, "%s is for lists, this is %s", opTexts[n.op], of.shape)
 	}
 	switch n.shape = boolShape; n.op {
 	case opCount:
@@ -227,7 +227,7 @@ func (c *checker) method(n *node) *problem {
 		if err := c.check(n.kids[1]); err != nil {
 			return err
 		}
-		return comparable(n.kids[1].pos, n.kids[1].shape, elem)
+		return checkComparable(n.kids[1].pos, n.kids[1].shape, elem)
 	case opFilter:
 		n.shape = of.shape
 	}
@@ -238,18 +238,18 @@ func (c *checker) method(n *node) *problem {
 	return err
 }
 
-// comparable tells whether == makes sense between two shapes.
-func comparable(pos int, a, b *shape) *problem {
+// checkComparable tells whether == makes sense between two shapes.
+func checkComparable(pos int, a, b *shape) *problem {
 	switch {
 	case !scalar(a):
-		return refused(pos, "%s cannot be compared", a)
+		return typeProblem(pos, "%s cannot be compared", a)
 	case !scalar(b):
-		return refused(pos, "%s cannot be compared", b)
+		return typeProblem(pos, "%s cannot be compared", b)
 	case a.class == b.class, a.number() && b.number(), a.text() && b.text(), a.class == classNothing, b.class == classNothing,
 		a.class == classDynamic && b.class != classTime, b.class == classDynamic && a.class != classTime:
 		return nil
 	}
-	return refused(pos, "%s cannot be compared with %s", a, b)
+	return typeProblem(pos, "%s cannot be compared with %s", a, b)
 }
 
 func (c *checker) comparison(n *node) *problem {
@@ -262,32 +262,32 @@ func (c *checker) comparison(n *node) *problem {
 	a, b := n.kids[0].shape, n.kids[1].shape
 	switch {
 	case n.op == opIn && b.class == classList:
-		return comparable(n.pos, a, b.elem)
+		return checkComparable(n.pos, a, b.elem)
 	case n.op == opIn && b.class == classDynamic:
-		return comparable(n.pos, a, dynamicShape)
+		return checkComparable(n.pos, a, dynamicShape)
 	case n.op == opIn:
-		return refused(n.kids[1].pos, "in wants a list, this is %s", b)
+		return typeProblem(n.kids[1].pos, "in wants a list, this is %s", b)
 	case n.op == opEq || n.op == opNe:
-		return comparable(n.pos, a, b)
+		return checkComparable(n.pos, a, b)
 	}
 	for _, k := range n.kids {
 		if s := k.shape; !s.number() && s.class != classTime && s.class != classDynamic {
-			return refused(k.pos, "%s has no order", s)
+			return typeProblem(k.pos, "%s has no order", s)
 		}
 	}
-	return comparable(n.pos, a, b)
+	return checkComparable(n.pos, a, b)
 }
 
 func (c *checker) function(n *node) *problem {
 	if c.clause != ClauseTime {
-		return refused(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
+		return typeProblem(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
 	}
 	want := 1
 	if n.op == opCronSpan {
 		want = 3
 	}
 	if len(n.kids) != want {
-		return refused(n.at, "%s takes %d arguments, not %d", opTexts[n.op], want, len(n.kids))
+		return typeProblem(n.at, "%s takes %d arguments, not %d", opTexts[n.op], want, len(n.kids))
 	}
 	for _, k := range n.kids {
 		k.shape = stringShape
@@ -295,14 +295,14 @@ func (c *checker) function(n *node) *problem {
 	if n.op == opTimestamp {
 		ms, err := timestamp(n.kids[0].lit.string)
 		if err != "" {
-			return refused(n.kids[0].pos, "%s", err)
+			return typeProblem(n.kids[0].pos, "%s", err)
 		}
 		n.shape, n.lit = timeShape, Value{typ: typeTime, small: ms}
 		return nil
 	}
 	span, which, err := newCronSpan(n.kids[0].lit.string, n.kids[1].lit.string, n.kids[2].lit.string)
 	if err != "" {
-		return refused(n.kids[which].pos, "%s", err)
+		return typeProblem(n.kids[which].pos, "%s", err)
 	}
 	n.shape, n.span = boolShape, span
 	return nil

@@ -205,7 +205,7 @@ func counts(s State, r Request, user [16]byte) (bool, error) {
 	if err := d.load(); err != nil {
 		return false, err
 	}
-	i := slices.IndexFunc(d.remaining(), func(v voter) bool { return v.id == user })
+	i := slices.IndexFunc(d.remainingVoters(), func(v voter) bool { return v.id == user })
 	if i < 0 {
 		return false, nil // gone, or without a credential
 	}
@@ -248,7 +248,7 @@ type decider struct {
 	request *Request
 	machine machine
 	set     *Set
-	glance  glance
+	views   viewValues
 	// voters have approved, in the order in which they did; others could: they have
 	// a credential and have not rejected.
 	voters, others []voter
@@ -308,8 +308,8 @@ func (d *decider) load() (err error) {
 	return nil
 }
 
-// remaining finds those who could approve.
-func (d *decider) remaining() []voter {
+// remainingVoters finds those who could approve.
+func (d *decider) remainingVoters() []voter {
 	if d.others == nil {
 		d.others = make([]voter, 0, len(d.users))
 		for i := range d.users {
@@ -332,7 +332,7 @@ func (d *decider) policies() (err error) {
 		return nil
 	}
 	if d.set, err = d.state.Policies(); err == nil && d.set != nil {
-		d.glance = d.set.look(&d.machine)
+		d.views = d.set.readViews(&d.machine)
 	}
 	return err
 }
@@ -346,7 +346,7 @@ func (d *decider) orQuorum(denial Outcome) Outcome {
 		return denial
 	}
 	votes := rootVotes(s, d.request)
-	for _, v := range d.remaining() {
+	for _, v := range d.remainingVoters() {
 		if contains(s.RootUsers, v.id) {
 			votes++
 		}
@@ -365,7 +365,7 @@ func (d *decider) run(p *Program) (yes, ok bool) {
 	m := &d.machine
 	m.steps = maxSteps
 	if p.clause == ClauseConsensus {
-		m.seat(d.voters)
+		m.setVoters(d.voters)
 	}
 	yes, ok = m.truth(p.root)
 	d.spent += maxSteps - max(m.steps, 0)
@@ -378,17 +378,17 @@ func (d *decider) matches(i int) (yes, ok bool) {
 	if !c.known {
 		return d.run(d.set.policies[i].Condition)
 	}
-	if d.glance.fails&c.mask != 0 {
+	if d.views.fails&c.mask != 0 {
 		for _, r := range c.reads {
-			if d.glance.fails>>r.view&1 == 1 {
-				d.machine.why = d.glance.seen[r.view].why
+			if d.views.fails>>r.view&1 == 1 {
+				d.machine.why = d.views.seen[r.view].why
 				d.spent += r.steps
 				return false, false
 			}
 		}
 	}
 	d.spent += c.steps
-	return c.test.holds(&d.glance), true
+	return c.test.holds(&d.views), true
 }
 
 // agrees evaluates the consensus of policy i.
@@ -397,18 +397,18 @@ func (d *decider) agrees(i int) (yes, ok bool) {
 	if !c.known {
 		return d.run(d.set.policies[i].Consensus)
 	}
-	if d.glance.voters == nil {
-		d.glance.voters = d.set.meet(d.voters)
+	if d.views.voters == nil {
+		d.views.voters = d.set.readApprovers(d.voters)
 	}
 	steps := c.steps
-	for j := range d.glance.voters {
-		steps += c.each + c.tags*len(d.glance.voters[j].tags)
+	for j := range d.views.voters {
+		steps += c.each + c.tags*len(d.views.voters[j].tags)
 	}
 	if steps > maxSteps {
 		return d.run(d.set.policies[i].Consensus)
 	}
 	d.spent += steps
-	return c.test.holds(&d.glance), true
+	return c.test.holds(&d.views), true
 }
 
 // judge is what policy i makes of the request.
@@ -475,7 +475,7 @@ func (d *decider) awaits(i int) (counts, ok bool) {
 	is := func(v voter) bool { return v.id == who }
 	if at := slices.IndexFunc(d.voters, is); at >= 0 {
 		if short.known { // reach would begin by asking it all of him
-			v := &d.glance.voters[at]
+			v := &d.views.voters[at]
 			if steps := short.each + short.tags*len(v.tags); steps <= min(maxReachSteps, d.limit-d.spent) && !short.test.sees(v) {
 				d.spent += steps
 				return false, true
@@ -483,7 +483,7 @@ func (d *decider) awaits(i int) (counts, ok bool) {
 		}
 		return d.reach(p, d.voters[at], false)
 	}
-	at := slices.IndexFunc(d.remaining(), is)
+	at := slices.IndexFunc(d.remainingVoters(), is)
 	if at < 0 {
 		return false, true // gone, or without a credential
 	}

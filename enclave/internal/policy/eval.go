@@ -167,7 +167,7 @@ func (m *machine) read(n *node) (Value, bool) {
 	}
 	switch n.op {
 	case opName:
-		return m.typed(n, n.shape, m.variables[n.slot])
+		return m.checkType(n, n.shape, m.variables[n.slot])
 	case opMember:
 		of, ok := m.value(n.kids[0])
 		if !ok {
@@ -181,7 +181,7 @@ func (m *machine) read(n *node) (Value, bool) {
 			return m.fail(n, failedMissing, n.name)
 		}
 		v.dynamic = v.dynamic || n.shape.class == classDynamic
-		return m.typed(n, n.shape, v)
+		return m.checkType(n, n.shape, v)
 	case opIndex:
 		return m.index(n)
 	case opSlice:
@@ -240,19 +240,19 @@ func (m *machine) root(n *node) (Value, bool) {
 		if r.Params.typ == TypeNone {
 			return m.fail(n, failedMissing, roots[n.root].name)
 		}
-		return m.typed(n, n.shape, r.Params)
+		return m.checkType(n, n.shape, r.Params)
 	}
 	v := r.Facts[roots[n.root].name]
 	if v.typ == TypeNone {
 		return m.fail(n, failedMissing, roots[n.root].name)
 	}
-	return m.typed(n, n.shape, v)
+	return m.checkType(n, n.shape, v)
 }
 
-// typed holds a value that was read against what the checker took it for. Nothing
+// checkType holds a value that was read against what the checker took it for. Nothing
 // gets past it that the checker did not expect: whoever made the facts cannot
 // make an operator meet a type that it does not know.
-func (m *machine) typed(n *node, s *shape, v Value) (Value, bool) {
+func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 	fits := false
 	switch s.class {
 	case classBool:
@@ -348,7 +348,7 @@ func (m *machine) contains(n, list, item *node) (yes, ok bool) {
 		if !m.spend(1) {
 			return m.failed(n, failedSteps)
 		}
-		one, ok := m.typed(list, elem, in.item(i))
+		one, ok := m.checkType(list, elem, in.item(i))
 		if !ok {
 			return false, false
 		}
@@ -397,12 +397,12 @@ func (m *machine) index(n *node) (Value, bool) {
 			return m.fail(n, failedMissing, at.string)
 		}
 		v.dynamic = v.dynamic || n.shape.class == classDynamic
-		return m.typed(n, n.shape, v)
+		return m.checkType(n, n.shape, v)
 	case of.typ == TypeList && at.typ == TypeInt:
 		if at.big != nil || at.small < 0 || at.small >= int64(len(of.list)) {
 			return m.fail(n, failedIndex, "")
 		}
-		return m.typed(n, n.shape, of.item(int(at.small)))
+		return m.checkType(n, n.shape, of.item(int(at.small)))
 	case of.text() && at.typ == TypeInt:
 		from, ok := m.characters(of.string, &at)
 		if !ok || from == len(of.string) {

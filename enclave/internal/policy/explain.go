@@ -18,7 +18,7 @@ const (
 // decided, and what it and its parts came to.
 func (d *decider) explain(e *Evaluations) {
 	left := maxExplainSteps
-	d.machine.seat(d.voters)
+	d.machine.setVoters(d.voters)
 	for i, v := range e.verdicts {
 		program := e.set.policies[i].clause(v.Clause)
 		if program == nil || left <= 0 {

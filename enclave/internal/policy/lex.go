@@ -65,18 +65,18 @@ func (l *lexer) next() (word, *problem) {
 			l.pos++
 		}
 		if l.pos < len(l.source) && letter(l.source[l.pos]) {
-			return word{}, unparsed(l.pos, "an integer is decimal digits only")
+			return word{}, syntaxProblem(l.pos, "an integer is decimal digits only")
 		}
 		return word{tokInt, start, l.pos, l.source[start:l.pos]}, nil
 	case c == '\'':
 		n := strings.IndexByte(l.source[start+1:], '\'')
 		if n < 0 {
-			return word{}, unparsed(start, "the string does not end")
+			return word{}, syntaxProblem(start, "the string does not end")
 		}
 		l.pos = start + n + 2
 		return word{tokString, start, l.pos, l.source[start+1 : l.pos-1]}, nil
 	case c == '"':
-		return word{}, unparsed(start, "unexpected '\"', strings stand between single quotes")
+		return word{}, syntaxProblem(start, "unexpected '\"', strings stand between single quotes")
 	}
 	for _, m := range marks {
 		if strings.HasPrefix(l.source[start:], m) {
@@ -85,7 +85,7 @@ func (l *lexer) next() (word, *problem) {
 		}
 	}
 	r, _ := utf8.DecodeRuneInString(l.source[start:])
-	return word{}, unparsed(start, "unexpected %q", r)
+	return word{}, syntaxProblem(start, "unexpected %q", r)
 }
 
 func letter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
@@ -105,9 +105,9 @@ func number(w word, negative bool) (Value, *problem) {
 	}
 	switch {
 	case n.Cmp(maxUint) > 0:
-		return Value{}, unparsed(w.pos, "the integer is above 2^256-1")
+		return Value{}, syntaxProblem(w.pos, "the integer is above 2^256-1")
 	case n.Cmp(minInt) < 0:
-		return Value{}, unparsed(w.pos, "the integer is below -2^127")
+		return Value{}, syntaxProblem(w.pos, "the integer is below -2^127")
 	}
 	return BigInt(n), nil
 }

@@ -518,7 +518,7 @@ func (l *linter) voters() {
 		if len(voters) == 0 || left <= 0 {
 			return left <= 0 // unknown: say nothing
 		}
-		m.seat(voters)
+		m.setVoters(voters)
 		m.steps = min(maxSteps, left)
 		before := m.steps
 		yes, ok := m.truth(l.policy.Consensus.root)

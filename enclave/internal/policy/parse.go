@@ -21,7 +21,7 @@ type problem struct {
 	text   string
 }
 
-func unparsed(pos int, format string, args ...any) *problem {
+func syntaxProblem(pos int, format string, args ...any) *problem {
 	return &problem{pos, false, fmt.Sprintf(format, args...)}
 }
 
@@ -38,14 +38,14 @@ type parser struct {
 // parse reads a whole source.
 func parse(source string) (*node, *problem) {
 	if len(source) > maxSource {
-		return nil, unparsed(maxSource, "longer than %d bytes", maxSource)
+		return nil, syntaxProblem(maxSource, "longer than %d bytes", maxSource)
 	}
 	if valid := strings.ToValidUTF8(source, ""); len(valid) < len(source) {
 		at := 0
 		for at < len(valid) && source[at] == valid[at] {
 			at++
 		}
-		return nil, unparsed(at, "the source is not UTF-8")
+		return nil, syntaxProblem(at, "the source is not UTF-8")
 	}
 	p := &parser{lexer: lexer{source: source}}
 	if err := p.advance(); err != nil {
@@ -56,7 +56,7 @@ func parse(source string) (*node, *problem) {
 		return nil, err
 	}
 	if p.word.kind != tokEnd {
-		return nil, p.unexpected("operator or end")
+		return nil, p.unexpectedWord("operator or end")
 	}
 	return n, nil
 }
@@ -67,8 +67,8 @@ func (p *parser) advance() (err *problem) {
 	return err
 }
 
-func (p *parser) unexpected(wanted string) *problem {
-	return unparsed(p.word.pos, "unexpected %s, want %s", p.word, wanted)
+func (p *parser) unexpectedWord(wanted string) *problem {
+	return syntaxProblem(p.word.pos, "unexpected %s, want %s", p.word, wanted)
 }
 
 func (p *parser) is(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
@@ -83,7 +83,7 @@ func (p *parser) accept(mark string) (bool, *problem) {
 
 func (p *parser) expect(mark string) *problem {
 	if !p.is(mark) {
-		return p.unexpected("\"" + mark + "\"")
+		return p.unexpectedWord("\"" + mark + "\"")
 	}
 	return p.advance()
 }
@@ -91,7 +91,7 @@ func (p *parser) expect(mark string) *problem {
 // enter steps over the mark behind which something stands inside something else.
 func (p *parser) enter() *problem {
 	if p.depth++; p.depth > maxNesting {
-		return unparsed(p.word.pos, "nested deeper than %d", maxNesting)
+		return syntaxProblem(p.word.pos, "nested deeper than %d", maxNesting)
 	}
 	return p.advance()
 }
@@ -105,7 +105,7 @@ func (p *parser) leave(mark string) *problem {
 // node makes a node that began at pos and ended before the current word.
 func (p *parser) node(n node, pos int) (*node, *problem) {
 	if p.nodes++; p.nodes > maxNodes {
-		return nil, unparsed(pos, "more than %d parts", maxNodes)
+		return nil, syntaxProblem(pos, "more than %d parts", maxNodes)
 	}
 	n.pos, n.end = pos, p.last
 	return &n, nil
@@ -165,7 +165,7 @@ func (p *parser) compare() (*node, *problem) {
 		return nil, err
 	}
 	if p.comparison() != 0 {
-		return nil, unparsed(p.word.pos, "comparisons cannot be chained")
+		return nil, syntaxProblem(p.word.pos, "comparisons cannot be chained")
 	}
 	return p.node(node{op: o, kids: []*node{left, right}}, pos)
 }
@@ -188,7 +188,7 @@ func (p *parser) unary() (*node, *problem) {
 			return nil, err
 		}
 		if p.word.kind != tokInt {
-			return nil, p.unexpected("integer")
+			return nil, p.unexpectedWord("integer")
 		}
 		return p.integer(pos, true)
 	}
@@ -227,7 +227,7 @@ func (p *parser) member(of *node, pos int) (*node, *problem) {
 		return nil, err
 	}
 	if p.word.kind != tokName {
-		return nil, p.unexpected("name")
+		return nil, p.unexpectedWord("name")
 	}
 	name := p.word
 	if err := p.advance(); err != nil {
@@ -244,7 +244,7 @@ func (p *parser) member(of *node, pos int) (*node, *problem) {
 		}
 	}
 	if called {
-		return nil, unparsed(name.pos, "there is no function %s", shorten(name.text, 40))
+		return nil, syntaxProblem(name.pos, "there is no function %s", shorten(name.text, 40))
 	}
 	return p.node(node{op: opMember, name: name.text, kids: []*node{of}, at: name.pos}, pos)
 }
@@ -256,10 +256,10 @@ func (p *parser) call(o op, of *node, at, pos int) (*node, *problem) {
 	n := node{op: o, kids: []*node{of}, at: at}
 	if n.lambda() {
 		if p.word.kind != tokName || keyword(p.word.text) {
-			return nil, p.unexpected("name of a variable")
+			return nil, p.unexpectedWord("name of a variable")
 		}
 		if p.lambdas++; p.lambdas > maxLambdas {
-			return nil, unparsed(p.word.pos, "more than %d variables inside each other", maxLambdas)
+			return nil, syntaxProblem(p.word.pos, "more than %d variables inside each other", maxLambdas)
 		}
 		n.name = p.word.text
 		if err := p.advance(); err != nil {
@@ -329,7 +329,7 @@ func (p *parser) primary() (*node, *problem) {
 	case p.is("["):
 		return p.list()
 	}
-	return nil, p.unexpected("value")
+	return nil, p.unexpectedWord("value")
 }
 
 // atom makes a node of the current word.
@@ -359,7 +359,7 @@ func (p *parser) list() (*node, *problem) {
 	}
 	for more := true; more && !p.is("]"); {
 		if len(n.kids) == maxItems {
-			return nil, unparsed(p.word.pos, "more than %d items", maxItems)
+			return nil, syntaxProblem(p.word.pos, "more than %d items", maxItems)
 		}
 		item, err := p.or()
 		if err != nil {
@@ -387,7 +387,7 @@ func (p *parser) function(o op) (*node, *problem) {
 	}
 	for more := true; more; {
 		if p.word.kind != tokString {
-			return nil, p.unexpected("string")
+			return nil, p.unexpectedWord("string")
 		}
 		arg, err := p.atom(node{op: opString, lit: String(p.word.text)})
 		if err != nil {

@@ -82,8 +82,8 @@ func chainRoot(n *node) (rootID, []*node) {
 	return n.root, chain
 }
 
-// made makes the values of a voter who has not approved.
-func (v *voter) made() *voter {
+// makeValues makes the values of a voter who has not approved.
+func (v *voter) makeValues() *voter {
 	if u := v.source; u != nil {
 		v.user, v.source = userValue(u), nil
 		for i := range u.Credentials {
@@ -93,11 +93,11 @@ func (v *voter) made() *voter {
 	return v
 }
 
-// seat makes voters the ones that approvers and credentials mean.
-func (m *machine) seat(voters []voter) {
+// setVoters makes voters the ones that approvers and credentials mean.
+func (m *machine) setVoters(voters []voter) {
 	m.approvers, m.credentials = m.approvers[:0], m.credentials[:0]
 	for i := range voters {
-		v := voters[i].made()
+		v := voters[i].makeValues()
 		m.approvers = append(m.approvers, v.user)
 		m.credentials = append(m.credentials, v.credentials...)
 	}
@@ -109,7 +109,7 @@ func (m *machine) seat(voters []voter) {
 func (d *decider) reach(p *Program, who voter, alone bool) (counts, ok bool) {
 	left := min(maxReachSteps, d.limit-d.spent)
 	r := reacher{machine: &d.machine, program: p, who: who.id, left: left}
-	counts = r.reach(d.voters, d.remaining(), alone)
+	counts = r.reach(d.voters, d.remainingVoters(), alone)
 	d.spent += left - max(r.left, 0)
 	return counts && r.left >= 0, r.left >= 0
 }
@@ -127,7 +127,7 @@ type reacher struct {
 func (r *reacher) reach(voters, others []voter, alone bool) bool {
 	if t := r.program.tests; t.blind && !t.apart {
 		i := slices.IndexFunc(voters, func(v voter) bool { return v.id == r.who })
-		if r.unseen(voters[i].made()) {
+		if r.unseen(voters[i].makeValues()) {
 			return false
 		}
 	}
@@ -165,7 +165,7 @@ func (r *reacher) classes(others []voter) [][]*voter {
 	for i := range others {
 		key := strconv.Itoa(i)
 		if !r.program.tests.apart {
-			key = r.results(others[i].made())
+			key = r.results(others[i].makeValues())
 		}
 		at, known := seen[key]
 		if !known {
@@ -245,7 +245,7 @@ func (r *reacher) unseen(v *voter) bool {
 func (r *reacher) counts(voters []voter, extra ...*voter) bool {
 	r.crowd = append(r.crowd[:0], voters...)
 	for _, v := range extra {
-		r.crowd = append(r.crowd, *v.made())
+		r.crowd = append(r.crowd, *v.makeValues())
 	}
 	if !r.holds(r.crowd) {
 		return false
@@ -270,7 +270,7 @@ func (r *reacher) without(i int) []voter {
 // not hold.
 func (r *reacher) holds(crowd []voter) bool {
 	m := r.machine
-	m.seat(crowd)
+	m.setVoters(crowd)
 	m.steps = min(maxSteps, max(r.left-len(crowd), 0))
 	before := m.steps
 	yes, ok := m.truth(r.program.root)

@@ -287,11 +287,11 @@ func (s *Set) symbol(text string) symbol {
 		}
 		return of[text]
 	}
-	return symbol{number(s.exact, text), number(s.folded, lowered(text))}
+	return symbol{number(s.exact, text), number(s.folded, lowerASCII(text))}
 }
 
-// lowered is text with its ASCII letters in lower case.
-func lowered(text string) string {
+// lowerASCII is text with its ASCII letters in lower case.
+func lowerASCII(text string) string {
 	b := []byte(text)
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
@@ -301,13 +301,13 @@ func lowered(text string) string {
 	return string(b)
 }
 
-// A glance is what a request has in the views of a set, or an approver in
+// viewValues are what a request has in the views of a set, or an approver in
 // voterFields.
-type glance struct {
+type viewValues struct {
 	fails  uint64 // of views: reading it is an error
 	seen   []seen
 	tags   []uint32 // of the approver, in exact
-	voters []glance
+	voters []viewValues
 }
 
 // seen is what stands in one view.
@@ -320,9 +320,9 @@ type seen struct {
 	beyond int // the sign of a number that small cannot hold
 }
 
-// look reads the views.
-func (s *Set) look(m *machine) glance {
-	g := glance{seen: make([]seen, len(s.views))}
+// readViews reads the views.
+func (s *Set) readViews(m *machine) viewValues {
+	g := viewValues{seen: make([]seen, len(s.views))}
 	for i := range s.views {
 		m.steps = maxSteps
 		v, ok := m.value(s.views[i].path)
@@ -337,7 +337,7 @@ func (s *Set) look(m *machine) glance {
 			e.beyond = v.big.Sign()
 		case !v.text() || len(v.string) >= maxSymbol:
 		case e.folds:
-			e.symbol = s.folded[lowered(v.string)]
+			e.symbol = s.folded[lowerASCII(v.string)]
 		default:
 			e.symbol = s.exact[v.string]
 		}
@@ -345,9 +345,9 @@ func (s *Set) look(m *machine) glance {
 	return g
 }
 
-// meet reads the approvers.
-func (s *Set) meet(voters []voter) []glance {
-	gs := make([]glance, len(voters))
+// readApprovers reads the approvers.
+func (s *Set) readApprovers(voters []voter) []viewValues {
+	gs := make([]viewValues, len(voters))
 	for i := range voters {
 		gs[i].seen = make([]seen, len(voterFields))
 		for j, name := range voterFields {
@@ -363,7 +363,7 @@ func (s *Set) meet(voters []voter) []glance {
 }
 
 // sees tells whether anything that is asked of approvers is true of one.
-func (t *test) sees(voter *glance) bool {
+func (t *test) sees(voter *viewValues) bool {
 	if len(t.kids) == 1 && t.op != opNot {
 		return t.kids[0].holds(voter)
 	}
@@ -371,7 +371,7 @@ func (t *test) sees(voter *glance) bool {
 }
 
 // holds evaluates a short expression that cannot fail on what was seen.
-func (t *test) holds(g *glance) bool {
+func (t *test) holds(g *viewValues) bool {
 	switch t.op {
 	case opAnd, opOr:
 		for i := range t.kids {
@@ -417,7 +417,7 @@ func (t *test) holds(g *glance) bool {
 }
 
 // count counts the approvers of whom it is true what is asked of each.
-func (t *test) count(g *glance) (n int64) {
+func (t *test) count(g *viewValues) (n int64) {
 	for i := range g.voters {
 		if t.kids[0].holds(&g.voters[i]) {
 			n++

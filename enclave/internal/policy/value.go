@@ -87,12 +87,12 @@ func Strings(ss []string) Value {
 }
 
 // Map is a map; of two entries with one name the first counts.
-func Map(entries ...Member) Value { return Value{typ: TypeMap, members: sorted(entries)} }
+func Map(entries ...Member) Value { return Value{typ: TypeMap, members: sortMembers(entries)} }
 
 // Struct is a struct. A member that the schema knows and the struct lacks is an
 // error where it is read; so is one that is absent (Value{}): a null, a number
 // that the type of an argument cannot hold.
-func Struct(members ...Member) Value { return Value{typ: TypeStruct, members: sorted(members)} }
+func Struct(members ...Member) Value { return Value{typ: TypeStruct, members: sortMembers(members)} }
 
 // Dynamic marks a value, and all in it, as typed by data alone: arguments of
 // contracts, typed data, authorizations.
@@ -109,7 +109,7 @@ func Dynamic(v Value) Value {
 	return v
 }
 
-func sorted(ms []Member) []Member {
+func sortMembers(ms []Member) []Member {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return ms
