@@ -9,8 +9,8 @@ import (
 )
 
 var activities = []*Query{
-	fetching("get_activity", fetchActivity, answerActivity),
-	fetching("list_activities", fetchActivities, answerActivities),
+	historyQuery("get_activity", fetchActivity, answerActivity),
+	historyQuery("list_activities", fetchActivities, answerActivities),
 }
 
 // ActivityRequest names an activity.
@@ -40,7 +40,7 @@ type ActivitiesRequest struct {
 }
 
 func fetchActivity(in *ActivityRequest, r *Request, h History, _ BootProofs) error {
-	e, err := named("activity", "activityId", in.ActivityID, h.Activity)
+	e, err := findNamed("activity", "activityId", in.ActivityID, h.Activity)
 	r.entries = []*org.Entry{e}
 	return err
 }

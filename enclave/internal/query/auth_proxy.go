@@ -8,7 +8,7 @@ import (
 )
 
 var authProxy = []*Query{
-	query("get_auth_proxy_config", getAuthProxyConfig),
+	stateQuery("get_auth_proxy_config", getAuthProxyConfig),
 }
 
 // authProxyConfig is a configuration with the members of update_auth_proxy_config.

@@ -9,10 +9,10 @@ import (
 )
 
 var credentials = []*Query{
-	query("get_api_key", getAPIKey),
-	query("get_api_keys", getAPIKeys),
-	query("get_authenticator", getAuthenticator),
-	query("get_authenticators", getAuthenticators),
+	stateQuery("get_api_key", getAPIKey),
+	stateQuery("get_api_keys", getAPIKeys),
+	stateQuery("get_authenticator", getAuthenticator),
+	stateQuery("get_authenticators", getAuthenticators),
 }
 
 // APIKeyRequest names an API key.
@@ -59,7 +59,7 @@ func getAPIKeys(v *View, in *APIKeysRequest) ([]byte, error) {
 			ks = append(ks, &u.APIKeys[i])
 		}
 	}
-	slices.SortStableFunc(ks, func(a, b *org.APIKey) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortStableFunc(ks, func(a, b *org.APIKey) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return append(array(nil, `{"apiKeys":`, ks, activity.AppendAPIKey), '}'), nil
 }
 
@@ -97,7 +97,7 @@ func getAuthenticator(v *View, in *AuthenticatorRequest) ([]byte, error) {
 }
 
 func getAuthenticators(v *View, in *AuthenticatorsRequest) ([]byte, error) {
-	u, err := named("user", "userId", in.UserID, v.User)
+	u, err := findNamed("user", "userId", in.UserID, v.User)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 var evaluations = []*Query{
-	fetching("get_policy_evaluations", fetchEvaluations, answerEvaluations),
-	fetching("get_mfa_status", fetchMFAStatus, answerMFAStatus),
-	query("evaluate_policies", evaluatePolicies),
+	historyQuery("get_policy_evaluations", fetchEvaluations, answerEvaluations),
+	historyQuery("get_mfa_status", fetchMFAStatus, answerMFAStatus),
+	stateQuery("evaluate_policies", evaluatePolicies),
 }
 
 func fetchEvaluations(in *ActivityRequest, r *Request, h History, _ BootProofs) error {
-	e, err := named("activity", "activityId", in.ActivityID, h.Activity)
+	e, err := findNamed("activity", "activityId", in.ActivityID, h.Activity)
 	r.entries = []*org.Entry{e}
 	return err
 }
@@ -149,7 +149,7 @@ type MFAStatusRequest struct {
 }
 
 func fetchMFAStatus(in *MFAStatusRequest, r *Request, h History, _ BootProofs) error {
-	e, err := named("activity", "activityId", in.ActivityID, h.Activity)
+	e, err := findNamed("activity", "activityId", in.ActivityID, h.Activity)
 	r.entries = []*org.Entry{e}
 	return err
 }

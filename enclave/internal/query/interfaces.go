@@ -7,8 +7,8 @@ import (
 )
 
 var interfaces = []*Query{
-	query("get_smart_contract_interface", getInterface),
-	query("list_smart_contract_interfaces", listInterfaces),
+	stateQuery("get_smart_contract_interface", getInterface),
+	stateQuery("list_smart_contract_interfaces", listInterfaces),
 }
 
 // InterfaceRequest names a smart contract interface.
@@ -18,7 +18,7 @@ type InterfaceRequest struct {
 }
 
 func getInterface(v *View, in *InterfaceRequest) ([]byte, error) {
-	i, err := named("smart contract interface", "smartContractInterfaceId", in.SmartContractInterfaceID, v.Interface)
+	i, err := findNamed("smart contract interface", "smartContractInterfaceId", in.SmartContractInterfaceID, v.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func interfacesInOrder(v *View) ([]*org.Interface, error) {
 		is = append(is, i)
 		return true
 	})
-	slices.SortFunc(is, func(a, b *org.Interface) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(is, func(a, b *org.Interface) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return is, err
 }
 

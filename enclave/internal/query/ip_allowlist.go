@@ -8,7 +8,7 @@ import (
 )
 
 var ipAllowlists = []*Query{
-	query("get_ip_allowlist", getAllowlist),
+	stateQuery("get_ip_allowlist", getAllowlist),
 }
 
 // AllowlistRequest asks for the networks of an API key, or of the organization.

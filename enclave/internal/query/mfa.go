@@ -6,8 +6,8 @@ import (
 )
 
 var mfa = []*Query{
-	query("get_mfa_policy", getMFAPolicy),
-	query("get_mfa_policies", getMFAPolicies),
+	stateQuery("get_mfa_policy", getMFAPolicy),
+	stateQuery("get_mfa_policies", getMFAPolicies),
 }
 
 // MFAPolicyRequest names an MFA policy of a user.
@@ -18,11 +18,11 @@ type MFAPolicyRequest struct {
 }
 
 func getMFAPolicy(v *View, in *MFAPolicyRequest) ([]byte, error) {
-	u, err := named("user", "userId", in.UserID, v.User)
+	u, err := findNamed("user", "userId", in.UserID, v.User)
 	if err != nil {
 		return nil, err
 	}
-	p, err := named("mfa policy", "mfaPolicyId", in.MFAPolicyID, func(id org.ID) (*org.MFAPolicy, error) {
+	p, err := findNamed("mfa policy", "mfaPolicyId", in.MFAPolicyID, func(id org.ID) (*org.MFAPolicy, error) {
 		for i := range u.MFAPolicies {
 			if u.MFAPolicies[i].ID == id {
 				return &u.MFAPolicies[i], nil
@@ -37,7 +37,7 @@ func getMFAPolicy(v *View, in *MFAPolicyRequest) ([]byte, error) {
 }
 
 func getMFAPolicies(v *View, in *UserRequest) ([]byte, error) {
-	u, err := named("user", "userId", in.UserID, v.User)
+	u, err := findNamed("user", "userId", in.UserID, v.User)
 	if err != nil {
 		return nil, err
 	}

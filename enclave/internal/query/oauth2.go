@@ -8,8 +8,8 @@ import (
 )
 
 var oauth2 = []*Query{
-	query("get_oauth2_credential", getOAuth2Credential),
-	query("list_oauth2_credentials", listOAuth2Credentials),
+	stateQuery("get_oauth2_credential", getOAuth2Credential),
+	stateQuery("list_oauth2_credentials", listOAuth2Credentials),
 }
 
 // OAuth2CredentialRequest names an OAuth 2.0 credential.
@@ -19,7 +19,7 @@ type OAuth2CredentialRequest struct {
 }
 
 func getOAuth2Credential(v *View, in *OAuth2CredentialRequest) ([]byte, error) {
-	c, err := named("OAuth 2.0 credential", "oauth2CredentialId", in.OAuth2CredentialID, v.OAuth2Credential)
+	c, err := findNamed("OAuth 2.0 credential", "oauth2CredentialId", in.OAuth2CredentialID, v.OAuth2Credential)
 	if f := fault.Of(err); f != nil && f.Code == fault.NotFound {
 		return nil, fault.Named(f.Code, "OAUTH2_CREDENTIAL_NOT_FOUND", "%s", f.Message)
 	}
@@ -38,7 +38,7 @@ func listOAuth2Credentials(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(cs, func(a, b *org.OAuth2Credential) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(cs, func(a, b *org.OAuth2Credential) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	write := func(dst []byte, c *org.OAuth2Credential) []byte { return appendOAuth2Credential(dst, v.ID, c) }
 	return append(array(nil, `{"oauth2Credentials":`, cs, write), '}'), nil
 }

@@ -7,7 +7,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var oauthProviders = []*Query{query("get_oauth_providers", getOauthProviders)}
+var oauthProviders = []*Query{stateQuery("get_oauth_providers", getOauthProviders)}
 
 // OauthProvidersRequest asks for the identities of all users or of one.
 type OauthProvidersRequest struct {
@@ -26,6 +26,6 @@ func getOauthProviders(v *View, in *OauthProvidersRequest) ([]byte, error) {
 			ps = append(ps, &u.OauthProviders[i])
 		}
 	}
-	slices.SortStableFunc(ps, func(a, b *org.OauthProvider) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortStableFunc(ps, func(a, b *org.OauthProvider) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return append(array(nil, `{"oauthProviders":`, ps, activity.AppendOauthProvider), '}'), nil
 }

@@ -6,7 +6,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-var onRamps = []*Query{query("list_fiat_on_ramp_credentials", listOnRampCredentials)}
+var onRamps = []*Query{stateQuery("list_fiat_on_ramp_credentials", listOnRampCredentials)}
 
 func listOnRampCredentials(v *View, _ *OrganizationRequest) ([]byte, error) {
 	var cs []*org.OnRampCredential
@@ -17,7 +17,7 @@ func listOnRampCredentials(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(cs, func(a, b *org.OnRampCredential) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(cs, func(a, b *org.OnRampCredential) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	write := func(dst []byte, c *org.OnRampCredential) []byte { return appendOnRampCredential(dst, v.ID, c) }
 	return append(array(nil, `{"fiatOnRampCredentials":`, cs, write), '}'), nil
 }

@@ -10,9 +10,9 @@ import (
 )
 
 var organizations = []*Query{
-	query("whoami", whoami),
-	query("get_organization", getOrganization),
-	query("get_organization_configs", getOrganizationConfigs),
+	stateQuery("whoami", whoami),
+	stateQuery("get_organization", getOrganization),
+	stateQuery("get_organization_configs", getOrganizationConfigs),
 }
 
 // OrganizationRequest asks for something that there is one of.
@@ -88,12 +88,12 @@ func getOrganization(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err := v.EachInvitation(func(i *org.Invitation) bool { invitations = append(invitations, i); return true }); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(invitations, func(a, b *org.Invitation) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(invitations, func(a, b *org.Invitation) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	var tags []*org.Tag
 	if err := v.EachTag(func(t *org.Tag) bool { tags = append(tags, t); return true }); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(tags, func(a, b *org.Tag) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(tags, func(a, b *org.Tag) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 
 	dst := ident(nil, `{"organizationData":{"organizationId":`, o.ID)
 	dst = text(dst, `,"name":`, o.Name)

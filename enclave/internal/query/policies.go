@@ -7,8 +7,8 @@ import (
 )
 
 var policies = []*Query{
-	query("get_policy", getPolicy),
-	query("list_policies", listPolicies),
+	stateQuery("get_policy", getPolicy),
+	stateQuery("list_policies", listPolicies),
 }
 
 // PolicyRequest names a policy.
@@ -18,7 +18,7 @@ type PolicyRequest struct {
 }
 
 func getPolicy(v *View, in *PolicyRequest) ([]byte, error) {
-	p, err := named("policy", "policyId", in.PolicyID, v.Policy)
+	p, err := findNamed("policy", "policyId", in.PolicyID, v.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func policiesInOrder(v *View) ([]*org.Policy, error) {
 		ps = append(ps, p)
 		return true
 	})
-	slices.SortFunc(ps, func(a, b *org.Policy) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(ps, func(a, b *org.Policy) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return ps, err
 }
 

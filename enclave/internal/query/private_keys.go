@@ -7,8 +7,8 @@ import (
 )
 
 var privateKeys = []*Query{
-	query("get_private_key", getPrivateKey),
-	query("list_private_keys", listPrivateKeys),
+	stateQuery("get_private_key", getPrivateKey),
+	stateQuery("list_private_keys", listPrivateKeys),
 }
 
 // PrivateKeyRequest names a private key.
@@ -18,7 +18,7 @@ type PrivateKeyRequest struct {
 }
 
 func getPrivateKey(v *View, in *PrivateKeyRequest) ([]byte, error) {
-	k, err := named("private key", "privateKeyId", in.PrivateKeyID, v.PrivateKey)
+	k, err := findNamed("private key", "privateKeyId", in.PrivateKeyID, v.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func privateKeysInOrder(v *View) ([]*org.PrivateKey, error) {
 		ks = append(ks, k)
 		return true
 	})
-	slices.SortFunc(ks, func(a, b *org.PrivateKey) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(ks, func(a, b *org.PrivateKey) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return ks, err
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 var proofs = []*Query{
-	fetching("list_app_proofs", fetchAppProofs, answerAppProofs),
-	fetching("get_boot_proof", fetchBootProof, answerBootProof),
-	fetching("get_latest_boot_proof", fetchLatestBootProof, answerBootProof),
+	historyQuery("list_app_proofs", fetchAppProofs, answerAppProofs),
+	historyQuery("get_boot_proof", fetchBootProof, answerBootProof),
+	historyQuery("get_latest_boot_proof", fetchLatestBootProof, answerBootProof),
 }
 
 // appName is what the enclave calls itself in boot proofs.
@@ -39,19 +39,19 @@ func answerAppProofs(_ *View, r *Request) ([]byte, error) {
 
 func fetchBootProof(in *BootProofRequest, r *Request, _ History, p BootProofs) (err error) {
 	r.proof, err = p.ByKey(strings.ToLower(in.EphemeralKey))
-	return found(r, err, in.EphemeralKey)
+	return checkProofFound(r, err, in.EphemeralKey)
 }
 
 func fetchLatestBootProof(in *LatestBootProofRequest, r *Request, _ History, p BootProofs) (err error) {
 	if in.AppName == appName {
 		r.proof, err = p.Latest()
 	}
-	return found(r, err, in.AppName)
+	return checkProofFound(r, err, in.AppName)
 }
 
 const maxShown = 64
 
-func found(r *Request, err error, name string) error {
+func checkProofFound(r *Request, err error, name string) error {
 	if err == nil && r.proof == nil {
 		q := strconv.QuoteToASCII(name[:min(len(name), maxShown)])
 		err = fault.New(fault.NotFound, "boot proof not found: %s", q[1:len(q)-1])

@@ -148,8 +148,8 @@ type Head struct {
 	OrganizationID string `json:"organizationId" rule:"required"`
 }
 
-// query declares a query that reads the newest state alone.
-func query[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
+// stateQuery declares a query that reads the newest state alone.
+func stateQuery[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
 	strictjson.Prepare(new(Q))
 	return &Query{
 		Op: op, shape: reflect.TypeFor[Q](),
@@ -161,25 +161,25 @@ func query[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
 	}
 }
 
-// fetching declares a query that reads history or boot proofs too.
-func fetching[Q any](op string, fetch func(*Q, *Request, History, BootProofs) error, answer func(*View, *Request) ([]byte, error)) *Query {
-	q := query[Q](op, nil)
+// historyQuery declares a query that reads history or boot proofs too.
+func historyQuery[Q any](op string, fetch func(*Q, *Request, History, BootProofs) error, answer func(*View, *Request) ([]byte, error)) *Query {
+	q := stateQuery[Q](op, nil)
 	q.Fetches, q.answer = true, answer
 	q.fetch = func(r *Request, h History, p BootProofs, _ Index, _ Chains) error { return fetch(r.in.(*Q), r, h, p) }
 	return q
 }
 
-// searching declares a query that reads the index too.
-func searching[Q any](op string, fetch func(*Q, *Request, Index) error, answer func(*View, *Request) ([]byte, error)) *Query {
-	q := query[Q](op, nil)
+// indexQuery declares a query that reads the index too.
+func indexQuery[Q any](op string, fetch func(*Q, *Request, Index) error, answer func(*View, *Request) ([]byte, error)) *Query {
+	q := stateQuery[Q](op, nil)
 	q.Fetches, q.answer = true, answer
 	q.fetch = func(r *Request, _ History, _ BootProofs, x Index, _ Chains) error { return fetch(r.in.(*Q), r, x) }
 	return q
 }
 
-// following declares a query that asks how chains stand.
-func following[Q any](op string, fetch func(*Q, *Request, History, Chains) error, answer func(*View, *Request) ([]byte, error)) *Query {
-	q := query[Q](op, nil)
+// chainQuery declares a query that asks how chains stand.
+func chainQuery[Q any](op string, fetch func(*Q, *Request, History, Chains) error, answer func(*View, *Request) ([]byte, error)) *Query {
+	q := stateQuery[Q](op, nil)
 	q.Fetches, q.answer = true, answer
 	q.fetch = func(r *Request, h History, _ BootProofs, _ Index, c Chains) error { return fetch(r.in.(*Q), r, h, c) }
 	return q
@@ -210,8 +210,8 @@ func id(field, text string) (org.ID, error) {
 	return v, nil
 }
 
-// named reads an id and refuses it if what it names is not there.
-func named[T any](what, field, text string, find func(org.ID) (*T, error)) (*T, error) {
+// findNamed reads an id and refuses it if what it names is not there.
+func findNamed[T any](what, field, text string, find func(org.ID) (*T, error)) (*T, error) {
 	i, err := id(field, text)
 	if err != nil {
 		return nil, err
@@ -223,8 +223,8 @@ func named[T any](what, field, text string, find func(org.ID) (*T, error)) (*T, 
 	return rec, err
 }
 
-// older orders records by creation.
-func older(aMs uint64, a org.ID, bMs uint64, b org.ID) int {
+// compareCreated orders records by creation.
+func compareCreated(aMs uint64, a org.ID, bMs uint64, b org.ID) int {
 	switch {
 	case aMs < bMs:
 		return -1

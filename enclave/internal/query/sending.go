@@ -13,8 +13,8 @@ import (
 )
 
 var sending = []*Query{
-	following("get_nonces", fetchNonces, answerNonces),
-	following("get_send_transaction_status", fetchSendStatus, answerSendStatus),
+	chainQuery("get_nonces", fetchNonces, answerNonces),
+	chainQuery("get_send_transaction_status", fetchSendStatus, answerSendStatus),
 }
 
 // NoncesRequest asks for the nonce of the next transaction of any account.
@@ -73,7 +73,7 @@ type sent struct {
 
 func fetchSendStatus(in *SendStatusRequest, r *Request, h History, c Chains) error {
 	const what, field = "send transaction status", "sendTransactionStatusId"
-	e, err := named(what, field, in.SendTransactionStatusID, h.Activity)
+	e, err := findNamed(what, field, in.SendTransactionStatusID, h.Activity)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 var sessionProfiles = []*Query{
-	query("get_session_profile", getSessionProfile),
-	query("get_session_profiles", getSessionProfiles),
+	stateQuery("get_session_profile", getSessionProfile),
+	stateQuery("get_session_profiles", getSessionProfiles),
 }
 
 // SessionProfileRequest names a session profile.
@@ -23,7 +23,7 @@ func getSessionProfile(v *View, in *SessionProfileRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := named("session profile", "sessionProfileId", in.SessionProfileID, top.SessionProfile)
+	p, err := findNamed("session profile", "sessionProfileId", in.SessionProfileID, top.SessionProfile)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func getSessionProfiles(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(ps, func(a, b *org.SessionProfile) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(ps, func(a, b *org.SessionProfile) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return append(array(nil, `{"sessionProfiles":`, ps, appendSessionProfile), '}'), nil
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 var suborgs = []*Query{
-	searching("list_suborgs", prepareSuborgs(suborgFilters), answerSuborgs),
-	searching("list_verified_suborgs", prepareSuborgs(verifiedFilters), answerSuborgs),
+	indexQuery("list_suborgs", prepareSuborgs(suborgFilters), answerSuborgs),
+	indexQuery("list_verified_suborgs", prepareSuborgs(verifiedFilters), answerSuborgs),
 }
 
 // Index is a search for sub-organizations by what their parent does not keep.
@@ -157,7 +157,7 @@ func prepareSuborgs(filters map[string]func(string) suborgFilter) func(*SuborgsR
 		if s.handle == nil {
 			return nil
 		}
-		return s.through(x)
+		return s.pageFromIndex(x)
 	}
 }
 
@@ -183,9 +183,9 @@ func (in *SuborgsRequest) filter(op string, filters map[string]func(string) subo
 	return build(value), nil
 }
 
-// through fills the page from the index. A row that is not true is passed over
+// pageFromIndex fills the page from the index. A row that is not true is passed over
 // and another one read in its place, so that a page is short only at the end.
-func (s *suborgSearch) through(x Index) error {
+func (s *suborgSearch) pageFromIndex(x Index) error {
 	before, after, err := s.places(x.Child)
 	if err != nil {
 		return err
@@ -287,11 +287,11 @@ func (s *suborgSearch) inState(v *View) ([]org.ID, error) {
 	if len(s.keys) == 1 {
 		return all, nil
 	}
-	return s.merged(v, all)
+	return s.merge(v, all)
 }
 
-// merged brings what several keys found into one order, each once.
-func (s *suborgSearch) merged(v *View, ids []org.ID) ([]org.ID, error) {
+// merge brings what several keys found into one order, each once.
+func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
 	cs := make([]*org.Child, 0, len(ids))
 	for _, i := range ids {
 		c, err := v.Child(i)
@@ -302,7 +302,7 @@ func (s *suborgSearch) merged(v *View, ids []org.ID) ([]org.ID, error) {
 			cs = append(cs, c)
 		}
 	}
-	slices.SortFunc(cs, func(a, b *org.Child) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(cs, func(a, b *org.Child) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	ids = ids[:0]
 	for _, c := range cs {
 		if len(ids) == 0 || ids[len(ids)-1] != c.ID {

@@ -401,7 +401,7 @@ func FuzzSuborgs(f *testing.F) {
 		for _, op := range []string{"list_suborgs", "list_verified_suborgs"} {
 			q, err := query.Lookup(op)
 			w.must(err)
-			r, err := q.Decode(stamp.Stored(body))
+			r, err := q.Decode(stamp.BodyFromEntry(body))
 			if err != nil {
 				continue
 			}

@@ -8,8 +8,8 @@ import (
 )
 
 var tags = []*Query{
-	query("list_user_tags", listUserTags),
-	query("list_private_key_tags", listPrivateKeyTags),
+	stateQuery("list_user_tags", listUserTags),
+	stateQuery("list_private_key_tags", listPrivateKeyTags),
 }
 
 func listUserTags(v *View, _ *OrganizationRequest) ([]byte, error) {
@@ -32,6 +32,6 @@ func tagsOf(v *View, key, typ string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(ts, func(a, b *org.Tag) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(ts, func(a, b *org.Tag) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return append(array(nil, key, ts, activity.AppendTag), '}'), nil
 }

@@ -8,8 +8,8 @@ import (
 )
 
 var users = []*Query{
-	query("get_user", getUser),
-	query("list_users", listUsers),
+	stateQuery("get_user", getUser),
+	stateQuery("list_users", listUsers),
 }
 
 // UserRequest names a user.
@@ -19,7 +19,7 @@ type UserRequest struct {
 }
 
 func getUser(v *View, in *UserRequest) ([]byte, error) {
-	u, err := named("user", "userId", in.UserID, v.User)
+	u, err := findNamed("user", "userId", in.UserID, v.User)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func usersInOrder(v *View) ([]*org.User, error) {
 		us = append(us, u)
 		return true
 	})
-	slices.SortFunc(us, func(a, b *org.User) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(us, func(a, b *org.User) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return us, err
 }
 
@@ -50,7 +50,7 @@ func usersAsked(v *View, text *string) ([]*org.User, error) {
 	if text == nil || *text == "" {
 		return usersInOrder(v)
 	}
-	u, err := named("user", "userId", *text, v.User)
+	u, err := findNamed("user", "userId", *text, v.User)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 var wallets = []*Query{
-	query("get_wallet", getWallet),
-	query("list_wallets", listWallets),
-	query("get_wallet_account", getWalletAccount),
-	query("list_wallet_accounts", listWalletAccounts),
+	stateQuery("get_wallet", getWallet),
+	stateQuery("list_wallets", listWallets),
+	stateQuery("get_wallet_account", getWalletAccount),
+	stateQuery("list_wallet_accounts", listWalletAccounts),
 }
 
 // WalletRequest names a wallet.
@@ -39,7 +39,7 @@ type WalletAccountsRequest struct {
 }
 
 func getWallet(v *View, in *WalletRequest) ([]byte, error) {
-	w, err := named("wallet", "walletId", in.WalletID, v.Wallet)
+	w, err := findNamed("wallet", "walletId", in.WalletID, v.Wallet)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func walletsInOrder(v *View) ([]*org.Wallet, error) {
 		ws = append(ws, w)
 		return true
 	})
-	slices.SortFunc(ws, func(a, b *org.Wallet) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	slices.SortFunc(ws, func(a, b *org.Wallet) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 	return ws, err
 }
 
@@ -74,7 +74,7 @@ func appendWallet(dst []byte, w *org.Wallet) []byte {
 }
 
 func getWalletAccount(v *View, in *WalletAccountRequest) ([]byte, error) {
-	w, err := named("wallet", "walletId", in.WalletID, v.Wallet)
+	w, err := findNamed("wallet", "walletId", in.WalletID, v.Wallet)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func walletsOf(v *View, walletID *string) ([]*org.Wallet, error) {
 	if walletID == nil || *walletID == "" {
 		return walletsInOrder(v)
 	}
-	w, err := named("wallet", "walletId", *walletID, v.Wallet)
+	w, err := findNamed("wallet", "walletId", *walletID, v.Wallet)
 	return []*org.Wallet{w}, err
 }
 

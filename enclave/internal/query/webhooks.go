@@ -9,20 +9,20 @@ import (
 )
 
 var webhooks = []*Query{
-	query("list_webhook_endpoints", listWebhookEndpoints),
+	stateQuery("list_webhook_endpoints", listWebhookEndpoints),
 }
 
 func listWebhookEndpoints(v *View, _ *OrganizationRequest) ([]byte, error) {
-	var es []*org.Endpoint
-	err := v.EachEndpoint(func(e *org.Endpoint) bool {
+	var es []*org.WebhookEndpoint
+	err := v.EachWebhookEndpoint(func(e *org.WebhookEndpoint) bool {
 		es = append(es, e)
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(es, func(a, b *org.Endpoint) int { return older(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	dst := array(nil, `{"webhookEndpoints":`, es, func(dst []byte, e *org.Endpoint) []byte {
+	slices.SortFunc(es, func(a, b *org.WebhookEndpoint) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	dst := array(nil, `{"webhookEndpoints":`, es, func(dst []byte, e *org.WebhookEndpoint) []byte {
 		w := organization.WebhookEndpointOf(v.ID, e)
 		return strictjson.Append(dst, &w)
 	})
