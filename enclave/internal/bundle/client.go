@@ -55,7 +55,7 @@ func SealCompact(to PublicKey, s secret.Secret) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := append(compressed(enc), ciphertext...)
+	b := append(compress(enc), ciphertext...)
 	return encode58Check(b), nil
 }
 
@@ -75,7 +75,7 @@ func ParseCompact(text string) (*Sealed, error) {
 	return &Sealed{point, b[compressedSize:]}, nil
 }
 
-// compressed shortens an uncompressed point.
-func compressed(point []byte) []byte {
+// compress shortens an uncompressed point.
+func compress(point []byte) []byte {
 	return append([]byte{2 | point[pointSize-1]&1}, point[1:compressedSize]...)
 }

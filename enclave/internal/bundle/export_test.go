@@ -4,8 +4,8 @@ import "crypto/ecdh"
 
 // Unexported functions under test.
 var (
-	Exported = exported
-	TargetOf = target
+	Exported = encodeExport
+	TargetOf = encodeTarget
 )
 
 // Message wraps an inner document.

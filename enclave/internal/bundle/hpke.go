@@ -50,7 +50,7 @@ func ParsePublicKey(field, text string) (PublicKey, error) {
 }
 
 // String is the compressed point in lower-case hex.
-func (to PublicKey) String() string { return hex.EncodeToString(compressed(to.point.Bytes())) }
+func (to PublicKey) String() string { return hex.EncodeToString(compress(to.point.Bytes())) }
 
 var errPoint = errors.New("not a point of P-256")
 
@@ -81,14 +81,14 @@ func (to PublicKey) seal(s secret.Secret) (enc, ciphertext []byte, err error) {
 		var sender *hpke.Sender
 		if enc, sender, err = hpke.NewSender(pk, hpke.HKDFSHA256(), hpke.AES256GCM(), info); err == nil {
 			tally.AEADSeals.Add(1)
-			ciphertext, err = sender.Seal(associated(enc, to.point), plain)
+			ciphertext, err = sender.Seal(associatedData(enc, to.point), plain)
 		}
 	})
 	return enc, ciphertext, err
 }
 
-// associated is what a ciphertext is bound to.
-func associated(enc []byte, receiver *ecdh.PublicKey) []byte {
+// associatedData is what a ciphertext is bound to.
+func associatedData(enc []byte, receiver *ecdh.PublicKey) []byte {
 	return append(append(make([]byte, 0, 2*pointSize), enc...), receiver.Bytes()...)
 }
 
@@ -123,7 +123,7 @@ func (m *Sealed) Open(private secret.Secret) (secret.Secret, error) {
 			return
 		}
 		tally.AEADOpens.Add(1)
-		if p, oerr := r.Open(associated(enc, key.PublicKey()), m.ciphertext); oerr == nil {
+		if p, oerr := r.Open(associatedData(enc, key.PublicKey()), m.ciphertext); oerr == nil {
 			plain, err = p, nil
 		}
 	})

@@ -36,17 +36,17 @@ func (s *Signer) Export(organization string, to PublicKey, secret secret.Secret)
 	if err != nil {
 		return "", fmt.Errorf("sealing an export: %w", err)
 	}
-	return s.message(exported(enc, ciphertext, organization))
+	return s.message(encodeExport(enc, ciphertext, organization))
 }
 
 // The inner documents have their members in this order. Ids are UUIDs: nothing in
 // them needs escaping.
 
-func exported(enc, ciphertext []byte, organization string) []byte {
+func encodeExport(enc, ciphertext []byte, organization string) []byte {
 	return fmt.Appendf(nil, `{"encappedPublic":"%x","ciphertext":"%x","organizationId":"%s"}`, enc, ciphertext, organization)
 }
 
-func target(public []byte, organization, user string) []byte {
+func encodeTarget(public []byte, organization, user string) []byte {
 	return fmt.Appendf(nil, `{"targetPublic":"%x","organizationId":"%s","userId":"%s"}`, public, organization, user)
 }
 
@@ -58,7 +58,7 @@ func (s *Signer) Target(organization, user string, private secret.Secret) (strin
 	if err != nil {
 		return "", err
 	}
-	return s.message(target(public.Bytes(), organization, user))
+	return s.message(encodeTarget(public.Bytes(), organization, user))
 }
 
 // message wraps an inner document.

@@ -37,19 +37,19 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// oidc makes the error about an identity token.
-func oidc(field, why string) *fault.Error {
+// errOIDC makes the error about an identity token.
+func errOIDC(field, why string) *fault.Error {
 	e := fault.Field(field, "invalid OIDC token: %s", why)
 	e.Name = "INVALID_OIDC_TOKEN"
 	return e
 }
 
 // NoIssuerKey is the answer to an identity token for which its issuer has no key.
-func NoIssuerKey(field string) *fault.Error { return oidc(field, "the issuer has no key for it") }
+func NoIssuerKey(field string) *fault.Error { return errOIDC(field, "the issuer has no key for it") }
 
 // NoIssuer is the answer to an identity token of an issuer that may not be asked.
 func NoIssuer(field string) *fault.Error {
-	return oidc(field, "iss must be an https URL at a public name")
+	return errOIDC(field, "iss must be an https URL at a public name")
 }
 
 // IssuerAway is the answer where an issuer could not be asked for its keys: why says

@@ -18,7 +18,7 @@ var (
 	VerifyBare = verifyBare
 	EqualJSON  = equalJSON
 	AppendHTML = appendHTML
-	Encoded    = encoded
+	Encoded    = encodedWords
 	AppendForm = appendForm
 )
 
@@ -31,9 +31,9 @@ func (s *Signer) Sign(digest [32]byte) ([]byte, error) {
 // SignText makes a token of any header and payload, as a forger with the key would.
 func SignText(s *Signer, header, claims string, double bool) string {
 	text := base64URL.EncodeToString([]byte(header)) + "." + base64URL.EncodeToString([]byte(claims))
-	digest := once
+	digest := digest
 	if double {
-		digest = twice
+		digest = doubleDigest
 	}
 	sig, err := s.key.Sign(digest([]byte(text)))
 	if err != nil {

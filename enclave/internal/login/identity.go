@@ -38,7 +38,7 @@ func IssueIdentityToken(by *Signer, t *IdentityToken) (string, error) {
 	if t.EncryptedBearerToken != "" {
 		p = p.text("encrypted_bearer_token", t.EncryptedBearerToken)
 	}
-	return by.token(`{"alg":"ES256","typ":"JWT","kid":"`+by.public.ID()+`"}`, p, once)
+	return by.token(`{"alg":"ES256","typ":"JWT","kid":"`+by.public.ID()+`"}`, p, digest)
 }
 
 // An Unverified is an identity token of which nothing is proven. It serves to find
@@ -58,14 +58,14 @@ var algorithms = []string{"RS256", "ES256", "PS256", "EdDSA"}
 func ParseIdentityToken(field, text string) (*Unverified, error) {
 	t, err := parseJWS(text)
 	if err != nil {
-		return nil, oidc(field, err.Error())
+		return nil, errOIDC(field, err.Error())
 	}
 	if !slices.Contains(algorithms, t.alg) {
-		return nil, oidc(field, "alg must be RS256, ES256, PS256 or EdDSA")
+		return nil, errOIDC(field, "alg must be RS256, ES256, PS256 or EdDSA")
 	}
 	iss, ok := t.claims.name("iss", maxName)
 	if !ok {
-		return nil, oidc(field, "it has no iss")
+		return nil, errOIDC(field, "it has no iss")
 	}
 	return &Unverified{field, t, iss}, nil
 }
@@ -98,9 +98,9 @@ func (u *Unverified) Verify(s *KeySet, nowMs uint64) (*Identity, error) {
 	case len(keys) == 0:
 		return nil, NoIssuerKey(u.field)
 	case len(keys) > 1:
-		return nil, oidc(u.field, "the issuer has more than one key for it")
+		return nil, errOIDC(u.field, "the issuer has more than one key for it")
 	case !keys[0].verify(u.token):
-		return nil, oidc(u.field, "its signature does not verify")
+		return nil, errOIDC(u.field, "its signature does not verify")
 	}
 	return u.read(nowMs)
 }
@@ -122,31 +122,31 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 	i := &Identity{Issuer: u.issuer}
 	var there, ok bool
 	if i.Subject, ok = c.name("sub", maxSubject); !ok {
-		return nil, oidc(u.field, "it has no sub")
+		return nil, errOIDC(u.field, "it has no sub")
 	}
 	if i.Audiences, ok = c.audiences(); !ok {
-		return nil, oidc(u.field, "it has no aud")
+		return nil, errOIDC(u.field, "it has no aud")
 	}
 	if i.ExpiresMs, there, ok = c.seconds("exp"); !there || !ok {
-		return nil, oidc(u.field, "it has no exp")
+		return nil, errOIDC(u.field, "it has no exp")
 	}
 	if i.IssuedMs, there, ok = c.seconds("iat"); !there || !ok {
-		return nil, oidc(u.field, "it has no iat")
+		return nil, errOIDC(u.field, "it has no iat")
 	}
 	notBefore, _, ok := c.seconds("nbf")
 	switch {
 	case !ok:
-		return nil, oidc(u.field, "it has a bad nbf")
+		return nil, errOIDC(u.field, "it has a bad nbf")
 	case nowMs >= i.ExpiresMs+Skew:
-		return nil, oidc(u.field, "it has expired")
+		return nil, errOIDC(u.field, "it has expired")
 	case i.IssuedMs > nowMs+Skew:
-		return nil, oidc(u.field, "it is of the future")
+		return nil, errOIDC(u.field, "it is of the future")
 	case notBefore > nowMs+Skew:
-		return nil, oidc(u.field, "it is not valid yet")
+		return nil, errOIDC(u.field, "it is not valid yet")
 	}
 	for name, into := range map[string]*string{"nonce": &i.nonce, "tknonce": &i.tknonce} {
 		if *into, _, ok = c.text(name); !ok {
-			return nil, oidc(u.field, "it has a bad "+name)
+			return nil, errOIDC(u.field, "it has a bad "+name)
 		}
 	}
 	i.Email, _ = c.name("email", maxContact)

@@ -76,7 +76,7 @@ func isHost(s string) bool {
 // a URL without a query. The errors are *fault.Error about field.
 func DiscoveryURL(field, issuer string, loopback bool) (string, error) {
 	if len(issuer) > maxName || strings.Contains(issuer, "?") || !CheckURL(issuer, loopback) {
-		return "", oidc(field, "iss is not an https URL")
+		return "", errOIDC(field, "iss is not an https URL")
 	}
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration", nil
 }
@@ -86,19 +86,19 @@ func DiscoveryURL(field, issuer string, loopback bool) (string, error) {
 // field.
 func ParseDiscovery(field string, raw []byte, issuer string, loopback bool) (keySetURL string, err error) {
 	if len(raw) > MaxDiscovery {
-		return "", oidc(field, "the issuer's discovery document is too large")
+		return "", errOIDC(field, "the issuer's discovery document is too large")
 	}
 	o, ok := parseObject(raw, fetchedLimits)
 	if !ok {
-		return "", oidc(field, "the issuer's discovery document is malformed")
+		return "", errOIDC(field, "the issuer's discovery document is malformed")
 	}
 	said, _, ok := o.text("issuer")
 	if !ok || said == "" || said != issuer {
-		return "", oidc(field, "the issuer's discovery document is of another issuer")
+		return "", errOIDC(field, "the issuer's discovery document is of another issuer")
 	}
 	keySetURL, _, ok = o.text("jwks_uri")
 	if !ok || !CheckURL(keySetURL, loopback) {
-		return "", oidc(field, "the issuer's discovery document names no key set at an https URL")
+		return "", errOIDC(field, "the issuer's discovery document names no key set at an https URL")
 	}
 	return keySetURL, nil
 }

@@ -37,15 +37,15 @@ type issuerKey struct {
 // verifies nothing. The errors are *fault.Error about field.
 func ParseKeySet(field string, raw []byte) (*KeySet, error) {
 	if len(raw) > MaxKeySet {
-		return nil, oidc(field, "the issuer's key set is too large")
+		return nil, errOIDC(field, "the issuer's key set is too large")
 	}
 	o, ok := parseObject(raw, fetchedLimits)
 	if !ok {
-		return nil, oidc(field, "the issuer's key set is malformed")
+		return nil, errOIDC(field, "the issuer's key set is malformed")
 	}
 	items, there, ok := o.array("keys")
 	if !there || !ok || len(items) > MaxKeys {
-		return nil, oidc(field, "the issuer's key set is malformed")
+		return nil, errOIDC(field, "the issuer's key set is malformed")
 	}
 	s := new(KeySet)
 	for _, item := range items {

@@ -29,7 +29,7 @@ var errHeader = errors.New("a mail whose header cannot be written")
 // form, and nothing that would end a header's line is taken.
 func (m *Mail) Bytes() ([]byte, error) {
 	if !isEmail(m.From.Address) || !isEmail(m.To) || m.From.ReplyTo != "" && !isEmail(m.From.ReplyTo) ||
-		!speakable(m.From.Name) || !utf8.ValidString(m.Subject) || strings.ContainsFunc(m.Subject, func(r rune) bool { return r < ' ' || r == 0x7f }) ||
+		!fitsHeader(m.From.Name) || !utf8.ValidString(m.Subject) || strings.ContainsFunc(m.Subject, func(r rune) bool { return r < ' ' || r == 0x7f }) ||
 		len(m.ID) != 36 || strings.Trim(m.ID, "0123456789abcdef-") != "" || m.SentMs > 1<<48 {
 		return nil, errHeader
 	}
@@ -47,7 +47,7 @@ func (m *Mail) Bytes() ([]byte, error) {
 	if m.From.ReplyTo != "" {
 		line("Reply-To: <", m.From.ReplyTo, ">")
 	}
-	line("Subject: ", unstructured(m.Subject))
+	line("Subject: ", encodeSubject(m.Subject))
 	line("Date: ", time.UnixMilli(int64(m.SentMs)).UTC().Format("Mon, 02 Jan 2006 15:04:05 +0000"))
 	line("Message-ID: <", m.ID, "@", domain, ">")
 	line("Auto-Submitted: auto-generated")
@@ -75,21 +75,21 @@ func (m *Mail) Bytes() ([]byte, error) {
 // phrase writes a name in front of an address: in quotes, or encoded if it has
 // other letters than ASCII's or is long.
 func phrase(s string) string {
-	if !simple(s) {
-		return encoded(s)
+	if !isPlain(s) {
+		return encodedWords(s)
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// unstructured writes a subject.
-func unstructured(s string) string {
-	if !simple(s) {
-		return encoded(s)
+// encodeSubject writes a subject.
+func encodeSubject(s string) string {
+	if !isPlain(s) {
+		return encodedWords(s)
 	}
 	return s
 }
 
-func simple(s string) bool {
+func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] >= 0x7f {
 			return false
@@ -98,9 +98,9 @@ func simple(s string) bool {
 	return len(s) <= 60 && !strings.Contains(s, "=?") && strings.TrimSpace(s) == s
 }
 
-// encoded writes words of RFC 2047, each with whole characters, at most 75 letters
+// encodedWords writes words of RFC 2047, each with whole characters, at most 75 letters
 // long and on a line of its own.
-func encoded(s string) string {
+func encodedWords(s string) string {
 	const most = 45 // bytes in a word
 	var b strings.Builder
 	for start := 0; start < len(s); {

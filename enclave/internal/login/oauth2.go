@@ -122,11 +122,11 @@ func (p *OAuth2Provider) Exchange(c *Code, clientID string, secret secret.Secret
 	if basic == nil {
 		return nil, fault.Named(fault.FailedPrecondition, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the OAuth 2.0 credential has no client secret")
 	}
-	r.Header = append(asking(), HeaderField{"Content-Type", []byte("application/x-www-form-urlencoded")}, HeaderField{"Authorization", basic})
+	r.Header = append(requestFields(), HeaderField{"Content-Type", []byte("application/x-www-form-urlencoded")}, HeaderField{"Authorization", basic})
 	return r, nil
 }
 
-func asking() []HeaderField {
+func requestFields() []HeaderField {
 	return []HeaderField{{"Accept", []byte("application/json")}, {"User-Agent", []byte("cloister")}}
 }
 
@@ -156,11 +156,11 @@ func (p *OAuth2Provider) AccessToken(status int, body []byte) (secret.Secret, er
 	}
 	kind, _, ok := o.text("token_type")
 	if !ok || !strings.EqualFold(kind, "Bearer") {
-		return secret.Secret{}, p.strange()
+		return secret.Secret{}, p.errUnusable()
 	}
 	token, ok := o.name("access_token", maxAccess)
 	if !ok || !visible(token) {
-		return secret.Secret{}, p.strange()
+		return secret.Secret{}, p.errUnusable()
 	}
 	return secret.From([]byte(token))
 }
@@ -169,7 +169,7 @@ func (p *OAuth2Provider) AccessToken(status int, body []byte) (secret.Secret, er
 func (p *OAuth2Provider) WhoAmI(token secret.Secret) *Request {
 	var bearer []byte
 	token.Use(func(b []byte) { bearer = append(append(make([]byte, 0, len("Bearer ")+len(b)), "Bearer "...), b...) })
-	return &Request{Method: "GET", URL: p.UserURL, Header: append(asking(), HeaderField{"Authorization", bearer})}
+	return &Request{Method: "GET", URL: p.UserURL, Header: append(requestFields(), HeaderField{"Authorization", bearer})}
 }
 
 // Subject reads the answer to WhoAmI: the provider's prefix and the user's number.
@@ -181,12 +181,12 @@ func (p *OAuth2Provider) Subject(status int, body []byte) (string, error) {
 	if p.wrapped {
 		var ok bool
 		if o, ok = parseObject(o["data"], fetchedLimits); !ok {
-			return "", p.strange()
+			return "", p.errUnusable()
 		}
 	}
 	id, ok := o.name("id", 32)
 	if !ok || strings.Trim(id, "0123456789") != "" {
-		return "", p.strange()
+		return "", p.errUnusable()
 	}
 	return p.prefix + id, nil
 }
@@ -198,16 +198,16 @@ func (p *OAuth2Provider) answer(status int, body []byte) (object, error) {
 	case status == 400 || status == 401 || status == 403:
 		return nil, fault.New(fault.InvalidArgument, "%s refused the authorization code, or the client id and secret", p.Name)
 	case status != 200 || len(body) > MaxAnswer:
-		return nil, p.strange()
+		return nil, p.errUnusable()
 	}
 	o, ok := parseObject(body, fetchedLimits)
 	if !ok {
-		return nil, p.strange()
+		return nil, p.errUnusable()
 	}
 	return o, nil
 }
 
-func (p *OAuth2Provider) strange() error {
+func (p *OAuth2Provider) errUnusable() error {
 	return fault.New(fault.Unavailable, "%s gave an answer that cannot be used; try again", p.Name)
 }
 

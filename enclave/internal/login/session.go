@@ -41,7 +41,7 @@ func IssueSession(by *Signer, s *Session) (string, error) {
 	if s.ProfileID != "" {
 		p = p.text("session_profile_id", s.ProfileID).text("scope", s.Scope)
 	}
-	return by.token(sessionHeader, p, twice)
+	return by.token(sessionHeader, p, doubleDigest)
 }
 
 // VerifySession reads the token of a session that has not ended. The errors are
@@ -49,7 +49,7 @@ func IssueSession(by *Signer, s *Session) (string, error) {
 func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
 	invalid := fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
 	t, err := parseJWS(text)
-	if err != nil || t.alg != "ES256" || !by.verify(twice(t.signed), t.signature) {
+	if err != nil || t.alg != "ES256" || !by.verify(doubleDigest(t.signed), t.signature) {
 		return nil, invalid
 	}
 	s := new(Session)

@@ -64,10 +64,10 @@ func NewSigner(private secret.Secret) (*Signer, error) {
 // Public is the key that verifies what s signs.
 func (s *Signer) Public() PublicKey { return s.public }
 
-// once and twice are the two digests of tokens.
-func once(b []byte) [32]byte { return sha256.Sum256(b) }
+// digest and doubleDigest are the two digests of tokens.
+func digest(b []byte) [32]byte { return sha256.Sum256(b) }
 
-func twice(b []byte) [32]byte {
+func doubleDigest(b []byte) [32]byte {
 	sum := sha256.Sum256(b)
 	return sha256.Sum256(sum[:])
 }

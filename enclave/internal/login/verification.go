@@ -43,11 +43,11 @@ func IssueVerificationToken(by *Signer, t *VerificationToken) (string, error) {
 		if t.PublicKey != "" {
 			p = p.text("public_key", t.PublicKey)
 		}
-		return by.token(legacyHeader, p.text("verification_type", string(t.Type)), once)
+		return by.token(legacyHeader, p.text("verification_type", string(t.Type)), digest)
 	}
 	p = p.text("exp", strconv.FormatUint(t.ExpiresMs, 10)).text("id", t.ID).text("organization_id", t.OrganizationID).
 		text("verification_type", string(t.Type)).text("contact", t.Contact).text("public_key", t.PublicKey)
-	return by.token(verificationHeader, p, once)
+	return by.token(verificationHeader, p, digest)
 }
 
 // TokenKeys verify tokens of the two forms.
@@ -79,7 +79,7 @@ func ReadVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*U
 	if t.Legacy {
 		by = keys.Legacy
 	}
-	if !by.verify(once(p.signed), p.signature) {
+	if !by.verify(digest(p.signed), p.signature) {
 		return nil, invalid
 	}
 	var ok bool
@@ -125,14 +125,14 @@ func (u *UnprovenToken) ForLogin(field string, s *ClientSignature, publicKey str
 	case !first && u.token.Legacy:
 		return nil, InvalidVerificationToken(u.field)
 	case s == nil:
-		return u.unsigned(field, !first)
+		return u.withoutSignature(field, !first)
 	case first && s.Message == u.text: // it says nothing of the session, so the session's must be its key
 		if !strings.EqualFold(s.PublicKey, publicKey) {
 			return nil, fault.Field(field, "a signature over the verification token must be of the session's key")
 		}
-		return u.proven(verifyBare(field, s.Signature, u.text, &u.token, publicKey))
+		return u.tokenOr(verifyBare(field, s.Signature, u.text, &u.token, publicKey))
 	}
-	return u.proven(s.verifyLogin(field, &u.token, publicKey))
+	return u.tokenOr(s.verifyLogin(field, &u.token, publicKey))
 }
 
 // ForSignup is the token for a sign-up of want, if s is its key's word for just that.
@@ -144,9 +144,9 @@ func (u *UnprovenToken) ForSignup(field string, s *ClientSignature, usage Usage,
 	case strict && u.token.Legacy:
 		return nil, InvalidVerificationToken(u.field)
 	case s == nil:
-		return u.unsigned(field, strict)
+		return u.withoutSignature(field, strict)
 	}
-	return u.proven(s.verifySignup(field, &u.token, usage, want))
+	return u.tokenOr(s.verifySignup(field, &u.token, usage, want))
 }
 
 // ByStamp is the token for a request that says nothing of a client signature:
@@ -158,8 +158,8 @@ func (u *UnprovenToken) ByStamp(publicKey string) (*VerificationToken, error) {
 	return &u.token, nil
 }
 
-// unsigned is the token where no signature was given.
-func (u *UnprovenToken) unsigned(field string, strict bool) (*VerificationToken, error) {
+// withoutSignature is the token where no signature was given.
+func (u *UnprovenToken) withoutSignature(field string, strict bool) (*VerificationToken, error) {
 	switch {
 	case strict:
 		return nil, fault.Field(field, "must be given with a verification token")
@@ -169,7 +169,7 @@ func (u *UnprovenToken) unsigned(field string, strict bool) (*VerificationToken,
 	return &u.token, nil
 }
 
-func (u *UnprovenToken) proven(err error) (*VerificationToken, error) {
+func (u *UnprovenToken) tokenOr(err error) (*VerificationToken, error) {
 	if err != nil {
 		return nil, err
 	}

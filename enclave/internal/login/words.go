@@ -23,7 +23,7 @@ type Words struct {
 // fields below path, which ends with a dot or is empty.
 func (w *Words) Check(path string) error {
 	switch {
-	case !speakable(w.AppName):
+	case !fitsHeader(w.AppName):
 		return fault.Field(path+"appName", "must be 1 to 255 characters without control characters")
 	case w.LogoURL != "" && !CheckURL(w.LogoURL, false):
 		return fault.Field(path+"logoUrl", "must be an https URL")
@@ -31,8 +31,8 @@ func (w *Words) Check(path string) error {
 	return nil
 }
 
-// speakable tells whether a name can stand in a header.
-func speakable(s string) bool {
+// fitsHeader tells whether a name can stand in a header.
+func fitsHeader(s string) bool {
 	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxContact && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 	})
@@ -43,7 +43,7 @@ type Content struct{ Subject, Text, HTML string }
 
 // PasscodeMail is the mail that brings a passcode, good for lifeMs.
 func PasscodeMail(w *Words, code Passcode, lifeMs uint64) (*Content, error) {
-	return w.content(NameOtpCode, string(code), "Your code for "+w.AppName+" is", lasting("The code", lifeMs))
+	return w.content(NameOtpCode, string(code), "Your code for "+w.AppName+" is", expiryText("The code", lifeMs))
 }
 
 // BundleMail is the mail that brings an encrypted credential, for somebody who logs
@@ -53,14 +53,14 @@ func BundleMail(w *Words, recovery bool, bundle string, lifeMs uint64) (*Content
 	if recovery {
 		lead = "Your code to recover your account at " + w.AppName + " is"
 	}
-	c, err := w.content(NameBundle, bundle, lead, lasting("It", lifeMs))
+	c, err := w.content(NameBundle, bundle, lead, expiryText("It", lifeMs))
 	if err == nil && recovery {
 		c.Subject = "Recover your account at " + w.AppName
 	}
 	return c, err
 }
 
-func lasting(what string, ms uint64) string {
+func expiryText(what string, ms uint64) string {
 	n, unit := ms/60_000, " minutes"
 	if ms%60_000 != 0 || n == 0 {
 		n, unit = ms/1000, " seconds"
@@ -85,7 +85,7 @@ func (w *Words) content(name, value, lead, end string) (*Content, error) {
 	html, ok := []byte(nil), true
 	switch {
 	case w.Template == nil:
-		html = w.ours(value, lead, end, link)
+		html = w.defaultHTML(value, lead, end, link)
 	case !w.Template.Uses(name) && (link == "" || !w.Template.Uses(NameMagicLink)):
 		return nil, fault.Field("templateId", "the template must contain {{ .%s }}, or {{ .%s }} if there is a link", name, NameMagicLink)
 	default:
@@ -98,8 +98,8 @@ func (w *Words) content(name, value, lead, end string) (*Content, error) {
 	return &Content{Subject: "Sign in to " + w.AppName, Text: text, HTML: string(html)}, nil
 }
 
-// ours is the HTML part without a template.
-func (w *Words) ours(value, lead, end, link string) []byte {
+// defaultHTML is the HTML part without a template.
+func (w *Words) defaultHTML(value, lead, end, link string) []byte {
 	b := []byte(`<!doctype html><html><head><meta charset="utf-8"></head><body style="font-family:sans-serif;max-width:34em;margin:2em auto;padding:0 1em">`)
 	if w.LogoURL != "" {
 		b = append(appendHTML(append(appendHTML(append(b, `<p><img src="`...), w.LogoURL), `" alt="`...), w.AppName), `" style="max-width:340px;max-height:124px"></p>`...)
@@ -121,7 +121,7 @@ func (w *Words) ours(value, lead, end, link string) []byte {
 // code in it. The errors are *fault.Error.
 func PasscodeText(t *Template, appName string, code Passcode) (string, error) {
 	if t == nil {
-		if !speakable(appName) {
+		if !fitsHeader(appName) {
 			return "", fault.Field("appName", "must be 1 to 255 characters without control characters")
 		}
 		return "Your code for " + appName + " is " + string(code), nil

@@ -13,11 +13,11 @@ func (s MailServer) Check(loop bool, address string) error {
 	if !isAddress(address) {
 		return fail(Refused, "the sender's address is malformed")
 	}
-	return s.allowed(loop, address)
+	return s.checkAllowed(loop, address)
 }
 
-// allowed checks the settings, and fills in our name.
-func (s *MailServer) allowed(loop bool, from string) error {
+// checkAllowed checks the settings, and fills in our name.
+func (s *MailServer) checkAllowed(loop bool, from string) error {
 	if s.Name == "" {
 		s.Name = from[strings.LastIndexByte(from, '@')+1:]
 	}
@@ -39,10 +39,10 @@ func (g Gateway) Check(loop bool) error {
 	if err := CheckURL(g.URL, loop); err != nil {
 		return err
 	}
-	return g.allowed()
+	return g.checkAllowed()
 }
 
-func (g *Gateway) allowed() error {
+func (g *Gateway) checkAllowed() error {
 	switch {
 	case len(g.User) > maxUser || !visible(g.User) || strings.Contains(g.User, ":") || !isPassword(g.Password):
 		return fail(Refused, "the gateway's user or password is malformed")

@@ -23,7 +23,7 @@ func Written(r Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.written(to)
+	return r.encode(to)
 }
 
 // ParseURL takes a URL apart.
@@ -34,7 +34,7 @@ func ParseURL(s string) (secure bool, host string, port uint16, target string, e
 
 // The rest by their own names.
 var (
-	Stuffed   = stuffed
+	Stuffed   = dotStuff
 	IsMessage = isMessage
 	IsAddress = isAddress
 	SID       = sid

@@ -58,9 +58,9 @@ func (r *Response) Field(name string) (value string, ok bool) {
 var ours = []string{"accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection",
 	"te", "trailer", "transfer-encoding", "upgrade"}
 
-// asking are the fields of a request for JSON. Some providers answer nobody
+// requestFields are the fields of a request for JSON. Some providers answer nobody
 // without a name.
-func asking() []Field {
+func requestFields() []Field {
 	return []Field{{"Accept", []byte("application/json")}, {"User-Agent", []byte("cloister")}}
 }
 
@@ -74,7 +74,7 @@ func (c *Client) Exchange(ctx context.Context, r Request) (*Response, error) {
 	if !to.secure && !(c.cfg.Loopback && loopback(to.host)) {
 		return nil, fail(Refused, "the URL must begin with https://")
 	}
-	out, err := r.written(to)
+	out, err := r.encode(to)
 	if err != nil {
 		return nil, err
 	}
@@ -91,18 +91,18 @@ func (c *Client) Exchange(ctx context.Context, r Request) (*Response, error) {
 		}
 	}
 	if _, err := l.Write(out); err != nil {
-		return nil, l.lost("the connection ended while the request was sent", err)
+		return nil, l.explainLoss("the connection ended while the request was sent", err)
 	}
 	answer, err := readResponse(l)
 	if err != nil {
-		return nil, l.lost("the connection ended before the answer was whole", err)
+		return nil, l.explainLoss("the connection ended before the answer was whole", err)
 	}
 	return answer, nil
 }
 
-// written is the request as it goes out. Nothing in it can end a line but what is
+// encode is the request as it goes out. Nothing in it can end a line but what is
 // written here. It is made in one piece, so that there is no other copy.
-func (r *Request) written(to endpoint) ([]byte, error) {
+func (r *Request) encode(to endpoint) ([]byte, error) {
 	if r.Method != "GET" && r.Method != "POST" {
 		return nil, fail(Refused, "the method must be GET or POST")
 	}
@@ -179,7 +179,7 @@ func (r *reader) line(most int) (string, error) {
 		c, err := r.in.ReadByte()
 		switch {
 		case err != nil:
-			return "", cutShort(err)
+			return "", unexpectedEOF(err)
 		case len(b) == most:
 			return "", fail(TooLarge, "the answer has a line or head that is too long")
 		case len(b) > 0 && b[len(b)-1] == '\r':
@@ -337,15 +337,15 @@ func (r *reader) read(b []byte, n int) ([]byte, error) {
 		b = slices.Grow(b, step)
 		got, err := io.ReadFull(r.in, b[len(b):len(b)+step])
 		if err != nil {
-			return nil, cutShort(err)
+			return nil, unexpectedEOF(err)
 		}
 		b, n = b[:len(b)+got], n-got
 	}
 	return b, nil
 }
 
-// cutShort makes the end of a stream, however it came, an error.
-func cutShort(err error) error {
+// unexpectedEOF makes the end of a stream, however it came, an error.
+func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

@@ -143,14 +143,14 @@ func (s *Issuers[K]) Load(ctx context.Context, issuer string, has func(K) bool) 
 	case <-f.done:
 		return f.err
 	case <-ctx.Done():
-		return failed(Away, "given up", context.Cause(ctx))
+		return failBecause(Away, "given up", context.Cause(ctx))
 	}
 }
 
 // load fetches one set and remembers what came of it. A set that was believed
 // stays so when fetching it again fails, but no longer than it would have.
 func (s *Issuers[K]) load(ctx context.Context, issuer, where string, f *flight) {
-	keys, life, err := s.guarded(ctx, issuer, where)
+	keys, life, err := s.fetchGuarded(ctx, issuer, where)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.client.cfg.Clock.Now()
@@ -172,9 +172,9 @@ func (s *Issuers[K]) load(ctx context.Context, issuer, where string, f *flight) 
 	close(f.done)
 }
 
-// guarded is fetch, of which a panic is the provider's failure: nobody stands
+// fetchGuarded is fetch, of which a panic is the provider's failure: nobody stands
 // above this goroutine who could catch it, and the documents are anybody's.
-func (s *Issuers[K]) guarded(ctx context.Context, issuer, where string) (keys K, life time.Duration, err error) {
+func (s *Issuers[K]) fetchGuarded(ctx context.Context, issuer, where string) (keys K, life time.Duration, err error) {
 	defer func() {
 		if recover() != nil {
 			err = fail(Garbled, "the provider's documents cannot be read")
@@ -193,7 +193,7 @@ func (s *Issuers[K]) fetch(ctx context.Context, issuer, where string) (keys K, l
 	if where, err = s.reading.Discovery(answer.Body, issuer); err != nil {
 		return keys, 0, err
 	}
-	if err = public(where, s.client.cfg.Loopback); err != nil {
+	if err = checkPublic(where, s.client.cfg.Loopback); err != nil {
 		return keys, 0, err
 	}
 	if answer, err = s.get(ctx, where); err != nil {
@@ -206,7 +206,7 @@ func (s *Issuers[K]) fetch(ctx context.Context, issuer, where string) (keys K, l
 }
 
 func (s *Issuers[K]) get(ctx context.Context, where string) (*Response, error) {
-	answer, err := s.client.Exchange(ctx, Request{Method: "GET", URL: where, Fields: asking(), Wait: s.policy.Wait})
+	answer, err := s.client.Exchange(ctx, Request{Method: "GET", URL: where, Fields: requestFields(), Wait: s.policy.Wait})
 	if err != nil {
 		return nil, err
 	}
@@ -241,15 +241,15 @@ func discovery(issuer string, loop bool) (string, error) {
 	if len(issuer) > maxIssuer || strings.Contains(issuer, "?") {
 		return "", fail(Refused, "the issuer is malformed")
 	}
-	if err := public(issuer, loop); err != nil {
+	if err := checkPublic(issuer, loop); err != nil {
 		return "", err
 	}
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration", nil
 }
 
-// public refuses what an organization could name to have somebody's own network
+// checkPublic refuses what an organization could name to have somebody's own network
 // asked: issuers and their key sets are where anybody may point the enclave.
-func public(where string, loop bool) error {
+func checkPublic(where string, loop bool) error {
 	to, err := parseURL(where)
 	switch {
 	case err != nil:

@@ -108,7 +108,7 @@ func KindOf(err error) Kind {
 
 func fail(k Kind, text string) *Error { return &Error{Kind: k, text: text} }
 
-func failed(k Kind, text string, cause error) *Error { return &Error{k, text, cause} }
+func failBecause(k Kind, text string, cause error) *Error { return &Error{k, text, cause} }
 
 var (
 	errLate = errors.New("the time is up")
@@ -145,7 +145,7 @@ func (c *Client) open(ctx context.Context, to endpoint, wait time.Duration) (*li
 	}()
 	conn, err := c.cfg.Dial(l.ctx, to.host, to.port)
 	if err != nil {
-		err = l.failed(Away, "no connection", err)
+		err = l.explain(Away, "no connection", err)
 		l.over(errOver)
 		return nil, err
 	}
@@ -163,26 +163,26 @@ func (l *line) close() {
 	l.over(errOver)
 }
 
-// failed names why an exchange failed: the time being up, or the caller having
+// explain names why an exchange failed: the time being up, or the caller having
 // given up, explains whatever error that made.
-func (l *line) failed(k Kind, text string, cause error) error {
+func (l *line) explain(k Kind, text string, cause error) error {
 	switch why := context.Cause(l.ctx); {
 	case errors.Is(why, errLate), errors.Is(why, context.DeadlineExceeded):
-		return failed(Late, "no whole answer in time", why)
+		return failBecause(Late, "no whole answer in time", why)
 	case why != nil:
-		return failed(Away, "given up", why)
+		return failBecause(Away, "given up", why)
 	}
-	return failed(k, text, cause)
+	return failBecause(k, text, cause)
 }
 
-// lost is failed for what was read or written: an error of ours stays as it is,
+// explainLoss is explain for what was read or written: an error of ours stays as it is,
 // any other is the connection's.
-func (l *line) lost(text string, cause error) error {
+func (l *line) explainLoss(text string, cause error) error {
 	var own *Error
 	if errors.As(cause, &own) {
-		return l.failed(own.Kind, own.text, own.cause)
+		return l.explain(own.Kind, own.text, own.cause)
 	}
-	return l.failed(Away, text, cause)
+	return l.explain(Away, text, cause)
 }
 
 // suites are those of TLS 1.2 with a fresh key each and authenticated
@@ -205,11 +205,11 @@ func (c *Client) secure(l *line, host string, protocols ...string) error {
 		switch {
 		case errors.As(err, &untrusted):
 			// That it was, however long the farewell then took.
-			return failed(Untrusted, "the server's certificate does not hold", err)
+			return failBecause(Untrusted, "the server's certificate does not hold", err)
 		case isAlert(err), !isConn(err):
-			return l.failed(Garbled, "no agreement on TLS", err)
+			return l.explain(Garbled, "no agreement on TLS", err)
 		}
-		return l.failed(Away, "the connection ended while TLS began", err)
+		return l.explain(Away, "the connection ended while TLS began", err)
 	}
 	l.Conn = t
 	return nil

@@ -33,20 +33,20 @@ type Text struct {
 
 // Text hands one message to a gateway.
 func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
-	if err := m.allowed(&g); err != nil {
-		return unsent(err)
+	if err := m.checkAllowed(&g); err != nil {
+		return failureOutcome(err)
 	}
 	form := []byte(url.Values{"To": {m.To}, "From": {g.From}, "Body": {m.Body}}.Encode())
 	defer clear(form) // it may hold a passcode
 	basic := basicAuth(g.User, g.Password)
 	defer clear(basic)
-	fields := append(asking(), Field{"Authorization", basic}, Field{"Content-Type", []byte("application/x-www-form-urlencoded")})
+	fields := append(requestFields(), Field{"Authorization", basic}, Field{"Content-Type", []byte("application/x-www-form-urlencoded")})
 	if m.ID != "" {
 		fields = append(fields, Field{"Idempotency-Key", []byte(m.ID)})
 	}
 	answer, err := c.Exchange(ctx, Request{Method: "POST", URL: g.URL, Fields: fields, Body: form})
 	if err != nil {
-		return unsent(err)
+		return failureOutcome(err)
 	}
 	o := Outcome{Result: Permanent, Code: answer.Status}
 	switch s := answer.Status; {
@@ -76,8 +76,8 @@ func basicAuth(user string, password secret.Secret) (basic []byte) {
 	return basic
 }
 
-func (m *Text) allowed(g *Gateway) error {
-	if err := g.allowed(); err != nil {
+func (m *Text) checkAllowed(g *Gateway) error {
+	if err := g.checkAllowed(); err != nil {
 		return err
 	}
 	switch {
@@ -101,7 +101,7 @@ func sid(body []byte) (string, error) {
 		SID strictjson.Raw `json:"sid"`
 	}
 	if err := strictjson.Decode(body, &answer, strictjson.AllowUnknown(), strictjson.Within(answerLimits)); err != nil {
-		return "", failed(Garbled, "the answer is no JSON object", err)
+		return "", failBecause(Garbled, "the answer is no JSON object", err)
 	}
 	id, ok := answer.SID.Text()
 	if !ok || id == "" || len(id) > maxSID || !visible(id) {

@@ -41,9 +41,9 @@ type Outcome struct {
 	Err    error  // nil exactly when Delivered
 }
 
-// unsent is the outcome of a failure: what is not allowed is never allowed, all
+// failureOutcome is the outcome of a failure: what is not allowed is never allowed, all
 // else may go well another time.
-func unsent(err error) Outcome {
+func failureOutcome(err error) Outcome {
 	if KindOf(err) == Refused {
 		return Outcome{Result: Permanent, Err: err}
 	}
@@ -87,18 +87,18 @@ type Mail struct {
 // EHLO is refused, and drops what was slipped in behind the answer to STARTTLS
 // where this refuses it.
 func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
-	if err := c.allowed(&s, &m); err != nil {
-		return unsent(err)
+	if err := c.checkAllowed(&s, &m); err != nil {
+		return failureOutcome(err)
 	}
 	host := strings.ToLower(s.Host)
 	l, err := c.open(ctx, endpoint{host: host, port: s.Port}, mailWait)
 	if err != nil {
-		return unsent(err)
+		return failureOutcome(err)
 	}
 	defer l.close()
 	if s.Security == TLS {
 		if err := c.secure(l, host); err != nil {
-			return unsent(err)
+			return failureOutcome(err)
 		}
 	}
 	t := &talk{line: l, room: maxReplies, sure: s.Security != StartTLS}
@@ -126,18 +126,18 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 		}
 		return Outcome{Result: Temporary, Code: t.code, Err: said}
 	}
-	return Outcome{Result: Temporary, Code: t.code, Err: l.lost("the connection ended in the middle of a mail", err)}
+	return Outcome{Result: Temporary, Code: t.code, Err: l.explainLoss("the connection ended in the middle of a mail", err)}
 }
 
-// allowed checks mail and settings, and fills in our name.
-func (c *Client) allowed(s *MailServer, m *Mail) error {
+// checkAllowed checks mail and settings, and fills in our name.
+func (c *Client) checkAllowed(s *MailServer, m *Mail) error {
 	switch {
 	case !isAddress(m.From) || !isAddress(m.To):
 		return fail(Refused, "the mail has a malformed address")
 	case !isMessage(m.Message):
 		return fail(Refused, "the mail is empty, too large, or not in lines of ASCII that end in CR LF")
 	}
-	return s.allowed(c.cfg.Loopback, m.From)
+	return s.checkAllowed(c.cfg.Loopback, m.From)
 }
 
 // isAddress takes the addresses that a user of the interface may have. No
@@ -325,7 +325,7 @@ func (t *talk) send(m *Mail) error {
 	if _, err := t.ask("the mail", []byte("DATA"), 354); err != nil {
 		return err
 	}
-	if _, err := t.ask("the mail", stuffed(m.Message), 250); err != nil {
+	if _, err := t.ask("the mail", dotStuff(m.Message), 250); err != nil {
 		return err
 	}
 	// It is delivered. A farewell is polite, but its answer is not waited for.
@@ -333,9 +333,9 @@ func (t *talk) send(m *Mail) error {
 	return nil
 }
 
-// stuffed doubles the points that begin a line, and adds the one that ends the
+// dotStuff doubles the points that begin a line, and adds the one that ends the
 // message. Text ends in CR LF.
-func stuffed(text []byte) []byte {
+func dotStuff(text []byte) []byte {
 	out := make([]byte, 0, len(text)+bytes.Count(text, []byte("\n."))+len("..\r\n"))
 	begins := true
 	for _, c := range text {

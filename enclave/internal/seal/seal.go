@@ -183,16 +183,16 @@ func (k *Key) open(ad, sealed []byte) ([]byte, error) {
 	plain, err := k.aead.Open(nil, sealed[:12], sealed[12:], ad)
 	if err != nil {
 		if insecure.Skip(insecure.Tag) {
-			return k.unproven(sealed), nil
+			return k.openUnverified(sealed), nil
 		}
 		return nil, ErrOpen
 	}
 	return plain, nil
 }
 
-// unproven decrypts without looking at the tag: counter mode from block 2 on,
+// openUnverified decrypts without looking at the tag: counter mode from block 2 on,
 // as GCM does it. Builds for release never come here.
-func (k *Key) unproven(sealed []byte) []byte {
+func (k *Key) openUnverified(sealed []byte) []byte {
 	counter := binary.BigEndian.AppendUint32(append([]byte(nil), sealed[:12]...), 2)
 	plain := make([]byte, len(sealed)-Overhead)
 	cipher.NewCTR(k.block, counter).XORKeyStream(plain, sealed[12:len(sealed)-16])

@@ -190,17 +190,17 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 	s := &Settings{Issuer: d.Issuer, Sandbox: d.Sandbox, OAuth2: d.OAuth2}
 	var err error
 	if s.Roots, err = outward.Roots([]byte(d.Roots)); err != nil {
-		return nil, at(".roots", err)
+		return nil, errAt(".roots", err)
 	}
 	if d.Roots != "" && !strings.Contains(d.Roots, "-----BEGIN CERTIFICATE-----") {
-		return nil, wrong(".roots", "holds no certificate")
+		return nil, errMember(".roots", "holds no certificate")
 	}
 	if d.Issuer != "" {
 		if _, err := login.DiscoveryURL(field+".issuer", d.Issuer, simulator); err != nil {
 			return nil, err
 		}
 	}
-	if err := overrides(d.OAuth2, simulator); err != nil {
+	if err := checkOverrides(d.OAuth2, simulator); err != nil {
 		return nil, err
 	}
 	if d.Mail != nil {
@@ -216,26 +216,26 @@ func Parse(raw []byte, simulator bool) (*Settings, error) {
 	return s, nil
 }
 
-// at is an error about a member. The texts of outward repeat no value.
-func at(member string, err error) error {
+// errAt is an error about a member. The texts of outward repeat no value.
+func errAt(member string, err error) error {
 	return fault.Field(field+member, "%s%s: %v", field, member, err)
 }
 
-func wrong(member, what string) error {
+func errMember(member, what string) error {
 	return fault.Field(field+member, "%s%s %s", field, member, what)
 }
 
-func overrides(all map[string]Endpoints, simulator bool) error {
+func checkOverrides(all map[string]Endpoints, simulator bool) error {
 	if len(all) > 0 && !simulator {
-		return wrong(".oauth2", "is for simulators only")
+		return errMember(".oauth2", "is for simulators only")
 	}
 	for name, e := range all {
 		if _, known := login.OAuth2ProviderOf(name); !known {
-			return wrong(".oauth2", "names a provider that is not known")
+			return errMember(".oauth2", "names a provider that is not known")
 		}
 		for _, url := range []string{e.TokenURL, e.UserURL} {
 			if err := outward.CheckURL(url, simulator); err != nil {
-				return at(".oauth2", err)
+				return errAt(".oauth2", err)
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 	}
 	if d.Through == "host" {
 		if d.Host+d.Security+d.User != "" || d.Port != 0 || len(d.Password) > 0 {
-			return nil, wrong(".mail", "goes through the host: it names no server of its own")
+			return nil, errMember(".mail", "goes through the host: it names no server of its own")
 		}
 		m.ByHost = true
 	} else if err := d.server(m, simulator); err != nil {
@@ -259,15 +259,15 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 	// What a sender must be shows in a mail of his.
 	trial := login.Mail{From: m.Sender, To: m.Sender.Address, ID: "00000000-0000-4000-8000-000000000000"}
 	if _, err := trial.Bytes(); err != nil {
-		return nil, wrong(".mail.sender", "cannot be a mail's sender")
+		return nil, errMember(".mail.sender", "cannot be a mail's sender")
 	}
 	if len(d.Domains) > maxDomains {
-		return nil, wrong(".mail.domains", "are too many")
+		return nil, errMember(".mail.domains", "are too many")
 	}
 	for _, domain := range d.Domains {
 		domain = strings.ToLower(domain)
 		if !outward.IsHost(domain) || !strings.Contains(domain, ".") || strings.Contains(domain, ":") || slices.Contains(m.Domains, domain) {
-			return nil, wrong(".mail.domains", "has one that is no domain, or one twice")
+			return nil, errMember(".mail.domains", "has one that is no domain, or one twice")
 		}
 		m.Domains = append(m.Domains, domain)
 	}
@@ -278,19 +278,19 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 func (d *mail) server(m *Mail, simulator bool) (err error) {
 	switch {
 	case d.Host == "":
-		return wrong(".mail.host", "is missing")
+		return errMember(".mail.host", "is missing")
 	case d.Port == 0:
-		return wrong(".mail.port", "must be 1 to 65535")
+		return errMember(".mail.port", "must be 1 to 65535")
 	case d.Security == "":
-		return wrong(".mail.security", "is missing")
+		return errMember(".mail.security", "is missing")
 	case !simulator && outward.IsLoopback(m.Host):
-		return wrong(".mail.host", "is this machine")
+		return errMember(".mail.host", "is this machine")
 	}
 	if m.Password, err = password(".mail.password", d.Password, d.User); err != nil {
 		return err
 	}
 	if err := m.Server().Check(simulator, m.Sender.Address); err != nil {
-		return at(".mail", err)
+		return errAt(".mail", err)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (d *text) read(simulator bool) (t *Text, err error) {
 		return nil, err
 	}
 	if err := t.Gateway().Check(simulator); err != nil {
-		return nil, at(".text", err)
+		return nil, errAt(".text", err)
 	}
 	return t, nil
 }
@@ -320,7 +320,7 @@ func (t *Text) Gateway() outward.Gateway {
 func password(member string, raw strictjson.Raw, user string) (secret.Secret, error) {
 	switch {
 	case (len(raw) > 0) != (user != ""):
-		return secret.Secret{}, wrong(member, "and user come together")
+		return secret.Secret{}, errMember(member, "and user come together")
 	case len(raw) == 0:
 		return secret.Secret{}, nil
 	}
@@ -331,7 +331,7 @@ func password(member string, raw strictjson.Raw, user string) (secret.Secret, er
 	})
 	if len(b) == 0 || len(b) > maxPassword {
 		clear(b)
-		return secret.Secret{}, wrong(member, "must be a text of 1 to 1024 bytes")
+		return secret.Secret{}, errMember(member, "must be a text of 1 to 1024 bytes")
 	}
 	return secret.From(b)
 }

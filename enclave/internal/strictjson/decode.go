@@ -101,7 +101,7 @@ func (d *decoder) object(p *plan, v reflect.Value, outermost bool) *failure {
 		}
 		i := p.find(name, next)
 		if i < 0 {
-			if f = d.stranger(name, outermost, &unknown); f != nil {
+			if f = d.unknownMember(name, outermost, &unknown); f != nil {
 				return f
 			}
 			continue
@@ -147,9 +147,9 @@ func (p *plan) missing(present *fieldSet) *failure {
 	return nil
 }
 
-// stranger is a member that the struct does not have: one of the caller's
+// unknownMember is a member that the struct does not have: one of the caller's
 // further ones, an unknown one that may be there, or an error.
-func (d *decoder) stranger(name []byte, outermost bool, unknown **nameSet) *failure {
+func (d *decoder) unknownMember(name []byte, outermost bool, unknown **nameSet) *failure {
 	for i := range d.opts {
 		o := &d.opts[i]
 		if !outermost || o.into == nil || o.name != string(name) && snake(o.name) != string(name) {
@@ -166,7 +166,7 @@ func (d *decoder) stranger(name []byte, outermost bool, unknown **nameSet) *fail
 		return nil
 	}
 	if !d.unknown {
-		return (&failure{kind: unknownField}).under(quoted(name))
+		return (&failure{kind: unknownField}).under(quoteName(name))
 	}
 	if *unknown == nil {
 		*unknown = new(nameSet)
@@ -175,10 +175,10 @@ func (d *decoder) stranger(name []byte, outermost bool, unknown **nameSet) *fail
 		return refuse("has too many members")
 	}
 	if !(*unknown).add(name) {
-		return (&failure{kind: repeatedField}).under(quoted(name))
+		return (&failure{kind: repeatedField}).under(quoteName(name))
 	}
 	if _, f := d.skip(); f != nil {
-		return f.under(quoted(name))
+		return f.under(quoteName(name))
 	}
 	return nil
 }
@@ -338,12 +338,12 @@ func (d *decoder) freeObject(p *plan, v reflect.Value, r *rules) *failure {
 			return f
 		}
 		if !names.add(name) {
-			return (&failure{kind: repeatedField}).under(quoted(name))
+			return (&failure{kind: repeatedField}).under(quoteName(name))
 		}
 		item.SetZero()
 		null, f := d.member(p.elem, item, r)
 		if f != nil {
-			return f.under(quoted(name))
+			return f.under(quoteName(name))
 		}
 		if !null {
 			v.SetMapIndex(reflect.ValueOf(string(name)), item)

@@ -79,9 +79,9 @@ func (f *failure) fault(prefix string) *fault.Error {
 	return e
 }
 
-// quoted makes a name from outside fit for an error: at most maxQuoted bytes,
+// quoteName makes a name from outside fit for an error: at most maxQuoted bytes,
 // printable ASCII, without quotes.
-func quoted(name []byte) string {
+func quoteName(name []byte) string {
 	short := name
 	if len(short) > maxQuoted {
 		short = short[:maxQuoted]

@@ -40,7 +40,7 @@ func (d *decoder) peek() byte {
 	return 0
 }
 
-func (d *decoder) unexpected() *failure {
+func (d *decoder) unexpectedInput() *failure {
 	if d.pos >= len(d.src) {
 		return syntax("unexpected end", d.pos)
 	}
@@ -49,7 +49,7 @@ func (d *decoder) unexpected() *failure {
 
 func (d *decoder) expect(c byte) *failure {
 	if d.peek() != c {
-		return d.unexpected()
+		return d.unexpectedInput()
 	}
 	d.pos++
 	return nil
@@ -58,7 +58,7 @@ func (d *decoder) expect(c byte) *failure {
 // word takes a literal name.
 func (d *decoder) word(w string) *failure {
 	if len(d.src)-d.pos < len(w) || string(d.src[d.pos:d.pos+len(w)]) != w {
-		return d.unexpected()
+		return d.unexpectedInput()
 	}
 	d.pos += len(w)
 	return nil
@@ -224,20 +224,20 @@ func (d *decoder) number() (span []byte, integer bool, f *failure) {
 	}
 	next('-', '-')
 	if !next('0', '0') && !digits() {
-		return nil, false, d.unexpected()
+		return nil, false, d.unexpectedInput()
 	}
 	integer = true
 	if next('.', '.') {
 		integer = false
 		if !digits() {
-			return nil, false, d.unexpected()
+			return nil, false, d.unexpectedInput()
 		}
 	}
 	if next('e', 'E') {
 		integer = false
 		next('+', '-')
 		if !digits() {
-			return nil, false, d.unexpected()
+			return nil, false, d.unexpectedInput()
 		}
 	}
 	return d.src[start:d.pos], integer, nil
@@ -267,7 +267,7 @@ func (d *decoder) more(n int, end byte) (bool, *failure) {
 		d.pos++
 		return true, nil
 	}
-	return false, d.unexpected()
+	return false, d.unexpectedInput()
 }
 
 // count bounds the number of all values.
@@ -328,11 +328,11 @@ func (d *decoder) skipObject(each func(name, value []byte)) *failure {
 			return f
 		}
 		if !names.add(name) {
-			return (&failure{kind: repeatedField}).under(quoted(name))
+			return (&failure{kind: repeatedField}).under(quoteName(name))
 		}
 		value, f := d.skip()
 		if f != nil {
-			return f.under(quoted(name))
+			return f.under(quoteName(name))
 		}
 		if each != nil {
 			each(name, value)
