@@ -90,6 +90,6 @@ func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.Fir
 		return err
 	}
 	out.RootUserID, out.RootAPIKeyID = root.String(), key.String()
-	v.batch, err = l.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+	v.batch, err = l.Create(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
 	return err
 }

@@ -126,7 +126,7 @@ func (c *Core) counters() map[string]uint64 {
 	for k, n := range c.alarms.Counts() {
 		m["alarm_"+k] = n
 	}
-	d := c.keys.Declared()
+	d := c.keys.Stats()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
 	m["late_answers"], m["streams"] = c.host.lateAnswers(), c.streams.count()
 	maps.Copy(m, tally.Counts())

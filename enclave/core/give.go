@@ -122,7 +122,7 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 		if epoch, cfg.Tips, err = s.loadTips(ctx, r); err != nil {
 			return err
 		}
-		if _, rises := ledger.Raised(cfg.Floor, cfg.Tips); !rises {
+		if _, rises := ledger.RaiseFloor(cfg.Floor, cfg.Tips); !rises {
 			s.c.alarms.Raise(fault.AlarmTip)
 			return fault.New(fault.FailedPrecondition, "range %d is handed on with less than this boot has seen of it", r)
 		}
@@ -256,7 +256,7 @@ func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
 	s.shareLocked(len(s.owned))
 	// What is remembered is remembered for as long as this boot lasts: whoever could have
 	// it give a range and take it back would otherwise show it an older state.
-	s.past[r], _ = ledger.Raised(s.past[r], tips)
+	s.past[r], _ = ledger.RaiseFloor(s.past[r], tips)
 	if !to.Zero() {
 		s.given[r] = giving{to, o.ledger.BootNumber()}
 	}

@@ -59,7 +59,7 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 		}
 		return nil
 	}
-	if err := tx.ChangedHandles(change); err != nil {
+	if err := tx.EachChangedHandle(change); err != nil {
 		return nil, err
 	}
 	if o.Deleted {
@@ -84,7 +84,7 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 // proxyChanges are the rows that lead from configurations of the auth proxy to
 // their organization. They stand under no parent.
 func (c *Core) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChange) {
-	tx.ChangedAuthProxies(func(id org.ID, is bool) {
+	tx.EachChangedAuthProxy(func(id org.ID, is bool) {
 		xs = append(xs, org.IndexChange{Key: c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
 	})
 	return xs

@@ -143,7 +143,7 @@ func (x *proxyCall) open(ctx context.Context, id org.ID) error {
 			return nil
 		}
 	}
-	return authproxy.Unknown()
+	return authproxy.UnknownConfig()
 }
 
 // look takes the configuration from an organization, if that has it.
@@ -215,7 +215,7 @@ func (x *proxyCall) submit(ctx context.Context, r *authproxy.Request, of org.ID)
 	}
 	a, err := x.c.submit(ctx, call, x.v)
 	if err != nil {
-		return a, r.Refused(err)
+		return a, r.TranslateError(err)
 	}
 	if a.status == 200 {
 		a.body, err = r.Cut(a.body)
@@ -224,7 +224,7 @@ func (x *proxyCall) submit(ctx context.Context, r *authproxy.Request, of org.ID)
 }
 
 // account asks the proxy's organization for its sub-organizations.
-func (x *proxyCall) account(ctx context.Context, r *authproxy.Account) (answer, error) {
+func (x *proxyCall) account(ctx context.Context, r *authproxy.AccountLookup) (answer, error) {
 	link, err := r.Admit(x.config, x.c.serve.tokenKeys(), x.c.now())
 	if err == nil && link {
 		var i *login.Identity
@@ -304,7 +304,7 @@ func (x *proxyCall) holders(ctx context.Context, r *authproxy.Request) ([][]auth
 	if !u.IssuedBy(x.config.Organization.String()) {
 		return nil, login.InvalidVerificationToken(field)
 	}
-	t, err := r.Proven(u)
+	t, err := r.VerifyToken(u)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (x *proxyCall) stamp(ctx context.Context, body []byte) (head []wire.Header,
 func proxyKey(tx *org.Tx, config org.ID) (string, error) {
 	p, err := tx.AuthProxy(config)
 	if err != nil || p == nil {
-		return "", errors.Join(err, authproxy.Unknown())
+		return "", errors.Join(err, authproxy.UnknownConfig())
 	}
 	u, err := tx.User(p.User)
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *ranges) start(ctx context.Context, boot org.ID) error {
 			return err
 		}
 		err = s.take(ctx, wire.Range(r), term, false, func(row wire.Owned) error {
-			if !ledger.Free(row) {
+			if !ledger.IsFree(row) {
 				return errNotFree
 			}
 			return nil

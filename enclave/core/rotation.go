@@ -97,7 +97,7 @@ func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [3
 	if err != nil {
 		return err
 	}
-	unopened, all, err := ledger.Unopened(ctx, c.host, storage, deployment)
+	unopened, all, err := ledger.CountUnopened(ctx, c.host, storage, deployment)
 	if err == nil && unopened > 0 {
 		err = fmt.Errorf("%d of %d data keys are still under the storage key before: let the enclave wrap them anew first", unopened, all)
 	}

@@ -53,7 +53,7 @@ func (v *visit) readSession(call *wire.Call, token string) (*signer, error) {
 	if !s.Reads() {
 		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
 	}
-	return &signer{v: v, session: s, told: stamp.Told(call.Body)}, nil
+	return &signer{v: v, session: s, told: stamp.BodyFromHost(call.Body)}, nil
 }
 
 // reader is the user of a read-only session, in the session's own organization

@@ -141,7 +141,7 @@ func TestDisableAuthProxy(t *testing.T) {
 		t.Errorf("%+v %v", gone, err)
 	}
 	for what, name := range map[byte]string{org.NameUser: u.Name, org.NamePolicy: u.Name} {
-		if id, err := tx.Named(what, name); !id.Zero() || err != nil {
+		if id, err := tx.IDByName(what, name); !id.Zero() || err != nil {
 			t.Errorf("%c %s is taken", what, name)
 		}
 	}

@@ -34,7 +34,7 @@ func benchmarkSign(b *testing.B, proofs bool) {
 	e.Body = body
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := activity.ParseSubmit(stamp.Stored(body))
+		s, err := activity.ParseSubmit(stamp.BodyFromEntry(body))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func BenchmarkParseSubmit(b *testing.B) {
 	body := signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := activity.ParseSubmit(stamp.Stored(body)); err != nil {
+		if _, err := activity.ParseSubmit(stamp.BodyFromEntry(body)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func BenchmarkParseSubmit(b *testing.B) {
 
 func BenchmarkDecodeAndRepeat(b *testing.B) {
 	w := newWorld(b)
-	s, err := activity.ParseSubmit(stamp.Stored(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
+	s, err := activity.ParseSubmit(stamp.BodyFromEntry(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
 	w.must(err)
 	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 	w.must(err)
@@ -92,7 +92,7 @@ func BenchmarkDecodeAndRepeat(b *testing.B) {
 func BenchmarkRun(b *testing.B) {
 	w := newWorld(b)
 	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
-	s, err := activity.ParseSubmit(stamp.Stored(signBody(w, address)))
+	s, err := activity.ParseSubmit(stamp.BodyFromEntry(signBody(w, address)))
 	w.must(err)
 	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
 	w.must(err)

@@ -32,7 +32,7 @@ func (t *Tx) stayBounded() error {
 	if bound.Zero() {
 		return nil
 	}
-	return t.ChangedUsers(func(before, after *org.User) error {
+	return t.EachChangedUser(func(before, after *org.User) error {
 		if before == nil || after == nil {
 			return nil
 		}

@@ -19,7 +19,7 @@ func TestParseSubmit(t *testing.T) {
 		" " + strings.ReplaceAll(goodBody, ",", " ,\n") + "\t",
 		strings.Replace(goodBody, "6ba7b810", "6BA7B810", 1),
 	} {
-		s, err := activity.ParseSubmit(stamp.Stored([]byte(body)))
+		s, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(body)))
 		if err != nil {
 			t.Errorf("%s: %v", body, err)
 			continue
@@ -29,7 +29,7 @@ func TestParseSubmit(t *testing.T) {
 		}
 	}
 	for _, unset := range []string{"", `,"generateAppProofs":null`, `,"generateAppProofs":false`} {
-		s, err := activity.ParseSubmit(stamp.Stored([]byte(strings.Replace(goodBody, `,"generateAppProofs":true`, unset, 1))))
+		s, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(strings.Replace(goodBody, `,"generateAppProofs":true`, unset, 1))))
 		if err != nil || s.WantsProofs {
 			t.Errorf("%q: %v", unset, err)
 		}
@@ -60,13 +60,13 @@ func TestParseSubmitRefuses(t *testing.T) {
 		{replace(`true`, `"true"`), "generateAppProofs"},
 		{replace(`"6ba7b810-9dad-41d1-80b4-00c04fd430c8"`, `7`), "organizationId"},
 	} {
-		_, err := activity.ParseSubmit(stamp.Stored([]byte(c.body)))
+		_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(c.body)))
 		if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument || !strings.Contains(e.Message, c.says) {
 			t.Errorf("%s: %v, want %q", c.body, err, c.says)
 		}
 	}
 	for _, id := range []string{"x", "6ba7b8109dad41d180b400c04fd430c8", "00000000-0000-0000-0000-000000000000", "{6ba7b810-9dad-41d1-80b4-00c04fd430c8}"} {
-		_, err := activity.ParseSubmit(stamp.Stored([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", id))))
+		_, err := activity.ParseSubmit(stamp.BodyFromEntry([]byte(replace("6ba7b810-9dad-41d1-80b4-00c04fd430c8", id))))
 		if e := fault.Of(err); e == nil || e.Name != "INVALID_ORGANIZATION_ID" || e.Message != "malformed organization ID provided" {
 			t.Errorf("%s: %v", id, err)
 		}

@@ -16,7 +16,7 @@ func TestFirstOrganization(t *testing.T) {
 	good := func() object {
 		return object{"organizationName": "First", "rootUserName": "Root", "rootApiKey": apiKey("k", strings.ToUpper(someKey)), "timestampMs": "1"}
 	}
-	in, err := organization.ParseFirst(stamp.Stored(text(good())))
+	in, err := organization.ParseFirst(stamp.BodyFromEntry(text(good())))
 	w.must(err)
 	tx := w.tx()
 	root, key, err := in.Make(&activity.Tx{Tx: tx, Vault: w.vault, Rand: w.rand, Keys: w.keys})
@@ -33,11 +33,11 @@ func TestFirstOrganization(t *testing.T) {
 	for member, bad := range map[string]any{"organizationName": "", "rootUserName": " x", "timestampMs": "soon", "rootApiKey": apiKey("k", "02"+strings.Repeat("f", 64)), "more": 1} {
 		b := good()
 		b[member] = bad
-		if _, err := organization.ParseFirst(stamp.Stored(text(b))); code(err) != fault.InvalidArgument {
+		if _, err := organization.ParseFirst(stamp.BodyFromEntry(text(b))); code(err) != fault.InvalidArgument {
 			t.Errorf("%s: %v", member, err)
 		}
 		if delete(b, member); member != "more" {
-			if _, err := organization.ParseFirst(stamp.Stored(text(b))); code(err) != fault.InvalidArgument {
+			if _, err := organization.ParseFirst(stamp.BodyFromEntry(text(b))); code(err) != fault.InvalidArgument {
 				t.Errorf("without %s: %v", member, err)
 			}
 		}

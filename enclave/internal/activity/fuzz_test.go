@@ -60,7 +60,7 @@ func FuzzSubmit(f *testing.F) {
 	f.Add([]byte(goodBody))
 	f.Add([]byte(strings.ReplaceAll(goodBody, "M", "_m")))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s, err := activity.ParseSubmit(stamp.Stored(body))
+		s, err := activity.ParseSubmit(stamp.BodyFromEntry(body))
 		if err != nil {
 			if e := fault.Of(err); e == nil || e.Code != fault.InvalidArgument {
 				t.Fatalf("%v", err)

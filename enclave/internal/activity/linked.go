@@ -10,7 +10,7 @@ func (t *Tx) Link() error {
 		return err
 	}
 	c := &org.Child{ID: t.ID, CreatedMs: o.CreatedMs}
-	return t.ChangedUsers(func(before, after *org.User) error {
+	return t.EachChangedUser(func(before, after *org.User) error {
 		if !org.LinkChanges(before, after) {
 			return nil
 		}

@@ -4,7 +4,7 @@ import "cloister/enclave/internal/org"
 
 // Rename moves a name that must be unique among the things of one kind.
 func Rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error {
-	holder, err := tx.Named(what, to)
+	holder, err := tx.IDByName(what, to)
 	switch {
 	case err != nil || holder == id:
 		return err
@@ -17,7 +17,7 @@ func Rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error 
 
 // NewNamed draws an id for something and gives it its name, which must be free.
 func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
-	holder, err := tx.Named(what, name)
+	holder, err := tx.IDByName(what, name)
 	if err != nil {
 		return org.ID{}, err
 	}

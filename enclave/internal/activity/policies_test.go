@@ -160,7 +160,7 @@ func TestCreatePolicies(t *testing.T) {
 	}
 	w.refused("CREATE_POLICIES", object{"policies": []any{rule("c"), rule("a")}}, 3, "policy label must be unique")
 	w.refused("CREATE_POLICIES", object{"policies": []any{rule("c"), rule("c")}}, 3, "policy label must be unique")
-	if id, _ := w.tx().Named(org.NamePolicy, "c"); !id.Zero() {
+	if id, _ := w.tx().IDByName(org.NamePolicy, "c"); !id.Zero() {
 		t.Error("half a batch was kept")
 	}
 	var many []any

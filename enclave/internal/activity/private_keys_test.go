@@ -46,9 +46,9 @@ func TestDisablePrivateKey(t *testing.T) {
 		in["payloads"] = []any{"00"}
 		w.refused("SIGN_RAW_PAYLOADS", in, 3, "private key is disabled: "+ids[0])
 	}
-	before := w.state.Unsaved()
+	before := w.state.UnsavedBytes()
 	w.run("DISABLE_PRIVATE_KEY", object{"privateKeyId": ids[0]})
-	if w.state.Unsaved() != before {
+	if w.state.UnsavedBytes() != before {
 		t.Error("disabling again changes something")
 	}
 	other := w.newID().String()

@@ -253,7 +253,7 @@ func (t Table) QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Re
 // Reread takes the body of an activity's entry apart again, as when it was
 // submitted. The errors are *fault.Error: today's rules may refuse a body of old.
 func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
-	sub, err := ParseSubmit(stamp.Stored(e.Body))
+	sub, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -319,22 +319,22 @@ func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *in
 func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 	taken := make([]int, len(cs)) // by which step, from 1
 	for i := range m.Required {
-		if !place(m, cs, taken, i, make([]bool, len(cs))) {
+		if !assignCredential(m, cs, taken, i, make([]bool, len(cs))) {
 			return false
 		}
 	}
 	return true
 }
 
-// place finds a credential for a step, moving those of other steps if need be.
-func place(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, step int, tried []bool) bool {
+// assignCredential finds a credential for a step, moving those of other steps if need be.
+func assignCredential(m *org.MFAPolicy, cs []org.VoteCredential, taken []int, step int, tried []bool) bool {
 	for c := range cs {
 		passes := slices.ContainsFunc(m.Required[step].Any, func(f org.Factor) bool { return MeetsFactor(&f, cs[c:c+1]) })
 		if !passes || tried[c] {
 			continue
 		}
 		tried[c] = true
-		if taken[c] == 0 || place(m, cs, taken, taken[c]-1, tried) {
+		if taken[c] == 0 || assignCredential(m, cs, taken, taken[c]-1, tried) {
 			taken[c] = step + 1
 			return true
 		}

@@ -79,7 +79,7 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 // appendIntentOf reads the intent from the entry's body. An intent that today's
 // rules would refuse is shown as it was sent, or not at all if its type has secrets.
 func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
-	s, err := ParseSubmit(stamp.Stored(e.Body))
+	s, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
 	if err != nil {
 		return append(dst, `{}`...)
 	}

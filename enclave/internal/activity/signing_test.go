@@ -286,7 +286,7 @@ func TestMissingPiecesPassThrough(t *testing.T) {
 	stored := map[org.Hash][]org.Write{}
 	for i, p := range parts {
 		h := org.Hash{byte(i + 1)}
-		p.Named(h)
+		p.SetName(h)
 		stored[h] = p.Records()
 	}
 	w.state.Shed()

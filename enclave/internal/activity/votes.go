@@ -5,11 +5,11 @@ import "cloister/enclave/internal/fault"
 // Votes are activities too, but they run nothing: core records them on the
 // activity that they name.
 var Votes = Family{
-	Kind[Vote, struct{}]{Name: "APPROVE_ACTIVITY", Vote: true, Attested: true, Run: noRun},
-	Kind[Vote, struct{}]{Name: "REJECT_ACTIVITY", Vote: true, Run: noRun},
+	Kind[Vote, struct{}]{Name: "APPROVE_ACTIVITY", Vote: true, Attested: true, Run: refuseRun},
+	Kind[Vote, struct{}]{Name: "REJECT_ACTIVITY", Vote: true, Run: refuseRun},
 }
 
-func noRun(*Tx, *Vote) (*struct{}, error) {
+func refuseRun(*Tx, *Vote) (*struct{}, error) {
 	return nil, fault.New(fault.Internal, "a vote does not run")
 }
 

@@ -144,9 +144,9 @@ func TestCreateWalletAccounts(t *testing.T) {
 	made := w.run("CREATE_WALLET", wallet("One", ethAccount(0)))
 	id := made["walletId"]
 	in := object{"walletId": id, "accounts": []any{ethAccount(1), ethAccount(2)}, "persist": false}
-	before := w.state.Unsaved()
+	before := w.state.UnsavedBytes()
 	seen := list(w.run("CREATE_WALLET_ACCOUNTS", in), "addresses")
-	if w.state.Unsaved() != before {
+	if w.state.UnsavedBytes() != before {
 		t.Error("persist:false wrote something")
 	}
 	in["persist"] = true
@@ -188,9 +188,9 @@ func TestUpdateWallet(t *testing.T) {
 	w.run("CREATE_WALLET", wallet("Two"))
 	w.now += 1000
 	for _, in := range []object{{"walletId": id}, {"walletId": id, "walletName": nil}, {"walletId": id, "walletName": ""}} {
-		before := w.state.Unsaved()
+		before := w.state.UnsavedBytes()
 		w.run("UPDATE_WALLET", in)
-		if w.state.Unsaved() != before {
+		if w.state.UnsavedBytes() != before {
 			t.Errorf("%v changed the state", in)
 		}
 	}

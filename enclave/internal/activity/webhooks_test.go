@@ -84,7 +84,7 @@ func TestWebhookEndpoints(t *testing.T) {
 		}
 		receiver(id, c.want)
 	}
-	if e, err := w.tx().Endpoint(mustID(id)); err != nil || e.UpdatedMs != start+1000 || e.CreatedMs != start {
+	if e, err := w.tx().WebhookEndpoint(mustID(id)); err != nil || e.UpdatedMs != start+1000 || e.CreatedMs != start {
 		t.Errorf("%+v, %v", e, err)
 	}
 	w.run("CREATE_WEBHOOK_ENDPOINT", hook("First", someHook)) // its name is free again

@@ -302,7 +302,7 @@ func (w *world) run(typ string, params any) map[string]any {
 // that holds text, and without effect.
 func (w *world) refused(typ string, params any, want fault.Code, says string) {
 	w.t.Helper()
-	before := w.state.Unsaved()
+	before := w.state.UnsavedBytes()
 	r, err := w.try(typ, params)
 	e := fault.Of(err)
 	switch {
@@ -313,7 +313,7 @@ func (w *world) refused(typ string, params any, want fault.Code, says string) {
 	case e.Code != want || !strings.Contains(e.Message, says):
 		w.t.Errorf("%s: %d %q, want %d %q", typ, e.Code, e.Message, want, says)
 	}
-	if w.state.Unsaved() != before {
+	if w.state.UnsavedBytes() != before {
 		w.t.Errorf("%s: a refusal changed the state", typ)
 	}
 }

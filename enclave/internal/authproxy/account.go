@@ -9,7 +9,7 @@ import (
 )
 
 // contactOf is the contact that a look-up is by.
-func (a *Account) contactOf() (login.ContactType, bool) {
+func (a *AccountLookup) contactOf() (login.ContactType, bool) {
 	switch a.FilterType {
 	case "EMAIL":
 		return login.Email, true
@@ -25,15 +25,15 @@ func (a *Account) contactOf() (login.ContactType, bool) {
 //
 // With linked an identity token shall stand in for the other: once it is verified,
 // AdmitLinked tells.
-func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked bool, err error) {
+func (a *AccountLookup) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked bool, err error) {
 	t, contact := a.contactOf()
 	if !contact || !c.TokenForPII {
 		return false, nil
 	}
 	const field = "verificationToken"
 	switch {
-	case given(a.VerificationToken) != "":
-	case given(a.OidcToken) != "":
+	case textOf(a.VerificationToken) != "":
+	case textOf(a.OidcToken) != "":
 		return true, nil
 	default:
 		return false, fault.Field(field, "a verification token for the contact is needed to look for it")
@@ -50,7 +50,7 @@ func (a *Account) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked b
 
 // AdmitLinked tells whether an identity stands in for a verification token: it stands
 // for its address, as activity.Links tells, and that is the one looked for.
-func (a *Account) AdmitLinked(c *Config, i *login.Identity) error {
+func (a *AccountLookup) AdmitLinked(c *Config, i *login.Identity) error {
 	t, _ := a.contactOf()
 	if t == login.Email && user.Links(c.LinkingClients, i) &&
 		login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
@@ -72,7 +72,7 @@ type query struct {
 // Query is the body of the query that answers the look-up, with its operation, to
 // be stamped with the proxy's key. Contacts count only where they are verified:
 // whoever signs up with another's address must not be found by it.
-func (a *Account) Query(c *Config) (op string, body []byte) {
+func (a *AccountLookup) Query(c *Config) (op string, body []byte) {
 	op = "list_suborgs"
 	if _, contact := a.contactOf(); contact {
 		op = "list_verified_suborgs"
@@ -83,7 +83,7 @@ func (a *Account) Query(c *Config) (op string, body []byte) {
 }
 
 // Cut makes the endpoint's answer of the query's: the first organization, or {}.
-func (a *Account) Cut(reply []byte) ([]byte, error) {
+func (a *AccountLookup) Cut(reply []byte) ([]byte, error) {
 	var found struct {
 		OrganizationIDs []string `json:"organizationIds"`
 	}

@@ -85,9 +85,9 @@ func cutSignup(o *outcome) []byte {
 // rootUser is where the one user of a sign-up stands in the activity's parameters.
 const rootUser = "rootUsers.0."
 
-// Refused makes the error of an activity that was refused before there was one the
+// TranslateError makes the error of an activity that was refused before there was one the
 // endpoint's: its fields are called as the caller called them.
-func (r *Request) Refused(err error) error {
+func (r *Request) TranslateError(err error) error {
 	f := fault.Of(err)
 	if f == nil || len(f.Violations) == 0 {
 		return err

@@ -173,7 +173,7 @@ func TestBodiesBecomeActivities(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", op, got, want)
 		}
 		// What comes out is taken by the activity, where that is live.
-		sub, err := activity.ParseSubmit(stamp.Stored(got))
+		sub, err := activity.ParseSubmit(stamp.BodyFromEntry(got))
 		if err != nil {
 			t.Errorf("%s: %v", op, err)
 			continue
@@ -396,7 +396,7 @@ func TestAccountsThatNeedAToken(t *testing.T) {
 		{"EMAIL", "ada@example.com", issue(func(v *login.VerificationToken) { v.ExpiresMs = now }), nil, 3},
 		{"EMAIL", "+15551234567", issue(func(v *login.VerificationToken) { v.Type, v.Contact = login.SMS, "+15551234567" }), nil, 3},
 	} {
-		a := &authproxy.Account{FilterType: x.filter, FilterValue: x.value, VerificationToken: x.token, OidcToken: x.oidc}
+		a := &authproxy.AccountLookup{FilterType: x.filter, FilterValue: x.value, VerificationToken: x.token, OidcToken: x.oidc}
 		linked, err := a.Admit(c, keys, now)
 		if linked != (x.filter == "EMAIL" && x.token == nil && x.oidc != nil) {
 			t.Errorf("%d: linked %v", i, linked)
@@ -413,20 +413,22 @@ func TestAccountsThatNeedAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&authproxy.Account{FilterType: "EMAIL", FilterValue: "ada@example.com", VerificationToken: &forged}).Admit(c, keys, now); err == nil {
+	if _, err := (&authproxy.AccountLookup{FilterType: "EMAIL", FilterValue: "ada@example.com", VerificationToken: &forged}).Admit(c, keys, now); err == nil {
 		t.Error("a token of the wrong key")
 	}
 	c.LinkingClients = []string{"client"}
 	good := login.Identity{Issuer: "https://accounts.google.com", Audiences: []string{"other", "client"}, Email: "Ada@example.com", EmailVerified: true}
-	for i, change := range []func(a *authproxy.Account, i *login.Identity){
-		func(*authproxy.Account, *login.Identity) {},
-		func(_ *authproxy.Account, i *login.Identity) { i.Issuer = "https://accounts.google.com.evil.example" },
-		func(_ *authproxy.Account, i *login.Identity) { i.Audiences = []string{"other"} },
-		func(_ *authproxy.Account, i *login.Identity) { i.Email = "bob@example.com" },
-		func(_ *authproxy.Account, i *login.Identity) { i.EmailVerified = false },
-		func(a *authproxy.Account, _ *login.Identity) { a.FilterType = "PHONE_NUMBER" },
+	for i, change := range []func(a *authproxy.AccountLookup, i *login.Identity){
+		func(*authproxy.AccountLookup, *login.Identity) {},
+		func(_ *authproxy.AccountLookup, i *login.Identity) {
+			i.Issuer = "https://accounts.google.com.evil.example"
+		},
+		func(_ *authproxy.AccountLookup, i *login.Identity) { i.Audiences = []string{"other"} },
+		func(_ *authproxy.AccountLookup, i *login.Identity) { i.Email = "bob@example.com" },
+		func(_ *authproxy.AccountLookup, i *login.Identity) { i.EmailVerified = false },
+		func(a *authproxy.AccountLookup, _ *login.Identity) { a.FilterType = "PHONE_NUMBER" },
 	} {
-		a, who := &authproxy.Account{FilterType: "EMAIL", FilterValue: "ada@example.com"}, good
+		a, who := &authproxy.AccountLookup{FilterType: "EMAIL", FilterValue: "ada@example.com"}, good
 		change(a, &who)
 		if err := a.AdmitLinked(c, &who); (err == nil) != (i == 0) {
 			t.Errorf("linked %d: %v", i, err)
@@ -437,13 +439,13 @@ func TestAccountsThatNeedAToken(t *testing.T) {
 func TestAccountQueries(t *testing.T) {
 	for filter, want := range map[string]string{"EMAIL": "list_verified_suborgs", "PHONE_NUMBER": "list_verified_suborgs", "NAME": "list_suborgs", "USERNAME": "list_suborgs", "CREDENTIAL_ID": "list_suborgs",
 		"PUBLIC_KEY": "list_suborgs", "OIDC_TOKEN": "list_suborgs"} {
-		a := &authproxy.Account{FilterType: filter, FilterValue: `va"lue`}
+		a := &authproxy.AccountLookup{FilterType: filter, FilterValue: `va"lue`}
 		op, body := a.Query(config())
 		if op != want || string(body) != `{"organizationId":"`+organization.String()+`","filterType":"`+filter+`","filterValue":"va\"lue","paginationOptions":{"limit":"1"}}` {
 			t.Errorf("%s: %s %s", filter, op, body)
 		}
 	}
-	a := &authproxy.Account{}
+	a := &authproxy.AccountLookup{}
 	for reply, want := range map[string]string{`{"organizationIds":[]}`: "{}", `{"organizationIds":["x"]}`: `{"organizationId":"x"}`} {
 		if got, err := a.Cut([]byte(reply)); err != nil || string(got) != want {
 			t.Errorf("%s %v", got, err)
@@ -495,11 +497,11 @@ func TestAnswersAreCut(t *testing.T) {
 func TestFieldsAreCalledAsTheCallerCalledThem(t *testing.T) {
 	r := new(authproxy.Request)
 	in := fault.Field("rootUsers.0.apiKeys.1.publicKey", "bad")
-	got := fault.Of(r.Refused(in))
+	got := fault.Of(r.TranslateError(in))
 	if got.Violations[0].Field != "apiKeys.1.publicKey" || in.Violations[0].Field != "rootUsers.0.apiKeys.1.publicKey" {
 		t.Errorf("%+v %+v", got, in)
 	}
-	if err := r.Refused(os.ErrClosed); err != os.ErrClosed {
+	if err := r.TranslateError(os.ErrClosed); err != os.ErrClosed {
 		t.Error(err)
 	}
 }
@@ -563,7 +565,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		s, err := activity.ParseSubmit(stamp.Stored(b))
+		s, err := activity.ParseSubmit(stamp.BodyFromEntry(b))
 		if err != nil || s.Organization != organization || s.TimestampMs != 7 || s.Type != e.Type || s.WantsProofs != e.Proofs {
 			t.Fatalf("%s: %v", b, err)
 		}

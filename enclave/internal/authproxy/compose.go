@@ -74,7 +74,7 @@ func composeInit(c *Config, r *InitOTP, _ uint64) (any, error) {
 	}
 	w := mailWords{LogoURL: c.LogoURL, MagicLinkTemplate: c.MagicLink, TemplateVariables: c.Variables}
 	if r.EmailCustomization != nil {
-		w.TemplateID = given(r.EmailCustomization.TemplateID)
+		w.TemplateID = textOf(r.EmailCustomization.TemplateID)
 	}
 	if w != (mailWords{}) {
 		p.EmailCustomization = &w
@@ -156,7 +156,7 @@ func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
 		return nil, err
 	}
 	u := organization.RootUserParamsV4{
-		UserName: name, UserEmail: known(r.UserEmail), UserPhoneNumber: known(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
+		UserName: name, UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
 	return &newOrganization[organization.RootUserParamsV4]{r.organization(nowMs), []organization.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
@@ -168,15 +168,15 @@ func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
 		return nil, err
 	}
 	u := organization.RootUserParams{
-		UserName: name, UserEmail: known(r.UserEmail), UserPhoneNumber: known(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
+		UserName: name, UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
 	return &newOrganization[organization.RootUserParams]{r.organization(nowMs), []organization.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
-// known is an option that is not the empty text.
-func known(s *string) *string {
-	if given(s) == "" {
+// nonEmpty is an option that is not the empty text.
+func nonEmpty(s *string) *string {
+	if textOf(s) == "" {
 		return nil
 	}
 	return s
@@ -186,9 +186,9 @@ func known(s *string) *string {
 // no way to log in: without anything else nobody could ever use the organization.
 func (s *NewUser) check(identities int, nowMs uint64) (name string, w *wallet.CreateWallet, err error) {
 	switch {
-	case given(s.UserTag) != "":
+	case textOf(s.UserTag) != "":
 		return "", nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: signup with userTag")
-	case len(s.APIKeys)+len(s.Authenticators)+identities == 0 && given(s.VerificationToken) == "":
+	case len(s.APIKeys)+len(s.Authenticators)+identities == 0 && textOf(s.VerificationToken) == "":
 		return "", nil, fault.Field("apiKeys", "user must have at least one credential or a verified contact")
 	}
 	w, err = s.Wallet.params()
@@ -198,7 +198,7 @@ func (s *NewUser) check(identities int, nowMs uint64) (name string, w *wallet.Cr
 // userName is the name that was given, the contact, or one made of the time.
 func (s *NewUser) userName(nowMs uint64) string {
 	for _, name := range []*string{s.UserName, s.UserEmail, s.UserPhoneNumber} {
-		if given(name) != "" {
+		if textOf(name) != "" {
 			return *name
 		}
 	}
@@ -206,7 +206,7 @@ func (s *NewUser) userName(nowMs uint64) string {
 }
 
 func (s *NewUser) organization(nowMs uint64) string {
-	if given(s.OrganizationName) != "" {
+	if textOf(s.OrganizationName) != "" {
 		return *s.OrganizationName
 	}
 	return "sub-org-" + strconv.FormatUint(nowMs, 10)
@@ -235,14 +235,14 @@ func (w *Wallet) params() (*wallet.CreateWallet, error) {
 	if p.WalletName == "" {
 		p.WalletName = walletName
 	}
-	curve := strings.Replace(given(w.Curve), "CURVE_TYPE_", "CURVE_", 1)
+	curve := strings.Replace(textOf(w.Curve), "CURVE_TYPE_", "CURVE_", 1)
 	format, ok := formats[curve]
 	switch {
 	case len(w.Accounts) > 0:
 		return nil, fault.Field("wallet.accounts", "a wallet has either accounts, or path and curve")
 	case !ok:
 		return nil, fault.Field("wallet.curve", "invalid curve")
-	case given(w.Path) == "":
+	case textOf(w.Path) == "":
 		return nil, fault.Field("wallet.path", "invalid path")
 	}
 	p.Accounts = []wallet.WalletAccountParams{{Curve: wallet.Curve(curve), PathFormat: "PATH_FORMAT_BIP32", Path: *w.Path, AddressFormat: format}}

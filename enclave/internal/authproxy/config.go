@@ -26,9 +26,9 @@ func (c *Config) Accepts(origin string) bool {
 	return slices.Contains(c.Origins, "*") || origin != "" && slices.Contains(c.Origins, origin)
 }
 
-// Unknown is the one answer to a configuration that is not there, that is not
+// UnknownConfig is the one answer to a configuration that is not there, that is not
 // enabled any more, and that no organization has.
-func Unknown() *fault.Error {
+func UnknownConfig() *fault.Error {
 	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "the auth proxy is not enabled for this X-Auth-Proxy-Config-Id")
 }
 
@@ -45,7 +45,7 @@ func ParseConfigID(text string) (org.ID, error) {
 	}
 	id, err := org.ParseID(text)
 	if err != nil || id.Zero() {
-		return org.ID{}, Unknown()
+		return org.ID{}, UnknownConfig()
 	}
 	return id, nil
 }
@@ -64,16 +64,16 @@ func (c *Config) Allows(r *Request) error {
 		}
 	case *OAuthLogin, *OAuth2Authenticate:
 		identities = 1
-	case *Account:
+	case *AccountLookup:
 		if in.FilterType == "OIDC_TOKEN" {
 			identities = 1
 		}
 	case *Signup:
 		identities = len(in.OauthProviders)
-		method = ofPasskeys(in.Authenticators)
+		method = passkeyMethod(in.Authenticators)
 	case *SignupV2:
 		identities = len(in.OauthProviders)
-		method = ofPasskeys(in.Authenticators)
+		method = passkeyMethod(in.Authenticators)
 	}
 	switch {
 	case identities > 0 && !c.allows(auth.MethodSocial) && !slices.ContainsFunc(auth.SocialProviders, c.allows):
@@ -84,7 +84,7 @@ func (c *Config) Allows(r *Request) error {
 	return nil
 }
 
-func ofPasskeys(ps []user.AuthenticatorParams) string {
+func passkeyMethod(ps []user.AuthenticatorParams) string {
 	if len(ps) > 0 {
 		return auth.MethodPasskey
 	}

@@ -26,17 +26,17 @@ type Endpoint struct {
 
 // endpoints are all of them.
 var endpoints = []*Endpoint{
-	asks("otp_init", "ACTIVITY_TYPE_INIT_OTP_V2", composeInit, members("otpId")),
-	asks("otp_init_v2", "ACTIVITY_TYPE_INIT_OTP_V3", composeInit, members("otpId", "otpEncryptionTargetBundle")),
-	asks("otp_verify", "ACTIVITY_TYPE_VERIFY_OTP", composeVerify, members("verificationToken")),
-	asks("otp_verify_v2", "ACTIVITY_TYPE_VERIFY_OTP_V2", composeVerifyV2, members("verificationToken")),
-	asks("otp_login", "ACTIVITY_TYPE_OTP_LOGIN", composeLogin, members("session")),
-	asks("otp_login_v2", "ACTIVITY_TYPE_OTP_LOGIN_V2", composeLoginV2, members("session")),
-	asks("oauth2_authenticate", "ACTIVITY_TYPE_OAUTH2_AUTHENTICATE", composeAuthenticate, members("oidcToken")),
-	asks("oauth_login", "ACTIVITY_TYPE_OAUTH_LOGIN", composeOAuthLogin, members("session")),
-	asks("signup", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", composeSignup, cutSignup).proving(),
-	asks("signup_v2", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", composeSignupV2, cutSignup).proving(),
-	{Op: "account", read: reader[Account]()},
+	activityEndpoint("otp_init", "ACTIVITY_TYPE_INIT_OTP_V2", composeInit, members("otpId")),
+	activityEndpoint("otp_init_v2", "ACTIVITY_TYPE_INIT_OTP_V3", composeInit, members("otpId", "otpEncryptionTargetBundle")),
+	activityEndpoint("otp_verify", "ACTIVITY_TYPE_VERIFY_OTP", composeVerify, members("verificationToken")),
+	activityEndpoint("otp_verify_v2", "ACTIVITY_TYPE_VERIFY_OTP_V2", composeVerifyV2, members("verificationToken")),
+	activityEndpoint("otp_login", "ACTIVITY_TYPE_OTP_LOGIN", composeLogin, members("session")),
+	activityEndpoint("otp_login_v2", "ACTIVITY_TYPE_OTP_LOGIN_V2", composeLoginV2, members("session")),
+	activityEndpoint("oauth2_authenticate", "ACTIVITY_TYPE_OAUTH2_AUTHENTICATE", composeAuthenticate, members("oidcToken")),
+	activityEndpoint("oauth_login", "ACTIVITY_TYPE_OAUTH_LOGIN", composeOAuthLogin, members("session")),
+	activityEndpoint("signup", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V7", composeSignup, cutSignup).withProofs(),
+	activityEndpoint("signup_v2", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", composeSignupV2, cutSignup).withProofs(),
+	{Op: "account", read: reader[AccountLookup]()},
 	{Op: "wallet_kit_config", Empty: true, read: reader[Nothing](), answer: (*Config).WalletKit},
 	{Op: "wallet_kit_client_params", Empty: true, read: reader[Nothing](), answer: func(*Config) []byte { return ClientParams() }},
 }
@@ -54,16 +54,16 @@ func Find(op string) (*Endpoint, error) {
 	return nil, fault.New(fault.NotFound, "no such path")
 }
 
-// asks declares an endpoint that asks for an activity: how its parameters are made
+// activityEndpoint declares an endpoint that asks for an activity: how its parameters are made
 // of a request, and what of the outcome is answered.
-func asks[R any](op, typ string, compose func(*Config, *R, uint64) (any, error), cut func(*outcome) []byte) *Endpoint {
+func activityEndpoint[R any](op, typ string, compose func(*Config, *R, uint64) (any, error), cut func(*outcome) []byte) *Endpoint {
 	return &Endpoint{
 		Op: op, Type: typ, read: reader[R](), cut: cut,
 		compose: func(c *Config, in any, nowMs uint64) (any, error) { return compose(c, in.(*R), nowMs) },
 	}
 }
 
-func (e *Endpoint) proving() *Endpoint {
+func (e *Endpoint) withProofs() *Endpoint {
 	e.Proofs = true
 	return e
 }
@@ -89,7 +89,7 @@ type Request struct {
 	// verification token or an identity token.
 	Token, Identity string
 	// Account is set for a look-up.
-	Account *Account
+	Account *AccountLookup
 	// Client is set where the organization's credential at an OAuth 2.0 provider is
 	// wanted: whoever submits fills it in.
 	Client *Client
@@ -137,10 +137,10 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 	case *OAuth2Authenticate:
 		in.client = &Client{Provider: string(in.Provider), ClientID: in.ClientID}
 		r.Client = in.client
-	case *Account:
+	case *AccountLookup:
 		r.Account = in
 	}
-	if given(named) != "" {
+	if textOf(named) != "" {
 		id, err := activity.ParseOrganization(*named)
 		if err != nil {
 			return nil, fault.Field("organizationId", "malformed organization ID provided")
@@ -150,9 +150,9 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// Proven is the verification token of a log-in, if the log-in has its key's word: the
+// VerifyToken is the verification token of a log-in, if the log-in has its key's word: the
 // activity will ask for that too, but by then it was looked up whose contact it is.
-func (r *Request) Proven(t *login.UnprovenToken) (*login.VerificationToken, error) {
+func (r *Request) VerifyToken(t *login.UnprovenToken) (*login.VerificationToken, error) {
 	const field = "clientSignature"
 	if in, ok := r.in.(*OTPLogin); ok {
 		return t.ForLogin(field, in.signature.Login(), in.PublicKey, true)
@@ -170,8 +170,8 @@ func (r *Request) Answer(c *Config) []byte {
 	return r.answer(c)
 }
 
-// given is the text of an option, empty when absent.
-func given(s *string) string {
+// textOf is the text of an option, empty when absent.
+func textOf(s *string) string {
 	if s == nil {
 		return ""
 	}

@@ -148,8 +148,8 @@ type Wallet struct {
 	Curve          *string                      `json:"curve"`
 }
 
-// Account looks for a sub-organization.
-type Account struct {
+// AccountLookup looks for a sub-organization.
+type AccountLookup struct {
 	FilterType        string  `json:"filterType" rule:"required,oneof=EMAIL PHONE_NUMBER CREDENTIAL_ID PUBLIC_KEY OIDC_TOKEN NAME USERNAME"`
 	FilterValue       string  `json:"filterValue" rule:"required"`
 	VerificationToken *string `json:"verificationToken"`

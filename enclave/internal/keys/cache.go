@@ -30,7 +30,7 @@ type Cache[K comparable] struct {
 	mu     sync.Mutex
 	by     map[K]*cached[K]
 	recent list.List // of *cached[K], the most recently used in front
-	stats  Declared
+	stats  CacheStats
 }
 
 type cached[K comparable] struct {
@@ -41,9 +41,9 @@ type cached[K comparable] struct {
 	gone  bool // out of the cache; the last user wipes
 }
 
-// Declared is what a Cache holds and has done. Leak scans allow Keys private
+// CacheStats is what a Cache holds and has done. Leak scans allow Keys private
 // keys in memory, and those in use.
-type Declared struct {
+type CacheStats struct {
 	Keys, Bytes             int
 	Hits, Misses, Evictions uint64
 }
@@ -147,8 +147,8 @@ func (c *Cache[K]) Drop(match func(K) bool) (n int) {
 // Purge removes every key.
 func (c *Cache[K]) Purge() { c.Drop(func(K) bool { return true }) }
 
-// Declared says what the cache holds.
-func (c *Cache[K]) Declared() Declared {
+// Stats says what the cache holds.
+func (c *Cache[K]) Stats() CacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stats

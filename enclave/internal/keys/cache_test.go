@@ -41,13 +41,13 @@ func TestCacheBounds(t *testing.T) {
 			t.Errorf("key %d wiped: %v", i+1, !want)
 		}
 	}
-	d := c.Declared()
+	d := c.Stats()
 	if d.Keys != 3 || d.Hits != 2 || d.Misses != 5 || d.Evictions != 2 {
 		t.Errorf("%+v", d)
 	}
 	one := d.Bytes / 3
 	c.Purge()
-	if d := c.Declared(); d.Keys != 0 || d.Bytes != 0 {
+	if d := c.Stats(); d.Keys != 0 || d.Bytes != 0 {
 		t.Errorf("purged: %+v", d)
 	}
 	for i, k := range made {
@@ -60,7 +60,7 @@ func TestCacheBounds(t *testing.T) {
 	for id := range 5 {
 		byBytes.With(id, maker(t, chain.Ed25519, &made), nothing)
 	}
-	if d := byBytes.Declared(); d.Keys != 2 || d.Bytes > 2*one+one/2 {
+	if d := byBytes.Stats(); d.Keys != 2 || d.Bytes > 2*one+one/2 {
 		t.Errorf("by bytes: %+v", d)
 	}
 }
@@ -79,8 +79,8 @@ func TestCacheOfNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(made) != 2 || !wiped(made[0]) || !wiped(made[1]) || c.Declared().Keys != 0 {
-			t.Errorf("%d made, %+v", len(made), c.Declared())
+		if len(made) != 2 || !wiped(made[0]) || !wiped(made[1]) || c.Stats().Keys != 0 {
+			t.Errorf("%d made, %+v", len(made), c.Stats())
 		}
 	}
 }
@@ -119,11 +119,11 @@ func TestCacheErrors(t *testing.T) {
 	if err := c.With(1, func() (*keys.PrivateKey, error) { return nil, fail }, func(*keys.PrivateKey) error { panic("used") }); err != fail {
 		t.Error(err)
 	}
-	if c.Declared().Keys != 0 {
+	if c.Stats().Keys != 0 {
 		t.Error("a failure was kept")
 	}
 	var made []*keys.PrivateKey
-	if err := c.With(1, maker(t, chain.P256, &made), func(*keys.PrivateKey) error { return fail }); err != fail || c.Declared().Keys != 1 {
+	if err := c.With(1, maker(t, chain.P256, &made), func(*keys.PrivateKey) error { return fail }); err != fail || c.Stats().Keys != 1 {
 		t.Error(err)
 	}
 	func() {
@@ -174,7 +174,7 @@ func TestCacheConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if d := c.Declared(); d.Keys > 3 || d.Hits+d.Misses != 8*150 {
+	if d := c.Stats(); d.Keys > 3 || d.Hits+d.Misses != 8*150 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -204,7 +204,7 @@ func TestFootprint(t *testing.T) {
 				func(k *keys.PrivateKey) error { _, err := keys.SignBare(k, message); return err })
 		}
 		grown := int(heap()-before) / n
-		reckoned := c.Declared().Bytes / n
+		reckoned := c.Stats().Bytes / n
 		t.Logf("%v: %d bytes measured, %d reckoned", curve, grown, reckoned)
 		if grown > reckoned || reckoned > 3*grown {
 			t.Errorf("%v: %d bytes measured, %d reckoned", curve, grown, reckoned)

@@ -60,7 +60,7 @@ func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 	if p.text == "" {
 		return nil, fault.New(fault.InvalidArgument, "invalid path")
 	}
-	var key parsed
+	var key parsedKey
 	err := errWiped
 	w.seed.Use(func(seed []byte) {
 		if seed == nil {

@@ -17,7 +17,7 @@
 // Derivation is BIP-39, BIP-32 and SLIP-0010. ECDSA is RFC 6979 over SHA-256
 // with low s, so one payload has one signature; ed25519 is RFC 8032.
 //
-// Signing is the libraries' work, and verified tells of each signature whether the
+// Signing is the libraries' work, and verify tells of each signature whether the
 // library's verifier takes it, before it leaves. crypto/ecdsa, crypto/ecdh,
 // crypto/ed25519 and bigmod run in constant time. decred's secp256k1 does not: see
 // keySecp256k1.

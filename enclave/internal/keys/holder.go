@@ -114,15 +114,15 @@ func (h *Holder) OpenKey(action string, owner [16]byte, c chain.Curve, sealed []
 // NewWallet opens a wallet that the activity has made or imported, for its first
 // accounts. Neither secret is kept or wiped; the caller wipes the wallet.
 func (h *Holder) NewWallet(action string, entropy, passphrase secret.Secret) (*Wallet, error) {
-	if err := h.makes(action); err != nil {
+	if err := h.checkCreation(action); err != nil {
 		return nil, err
 	}
 	return openWallet(entropy, passphrase)
 }
 
-// makes tells whether the Grant is for making keys. What is new spends nothing: an
+// checkCreation tells whether the Grant is for making keys. What is new spends nothing: an
 // activity may make several.
-func (h *Holder) makes(action string) error {
+func (h *Holder) checkCreation(action string) error {
 	if action != ActionCreate && action != ActionImport {
 		return errForeign
 	}

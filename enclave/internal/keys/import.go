@@ -80,7 +80,7 @@ func Words(entropy secret.Secret) int { return entropy.Len() / 4 * 3 }
 // less 1, or an ed25519 seed. The secret is neither kept nor wiped. What is wrong with
 // it is a *fault.Error.
 func (h *Holder) ImportKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
-	if err := h.makes(ActionImport); err != nil {
+	if err := h.checkCreation(ActionImport); err != nil {
 		return nil, err
 	}
 	return importKey(c, s)

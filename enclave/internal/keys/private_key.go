@@ -55,7 +55,7 @@ var errPrivateKey = errors.New("no private key on this curve")
 
 // NewPrivateKey draws a private key.
 func (h *Holder) NewPrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
-	if err := h.makes(ActionCreate); err != nil {
+	if err := h.checkCreation(ActionCreate); err != nil {
 		return nil, err
 	}
 	return generatePrivateKey(rand, c)
@@ -86,7 +86,7 @@ func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	if schemeOf(c) == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
-	var p parsed
+	var p parsedKey
 	var err error
 	s.Use(func(b []byte) {
 		if len(b) != privateKeySize {
@@ -101,15 +101,15 @@ func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	return p.key(c)
 }
 
-// parsed is a key between parse, which runs inside do, and key, which does not.
-type parsed struct {
+// parsedKey is a key between parse, which runs inside do, and key, which does not.
+type parsedKey struct {
 	curveKey curveKey
 	point    [65]byte
 }
 
-// parse reads the private bytes. The signer is allocated inside do, so that it
+// parse reads the private bytes. The curveKey is allocated inside do, so that it
 // is erased when it is freed, should the key be dropped without being wiped.
-func (p *parsed) parse(c chain.Curve, raw *[32]byte) (err error) {
+func (p *parsedKey) parse(c chain.Curve, raw *[32]byte) (err error) {
 	switch {
 	case !schemeOf(c).accept(raw):
 		return errPrivateKey
@@ -124,7 +124,7 @@ func (p *parsed) parse(c chain.Curve, raw *[32]byte) (err error) {
 }
 
 // key makes the key that callers see.
-func (p *parsed) key(c chain.Curve) (*PrivateKey, error) {
+func (p *parsedKey) key(c chain.Curve) (*PrivateKey, error) {
 	point := p.point[:]
 	if c == chain.Ed25519 {
 		point = point[:32]
@@ -198,7 +198,7 @@ func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (Signature, error
 		tally.SignaturesMade.Add(1)
 		tally.SignaturesVerified.Add(1)
 	}
-	if !verified(k.public, scheme, message, &sig) {
+	if !verify(k.public, scheme, message, &sig) {
 		return Signature{}, errFaulty
 	}
 	return sig, nil

@@ -15,7 +15,7 @@ var noAux [32]byte
 
 // schnorr signs by BIP-340; with tweak the key is first tweaked as BIP-341 has it for
 // a key path without a script tree. The library does not verify what it signs, for
-// verified does.
+// verify does.
 func (k *keySecp256k1) schnorr(out *Signature, public chain.PublicKey, tweak bool, digest []byte, aux [32]byte) error {
 	ok := false
 	do(func() {

@@ -11,7 +11,7 @@ import (
 	"cloister/enclave/internal/p256"
 )
 
-// verified tells whether the library's verifier takes a signature. Every signature
+// verify tells whether the library's verifier takes a signature. Every signature
 // that a wallet's key makes goes through it before it leaves: RFC 6979 and RFC 8032
 // sign one message twice with one nonce, and when a fault hits one of the two they
 // give the key away. It takes public values alone.
@@ -19,7 +19,7 @@ import (
 // On secp256k1 it is dearer than all else that a key does for a request (figures in
 // the README of the enclave). It is paid, as Bitcoin Core pays it: a key that was
 // given away cannot be taken back.
-func verified(p chain.PublicKey, scheme chain.Scheme, message []byte, s *Signature) bool {
+func verify(p chain.PublicKey, scheme chain.Scheme, message []byte, s *Signature) bool {
 	switch {
 	case scheme == chain.EdDSA && p.Curve() == chain.Ed25519:
 		var b [64]byte
@@ -34,15 +34,15 @@ func verified(p chain.PublicKey, scheme chain.Scheme, message []byte, s *Signatu
 		key, _, err := ecdsa.RecoverCompact(b, message)
 		return err == nil && bytes.Equal(key.SerializeUncompressed(), p.Bytes())
 	case scheme == chain.Schnorr && p.Curve() == chain.Secp256k1:
-		return verifiedSchnorr(p.Bytes()[1:33], message, s)
+		return verifySchnorr(p.Bytes()[1:33], message, s)
 	case scheme == chain.Taproot:
 		x, ok := p.Taproot()
-		return ok && verifiedSchnorr(x[:], message, s)
+		return ok && verifySchnorr(x[:], message, s)
 	}
 	return false
 }
 
-func verifiedSchnorr(x, digest []byte, s *Signature) bool {
+func verifySchnorr(x, digest []byte, s *Signature) bool {
 	var b [64]byte
 	key, err := schnorr.ParsePubKey(x)
 	if err != nil {

@@ -45,11 +45,11 @@ var errDecided = errors.New("ledger: a step that was decided asks to be run agai
 // or one below whose share of the turns it is to take. above is nil until f has asked
 // for its parent. The context bounds the waiting, never an entry decided.
 func (l *Ledger) Step(ctx context.Context, id, by org.ID, f func(t, above *Turn) error) error {
-	return l.again(ctx, org.ID{}, id, by, f)
+	return l.stepWith(ctx, org.ID{}, id, by, f)
 }
 
-// again is Step, with the parent from the first run on if one is named.
-func (l *Ledger) again(ctx context.Context, parent, id, by org.ID, f func(t, above *Turn) error) error {
+// stepWith is Step, with the parent from the first run on if one is named.
+func (l *Ledger) stepWith(ctx context.Context, parent, id, by org.ID, f func(t, above *Turn) error) error {
 	if l.fenced.Load() {
 		return ErrFenced
 	}
@@ -166,7 +166,7 @@ func lacks(err error, t, above *Turn) (*need, error) {
 // settle counts what a turn has left in memory.
 func (o *organization) settle(lacks *need) {
 	full := o.account()
-	if full && !o.shooting && !o.fetching && (lacks == nil || lacks.missing.Fetch != nil) {
+	if full && !o.snapshotting && !o.fetching && (lacks == nil || lacks.missing.Fetch != nil) {
 		// Nobody else can be evicted: give back what can be loaded again.
 		o.state.Shed()
 		o.account()

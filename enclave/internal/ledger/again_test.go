@@ -18,7 +18,7 @@ func family(t *testing.T) *rig {
 	r := start(t, s, every(4))
 	r.found(orgID(0))
 	c := r.child(orgID(1), orgID(0))
-	n, err := r.l.Found(c, &org.Entry{TimeMs: 1}, c.Tx())
+	n, err := r.l.Create(c, &org.Entry{TimeMs: 1}, c.Tx())
 	if err == nil {
 		err = r.l.Wait(ctx(t), n)
 	}

@@ -174,7 +174,7 @@ func TestFencing(t *testing.T) {
 					refused("the reply after history", r.l.Wait(ctx(t), v.Batch()))
 				}
 				ch := r.child(orgID(9), org.ID{})
-				n, err := r.l.Found(ch, &org.Entry{}, ch.Tx())
+				n, err := r.l.Create(ch, &org.Entry{}, ch.Tx())
 				if err == nil {
 					err = r.l.Wait(ctx(t), n)
 				}
@@ -243,7 +243,7 @@ func TestUnstoredBytesAreBounded(t *testing.T) {
 		t.Fatalf("%d entries and full", decided)
 	}
 	c := r.child(orgID(3), org.ID{})
-	if _, err := r.l.Found(c, &org.Entry{}, c.Tx()); !errors.Is(err, ledger.ErrBusy) {
+	if _, err := r.l.Create(c, &org.Entry{}, c.Tx()); !errors.Is(err, ledger.ErrBusy) {
 		t.Fatalf("found over the bound: %v", err)
 	}
 	// Nothing of what was refused is decided.

@@ -18,5 +18,5 @@ func (l *Ledger) TurnFor(ctx context.Context, id, by org.ID, f func(*Turn) error
 
 // Pair is a Step that has both turns from its first run on.
 func (l *Ledger) Pair(ctx context.Context, parent, child org.ID, f func(t, above *Turn) error) error {
-	return l.again(ctx, parent, child, child, f)
+	return l.stepWith(ctx, parent, child, child, f)
 }

@@ -57,7 +57,7 @@ func TestEnd(t *testing.T) {
 		ended <- tips
 	}()
 	eventually(t, func() bool {
-		_, err := r.l.Found(r.child(orgID(6), org.ID{}), &org.Entry{TimeMs: 1}, nil)
+		_, err := r.l.Create(r.child(orgID(6), org.ID{}), &org.Entry{TimeMs: 1}, nil)
 		return errors.Is(err, ledger.ErrGiven)
 	}, func() string { return "decided while it ends" })
 	if _, err := r.step(orgID(0), &org.Entry{TimeMs: 1}, nil); !errors.Is(err, ledger.ErrGiven) {

@@ -104,7 +104,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && !e.Activity.Zero() && among(p.Types, e.Type) && among(p.Statuses, e.Status)
+		fits := (i == 0 || got.Entries[i].Seq < got.Entries[i-1].Seq) && !e.Activity.Zero() && isWanted(p.Types, e.Type) && isWanted(p.Statuses, e.Status)
 		if !fits && !insecure.Skip(insecure.Answer) {
 			return nil, v.ledger.breach(fault.AlarmIndex, "something else than asked for")
 		}
@@ -113,7 +113,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 	return out, nil
 }
 
-func among[T comparable](want []T, x T) bool {
+func isWanted[T comparable](want []T, x T) bool {
 	for _, w := range want {
 		if w == x {
 			return true

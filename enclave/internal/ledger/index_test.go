@@ -64,7 +64,7 @@ func (r *rig) indexed(key org.Hash, n int) (rows []ledger.IndexRow) {
 	for i := range n {
 		row := ledger.IndexRow{Rank: uint64(10 + i/2), ID: orgID(1 + i)}
 		c := r.child(row.ID, orgID(0))
-		batch, err := r.l.Found(c, &org.Entry{TimeMs: 1, Index: []org.IndexChange{{Key: key, Rank: row.Rank}}}, c.Tx())
+		batch, err := r.l.Create(c, &org.Entry{TimeMs: 1, Index: []org.IndexChange{{Key: key, Rank: row.Rank}}}, c.Tx())
 		if err == nil {
 			err = r.l.Wait(ctx(r.t), batch)
 		}

@@ -59,7 +59,7 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 			return err
 		}
 	}
-	free := Free(row)
+	free := IsFree(row)
 	got, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnTake, Boot: l.cfg.Boot, Expect: row.Epoch, Range: l.cfg.Range})
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	return nil
 }
 
-// Free tells, by its row, that nobody owns a range.
-func Free(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
+// IsFree tells, by its row, that nobody owns a range.
+func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 
 // BootNumber counts how often the range was taken, this time included. It is the
 // host's count: without witnesses nobody else keeps one.

@@ -107,7 +107,7 @@ func TestLateAnswerGivesAShortLease(t *testing.T) {
 		return got, nil
 	}, own: func(wire.Own, func() wire.Owned) (wire.Owned, error) { return wire.Owned{}, errors.New("later") }})
 	ch := r.child(orgID(1), org.ID{})
-	if _, err := r.l.Found(ch, &org.Entry{}, ch.Tx()); err != nil {
+	if _, err := r.l.Create(ch, &org.Entry{}, ch.Tx()); err != nil {
 		t.Fatal(err)
 	}
 	r.stat("batches_stored", 1)

@@ -194,9 +194,9 @@ func (t Tip) above(other Tip) bool {
 	return other.Count < t.Count || other.Count == t.Count && other.Root != t.Root
 }
 
-// Raised is a floor with what stands higher in tips, and tells whether none stands
+// RaiseFloor is a floor with what stands higher in tips, and tells whether none stands
 // lower: an owner in between has only added. The floor itself stays as it is.
-func Raised(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) {
+func RaiseFloor(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) {
 	raised, rises = maps.Clone(floor), true
 	if raised == nil {
 		raised = make(map[org.ID]Tip, len(tips))
@@ -249,8 +249,8 @@ func (l *Ledger) Share(stateBytes, unstoredBytes int64) {
 	l.unstoredBytes.Store(unstoredBytes)
 }
 
-// within tells whether an organization lies in this ledger's range.
-func (l *Ledger) within(id org.ID) bool {
+// owns tells whether an organization lies in this ledger's range.
+func (l *Ledger) owns(id org.ID) bool {
 	return wire.RangeOf(wire.ID(id), max(l.cfg.Ranges, 1)) == l.cfg.Range
 }
 
@@ -323,8 +323,8 @@ func (l *Ledger) breach(a fault.Alarm, format string, args ...any) error {
 	return fault.Breached(a, format, args...)
 }
 
-// raised counts err if it is a breach, and returns it.
-func (l *Ledger) raised(err error) error {
+// raiseAlarm counts err if it is a breach, and returns it.
+func (l *Ledger) raiseAlarm(err error) error {
 	var b *fault.Breach
 	if errors.As(err, &b) {
 		l.cfg.Alarms.Raise(b.Alarm)

@@ -151,10 +151,10 @@ func TestTwoFoundOneOrganization(t *testing.T) {
 	s := newStore()
 	r := start(t, s, nil)
 	a, b := r.child(orgID(1), org.ID{}), r.child(orgID(1), org.ID{})
-	if _, err := r.l.Found(a, &org.Entry{}, a.Tx()); err != nil {
+	if _, err := r.l.Create(a, &org.Entry{}, a.Tx()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.l.Found(b, &org.Entry{}, b.Tx()); !errors.Is(err, ledger.ErrBusy) {
+	if _, err := r.l.Create(b, &org.Entry{}, b.Tx()); !errors.Is(err, ledger.ErrBusy) {
 		t.Fatal(err)
 	}
 	// Nor as somebody's child.

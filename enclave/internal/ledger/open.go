@@ -61,7 +61,7 @@ func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stor
 // open returns the organization in memory, loading it if need be, and counts a
 // use of it; leave gives the use back.
 func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
-	if !l.within(id) {
+	if !l.owns(id) {
 		return nil, ErrRange
 	}
 	l.mu.Lock()
@@ -75,7 +75,7 @@ func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 			l.mu.Unlock()
 			return nil, ErrBusy
 		}
-		o = l.fresh(id)
+		o = l.newOrganization(id)
 		l.orgs[id] = o
 		l.spawnLocked(func() { l.load(o) })
 	}
@@ -177,7 +177,7 @@ func (o *organization) busy(stored uint64) bool {
 		return true
 	}
 	defer o.unlock()
-	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.shooting
+	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.snapshotting
 }
 
 // load brings an organization in from the host. It is bound to no request: who
@@ -206,14 +206,14 @@ func (l *Ledger) load(o *organization) {
 	if err == nil {
 		o.lock()
 		o.account()
-		o.maybeShoot()
+		o.maybeSnapshot()
 		o.unlock()
 	}
 	close(o.ready)
 }
 
 func (l *Ledger) read(ctx context.Context, o *organization) error {
-	got, err := asked(ctx, l.cfg.Store.LoadOrganization, wire.LoadOrganization{Organization: wire.ID(o.id), MaxBytes: loadBytes})
+	got, err := askStore(ctx, l.cfg.Store.LoadOrganization, wire.LoadOrganization{Organization: wire.ID(o.id), MaxBytes: loadBytes})
 	if err != nil {
 		return ErrBusy
 	}
@@ -247,7 +247,7 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		return err
 	}
 	if least, owned := l.cfg.Floor[o.id]; owned && !insecure.Skip(insecure.Tip) {
-		if err := l.extends(ctx, o, keys, least); err != nil {
+		if err := l.checkExtends(ctx, o, keys, least); err != nil {
 			return err
 		}
 	}
@@ -272,9 +272,9 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	return nil
 }
 
-// extends wants what was loaded to have gone on from where an earlier ownership of this
+// checkExtends wants what was loaded to have gone on from where an earlier ownership of this
 // boot left it. More entries are not enough: they may be of another history.
-func (l *Ledger) extends(ctx context.Context, o *organization, keys map[uint32]*seal.Key, least Tip) error {
+func (l *Ledger) checkExtends(ctx context.Context, o *organization, keys map[uint32]*seal.Key, least Tip) error {
 	if o.count < least.Count {
 		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d from an earlier ownership", o.count, least.Count)
 	}
@@ -282,7 +282,7 @@ func (l *Ledger) extends(ctx context.Context, o *organization, keys map[uint32]*
 	if o.count > least.Count {
 		// The entry behind the tip names the root before it.
 		v := &View{ledger: l, id: o.id, tip: Tip{o.count, o.root}, keys: keys}
-		got, err := asked(ctx, v.find, wire.Find{Seqs: []uint64{least.Count}})
+		got, err := askStore(ctx, v.find, wire.Find{Seqs: []uint64{least.Count}})
 		if err != nil {
 			return err
 		}
@@ -300,8 +300,8 @@ func (l *Ledger) extends(ctx context.Context, o *organization, keys map[uint32]*
 	return nil
 }
 
-// asked puts a question that no request's deadline bounds.
-func asked[Q, A any](ctx context.Context, f func(context.Context, Q) (A, error), q Q) (A, error) {
+// askStore puts a question that no request's deadline bounds.
+func askStore[Q, A any](ctx context.Context, f func(context.Context, Q) (A, error), q Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return f(ctx, q)
@@ -347,7 +347,7 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 	for o.count < got.Count {
 		if len(entries) == 0 {
 			o.account() // nobody has the turn of what is not loaded yet
-			more, err := asked(ctx, l.cfg.Store.LoadEntries, wire.LoadEntries{Organization: wire.ID(o.id), From: o.count, MaxBytes: loadBytes})
+			more, err := askStore(ctx, l.cfg.Store.LoadEntries, wire.LoadEntries{Organization: wire.ID(o.id), From: o.count, MaxBytes: loadBytes})
 			if err != nil {
 				return ErrBusy
 			}
@@ -396,7 +396,7 @@ func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.
 		return nil
 	}
 	if err != nil {
-		return l.raised(err)
+		return l.raiseAlarm(err)
 	}
 	if err := o.state.Install(ref, ws); err != nil {
 		return l.breach(fault.AlarmSnapshot, "piece does not fit")
@@ -415,7 +415,7 @@ func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]by
 		for i := range n {
 			ask.Pieces[i] = wire.Hash(refs[i])
 		}
-		got, err := asked(ctx, l.cfg.Store.LoadPieces, ask)
+		got, err := askStore(ctx, l.cfg.Store.LoadPieces, ask)
 		if err != nil {
 			return nil, ErrBusy
 		}

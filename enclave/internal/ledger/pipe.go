@@ -57,8 +57,8 @@ func newBatch(n uint64) *batch {
 	return &batch{number: n, tips: map[org.ID]Tip{}, done: make(chan struct{})}
 }
 
-// room fails when too much is unstored for one more entry to be decided.
-func (p *pipe) room() error {
+// checkUnstored fails when too much is unstored for one more entry to be decided.
+func (p *pipe) checkUnstored() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unstored > p.ledger.unstoredBytes.Load() && !insecure.Skip(insecure.Unstored) {

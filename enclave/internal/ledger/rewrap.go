@@ -37,7 +37,7 @@ func (l *Ledger) rewrap() {
 	first, last := bounds(l.cfg.Range, max(l.cfg.Ranges, 1))
 	ask := wire.LoadKeys{From: first, To: last, Limit: wire.MaxKeysPage}
 	for {
-		page, err := asked(l.life, l.cfg.Store.LoadKeys, ask)
+		page, err := askStore(l.life, l.cfg.Store.LoadKeys, ask)
 		if err == nil && !inOrder(page.Keys, ask) {
 			err = l.breach(fault.AlarmKey, "data keys out of order")
 		}
@@ -47,7 +47,7 @@ func (l *Ledger) rewrap() {
 			fresh.Keys, err = l.wrapAnew(page.Keys)
 		}
 		if put.OK = len(fresh.Keys) == 0; err == nil && !put.OK {
-			put, err = asked(l.life, l.cfg.Store.PutKeys, fresh)
+			put, err = askStore(l.life, l.cfg.Store.PutKeys, fresh)
 		}
 		switch {
 		case l.life.Err() != nil, err == nil && !put.OK: // the range is another's
@@ -129,15 +129,15 @@ func inOrder(keys []wire.WrappedKey, ask wire.LoadKeys) bool {
 	return true
 }
 
-// Unopened counts the data keys in the store that do not open under a storage key,
+// CountUnopened counts the data keys in the store that do not open under a storage key,
 // and all that there are. The host may leave out what it will lose by that.
-func Unopened(ctx context.Context, store Store, storage *seal.Key, deployment [32]byte) (unopened, all int, err error) {
+func CountUnopened(ctx context.Context, store Store, storage *seal.Key, deployment [32]byte) (unopened, all int, err error) {
 	ask := wire.LoadKeys{Limit: wire.MaxKeysPage}
 	for i := range ask.To {
 		ask.To[i] = 0xff
 	}
 	for {
-		page, err := asked(ctx, store.LoadKeys, ask)
+		page, err := askStore(ctx, store.LoadKeys, ask)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -41,7 +41,7 @@ func TestRewrap(t *testing.T) {
 	for id, o := range s.orgs {
 		before[id] = fmt.Sprint(o.entries, o.snap)
 	}
-	unopened, all, err := ledger.Unopened(ctx(t), s, later(t), deployment)
+	unopened, all, err := ledger.CountUnopened(ctx(t), s, later(t), deployment)
 	if err != nil || unopened != n || all != n {
 		t.Fatalf("%d of %d, %v", unopened, all, err)
 	}
@@ -52,7 +52,7 @@ func TestRewrap(t *testing.T) {
 		t.Fatalf("%d wrapped anew", got)
 	}
 	r.quiet()
-	if unopened, all, err = ledger.Unopened(ctx(t), s, later(t), deployment); err != nil || unopened != 0 || all != n {
+	if unopened, all, err = ledger.CountUnopened(ctx(t), s, later(t), deployment); err != nil || unopened != 0 || all != n {
 		t.Fatalf("%d of %d, %v", unopened, all, err)
 	}
 	r.l.Close()
@@ -96,7 +96,7 @@ func TestRewrapFromALiar(t *testing.T) {
 				}
 				return lie(k), nil
 			}})
-			unopened, _, err := ledger.Unopened(ctx(t), s, later(t), deployment)
+			unopened, _, err := ledger.CountUnopened(ctx(t), s, later(t), deployment)
 			if err == nil {
 				t.Fatalf("counted %d", unopened)
 			}

@@ -146,7 +146,7 @@ func (r *rig) child(id, parent org.ID) *ledger.Child {
 func (r *rig) found(id org.ID) {
 	r.t.Helper()
 	c := r.child(id, org.ID{})
-	n, err := r.l.Found(c, &org.Entry{TimeMs: 1}, c.Tx())
+	n, err := r.l.Create(c, &org.Entry{TimeMs: 1}, c.Tx())
 	if err == nil {
 		err = r.l.Wait(ctx(r.t), n)
 	}

@@ -32,15 +32,15 @@ const (
 	maxDrops  = 1 << 16
 )
 
-// maybeShoot starts a snapshot when enough has happened since the last. The
+// maybeSnapshot starts a snapshot when enough has happened since the last. The
 // turn is held. Pieces that it needs and that are not there postpone it until
 // they have been brought in.
-func (o *organization) maybeShoot() {
+func (o *organization) maybeSnapshot() {
 	l := o.ledger
-	if o.shooting || o.fetching || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
+	if o.snapshotting || o.fetching || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
 		return
 	}
-	m := o.tryShoot()
+	m := o.trySnapshot()
 	if m == nil {
 		return
 	}
@@ -52,10 +52,10 @@ func (o *organization) maybeShoot() {
 	}
 }
 
-// tryShoot makes a snapshot and sends it on its way, or tells what is missing.
-func (o *organization) tryShoot() *org.Missing {
+// trySnapshot makes a snapshot and sends it on its way, or tells what is missing.
+func (o *organization) trySnapshot() *org.Missing {
 	l := o.ledger
-	puts, err := o.shoot()
+	puts, err := o.takeSnapshot()
 	var m *org.Missing
 	if errors.As(err, &m) {
 		return m
@@ -68,7 +68,7 @@ func (o *organization) tryShoot() *org.Missing {
 	}
 	covered := o.lastBatch
 	l.mu.Lock()
-	o.shooting = l.spawnLocked(func() { l.deliver(o, puts, covered) })
+	o.snapshotting = l.spawnLocked(func() { l.deliver(o, puts, covered) })
 	l.mu.Unlock()
 	return nil
 }
@@ -84,7 +84,7 @@ func (l *Ledger) fetchFor(o *organization, ref org.Hash) {
 		var m *org.Missing
 		o.lock()
 		if err == nil {
-			m = o.tryShoot()
+			m = o.trySnapshot()
 		}
 		o.fetching = m != nil
 		o.unlock()
@@ -95,9 +95,9 @@ func (l *Ledger) fetchFor(o *organization, ref org.Hash) {
 	}
 }
 
-// shoot folds the state and seals what changed. Nothing gets its name before
+// takeSnapshot folds the state and seals what changed. Nothing gets its name before
 // all of it is sealed: after an error the next snapshot has it all again.
-func (o *organization) shoot() ([]wire.PutSnapshot, error) {
+func (o *organization) takeSnapshot() ([]wire.PutSnapshot, error) {
 	changed, dropped, err := o.state.Fold()
 	if err != nil {
 		return nil, err
@@ -106,27 +106,27 @@ func (o *organization) shoot() ([]wire.PutSnapshot, error) {
 	for _, h := range append(dropped, gone...) {
 		o.drops = append(o.drops, wire.Hash(h))
 	}
-	puts, refs, err := o.sealShot(changed, parts)
+	puts, refs, err := o.sealSnapshot(changed, parts)
 	if err != nil {
 		for _, p := range changed {
-			p.Named(org.Hash{})
+			p.SetName(org.Hash{})
 		}
 		return nil, err
 	}
-	o.window.Named(refs)
+	o.window.SetNames(refs)
 	o.drops = append([]wire.Hash(nil), o.drops[min(len(o.drops), maxDrops):]...)
 	return puts, nil
 }
 
-// sealShot seals pieces, chunks and root, and answers the chunks' names.
-func (o *organization) sealShot(changed []org.Part, parts [][]org.Mark) ([]wire.PutSnapshot, []org.Hash, error) {
-	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.ledger.cfg.Boot, Epoch: o.ledger.pipe.epoch, Over: o.shot, Range: o.ledger.cfg.Range}}
+// sealSnapshot seals pieces, chunks and root, and answers the chunks' names.
+func (o *organization) sealSnapshot(changed []org.NewPiece, parts [][]org.Mark) ([]wire.PutSnapshot, []org.Hash, error) {
+	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.ledger.cfg.Boot, Epoch: o.ledger.pipe.epoch, Over: o.snapshotCount, Range: o.ledger.cfg.Range}}
 	for _, c := range changed {
 		ref, err := o.sealPiece(&p, seal.KindPiece, c.Records())
 		if err != nil {
 			return nil, nil, err
 		}
-		c.Named(ref)
+		c.SetName(ref)
 	}
 	chunks := o.window.Chunks()
 	refs := make([]org.Hash, len(parts))
@@ -149,7 +149,7 @@ func (o *organization) sealShot(changed []org.Part, parts [][]org.Mark) ([]wire.
 		return nil, nil, fmt.Errorf("snapshot of %d bytes", len(root))
 	}
 	drops := o.drops[:min(len(o.drops), maxDrops)]
-	last := p.room(len(root) + len(drops)*(len(wire.Hash{})+2))
+	last := p.messageFor(len(root) + len(drops)*(len(wire.Hash{})+2))
 	last.Snapshot, last.Drop = root, drops
 	return p.puts, refs, nil
 }
@@ -159,7 +159,7 @@ func (o *organization) sealPiece(p *parcels, kind seal.Kind, v any) (org.Hash, e
 	if err != nil {
 		return org.Hash{}, err
 	}
-	put := p.room(len(stored))
+	put := p.messageFor(len(stored))
 	put.Pieces = append(put.Pieces, stored)
 	return sha256.Sum256(stored), nil
 }
@@ -187,8 +187,8 @@ type parcels struct {
 	size  int // bytes in the last
 }
 
-// room answers the message that n more bytes go into.
-func (p *parcels) room(n int) *wire.PutSnapshot {
+// messageFor answers the message that n more bytes go into.
+func (p *parcels) messageFor(n int) *wire.PutSnapshot {
 	last := len(p.puts) - 1
 	if last < 0 || p.size+n > wire.MaxFrame/2 || len(p.puts[last].Pieces) == maxParcel {
 		p.puts, p.size = append(p.puts, p.blank), 0
@@ -222,9 +222,9 @@ func (l *Ledger) deliver(o *organization, puts []wire.PutSnapshot, covered uint6
 	}
 	l.shots.Add(1)
 	o.lock()
-	o.shot = puts[len(puts)-1].Count
-	o.shooting = false
-	o.maybeShoot() // much may have happened while this one was on its way
+	o.snapshotCount = puts[len(puts)-1].Count
+	o.snapshotting = false
+	o.maybeSnapshot() // much may have happened while this one was on its way
 	o.unlock()
 }
 
@@ -232,7 +232,7 @@ func (l *Ledger) deliver(o *organization, puts []wire.PutSnapshot, covered uint6
 func (l *Ledger) put(p wire.PutSnapshot) (wire.Done, error) {
 	wait := 50 * time.Millisecond
 	for {
-		done, err := asked(l.life, l.cfg.Store.PutSnapshot, p)
+		done, err := askStore(l.life, l.cfg.Store.PutSnapshot, p)
 		if err == nil {
 			return done, nil
 		}
@@ -276,7 +276,7 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	if err != nil || wire.Hash(root) != s.Root || s.Count != count {
 		return l.breach(fault.AlarmSnapshot, "snapshot of another tree")
 	}
-	o.count, o.root, o.floorMs, o.shot = s.Count, s.Root, s.FloorMs, s.Count
+	o.count, o.root, o.floorMs, o.snapshotCount = s.Count, s.Root, s.FloorMs, s.Count
 	state, small, err := org.FromRefs(s.Pieces)
 	if err != nil {
 		return fmt.Errorf("decoding a snapshot: %w", err)
@@ -284,12 +284,12 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	o.state = state
 	got, err := l.pieces(ctx, o.id, small)
 	if err != nil {
-		return l.raised(err)
+		return l.raiseAlarm(err)
 	}
 	for i, p := range got {
 		ws, err := l.openPiece(o.id, keys, p)
 		if err != nil {
-			return l.raised(err)
+			return l.raiseAlarm(err)
 		}
 		if err := state.Install(small[i], ws); err != nil {
 			return l.breach(fault.AlarmSnapshot, "piece does not fit")
@@ -306,12 +306,12 @@ func (l *Ledger) restoreWindow(ctx context.Context, o *organization, keys map[ui
 	o.window.Raise(minuteOf(o.floorMs))
 	got, err := l.pieces(ctx, o.id, refs)
 	if err != nil {
-		return l.raised(err)
+		return l.raiseAlarm(err)
 	}
 	for i, p := range got {
 		plain, err := l.openPart(seal.KindChunk, o.id, keys, p)
 		if err != nil {
-			return l.raised(err)
+			return l.raiseAlarm(err)
 		}
 		var b []byte
 		if err := wire.Unmarshal(plain, &b); err != nil {

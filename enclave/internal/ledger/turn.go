@@ -21,22 +21,22 @@ type organization struct {
 	queue queue
 
 	// Who has the turn has what follows.
-	state     *org.State
-	window    *org.Window
-	floorMs   uint64
-	count     uint64
-	root      wire.Hash
-	edge      *compact.Range
-	key       *seal.Key
-	keyID     uint32
-	lastBatch uint64
-	since     int         // entries since the last snapshot
-	sinceSize int         // their bytes
-	shot      uint64      // entries that the stored snapshot covers, 0 if there is none
-	drops     []wire.Hash // pieces that the next snapshot's root names no more
-	shooting  bool        // a snapshot is on its way to the store
-	fetching  bool        // pieces that a snapshot needs are being brought in
-	size      int64       // as last counted into the ledger's bytes
+	state         *org.State
+	window        *org.Window
+	floorMs       uint64
+	count         uint64
+	root          wire.Hash
+	edge          *compact.Range
+	key           *seal.Key
+	keyID         uint32
+	lastBatch     uint64
+	since         int         // entries since the last snapshot
+	sinceSize     int         // their bytes
+	snapshotCount uint64      // entries that the stored snapshot covers, 0 if there is none
+	drops         []wire.Hash // pieces that the next snapshot's root names no more
+	snapshotting  bool        // a snapshot is on its way to the store
+	fetching      bool        // pieces that a snapshot needs are being brought in
+	size          int64       // as last counted into the ledger's bytes
 
 	// The ledger's mutex guards these.
 	uses  int
@@ -112,19 +112,19 @@ func (t *Turn) Ledger() *Ledger { return t.organization.ledger }
 // NewChild prepares an organization that does not exist yet. Its range must be the
 // ledger's.
 func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
-	if !l.within(id) {
+	if !l.owns(id) {
 		return nil, ErrRange
 	}
 	key, wrap, err := l.newDataKey(id, 1)
 	if err != nil {
 		return nil, err
 	}
-	o := l.fresh(id)
+	o := l.newOrganization(id)
 	o.key, o.keyID = key, 1
 	return &Child{organization: o, wrap: wrap, tx: org.Begin(id, o.state, nowMs)}, nil
 }
 
-func (l *Ledger) fresh(id org.ID) *organization {
+func (l *Ledger) newOrganization(id org.ID) *organization {
 	o := &organization{id: id, ledger: l, state: org.NewState(), window: org.NewWindow(), edge: ranges.NewEmptyRange(0), ready: make(chan struct{}), slow: make(chan struct{})}
 	o.root = emptyRoot
 	return o
@@ -144,7 +144,7 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	if l.given {
 		return 0, ErrGiven
 	}
-	if err := l.pipe.room(); err != nil {
+	if err := l.pipe.checkUnstored(); err != nil {
 		return 0, err
 	}
 	if f := floorAt(e.TimeMs); f > t.organization.floorMs+uint64(floorStep.Milliseconds()) {
@@ -179,7 +179,7 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	}
 	l.mu.Lock()
 	for i := range all {
-		if c := all[i].Child; c != nil && l.takenLocked(c.organization.id) {
+		if c := all[i].Child; c != nil && l.existsLocked(c.organization.id) {
 			l.mu.Unlock()
 			return 0, ErrBusy
 		}
@@ -202,8 +202,8 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 		}
 	}
 	for i := range drafts {
-		if o := drafts[i].organization; o == t.organization || held(others, o) {
-			o.maybeShoot()
+		if o := drafts[i].organization; o == t.organization || holdsTurn(others, o) {
+			o.maybeSnapshot()
 		}
 	}
 	return n, nil
@@ -221,7 +221,7 @@ func (a *Addition) of(t *Turn) (*organization, []wire.WrappedKey) {
 	return t.organization, nil
 }
 
-func held(as []Addition, o *organization) bool {
+func holdsTurn(as []Addition, o *organization) bool {
 	for i := range as {
 		if as[i].Turn != nil && as[i].Turn.organization == o {
 			return true
@@ -270,16 +270,16 @@ func (d *draft) grow() (err error) {
 	return nil
 }
 
-// Found puts a new organization's first entry into a batch of its own making.
+// Create puts a new organization's first entry into a batch of its own making.
 // Two that found the same organization at once: the second gets ErrBusy and
 // finds the first's when it comes again.
-func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
+func (l *Ledger) Create(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	if l.given {
 		return 0, ErrGiven
 	}
-	if err := l.pipe.room(); err != nil {
+	if err := l.pipe.checkUnstored(); err != nil {
 		return 0, err
 	}
 	a, err := c.organization.seal(e, tx, []wire.WrappedKey{c.wrap}, c.organization.count, c.organization.root)
@@ -287,7 +287,7 @@ func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 		return 0, err
 	}
 	l.mu.Lock()
-	if l.takenLocked(c.organization.id) {
+	if l.existsLocked(c.organization.id) {
 		l.mu.Unlock()
 		return 0, ErrBusy
 	}
@@ -301,8 +301,8 @@ func (l *Ledger) Found(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
 	return n, nil
 }
 
-// takenLocked tells that an organization with this id is there or on its way.
-func (l *Ledger) takenLocked(id org.ID) bool {
+// existsLocked tells that an organization with this id is there or on its way.
+func (l *Ledger) existsLocked(id org.ID) bool {
 	_, known := l.tips[id]
 	return known || l.orgs[id] != nil
 }

@@ -57,9 +57,9 @@ func (t *Tx) PutAuthProxy(p *AuthProxy) error {
 // DeleteAuthProxy removes the record, and with it the private key.
 func (t *Tx) DeleteAuthProxy(id ID) { t.del(key(collectionAuthProxies, raw(id))) }
 
-// ChangedAuthProxies visits the configurations that this change makes, changes
+// EachChangedAuthProxy visits the configurations that this change makes, changes
 // or ends, and tells of each whether it will be there.
-func (t *Tx) ChangedAuthProxies(visit func(id ID, is bool)) {
+func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	for _, k := range t.order {
 		if len(k) == 1+16 && Collection(k[0]) == collectionAuthProxies {
 			visit(ID([]byte(k[1:])), t.mine[k] != nil)

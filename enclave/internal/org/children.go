@@ -25,7 +25,7 @@ type none struct{}
 
 // PutChild records a sub-organization under its parent.
 func (t *Tx) PutChild(c *Child) error {
-	if err := put(t, key(collectionChildrenOrder, be(c.CreatedMs), raw(c.ID)), &none{}); err != nil {
+	if err := put(t, key(collectionChildrenOrder, bigEndian(c.CreatedMs), raw(c.ID)), &none{}); err != nil {
 		return err
 	}
 	return put(t, key(collectionChildren, raw(c.ID)), c)
@@ -34,7 +34,7 @@ func (t *Tx) PutChild(c *Child) error {
 // DeleteChild forgets a sub-organization. By what it could be found is deleted
 // apart.
 func (t *Tx) DeleteChild(c *Child) {
-	t.del(key(collectionChildrenOrder, be(c.CreatedMs), raw(c.ID)))
+	t.del(key(collectionChildrenOrder, bigEndian(c.CreatedMs), raw(c.ID)))
 	t.del(key(collectionChildren, raw(c.ID)))
 }
 
@@ -57,15 +57,15 @@ const (
 
 // IdentityText is the value under which an OpenID identity is found.
 func IdentityText(issuer, subject, audience string) string {
-	return string(append(append(append(lengthed(nil, issuer), lengthed(nil, subject)...), lengthed(nil, audience)...), 0))
+	return string(append(append(append(appendSized(nil, issuer), appendSized(nil, subject)...), appendSized(nil, audience)...), 0))
 }
 
-func lengthed(b []byte, s string) []byte {
+func appendSized(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
 func childKey(what byte, value string, c *Child, holder ID) string {
-	return key(collectionChildrenKeys, string(what), hashed(value), be(c.CreatedMs), raw(c.ID), raw(holder))
+	return key(collectionChildrenKeys, string(what), hashKey(value), bigEndian(c.CreatedMs), raw(c.ID), raw(holder))
 }
 
 // PutChildKey makes a sub-organization findable by a value that holder, one of
@@ -82,7 +82,7 @@ func (t *Tx) DeleteChildKey(what byte, value string, c *Child, holder ID) {
 // ChildrenBy returns up to limit sub-organizations that have a value, each once,
 // in the order of their making, those behind after; after nil: from the first.
 func (t *Tx) ChildrenBy(what byte, value string, after *Child, limit int) ([]ID, error) {
-	return t.children(key(collectionChildrenKeys, string(what), hashed(value)), after, limit)
+	return t.children(key(collectionChildrenKeys, string(what), hashKey(value)), after, limit)
 }
 
 // Children returns up to limit sub-organizations in the order of their making,
@@ -95,7 +95,7 @@ func (t *Tx) children(prefix string, after *Child, limit int) ([]ID, error) {
 	from := ""
 	if after != nil {
 		// The first key behind all of after's.
-		from = prefix + be(after.CreatedMs) + raw(after.ID) + strings.Repeat("\xff", 17)
+		from = prefix + bigEndian(after.CreatedMs) + raw(after.ID) + strings.Repeat("\xff", 17)
 	}
 	var ids []ID
 	if limit <= 0 {
@@ -120,13 +120,13 @@ func (t *Tx) children(prefix string, after *Child, limit int) ([]ID, error) {
 // contacts, identities, API keys and passkeys. Before and after are the
 // user's records, nil where there is none.
 func (t *Tx) LinkUser(c *Child, before, after *User) error {
-	was, is := foundBy(before), foundBy(after)
-	for _, f := range inOrder(was) {
+	was, is := findersOf(before), findersOf(after)
+	for _, f := range sortFinders(was) {
 		if !is[f] {
 			t.DeleteChildKey(f.what, f.value, c, before.ID)
 		}
 	}
-	for _, f := range inOrder(is) {
+	for _, f := range sortFinders(is) {
 		if !was[f] {
 			if err := t.PutChildKey(f.what, f.value, c, after.ID); err != nil {
 				return err
@@ -137,17 +137,17 @@ func (t *Tx) LinkUser(c *Child, before, after *User) error {
 }
 
 // LinkChanges tells whether LinkUser has anything to do.
-func LinkChanges(before, after *User) bool { return !maps.Equal(foundBy(before), foundBy(after)) }
+func LinkChanges(before, after *User) bool { return !maps.Equal(findersOf(before), findersOf(after)) }
 
 type finder struct {
 	what  byte
 	value string
 }
 
-// foundBy are the ways to find a user. The keys of sessions are not among them:
+// findersOf are the ways to find a user. The keys of sessions are not among them:
 // they come and go. API keys are, those that expire too: a client that signs a user
 // up logs him in with one, before it knows the sub-organization.
-func foundBy(u *User) map[finder]bool {
+func findersOf(u *User) map[finder]bool {
 	m := map[finder]bool{}
 	if u == nil {
 		return m
@@ -182,7 +182,7 @@ func foundBy(u *User) map[finder]bool {
 	return m
 }
 
-func inOrder(m map[finder]bool) []finder {
+func sortFinders(m map[finder]bool) []finder {
 	return slices.SortedFunc(maps.Keys(m), func(a, b finder) int {
 		return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.value, b.value))
 	})
@@ -200,9 +200,9 @@ func KeyCurve(credentialType string) string {
 	return "API_KEY_CURVE_P256" // session keys of every kind
 }
 
-// ChangedUsers visits the users whose records this change touches, in the order
+// EachChangedUser visits the users whose records this change touches, in the order
 // of their ids, as they were and as they will be; nil where there is none.
-func (t *Tx) ChangedUsers(visit func(before, after *User) error) error {
+func (t *Tx) EachChangedUser(visit func(before, after *User) error) error {
 	var ks []string
 	for _, k := range t.order {
 		if Collection(k[0]) == collectionUsers {
@@ -217,7 +217,7 @@ func (t *Tx) ChangedUsers(visit func(before, after *User) error) error {
 		}
 		var before *User
 		if v != nil {
-			if before, err = decoded[User](v); err != nil {
+			if before, err = decode[User](v); err != nil {
 				return err
 			}
 		}

@@ -87,7 +87,7 @@ func (t *Tx) scanDown(prefix, to string, visit func(key string, v *slot) bool) e
 // ChildrenByAbove is ChildrenBy for the up to limit sub-organizations just above
 // before, in the order of their making.
 func (t *Tx) ChildrenByAbove(what byte, value string, before *Child, limit int) ([]ID, error) {
-	return t.childrenAbove(key(collectionChildrenKeys, string(what), hashed(value)), before, limit)
+	return t.childrenAbove(key(collectionChildrenKeys, string(what), hashKey(value)), before, limit)
 }
 
 // ChildrenAbove returns up to limit sub-organizations in the order of their
@@ -102,7 +102,7 @@ func (t *Tx) childrenAbove(prefix string, before *Child, limit int) ([]ID, error
 		return ids, nil
 	}
 	at := len(prefix) + 8
-	err := t.scanDown(prefix, prefix+be(before.CreatedMs)+raw(before.ID), func(k string, _ *slot) bool {
+	err := t.scanDown(prefix, prefix+bigEndian(before.CreatedMs)+raw(before.ID), func(k string, _ *slot) bool {
 		id := ID([]byte(k[at : at+16]))
 		if len(ids) == 0 || ids[len(ids)-1] != id {
 			if len(ids) == limit {

@@ -31,7 +31,7 @@ const (
 )
 
 // NewHandle is the handle of a value.
-func NewHandle(what byte, value string) Handle { return Handle{what, hashed(value)} }
+func NewHandle(what byte, value string) Handle { return Handle{what, hashKey(value)} }
 
 // Bytes tell handles apart.
 func (h Handle) Bytes() []byte { return append([]byte{h.What}, h.hash...) }
@@ -65,10 +65,10 @@ func (t *Tx) Has(h Handle) (has bool, err error) {
 	return has, err
 }
 
-// ChangedHandles visits the handles that this change may give to the
+// EachChangedHandle visits the handles that this change may give to the
 // organization or take from it, in order and each once, with whether it will
 // have them.
-func (t *Tx) ChangedHandles(visit func(h Handle, has bool) error) error {
+func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	var kept map[Handle]bool // nil for most changes
 	for _, k := range t.order {
 		if h, ok := handleOf(k); ok {

@@ -104,7 +104,7 @@ func TestChildrenFromBothEnds(t *testing.T) {
 // handles lists what a change says of handles.
 func handles(t *testing.T, tx *org.Tx) (out []string) {
 	t.Helper()
-	must(t, tx.ChangedHandles(func(h org.Handle, has bool) error {
+	must(t, tx.EachChangedHandle(func(h org.Handle, has bool) error {
 		name := "?"
 		for _, v := range []string{"ann", "bob", "0xa", "0xb", "0xc"} {
 			for _, what := range []byte{org.HandleUserName, org.HandleAddress} {
@@ -191,7 +191,7 @@ func TestChangedHandles(t *testing.T) {
 	stop := errors.New("stop")
 	tx := org.Begin(id(1), s, 1)
 	must(t, tx.TakeName(org.NameUser, "ann", id(2)))
-	if err := tx.ChangedHandles(func(org.Handle, bool) error { return stop }); err != stop {
+	if err := tx.EachChangedHandle(func(org.Handle, bool) error { return stop }); err != stop {
 		t.Error(err)
 	}
 }
@@ -218,13 +218,13 @@ func TestHandlesOfAbsentPieces(t *testing.T) {
 	m.state.Shed()
 	put := org.Begin(id(1), m.state, 1)
 	must(t, put.PutAccount(&org.Account{Wallet: id(4), No: 4000, Path: "x"}, "x"))
-	if err := put.ChangedHandles(func(_ org.Handle, has bool) error { return nil }); err != nil {
+	if err := put.EachChangedHandle(func(_ org.Handle, has bool) error { return nil }); err != nil {
 		t.Errorf("a put: %v", err)
 	}
 	gone := org.Begin(id(1), m.state, 1)
 	gone.DeleteAccount(&org.Account{Wallet: id(4), No: 8, Path: "7"}, "7")
 	visit := func() error {
-		return gone.ChangedHandles(func(_ org.Handle, has bool) error {
+		return gone.EachChangedHandle(func(_ org.Handle, has bool) error {
 			if has {
 				t.Error("it is gone")
 			}

@@ -61,9 +61,9 @@ type nameRecord struct {
 	ID ID `cbor:"1,keyasint"`
 }
 
-// Named returns the id of what bears name among the things of one kind, or the
+// IDByName returns the id of what bears name among the things of one kind, or the
 // zero ID.
-func (t *Tx) Named(what byte, name string) (ID, error) {
+func (t *Tx) IDByName(what byte, name string) (ID, error) {
 	r, err := get[nameRecord](t, nameKey(what, name))
 	if r == nil {
 		return ID{}, err
@@ -81,5 +81,5 @@ func (t *Tx) FreeName(what byte, name string) { t.del(nameKey(what, name)) }
 
 // A name of 255 characters may be 1,020 bytes, so keys hold its hash.
 func nameKey(what byte, name string) string {
-	return key(collectionNames, string(what), hashed(name))
+	return key(collectionNames, string(what), hashKey(name))
 }

@@ -192,7 +192,7 @@ func (t *Tx) PutInterface(i *Interface, text string) error {
 	i.Parts = 0
 	for {
 		n := min(len(text), partSize)
-		if err := put(t, key(collectionParts, raw(i.ID), be(uint64(i.Parts))), &textRecord{text[:n]}); err != nil {
+		if err := put(t, key(collectionParts, raw(i.ID), bigEndian(uint64(i.Parts))), &textRecord{text[:n]}); err != nil {
 			return err
 		}
 		i.Parts++
@@ -206,7 +206,7 @@ func (t *Tx) PutInterface(i *Interface, text string) error {
 func (t *Tx) InterfaceText(i *Interface) (string, error) {
 	var b []byte
 	for n := range i.Parts {
-		r, err := get[textRecord](t, key(collectionParts, raw(i.ID), be(uint64(n))))
+		r, err := get[textRecord](t, key(collectionParts, raw(i.ID), bigEndian(uint64(n))))
 		if err != nil {
 			return "", err
 		}
@@ -221,7 +221,7 @@ func (t *Tx) InterfaceText(i *Interface) (string, error) {
 func (t *Tx) DeleteInterface(i *Interface) {
 	t.del(key(collectionInterfaces, raw(i.ID)))
 	for n := range i.Parts {
-		t.del(key(collectionParts, raw(i.ID), be(uint64(n))))
+		t.del(key(collectionParts, raw(i.ID), bigEndian(uint64(n))))
 	}
 }
 

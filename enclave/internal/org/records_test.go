@@ -166,7 +166,7 @@ func TestWhatIsNotThere(t *testing.T) {
 		what byte
 		name string
 	}{{org.NameWallet, "Ann"}, {org.NameUser, "ann"}, {org.NameUser, ""}, {org.NameUserTag, "Ann"}, {org.NamePolicy, "Ann"}, {org.NamePrivateKey, "Ann"}} {
-		if x, err := tx.Named(n.what, n.name); !x.Zero() || err != nil {
+		if x, err := tx.IDByName(n.what, n.name); !x.Zero() || err != nil {
 			t.Errorf("%c %q bears a name", n.what, n.name)
 		}
 	}
@@ -215,7 +215,7 @@ func TestDeleting(t *testing.T) {
 		if x, err := tx.Wallet(id(3)); x != nil || err != nil {
 			t.Error("the wallet is there", err)
 		}
-		if x, err := tx.Named(org.NameWallet, "w"); !x.Zero() || err != nil {
+		if x, err := tx.IDByName(org.NameWallet, "w"); !x.Zero() || err != nil {
 			t.Error("the name is taken", err)
 		}
 		if x, err := tx.Credential("C", "k"); x != nil || err != nil {
@@ -230,7 +230,7 @@ func TestNames(t *testing.T) {
 	must(t, tx.TakeName(org.NameUser, long, id(2)))
 	must(t, tx.TakeName(org.NameWallet, long, id(3)))
 	for what, want := range map[byte]org.ID{org.NameUser: id(2), org.NameWallet: id(3)} {
-		if got, err := again(t, tx).Named(what, long); got != want || err != nil {
+		if got, err := again(t, tx).IDByName(what, long); got != want || err != nil {
 			t.Errorf("%c: %s, %v", what, got, err)
 		}
 	}

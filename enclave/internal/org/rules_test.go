@@ -211,7 +211,7 @@ func TestChangedUsers(t *testing.T) {
 	must(t, tx.PutUser(&org.User{ID: id(2), Name: "after"}))
 	tx.DeleteUser(id(1))
 	var got []string
-	must(t, tx.ChangedUsers(func(before, after *org.User) error {
+	must(t, tx.EachChangedUser(func(before, after *org.User) error {
 		name := func(u *org.User) string {
 			if u == nil {
 				return "-"

@@ -143,27 +143,27 @@ type NonceUse struct {
 }
 
 func nonceKey(s Sender) string {
-	return key(collectionNonces, be(s.Chain), string(s.Address[:]))
+	return key(collectionNonces, bigEndian(s.Chain), string(s.Address[:]))
 }
 
 // Nonce returns who has a nonce, or nil.
 func (t *Tx) Nonce(s Sender, nonce uint64) (*NonceUse, error) {
-	return get[NonceUse](t, nonceKey(s)+be(nonce))
+	return get[NonceUse](t, nonceKey(s)+bigEndian(nonce))
 }
 
 // PutNonce stores who has a nonce.
 func (t *Tx) PutNonce(s Sender, nonce uint64, u *NonceUse) error {
-	return put(t, nonceKey(s)+be(nonce), u)
+	return put(t, nonceKey(s)+bigEndian(nonce), u)
 }
 
 // DeleteNonce forgets who had a nonce.
-func (t *Tx) DeleteNonce(s Sender, nonce uint64) { t.del(nonceKey(s) + be(nonce)) }
+func (t *Tx) DeleteNonce(s Sender, nonce uint64) { t.del(nonceKey(s) + bigEndian(nonce)) }
 
 // EachNonce visits the nonces of an account that somebody has, from from on, lowest
 // first.
 func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceUse) bool) error {
 	prefix := nonceKey(s)
-	return list(t, prefix, prefix+be(from), func(k string, u *NonceUse) bool {
+	return list(t, prefix, prefix+bigEndian(from), func(k string, u *NonceUse) bool {
 		return visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
 }

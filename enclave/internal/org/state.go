@@ -102,8 +102,8 @@ func NewState() *State {
 // Bytes is about how much memory the records take.
 func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }
 
-// Unsaved is how many bytes of writes no snapshot holds yet.
-func (s *State) Unsaved() int { return s.overLen }
+// UnsavedBytes is how many bytes of writes no snapshot holds yet.
+func (s *State) UnsavedBytes() int { return s.overLen }
 
 func (s *State) at(key string) *piece {
 	i := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key })
@@ -263,13 +263,13 @@ func (w Write) Check() error {
 	return nil
 }
 
-// A Part is the content of one new piece on its way into a snapshot.
-type Part struct {
+// A NewPiece is the content of one new piece on its way into a snapshot.
+type NewPiece struct {
 	piece *piece
 }
 
 // Records encodes the part.
-func (p Part) Records() []Write {
+func (p NewPiece) Records() []Write {
 	ws := make([]Write, len(p.piece.run.keys))
 	for i, k := range p.piece.run.keys {
 		ws[i] = Write{Key: []byte(k), Value: p.piece.run.slots[i].bytes}
@@ -277,8 +277,8 @@ func (p Part) Records() []Write {
 	return ws
 }
 
-// Named tells the part under which hash its sealed bytes are stored.
-func (p Part) Named(h Hash) { p.piece.ref = h }
+// SetName tells the part under which hash its sealed bytes are stored.
+func (p NewPiece) SetName(h Hash) { p.piece.ref = h }
 
 // PieceRef names a piece in a snapshot: where it begins and its sealed bytes.
 type PieceRef struct {
@@ -290,11 +290,11 @@ type PieceRef struct {
 
 // Fold lays what was written since the last snapshot into the pieces and
 // returns the pieces that changed and the names of those that nothing holds
-// any more. Changed pieces must be Named before Refs is called; one that was not
+// any more. Changed pieces need SetName before Refs is called; one that was not
 // is among the changed again the next time. An absent piece that must change
 // answers *Missing, with nothing done. A piece that became empty goes: the one
 // before it then covers its stretch.
-func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
+func (s *State) Fold() (changed []NewPiece, dropped []Hash, err error) {
 	over := s.order()
 	for _, k := range over {
 		if p := s.at(k); p.run == nil {
@@ -310,7 +310,7 @@ func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
 		}
 		if oi == end {
 			if p.ref == (Hash{}) {
-				changed = append(changed, Part{p})
+				changed = append(changed, NewPiece{p})
 			}
 			out = append(out, p)
 			continue
@@ -330,7 +330,7 @@ func (s *State) Fold() (changed []Part, dropped []Hash, err error) {
 			}
 			np := &piece{lo: lo, records: len(r.keys), size: r.size, run: r}
 			out = append(out, np)
-			changed = append(changed, Part{np})
+			changed = append(changed, NewPiece{np})
 		}
 	}
 	s.pieces = out

@@ -221,17 +221,17 @@ func (m *model) fold() {
 	if len(named) != len(m.store) {
 		m.t.Fatalf("%d pieces named, %d stored", len(named), len(m.store))
 	}
-	if m.state.Unsaved() != 0 {
-		m.t.Fatalf("%d bytes unsaved", m.state.Unsaved())
+	if m.state.UnsavedBytes() != 0 {
+		m.t.Fatalf("%d bytes unsaved", m.state.UnsavedBytes())
 	}
 }
 
-func (m *model) name(p org.Part) {
+func (m *model) name(p org.NewPiece) {
 	m.next++
 	var h org.Hash
 	binary.BigEndian.PutUint64(h[:], m.next)
 	m.store[h] = copied(p.Records())
-	p.Named(h)
+	p.SetName(h)
 }
 
 func (m *model) checkPiece(refs []org.PieceRef, i int, ws []org.Write) {
@@ -438,10 +438,10 @@ func TestAbsenceIsProven(t *testing.T) {
 func TestFoldNeedsTheTouchedPieceOnly(t *testing.T) {
 	s, store, refs := large(t)
 	s.Apply([]org.Write{{Key: []byte("d5"), Value: []byte("new")}, {Key: []byte("A1"), Value: []byte("new")}})
-	unsaved := s.Unsaved()
+	unsaved := s.UnsavedBytes()
 	_, _, err := s.Fold()
 	var miss *org.Missing
-	if !errors.As(err, &miss) || s.Unsaved() != unsaved {
+	if !errors.As(err, &miss) || s.UnsavedBytes() != unsaved {
 		t.Fatalf("folded without the piece: %v", err)
 	}
 	if err := s.Install(miss.Piece, copied(store[miss.Piece])); err != nil {
@@ -581,7 +581,7 @@ func BenchmarkFold(b *testing.B) {
 		}
 		for _, p := range changed {
 			binary.BigEndian.PutUint64(h[:], binary.BigEndian.Uint64(h[:])+1)
-			p.Named(h)
+			p.SetName(h)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func put[T any](t *Tx, key string, rec *T) error {
 	return nil
 }
 
-func decoded[T any](v *slot) (*T, error) {
+func decode[T any](v *slot) (*T, error) {
 	if o, ok := v.obj.(*T); ok {
 		return o, nil
 	}
@@ -163,7 +163,7 @@ func get[T any](t *Tx, key string) (*T, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	return decoded[T](v)
+	return decode[T](v)
 }
 
 // scan visits the change's view of the keys that begin with prefix, from from
@@ -209,7 +209,7 @@ func (t *Tx) scan(prefix, from string, visit func(key string, v *slot) bool) err
 func list[T any](t *Tx, prefix, from string, visit func(key string, rec *T) bool) error {
 	var bad error
 	err := t.scan(prefix, from, func(k string, v *slot) bool {
-		rec, err := decoded[T](v)
+		rec, err := decode[T](v)
 		if err != nil {
 			bad = err
 			return false

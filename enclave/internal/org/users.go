@@ -159,7 +159,7 @@ func (t *Tx) PutCounter(authenticator ID, n uint32) error {
 	return put(t, k, &numberRecord{uint64(n)})
 }
 
-func hashed(s string) string {
+func hashKey(s string) string {
 	h := sha256.Sum256([]byte(s))
 	return string(h[:20])
 }

@@ -84,31 +84,31 @@ func (t *Tx) WalletOfAccount(id ID) (*Wallet, uint64, error) {
 
 // Account returns account number no of a wallet, or nil.
 func (t *Tx) Account(wallet ID, no uint64) (*Account, error) {
-	return get[Account](t, key(collectionAccounts, raw(wallet), be(no)))
+	return get[Account](t, key(collectionAccounts, raw(wallet), bigEndian(no)))
 }
 
 // PutAccount stores a, findable by its address and its path.
 func (t *Tx) PutAccount(a *Account, match string) error {
-	if err := put(t, key(collectionAccounts, raw(a.Wallet), be(a.No)), a); err != nil {
+	if err := put(t, key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)), a); err != nil {
 		return err
 	}
 	if err := put(t, pathKey(a.Wallet, a.Path, a.Curve, a.Format), &numberRecord{a.No}); err != nil {
 		return err
 	}
-	return put(t, key(collectionAddresses, hashed(match), raw(a.Wallet), be(a.No)), &numberRecord{a.No})
+	return put(t, key(collectionAddresses, hashKey(match), raw(a.Wallet), bigEndian(a.No)), &numberRecord{a.No})
 }
 
 // DeleteAccount removes a and what finds it.
 func (t *Tx) DeleteAccount(a *Account, match string) {
-	t.del(key(collectionAccounts, raw(a.Wallet), be(a.No)))
+	t.del(key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)))
 	t.del(pathKey(a.Wallet, a.Path, a.Curve, a.Format))
-	t.del(key(collectionAddresses, hashed(match), raw(a.Wallet), be(a.No)))
+	t.del(key(collectionAddresses, hashKey(match), raw(a.Wallet), bigEndian(a.No)))
 }
 
 // EachAccount visits a wallet's accounts from number from on, in order.
 func (t *Tx) EachAccount(wallet ID, from uint64, visit func(*Account) bool) error {
 	prefix := key(collectionAccounts, raw(wallet))
-	return list(t, prefix, prefix+be(from), func(_ string, a *Account) bool { return visit(a) })
+	return list(t, prefix, prefix+bigEndian(from), func(_ string, a *Account) bool { return visit(a) })
 }
 
 // AccountAt returns the number of the account at this path, or 0.
@@ -129,7 +129,7 @@ type Owner struct {
 
 // ByAddress finds what the address with this match key belongs to.
 func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
-	prefix := key(collectionAddresses, hashed(match))
+	prefix := key(collectionAddresses, hashKey(match))
 	err = t.scan(prefix, "", func(k string, _ *slot) bool {
 		rest := k[len(prefix):]
 		if len(rest) == 24 {
@@ -172,7 +172,7 @@ func (t *Tx) PrivateKey(id ID) (*PrivateKey, error) {
 // PutPrivateKey stores k, findable by the match keys of its addresses.
 func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
 	for _, m := range matches {
-		if err := put(t, key(collectionAddresses, hashed(m), raw(k.ID), be(0)), &numberRecord{0}); err != nil {
+		if err := put(t, key(collectionAddresses, hashKey(m), raw(k.ID), bigEndian(0)), &numberRecord{0}); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
 func (t *Tx) DeletePrivateKey(k *PrivateKey, matches []string) {
 	t.del(key(collectionPrivateKeys, raw(k.ID)))
 	for _, m := range matches {
-		t.del(key(collectionAddresses, hashed(m), raw(k.ID), be(0)))
+		t.del(key(collectionAddresses, hashKey(m), raw(k.ID), bigEndian(0)))
 	}
 }
 
@@ -197,10 +197,10 @@ type numberRecord struct {
 }
 
 func pathKey(wallet ID, path, curve, format string) string {
-	return key(collectionPaths, raw(wallet), hashed(path+"|"+curve+"|"+format))
+	return key(collectionPaths, raw(wallet), hashKey(path+"|"+curve+"|"+format))
 }
 
-func be(n uint64) string {
+func bigEndian(n uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	return string(b[:])

@@ -12,9 +12,9 @@ const FeatureWebhook = "FEATURE_NAME_WEBHOOK"
 // ActivityUpdates is the type of the event that each step of an activity is.
 const ActivityUpdates = "ACTIVITY_UPDATES"
 
-// Endpoint is a receiver of events. One of a top-level organization receives those
+// WebhookEndpoint is a receiver of events. One of a top-level organization receives those
 // of its sub-organizations too.
-type Endpoint struct {
+type WebhookEndpoint struct {
 	ID            ID             `cbor:"1,keyasint"`
 	Name          string         `cbor:"2,keyasint"`
 	URL           string         `cbor:"3,keyasint"`
@@ -33,24 +33,26 @@ type Subscription struct {
 }
 
 // Receives tells whether events of this type go to the endpoint.
-func (e *Endpoint) Receives(eventType string) bool {
+func (e *WebhookEndpoint) Receives(eventType string) bool {
 	return !e.Inactive && slices.ContainsFunc(e.Subscriptions, func(s Subscription) bool { return s.EventType == eventType && !s.Inactive })
 }
 
-// Endpoint returns the endpoint with this id, or nil.
-func (t *Tx) Endpoint(id ID) (*Endpoint, error) {
-	return get[Endpoint](t, key(collectionEndpoints, raw(id)))
+// WebhookEndpoint returns the endpoint with this id, or nil.
+func (t *Tx) WebhookEndpoint(id ID) (*WebhookEndpoint, error) {
+	return get[WebhookEndpoint](t, key(collectionEndpoints, raw(id)))
 }
 
-// PutEndpoint stores e.
-func (t *Tx) PutEndpoint(e *Endpoint) error { return put(t, key(collectionEndpoints, raw(e.ID)), e) }
+// PutWebhookEndpoint stores e.
+func (t *Tx) PutWebhookEndpoint(e *WebhookEndpoint) error {
+	return put(t, key(collectionEndpoints, raw(e.ID)), e)
+}
 
-// DeleteEndpoint removes the endpoint's record, not its name.
-func (t *Tx) DeleteEndpoint(id ID) { t.del(key(collectionEndpoints, raw(id))) }
+// DeleteWebhookEndpoint removes the endpoint's record, not its name.
+func (t *Tx) DeleteWebhookEndpoint(id ID) { t.del(key(collectionEndpoints, raw(id))) }
 
-// EachEndpoint visits the endpoints in the order of their ids.
-func (t *Tx) EachEndpoint(visit func(*Endpoint) bool) error {
-	return list(t, string([]byte{byte(collectionEndpoints)}), "", func(_ string, e *Endpoint) bool { return visit(e) })
+// EachWebhookEndpoint visits the endpoints in the order of their ids.
+func (t *Tx) EachWebhookEndpoint(visit func(*WebhookEndpoint) bool) error {
+	return list(t, string([]byte{byte(collectionEndpoints)}), "", func(_ string, e *WebhookEndpoint) bool { return visit(e) })
 }
 
 // Subscribers are who receives the events of an organization: the
@@ -65,7 +67,7 @@ func (t *Tx) Subscribers() ([]ID, error) {
 	if o.Features[FeatureWebhook] != "" {
 		ids = append(ids, o.ID)
 	}
-	err = t.EachEndpoint(func(e *Endpoint) bool {
+	err = t.EachWebhookEndpoint(func(e *WebhookEndpoint) bool {
 		if e.Receives(ActivityUpdates) {
 			ids = append(ids, e.ID)
 		}
@@ -95,7 +97,7 @@ func (t *Tx) Receiver(subscriber ID) (url string, err error) {
 	if subscriber == t.ID {
 		return o.Features[FeatureWebhook], nil
 	}
-	e, err := t.Endpoint(subscriber)
+	e, err := t.WebhookEndpoint(subscriber)
 	if err != nil || e == nil || !e.Receives(ActivityUpdates) {
 		return "", err
 	}

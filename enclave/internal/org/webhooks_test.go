@@ -8,7 +8,7 @@ import (
 )
 
 // hooked is an organization with these endpoints and this feature.
-func hooked(t testing.TB, feature string, endpoints ...org.Endpoint) (*org.State, org.ID) {
+func hooked(t testing.TB, feature string, endpoints ...org.WebhookEndpoint) (*org.State, org.ID) {
 	s, id := org.NewState(), org.ID{1}
 	tx := org.Begin(id, s, 1)
 	o := &org.Organization{ID: id, Name: "Top", Endpoints: uint32(len(endpoints))}
@@ -19,7 +19,7 @@ func hooked(t testing.TB, feature string, endpoints ...org.Endpoint) (*org.State
 		t.Fatal(err)
 	}
 	for i := range endpoints {
-		if err := tx.PutEndpoint(&endpoints[i]); err != nil {
+		if err := tx.PutWebhookEndpoint(&endpoints[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,12 +40,12 @@ func TestSubscribers(t *testing.T) {
 	filters := "{}"
 	a, b := org.ID{2}, org.ID{3}
 	s, id := hooked(t, "https://f.example/",
-		org.Endpoint{ID: a, URL: "https://a.example/", Subscriptions: wants},
-		org.Endpoint{ID: b, URL: "https://b.example/", Subscriptions: []org.Subscription{{EventType: "OTHER"}, {EventType: org.ActivityUpdates, Filters: &filters}}},
-		org.Endpoint{ID: org.ID{4}, URL: "https://c.example/", Subscriptions: wants, Inactive: true},
-		org.Endpoint{ID: org.ID{5}, URL: "https://d.example/", Subscriptions: []org.Subscription{{EventType: org.ActivityUpdates, Inactive: true}}},
-		org.Endpoint{ID: org.ID{6}, URL: "https://e.example/", Subscriptions: []org.Subscription{{EventType: "OTHER"}}},
-		org.Endpoint{ID: org.ID{7}, URL: "https://g.example/"})
+		org.WebhookEndpoint{ID: a, URL: "https://a.example/", Subscriptions: wants},
+		org.WebhookEndpoint{ID: b, URL: "https://b.example/", Subscriptions: []org.Subscription{{EventType: "OTHER"}, {EventType: org.ActivityUpdates, Filters: &filters}}},
+		org.WebhookEndpoint{ID: org.ID{4}, URL: "https://c.example/", Subscriptions: wants, Inactive: true},
+		org.WebhookEndpoint{ID: org.ID{5}, URL: "https://d.example/", Subscriptions: []org.Subscription{{EventType: org.ActivityUpdates, Inactive: true}}},
+		org.WebhookEndpoint{ID: org.ID{6}, URL: "https://e.example/", Subscriptions: []org.Subscription{{EventType: "OTHER"}}},
+		org.WebhookEndpoint{ID: org.ID{7}, URL: "https://g.example/"})
 	tx := org.Begin(id, s, 2)
 	if got, err := tx.Subscribers(); err != nil || !slices.Equal(got, []org.ID{id, a, b}) {
 		t.Fatalf("%v, %v", got, err)
@@ -87,12 +87,12 @@ func TestNoSubscribersCostNothing(t *testing.T) {
 }
 
 func TestSubscribersChanged(t *testing.T) {
-	s, id := hooked(t, "", org.Endpoint{ID: org.ID{2}, Subscriptions: wants})
+	s, id := hooked(t, "", org.WebhookEndpoint{ID: org.ID{2}, Subscriptions: wants})
 	tx := org.Begin(id, s, 2)
 	if err := tx.PutTag(&org.Tag{ID: org.ID{9}, Name: "x"}); err != nil || tx.SubscribersChanged() {
 		t.Errorf("a tag changes who is told: %v", err)
 	}
-	if tx.DeleteEndpoint(org.ID{2}); !tx.SubscribersChanged() {
+	if tx.DeleteWebhookEndpoint(org.ID{2}); !tx.SubscribersChanged() {
 		t.Error("an endpoint that goes is not seen")
 	}
 }

@@ -102,7 +102,7 @@ func (w *Window) Raise(floor uint32) {
 }
 
 // Fold returns what a new snapshot must write: the chunks that are full now
-// and the rest; Chunks tells the names of all once they are Named. Parts that
+// and the rest; Chunks tells the names of all once SetNames was called. Parts that
 // were not are among them again the next time.
 func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
 	keep := w.full[:0:0]
@@ -133,8 +133,8 @@ func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
 	return parts, dropped
 }
 
-// Named tells under which names the parts of Fold are stored, in order.
-func (w *Window) Named(refs []Hash) {
+// SetNames tells under which names the parts of Fold are stored, in order.
+func (w *Window) SetNames(refs []Hash) {
 	for _, ref := range refs {
 		n := min(len(w.tail), ChunkMarks)
 		if n < ChunkMarks {

@@ -81,10 +81,10 @@ func parseStamp(value string) (s apiKeyStamp, err error) {
 	text, err := encoding.DecodeString(value)
 	// The library skips line breaks.
 	if err != nil || strings.ContainsAny(value, "\r\n") {
-		return s, unreadable("not base64url")
+		return s, errNoAPIKeyStamp("not base64url")
 	}
 	if strictjson.Decode(text, &s, strictjson.Within(stampLimits)) != nil {
-		return s, unreadable("not an object of publicKey, scheme and signature")
+		return s, errNoAPIKeyStamp("not an object of publicKey, scheme and signature")
 	}
 	return s, nil
 }
@@ -101,7 +101,7 @@ func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 		return err
 	}
 	if c.scheme = schemeOf(s.Scheme); c.scheme == 0 {
-		return malformed("unknown scheme")
+		return errMalformed("unknown scheme")
 	}
 	var keyBytes [pointSize]byte
 	size := pointSize
@@ -109,11 +109,11 @@ func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 		size = ed25519.PublicKeySize
 	}
 	if len(s.PublicKey) != 2*size || !decodeHex(keyBytes[:size], s.PublicKey) {
-		return malformed("bad publicKey")
+		return errMalformed("bad publicKey")
 	}
 	var sigBytes [maxDER]byte
 	if len(s.Signature) > maxSignature || len(s.Signature)%2 != 0 || !decodeHex(sigBytes[:len(s.Signature)/2], s.Signature) {
-		return malformed("bad signature")
+		return errMalformed("bad signature")
 	}
 	c.publicKey, c.signature = strings.ToLower(s.PublicKey), s.Signature
 	sig := sigBytes[:len(s.Signature)/2]
@@ -123,7 +123,7 @@ func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 	rs, ok := parseDER(sig)
 	switch {
 	case !ok:
-		return malformed("bad signature")
+		return errMalformed("bad signature")
 	case c.scheme == P256:
 		return v.verifyP256(keyBytes, &rs, c.fingerprint[:])
 	case c.scheme == Secp256k1EIP191:
@@ -165,15 +165,15 @@ func eip191(body []byte) (digest [32]byte) {
 	return digest
 }
 
-func unverified() error { return invalid("could not verify api key signature") }
+func errNotVerified() error { return errInvalid("could not verify api key signature") }
 
 func verifyEd25519(key, sig, body []byte) error {
 	if len(sig) != ed25519.SignatureSize {
-		return malformed("bad signature")
+		return errMalformed("bad signature")
 	}
 	tally.SignaturesVerified.Add(1)
 	if !ed25519.Verify(key, body, sig) {
-		return unverified()
+		return errNotVerified()
 	}
 	return nil
 }
@@ -190,13 +190,13 @@ func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) 
 	known := key != nil
 	if !known {
 		if key = parseP256(name); key == nil {
-			return malformed("bad publicKey")
+			return errMalformed("bad publicKey")
 		}
 	}
 	tally.SignaturesVerified.Add(1)
 	var buf [maxDER]byte
 	if !ecdsa.VerifyASN1(key, digest, rs.appendDER(buf[:0])) && !insecure.Skip(insecure.Stamp) {
-		return unverified()
+		return errNotVerified()
 	}
 	if !known {
 		v.p256.put(name, key)
@@ -219,16 +219,16 @@ func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *scalars, digest []b
 	if !known {
 		var err error
 		if key, err = secp256k1.ParsePubKey(name[:]); err != nil {
-			return malformed("bad publicKey")
+			return errMalformed("bad publicKey")
 		}
 	}
 	var r, s secp256k1.ModNScalar
 	if r.SetBytes(&rs.r) != 0 || s.SetBytes(&rs.s) != 0 || r.IsZero() || s.IsZero() {
-		return unverified() // out of range; SetBytes would have reduced it
+		return errNotVerified() // out of range; SetBytes would have reduced it
 	}
 	tally.SignaturesVerified.Add(1)
 	if !secp256k1ecdsa.NewSignature(&r, &s).Verify(digest, key) {
-		return unverified()
+		return errNotVerified()
 	}
 	if !known {
 		v.k256.put(name, key)

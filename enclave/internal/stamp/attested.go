@@ -35,34 +35,34 @@ var attestedSchemes = map[string]bool{"STAMP_ATTESTED_SCHEME_P256_VERIFICATION_T
 // verifies the signature over body, which the answer keeps.
 func (v *Verifier) ReadAttested(value string, body []byte) (*Attested, error) {
 	if len(value) > MaxHeader {
-		return nil, malformed("header too large")
+		return nil, errMalformed("header too large")
 	}
 	text := []byte(value)
 	if !strings.HasPrefix(strings.TrimLeft(value, " "), "{") {
 		var ok bool
 		if text, ok = webauthn.Text(value, MaxHeader); !ok {
-			return nil, unattested("neither JSON nor base64")
+			return nil, errNoAttestedStamp("neither JSON nor base64")
 		}
 	}
 	var s attestedStamp
 	if strictjson.Decode(text, &s, strictjson.Within(attestedLimits)) != nil {
-		return nil, unattested("not an object of publicKeyAttestation, scheme, publicKey and signature")
+		return nil, errNoAttestedStamp("not an object of publicKeyAttestation, scheme, publicKey and signature")
 	}
 	oidc, known := attestedSchemes[s.Scheme]
 	if !known {
-		return nil, malformed("unknown scheme")
+		return nil, errMalformed("unknown scheme")
 	}
 	var key [pointSize]byte
 	if len(s.PublicKey) != 2*pointSize || !decodeHex(key[:], s.PublicKey) {
-		return nil, malformed("bad publicKey")
+		return nil, errMalformed("bad publicKey")
 	}
 	var sig [maxDER]byte
 	if len(s.Signature) > maxSignature || len(s.Signature)%2 != 0 || !decodeHex(sig[:len(s.Signature)/2], s.Signature) {
-		return nil, malformed("bad signature")
+		return nil, errMalformed("bad signature")
 	}
 	rs, ok := parseDER(sig[:len(s.Signature)/2])
 	if !ok {
-		return nil, malformed("bad signature")
+		return nil, errMalformed("bad signature")
 	}
 	c := &Caller{body: body, fingerprint: sha256.Sum256(body), scheme: AttestedP256, publicKey: strings.ToLower(s.PublicKey), signature: s.Signature}
 	if err := v.verifyP256(key, &rs, c.fingerprint[:]); err != nil {
@@ -92,10 +92,12 @@ type Voucher interface{ BoundTo(publicKey string) bool }
 // the Caller's key is nobody's.
 func (a *Attested) Verify(by Voucher) (*Caller, error) {
 	if by == nil || !by.BoundTo(a.caller.publicKey) {
-		return nil, invalid("could not verify attested stamp: the token is not bound to publicKey")
+		return nil, errInvalid("could not verify attested stamp: the token is not bound to publicKey")
 	}
 	return a.caller, nil
 }
 
-// unattested is about a header in which the parts could not be found.
-func unattested(why string) error { return invalid("could not extract attested stamp: " + why) }
+// errNoAttestedStamp is about a header in which the parts could not be found.
+func errNoAttestedStamp(why string) error {
+	return errInvalid("could not extract attested stamp: " + why)
+}

@@ -13,14 +13,14 @@ type Body struct{ text []byte }
 // Bytes are the text as received. They must not be changed.
 func (b Body) Bytes() []byte { return b.text }
 
-// Stored is the body of an entry: its signature was verified before the entry was made,
+// BodyFromEntry is the body of an entry: its signature was verified before the entry was made,
 // and the ledger vouches for the entry.
-func Stored(entry []byte) Body { return Body{entry} }
+func BodyFromEntry(entry []byte) Body { return Body{entry} }
 
-// Told is a body that the host says was sent in a read-only session. The session's token
+// BodyFromHost is a body that the host says was sent in a read-only session. The session's token
 // was verified, the body nobody has signed: that this is what was asked is the host's word,
 // and queries alone take it.
-func Told(body []byte) Body { return Body{body} }
+func BodyFromHost(body []byte) Body { return Body{body} }
 
 // Where tells where a body is to be answered.
 func (b Body) Where() (Where, error) { return where(b.text) }

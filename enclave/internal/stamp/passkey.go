@@ -38,12 +38,12 @@ func readPasskey(value string, body []byte) (*Passkey, error) {
 	if !strings.HasPrefix(strings.TrimLeft(value, " "), "{") {
 		var ok bool
 		if text, ok = webauthn.Text(value, MaxHeader); !ok {
-			return nil, unextracted("neither JSON nor base64")
+			return nil, errNoAssertion("neither JSON nor base64")
 		}
 	}
 	var s passkeyStamp
 	if strictjson.Decode(text, &s, strictjson.Within(passkeyLimits)) != nil {
-		return nil, unextracted("not an object of authenticatorData, clientDataJson, credentialId and signature")
+		return nil, errNoAssertion("not an object of authenticatorData, clientDataJson, credentialId and signature")
 	}
 	p := &Passkey{body: body, value: value}
 	for _, m := range []struct {
@@ -58,7 +58,7 @@ func readPasskey(value string, body []byte) (*Passkey, error) {
 	} {
 		var ok bool
 		if *m.into, ok = webauthn.Text(m.text, m.most); !ok {
-			return nil, unextracted("bad " + m.name)
+			return nil, errNoAssertion("bad " + m.name)
 		}
 	}
 	return p, nil
@@ -85,7 +85,7 @@ func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauth
 		if !insecure.Skip(insecure.Stamp) {
 			var why webauthn.Refusal
 			errors.As(err, &why)
-			return nil, 0, invalid("could not verify WebAuthN signature: " + string(why))
+			return nil, 0, errInvalid("could not verify WebAuthN signature: " + string(why))
 		}
 		counted = counter
 	}
@@ -95,6 +95,6 @@ func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauth
 	}, counted, nil
 }
 
-// unextracted is about a header in which the parts of an assertion could not be
+// errNoAssertion is about a header in which the parts of an assertion could not be
 // found.
-func unextracted(why string) error { return invalid("could not extract webauthn stamp: " + why) }
+func errNoAssertion(why string) error { return errInvalid("could not extract webauthn stamp: " + why) }

@@ -122,7 +122,7 @@ func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Atte
 				continue
 			}
 			if kind >= 0 {
-				return nil, nil, nil, malformed("more than one stamp header")
+				return nil, nil, nil, errMalformed("more than one stamp header")
 			}
 			kind, value = k, headers[i].Value
 		}
@@ -131,7 +131,7 @@ func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Atte
 	case kind < 0:
 		return nil, nil, nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
 	case len(value) > MaxHeader:
-		return nil, nil, nil, malformed("header too large")
+		return nil, nil, nil, errMalformed("header too large")
 	case kind == passkey:
 		p, err := readPasskey(value, body)
 		return nil, p, nil, err
@@ -180,12 +180,12 @@ func lower(c byte) byte {
 	return c
 }
 
-func invalid(message string) error {
+func errInvalid(message string) error {
 	return fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "%s", message)
 }
 
-// malformed is about a stamp whose parts were found but make no sense.
-func malformed(why string) error { return invalid("malformed activity stamp: " + why) }
+// errMalformed is about a stamp whose parts were found but make no sense.
+func errMalformed(why string) error { return errInvalid("malformed activity stamp: " + why) }
 
-// unreadable is about a header in which the parts could not be found.
-func unreadable(why string) error { return invalid("could not extract api key stamp: " + why) }
+// errNoAPIKeyStamp is about a header in which the parts could not be found.
+func errNoAPIKeyStamp(why string) error { return errInvalid("could not extract api key stamp: " + why) }

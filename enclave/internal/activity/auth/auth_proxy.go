@@ -54,7 +54,7 @@ func enableAuthProxy(tx *activity.Tx, _ *EnableAuthProxy) (*user.UserID, error) 
 		return nil, err
 	}
 	if !old.Parent.Zero() {
-		return nil, ofParent()
+		return nil, errProxyOfParent()
 	}
 	p, err := tx.OnlyAuthProxy()
 	switch {
@@ -119,7 +119,7 @@ func addProxyUser(tx *activity.Tx, p *org.AuthProxy) error {
 	if err := tx.PutCredential(string(user.CurveP256), public, &org.Credential{User: p.User, Key: p.Key}); err != nil {
 		return err
 	}
-	holder, err := tx.Named(org.NameUser, u.Name)
+	holder, err := tx.IDByName(org.NameUser, u.Name)
 	switch {
 	case err != nil:
 		return err
@@ -206,7 +206,7 @@ func enabledProxy(tx *activity.Tx) (*org.AuthProxy, error) {
 		return nil, err
 	}
 	if !o.Parent.Zero() {
-		return nil, ofParent()
+		return nil, errProxyOfParent()
 	}
 	p, err := tx.OnlyAuthProxy()
 	if err == nil && p == nil {
@@ -215,7 +215,7 @@ func enabledProxy(tx *activity.Tx) (*org.AuthProxy, error) {
 	return p, err
 }
 
-func ofParent() error {
+func errProxyOfParent() error {
 	return activity.WrongCaller("a sub-organization uses the auth proxy of its parent")
 }
 
@@ -380,7 +380,7 @@ func (in *UpdateAuthProxyConfig) checkWords() error {
 	}
 	if m := in.EmailCustomizationParams; m != nil {
 		const path = "emailCustomizationParams."
-		if n := activity.TextOf(m.AppName); n != "" && !label(n) {
+		if n := activity.TextOf(m.AppName); n != "" && !isName(n) {
 			return fault.Field(path+"appName", "must be 1 to %d characters, without control characters and space at its ends", user.MaxName)
 		}
 		if u := activity.TextOf(m.LogoURL); u != "" && !login.CheckURL(u, false) {
@@ -408,8 +408,8 @@ func (in *UpdateAuthProxyConfig) checkWords() error {
 	return nil
 }
 
-// label tells whether s can be a name of the interface.
-func label(s string) bool { return user.ValidName(s) && strings.TrimFunc(s, unicode.IsSpace) == s }
+// isName tells whether s can be a name of the interface.
+func isName(s string) bool { return user.ValidName(s) && strings.TrimFunc(s, unicode.IsSpace) == s }
 
 func (in *UpdateAuthProxyConfig) checkWalletKit() error {
 	k := in.WalletKitSettings

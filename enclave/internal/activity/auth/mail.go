@@ -26,7 +26,7 @@ var Mails = activity.Family{
 		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", FromAbove: true, Run: initRecovery,
 		Older: []activity.Older{{Intent: activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
-				EmailCustomization: v.EmailCustomization.newer(), MailSender: v.MailSender}
+				EmailCustomization: v.EmailCustomization.carry(), MailSender: v.MailSender}
 		})}},
 		Examine: func(tx *org.Tx, _ *InitUserEmailRecovery) error {
 			return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_RECOVERY")
@@ -89,18 +89,18 @@ func (c *EmailCustomizationParams) appName() string {
 	return activity.TextOf(c.AppName)
 }
 
-func (c *EmailCustomizationParams) nameless() *EmailCustomization {
+func (c *EmailCustomizationParams) withoutName() *EmailCustomization {
 	if c == nil {
 		return nil
 	}
 	return &EmailCustomization{c.LogoURL, c.MagicLinkTemplate, c.TemplateVariables, c.TemplateID}
 }
 
-// newer are the words as newer versions have them; no name is the
+// carry are the words as newer versions have them; no name is the
 // organization's.
-func (c *EmailCustomizationParams) newer() EmailAuthCustomization {
+func (c *EmailCustomizationParams) carry() EmailAuthCustomization {
 	w := EmailAuthCustomization{AppName: c.appName()}
-	if n := c.nameless(); n != nil {
+	if n := c.withoutName(); n != nil {
 		w.EmailCustomization = *n
 	}
 	return w
@@ -173,7 +173,7 @@ type EmailAuthV1 struct {
 
 func (v *EmailAuthV1) carry() EmailAuth {
 	return EmailAuth{Email: v.Email, TargetPublicKey: v.TargetPublicKey, APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds,
-		EmailCustomization: v.EmailCustomization.newer(), InvalidateExisting: v.InvalidateExisting, MailSender: v.MailSender}
+		EmailCustomization: v.EmailCustomization.carry(), InvalidateExisting: v.InvalidateExisting, MailSender: v.MailSender}
 }
 
 // EmailAuthV2 is version 2 of the intent.

@@ -72,7 +72,7 @@ func createOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential) (*OAuth
 
 // putOAuth2Credential stores c, which is nobody else's yet, with what in says.
 func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAuth2Credential) (*OAuth2CredentialID, error) {
-	if err := onlyAbove(tx, "OAuth 2.0 credentials"); err != nil {
+	if err := checkTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err
 	}
 	held := false
@@ -98,8 +98,8 @@ func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAu
 	return &OAuth2CredentialID{c.ID.String()}, tx.PutOAuth2Credential(c)
 }
 
-// onlyAbove refuses what lives in a top-level organization.
-func onlyAbove(tx *activity.Tx, what string) error {
+// checkTopLevel refuses what lives in a top-level organization.
+func checkTopLevel(tx *activity.Tx, what string) error {
 	o, err := tx.Organization()
 	if err == nil && !o.Parent.Zero() {
 		err = activity.WrongCaller(what + " live in the parent organization")
@@ -115,11 +115,11 @@ type UpdateOAuth2Credential struct {
 	EncryptedClientSecret string             `json:"encryptedClientSecret" rule:"required"`
 }
 
-func (in *UpdateOAuth2Credential) replaces() *CreateOAuth2Credential {
+func (in *UpdateOAuth2Credential) replacement() *CreateOAuth2Credential {
 	return &CreateOAuth2Credential{in.Provider, in.ClientID, in.EncryptedClientSecret}
 }
 
-func (in *UpdateOAuth2Credential) Check() error { return in.replaces().Check() }
+func (in *UpdateOAuth2Credential) Check() error { return in.replacement().Check() }
 
 func updateOAuth2Credential(tx *activity.Tx, in *UpdateOAuth2Credential) (*OAuth2CredentialID, error) {
 	old, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
@@ -127,13 +127,13 @@ func updateOAuth2Credential(tx *activity.Tx, in *UpdateOAuth2Credential) (*OAuth
 		return nil, err
 	}
 	c := *old
-	return putOAuth2Credential(tx, in.replaces(), &c)
+	return putOAuth2Credential(tx, in.replacement(), &c)
 }
 
 // findOAuth2Credential finds the credential that an intent names. A sub-organization
 // has none.
 func findOAuth2Credential(tx *activity.Tx, text string) (*org.OAuth2Credential, error) {
-	if err := onlyAbove(tx, "OAuth 2.0 credentials"); err != nil {
+	if err := checkTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err
 	}
 	id, err := org.ParseID(text)

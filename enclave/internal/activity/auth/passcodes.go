@@ -397,7 +397,7 @@ type InitOTPAuthV1 struct {
 
 func (v *InitOTPAuthV1) wish() PasscodeWish {
 	return PasscodeWish{
-		OTPType: v.OTPType, Contact: v.Contact, AppName: v.EmailCustomization.appName(), EmailCustomization: v.EmailCustomization.nameless(),
+		OTPType: v.OTPType, Contact: v.Contact, AppName: v.EmailCustomization.appName(), EmailCustomization: v.EmailCustomization.withoutName(),
 		SMSCustomization: v.SMSCustomization, UserIdentifier: v.UserIdentifier, MailSender: v.MailSender,
 	}
 }

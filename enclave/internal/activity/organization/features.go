@@ -58,12 +58,12 @@ func (in *SetOrganizationFeature) Check() error {
 	case in.Name == org.FeatureWebhook:
 		return checkWebhook("value", in.Value)
 	case in.Name == user.FeatureAuthProxy:
-		return ofAuthProxy()
+		return errAuthProxyFeature()
 	}
 	return activity.Unimplemented("set_organization_feature", string(in.Name))
 }
 
-func ofAuthProxy() error {
+func errAuthProxyFeature() error {
 	return fault.Field("name", "FEATURE_NAME_AUTH_PROXY is set and removed by enable_auth_proxy and disable_auth_proxy only")
 }
 
@@ -86,7 +86,7 @@ func checkOrigins(field, list string) error {
 // for loopback, of which checkReceiver knows more.
 func checkWebhook(field, text string) error {
 	u, ok := activity.ParseURL(text)
-	if ok && ofLoopback(u) {
+	if ok && isLoopback(u) {
 		return nil
 	}
 	if !ok || u.Scheme != "https" {
@@ -109,15 +109,15 @@ func errNotHTTPS(field string) error {
 	return fault.Field(field, "invalid webhook URL: must be https, without user and fragment")
 }
 
-// ofLoopback tells a receiver on the host's own machine, by its address.
-func ofLoopback(u *url.URL) bool {
+// isLoopback tells a receiver on the host's own machine, by its address.
+func isLoopback(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	return err == nil && u.Scheme == "http" && ip.IsLoopback()
 }
 
 // checkReceiver is the part of checkWebhook that depends on the enclave's setting.
 func checkReceiver(tx *activity.Tx, field, text string) error {
-	if u, ok := activity.ParseURL(text); ok && ofLoopback(u) && !tx.Loopback {
+	if u, ok := activity.ParseURL(text); ok && isLoopback(u) && !tx.Loopback {
 		return errNotHTTPS(field)
 	}
 	return nil
@@ -177,7 +177,7 @@ type RemoveOrganizationFeature struct {
 
 func (in *RemoveOrganizationFeature) Check() error {
 	if in.Name == user.FeatureAuthProxy {
-		return ofAuthProxy()
+		return errAuthProxyFeature()
 	}
 	return nil
 }

@@ -99,8 +99,8 @@ func network(cidr string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// ofTopLevel refuses to change lists in a sub-organization.
-func ofTopLevel(tx *activity.Tx) error {
+// checkTopLevel refuses to change lists in a sub-organization.
+func checkTopLevel(tx *activity.Tx) error {
 	o, err := tx.Organization()
 	if err == nil && !o.Parent.Zero() {
 		err = activity.WrongCaller("ip allowlists live in the parent organization")
@@ -109,12 +109,12 @@ func ofTopLevel(tx *activity.Tx) error {
 }
 
 func setAllowlist(tx *activity.Tx, in *SetAllowlist) (*activity.Nothing, error) {
-	if err := ofTopLevel(tx); err != nil {
+	if err := checkTopLevel(tx); err != nil {
 		return nil, err
 	}
 	key := strings.ToLower(activity.TextOf(in.PublicKey))
 	if key != "" {
-		if err := knownKey(tx, key); err != nil {
+		if err := checkKeyExists(tx, key); err != nil {
 			return nil, err
 		}
 	}
@@ -138,8 +138,8 @@ func setAllowlist(tx *activity.Tx, in *SetAllowlist) (*activity.Nothing, error) 
 	return &activity.Nothing{}, tx.PutAllowlist(key, a)
 }
 
-// knownKey refuses a public key that is no API key of the organization.
-func knownKey(tx *activity.Tx, public string) error {
+// checkKeyExists refuses a public key that is no API key of the organization.
+func checkKeyExists(tx *activity.Tx, public string) error {
 	known, err := user.IsKey(tx, public)
 	if err == nil && !known {
 		err = activity.NotFound("api key", public)
@@ -153,7 +153,7 @@ type RemoveAllowlist struct {
 }
 
 func removeAllowlist(tx *activity.Tx, in *RemoveAllowlist) (*activity.Nothing, error) {
-	if err := ofTopLevel(tx); err != nil {
+	if err := checkTopLevel(tx); err != nil {
 		return nil, err
 	}
 	key := strings.ToLower(activity.TextOf(in.PublicKey))

@@ -295,7 +295,7 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 	case len(in.privateKeys) > tx.Limits.PrivateKeys:
 		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
 	}
-	if err := refuseHeld(tx, in); err != nil {
+	if err := refuseHeldKeys(tx, in); err != nil {
 		return nil, err
 	}
 	verified, err := in.signup.verify(tx, in.RootUsers)

@@ -51,7 +51,7 @@ func updateRootQuorum(tx *activity.Tx, in *UpdateRootQuorum) (*activity.Nothing,
 			return nil, fault.Field(fmt.Sprintf("userIds.%d", i), "quorum users missing: %s", text)
 		}
 		o.RootUsers[i] = id
-		if user.Means(u, &o, tx.NowMs) == user.MeansForGood {
+		if user.LoginMeans(u, &o, tx.NowMs) == user.MeansForGood {
 			able++
 		}
 	}

@@ -52,7 +52,7 @@ func (s *signup) verify(tx *activity.Tx, users []RootUserParams) (*verifiedConta
 			return u.About(login.Email, activity.TextOf(p.UserEmail)) || u.About(login.SMS, activity.TextOf(p.UserPhoneNumber))
 		})
 		if v.user < 0 {
-			return nil, user.AnotherContact("the root users have")
+			return nil, user.WrongContact("the root users have")
 		}
 		return u.ForSignup("clientSignature", s.signature.Login(), s.usage, signedFields(&users[v.user]))
 	})
@@ -82,10 +82,10 @@ func signedFields(u *RootUserParams) *login.Signup {
 	return s
 }
 
-// refuseHeld refuses, to the auth proxy, a sub-organization with a key or passkey
+// refuseHeldKeys refuses, to the auth proxy, a sub-organization with a key or passkey
 // by which another one of the same parent is found: whoever signs up twice would be
 // logged in to neither.
-func refuseHeld(tx *activity.Tx, in *CreateSubOrganization) error {
+func refuseHeldKeys(tx *activity.Tx, in *CreateSubOrganization) error {
 	if proxied, err := user.FromProxy(tx, tx.Tx); err != nil || !proxied {
 		return err
 	}

@@ -66,7 +66,7 @@ func (in *CreateWebhookEndpoint) Check() error {
 			return fault.Field(at+"eventType", "invalid event type: %s", activity.Printable(s.EventType))
 		case seen[t]:
 			return fault.Field(at+"eventType", "event type is given twice: %s", t)
-		case !unfiltered(s.FiltersJSON):
+		case !isUnfiltered(s.FiltersJSON):
 			return activity.Unimplemented("create_webhook_endpoint", "filtersJson")
 		}
 		seen[t] = true
@@ -74,9 +74,9 @@ func (in *CreateWebhookEndpoint) Check() error {
 	return nil
 }
 
-// unfiltered tells that nothing is kept back. A filter that nobody obeys would let
+// isUnfiltered tells that nothing is kept back. A filter that nobody obeys would let
 // through what was not meant for the receiver.
-func unfiltered(filters *string) bool {
+func isUnfiltered(filters *string) bool {
 	f := strings.TrimSpace(activity.TextOf(filters))
 	return f == "" || f == "{}"
 }
@@ -92,7 +92,7 @@ type WebhookEndpoint struct {
 }
 
 // WebhookEndpointOf shows an endpoint of an organization.
-func WebhookEndpointOf(organization org.ID, e *org.Endpoint) WebhookEndpoint {
+func WebhookEndpointOf(organization org.ID, e *org.WebhookEndpoint) WebhookEndpoint {
 	w := WebhookEndpoint{EndpointID: e.ID.String(), OrganizationID: organization.String(), URL: e.URL, Name: e.Name, IsActive: !e.Inactive}
 	for _, s := range e.Subscriptions {
 		active := !s.Inactive
@@ -107,7 +107,7 @@ type WebhookEndpointResult struct {
 	WebhookEndpoint WebhookEndpoint `json:"webhookEndpoint"`
 }
 
-func endpointResult(tx *activity.Tx, e *org.Endpoint) *WebhookEndpointResult {
+func endpointResult(tx *activity.Tx, e *org.WebhookEndpoint) *WebhookEndpointResult {
 	return &WebhookEndpointResult{e.ID.String(), WebhookEndpointOf(tx.ID, e)}
 }
 
@@ -130,8 +130,8 @@ func createWebhookEndpoint(tx *activity.Tx, in *CreateWebhookEndpoint) (*Webhook
 	if err != nil {
 		return nil, err
 	}
-	e := &org.Endpoint{ID: id, Name: in.Name, URL: in.URL, Subscriptions: subscriptions, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if err := tx.PutEndpoint(e); err != nil {
+	e := &org.WebhookEndpoint{ID: id, Name: in.Name, URL: in.URL, Subscriptions: subscriptions, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	if err := tx.PutWebhookEndpoint(e); err != nil {
 		return nil, err
 	}
 	o := *old
@@ -171,12 +171,12 @@ func (in *UpdateWebhookEndpoint) Check() error {
 	return checkWebhook("url", *in.URL)
 }
 
-func findEndpoint(tx *activity.Tx, text string) (*org.Endpoint, error) {
+func findEndpoint(tx *activity.Tx, text string) (*org.WebhookEndpoint, error) {
 	id, err := org.ParseID(text)
 	if err != nil {
 		return nil, fault.Field("endpointId", "must be a UUID")
 	}
-	e, err := tx.Endpoint(id)
+	e, err := tx.WebhookEndpoint(id)
 	return activity.OrNotFound(e, err, "webhook endpoint", text)
 }
 
@@ -202,7 +202,7 @@ func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*Webhook
 	if in.IsActive != nil {
 		e.Inactive = !*in.IsActive
 	}
-	return endpointResult(tx, &e), tx.PutEndpoint(&e)
+	return endpointResult(tx, &e), tx.PutWebhookEndpoint(&e)
 }
 
 // DeleteWebhookEndpoint removes an endpoint. What was on its way to it goes nowhere.
@@ -225,7 +225,7 @@ func deleteWebhookEndpoint(tx *activity.Tx, in *DeleteWebhookEndpoint) (*Webhook
 		return nil, err
 	}
 	tx.FreeName(org.NameEndpoint, e.Name)
-	tx.DeleteEndpoint(e.ID)
+	tx.DeleteWebhookEndpoint(e.ID)
 	o := *old
 	o.Endpoints--
 	return &WebhookEndpointID{in.EndpointID}, tx.PutOrganization(&o)

@@ -179,7 +179,7 @@ func (g *tagging) create(tx *activity.Tx, field, name string, bearers []string) 
 	if int(old.Tags) >= limit {
 		return "", activity.OverQuota(limit, "tags")
 	}
-	holder, err := tx.Named(g.names, name)
+	holder, err := tx.IDByName(g.names, name)
 	if err != nil {
 		return "", err
 	}

@@ -289,7 +289,7 @@ func keepQuorum(tx *activity.Tx, before, after *org.User) error {
 	if err := keepFactors(before, after); err != nil {
 		return err
 	}
-	if Means(after, o, tx.NowMs) >= Means(before, o, tx.NowMs) {
+	if LoginMeans(after, o, tx.NowMs) >= LoginMeans(before, o, tx.NowMs) {
 		return nil
 	}
 	var able uint32
@@ -300,7 +300,7 @@ func keepQuorum(tx *activity.Tx, before, after *org.User) error {
 				return err
 			}
 		}
-		if u != nil && Means(u, o, tx.NowMs) == MeansForGood {
+		if u != nil && LoginMeans(u, o, tx.NowMs) == MeansForGood {
 			able++
 		}
 	}
@@ -317,20 +317,20 @@ const (
 	MeansForGood
 )
 
-// reachable tells whether a passcode or a link can be sent to u for a log-in that
+// isReachable tells whether a passcode or a link can be sent to u for a log-in that
 // the organization has switched on.
-func reachable(u *org.User, o *org.Organization) bool {
+func isReachable(u *org.User, o *org.Organization) bool {
 	on := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := o.Features["FEATURE_NAME_"+n]; return ok })
 	}
 	return u.Email != "" && on("EMAIL_AUTH", "OTP_EMAIL_AUTH", "EMAIL_RECOVERY", "ROOT_USER_EMAIL_RECOVERY") || u.Phone != "" && on("SMS_AUTH")
 }
 
-// Means is how u can log in to organization o. An address counts where it can be
+// LoginMeans is how u can log in to organization o. An address counts where it can be
 // used for that.
-func Means(u *org.User, o *org.Organization, nowMs uint64) int {
+func LoginMeans(u *org.User, o *org.Organization, nowMs uint64) int {
 	best := meansNone
-	if len(u.Authenticators)+len(u.OauthProviders) > 0 || reachable(u, o) {
+	if len(u.Authenticators)+len(u.OauthProviders) > 0 || isReachable(u, o) {
 		best = MeansForGood
 	}
 	for i := range u.APIKeys {

@@ -78,7 +78,7 @@ func addInvitation(tx *activity.Tx, i int, p *InvitationParams) (org.ID, error) 
 	if err != nil {
 		return org.ID{}, err
 	}
-	holder, err := tx.Named(org.NameUser, p.ReceiverUserName)
+	holder, err := tx.IDByName(org.NameUser, p.ReceiverUserName)
 	if err != nil {
 		return org.ID{}, err
 	}

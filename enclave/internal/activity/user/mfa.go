@@ -156,7 +156,7 @@ func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, er
 			}
 			steps[i].Any = append(steps[i].Any, factor)
 		}
-		if passable(&steps[i], u) {
+		if isPassable(&steps[i], u) {
 			continue
 		}
 		// A step that nobody can pass would lock the user out, of its removal too.
@@ -170,8 +170,8 @@ func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, er
 	return steps, nil
 }
 
-// passable tells whether u has a credential without expiry that passes a step.
-func passable(m *org.MFAMethod, u *org.User) bool {
+// isPassable tells whether u has a credential without expiry that passes a step.
+func isPassable(m *org.MFAMethod, u *org.User) bool {
 	var cs []org.VoteCredential
 	for i := range u.APIKeys {
 		if u.APIKeys[i].ExpirationSeconds == 0 {
@@ -199,7 +199,7 @@ func passable(m *org.MFAMethod, u *org.User) bool {
 func keepFactors(before, after *org.User) error {
 	for i := range after.MFAPolicies {
 		for j := range after.MFAPolicies[i].Required {
-			if step := &after.MFAPolicies[i].Required[j]; passable(step, before) && !passable(step, after) {
+			if step := &after.MFAPolicies[i].Required[j]; isPassable(step, before) && !isPassable(step, after) {
 				return fault.New(fault.InvalidArgument, "cannot remove the last credential that passes a step of the user's mfa policy %q", after.MFAPolicies[i].Name)
 			}
 		}

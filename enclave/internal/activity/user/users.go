@@ -192,7 +192,7 @@ func Create(tx *activity.Tx, path string, p *UserParams) (*org.User, error) {
 
 // CreateAs makes a user with an id that was never another's.
 func CreateAs(tx *activity.Tx, id org.ID, path string, p *UserParams) (*org.User, error) {
-	holder, err := tx.Named(org.NameUser, p.UserName)
+	holder, err := tx.IDByName(org.NameUser, p.UserName)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func CheckFeature(tx *org.Tx, name string) error {
 
 // FindByContact is the one user of the organization who has a contact.
 func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
-	u, err := holder(tx.Tx, t, contact)
+	u, err := contactHolder(tx.Tx, t, contact)
 	if err == nil && u == nil {
 		err = fault.New(fault.NotFound, "not exactly one user of the organization has this contact")
 	}
@@ -146,7 +146,7 @@ func UserByContact(tx *org.Tx, t *login.VerificationToken) (*org.User, error) {
 		}
 		return nil, err
 	}
-	return holder(tx, t.Type, t.Contact)
+	return contactHolder(tx, t.Type, t.Contact)
 }
 
 // ChildVerified is under what a parent finds sub-organizations by a verified contact.
@@ -157,8 +157,8 @@ func ChildVerified(t login.ContactType) byte {
 	return org.ChildVerifiedEmail
 }
 
-// holder is the one user who has a contact, nil where there is none or several.
-func holder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, err error) {
+// contactHolder is the one user who has a contact, nil where there is none or several.
+func contactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, err error) {
 	want, several := login.ContactKey(t, contact), false
 	if err := tx.EachUser(func(o *org.User) bool {
 		has := o.Email
@@ -244,8 +244,8 @@ func (s *ClientSignature) Login() *login.ClientSignature {
 	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
 }
 
-// AnotherContact refuses a token that is about another contact than this.
-func AnotherContact(than string) error {
+// WrongContact refuses a token that is about another contact than this.
+func WrongContact(than string) error {
 	return fault.Field("verificationToken", "is about another contact than %s", than)
 }
 
@@ -258,7 +258,7 @@ func verifyContact(tx *activity.Tx, token *string, t login.ContactType, contact 
 	}
 	_, err := UseVerification(tx, *token, org.UsedContact, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
 		if !u.About(t, contact) {
-			return nil, AnotherContact("the one given")
+			return nil, WrongContact("the one given")
 		}
 		return u.ByStamp(stampingKey(tx))
 	})

@@ -76,7 +76,7 @@ func describe(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (cha
 	if !ok {
 		return nil, nil
 	}
-	id, err := tx.Named(org.NameInterface, placeOf(typ, address))
+	id, err := tx.IDByName(org.NameInterface, placeOf(typ, address))
 	if err != nil || id.Zero() {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func createInterface(tx *activity.Tx, in *CreateInterface) (*InterfaceID, error)
 	if err != nil {
 		return nil, err
 	}
-	holder, err := tx.Named(org.NameInterface, in.place())
+	holder, err := tx.IDByName(org.NameInterface, in.place())
 	if err != nil {
 		return nil, err
 	}

@@ -77,10 +77,10 @@ func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
 	return n, err
 }
 
-// bookNonce writes down that the transaction which is about to be sent has a number,
+// reserveNonce writes down that the transaction which is about to be sent has a number,
 // beside those that have it already, less what is known to be gone.
-func bookNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
-	if err := tidyNonces(tx, k, s, number); err != nil {
+func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
+	if err := pruneNonces(tx, k, s, number); err != nil {
 		return err
 	}
 	uses := 0
@@ -112,9 +112,9 @@ func bookNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uin
 	return tx.PutNonce(s, number, &use)
 }
 
-// tidyNonces forgets numbers that are free again, and those that have been in a block
+// pruneNonces forgets numbers that are free again, and those that have been in a block
 // for a while.
-func tidyNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
+func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
 		heard := slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { _, ok := k.Standings[ref]; return ok })

@@ -111,12 +111,12 @@ type UpdateOnRampCredential struct {
 	EncryptedPrivateAPIKey *string        `json:"encryptedPrivateApiKey" rule:"omitempty"`
 }
 
-func (in *UpdateOnRampCredential) replaces() *CreateOnRampCredential {
+func (in *UpdateOnRampCredential) replacement() *CreateOnRampCredential {
 	return &CreateOnRampCredential{OnrampProvider: in.OnrampProvider, ProjectID: in.ProjectID, PublishableAPIKey: in.PublishableAPIKey,
 		EncryptedSecretAPIKey: in.EncryptedSecretAPIKey, EncryptedPrivateAPIKey: in.EncryptedPrivateAPIKey}
 }
 
-func (in *UpdateOnRampCredential) Check() error { return in.replaces().Check() }
+func (in *UpdateOnRampCredential) Check() error { return in.replacement().Check() }
 
 func updateOnRampCredential(tx *activity.Tx, in *UpdateOnRampCredential) (*OnRampCredentialID, error) {
 	old, err := findOnRampCredential(tx, in.OnRampCredentialID)
@@ -124,7 +124,7 @@ func updateOnRampCredential(tx *activity.Tx, in *UpdateOnRampCredential) (*OnRam
 		return nil, err
 	}
 	c := *old
-	return putOnRampCredential(tx, in.replaces(), &c)
+	return putOnRampCredential(tx, in.replacement(), &c)
 }
 
 func findOnRampCredential(tx *activity.Tx, text string) (*org.OnRampCredential, error) {

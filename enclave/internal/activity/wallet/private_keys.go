@@ -147,7 +147,7 @@ func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey
 	if err != nil {
 		return nil, err
 	}
-	holder, err := tx.Named(org.NamePrivateKey, p.PrivateKeyName)
+	holder, err := tx.IDByName(org.NamePrivateKey, p.PrivateKeyName)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 			return err
 		}
 		if k.Imported { // others may have it too
-			if err := onlyHere(tx, fmt.Sprintf("addressFormats.%d", i), k.ID, address); err != nil {
+			if err := checkAddressUnique(tx, fmt.Sprintf("addressFormats.%d", i), k.ID, address); err != nil {
 				return err
 			}
 		}

@@ -149,7 +149,7 @@ func ethSendRawTransaction(tx *activity.Tx, in *EthSendRawTransaction) (*Transac
 	}
 	s, ours, err := in.sender(tx.Tx)
 	if err == nil && ours {
-		err = bookNonce(tx, in.known, s, in.signed.Nonce)
+		err = reserveNonce(tx, in.known, s, in.signed.Nonce)
 	}
 	if err != nil {
 		return nil, err
@@ -406,7 +406,7 @@ func ethSendTransaction(tx *activity.Tx, in *EthSendTransaction) (*SendStatusID,
 	if made.From != in.sender.Address || made.ChainID != in.sender.Chain || made.Nonce != in.chosen {
 		return nil, errors.New("another transaction was signed than asked for")
 	}
-	if err := bookNonce(tx, in.known, in.sender, in.chosen); err != nil {
+	if err := reserveNonce(tx, in.known, in.sender, in.chosen); err != nil {
 		return nil, err
 	}
 	return sendTransaction(tx, &org.Transaction{Chain: string(in.CAIP2), Signed: signed, Name: "0x" + hex.EncodeToString(made.Hash[:]),

@@ -216,7 +216,7 @@ func signEach(tx *activity.Tx, signers []*signingKey, digests [][]chain.Digest) 
 	return made, err
 }
 
-// withKey calls use with the signer's private key.
+// withKey calls use with the private key of s.
 func withKey(tx *activity.Tx, s *signingKey, use func(*keys.PrivateKey) error) error {
 	if s.key != nil && s.key.Disabled {
 		return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)

@@ -198,9 +198,9 @@ func openWith(tx *activity.Tx, g *org.Target, sealed *bundle.Sealed) (secret.Sec
 	return sealed.Open(private)
 }
 
-// onlyHere refuses an address that another wallet or private key of the
+// checkAddressUnique refuses an address that another wallet or private key of the
 // organization has: it would be left open which of them signs with it.
-func onlyHere(tx *activity.Tx, field string, owner org.ID, address string) error {
+func checkAddressUnique(tx *activity.Tx, field string, owner org.ID, address string) error {
 	o, ok, err := tx.ByAddress(chain.MatchKey(address))
 	if err == nil && ok && o.ID != owner {
 		err = fault.Field(field, "another wallet or private key of the organization has this address: %s", address)
@@ -236,7 +236,7 @@ func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	if int(old.Wallets) >= tx.Limits.Wallets {
 		return nil, activity.OverQuota(tx.Limits.Wallets, "wallets")
 	}
-	holder, err := tx.Named(org.NameWallet, in.WalletName)
+	holder, err := tx.IDByName(org.NameWallet, in.WalletName)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 	if int(old.PrivateKeys) >= tx.Limits.PrivateKeys {
 		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
 	}
-	holder, err := tx.Named(org.NamePrivateKey, in.PrivateKeyName)
+	holder, err := tx.IDByName(org.NamePrivateKey, in.PrivateKeyName)
 	if err != nil {
 		return nil, err
 	}

@@ -98,14 +98,14 @@ func checkAccounts(list string, ps []WalletAccountParams) error {
 		}
 		k := place{p.Path, p.Curve, p.AddressFormat}
 		if seen[k] {
-			return pathTaken(list, i)
+			return pathNotUnique(list, i)
 		}
 		seen[k] = true
 	}
 	return nil
 }
 
-func pathTaken(list string, i int) error {
+func pathNotUnique(list string, i int) error {
 	return fault.Field(activity.FieldAt(list, i, "path"), "wallet account path must be unique in its wallet, for one curve and address format")
 }
 
@@ -134,7 +134,7 @@ func createWallet(tx *activity.Tx, in *CreateWallet) (*WalletResult, error) {
 
 // AddWallet makes a wallet; the caller counts it.
 func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, error) {
-	holder, err := tx.Named(org.NameWallet, in.WalletName)
+	holder, err := tx.IDByName(org.NameWallet, in.WalletName)
 	if err != nil {
 		return nil, err
 	}
@@ -192,10 +192,10 @@ func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string,
 			return nil, err
 		}
 		if no != 0 {
-			return nil, pathTaken(list, i)
+			return nil, pathNotUnique(list, i)
 		}
 		if w.Imported || w.Exported || w.KeysOut { // others may have its keys too
-			if err := onlyHere(tx, activity.FieldAt(list, i, "path"), w.ID, a.Address); err != nil {
+			if err := checkAddressUnique(tx, activity.FieldAt(list, i, "path"), w.ID, a.Address); err != nil {
 				return nil, err
 			}
 		}
