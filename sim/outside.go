@@ -59,7 +59,7 @@ func (o *options) startOutside() (*outside, error) {
 		return nil, fmt.Errorf("the inbox's mail: %w", err)
 	}
 	base := "http://" + web.Addr().String()
-	p, err := idp.New(idp.Config{Issuer: base + "/idp", Keys: keys, Now: time.Now, RedirectURIs: listed(o.idpRedirects), Clients: pairs(o.idpClients)})
+	p, err := idp.New(idp.Config{Issuer: base + "/idp", Keys: keys, Now: time.Now, RedirectURIs: splitList(o.idpRedirects), Clients: pairs(o.idpClients)})
 	if err != nil {
 		return nil, errors.Join(err, web.Close(), mail.Close())
 	}
@@ -90,7 +90,7 @@ func listen(address, usual string) (net.Listener, error) {
 	return l, err
 }
 
-func listed(s string) []string {
+func splitList(s string) []string {
 	if s == "" {
 		return nil
 	}
@@ -99,7 +99,7 @@ func listed(s string) []string {
 
 func pairs(s string) map[string]string {
 	m := map[string]string{}
-	for _, p := range listed(s) {
+	for _, p := range splitList(s) {
 		id, secret, _ := strings.Cut(p, "=")
 		m[id] = secret
 	}

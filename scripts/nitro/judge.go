@@ -88,7 +88,7 @@ func judge(r *attestation.Release, lines []string) error {
 	}
 	var manifest []byte
 	for i, e := range all[2:6] {
-		if manifest, err = named(e, r, i); err != nil {
+		if manifest, err = checkManifests(e, r, i); err != nil {
 			return err
 		}
 	}
@@ -129,9 +129,9 @@ func state(r *attestation.Release, e exchange, want string) error {
 	return nil
 }
 
-// named wants the first three manifests refused, which differ from the release in
+// checkManifests wants the first three manifests refused, which differ from the release in
 // PCR0, 1 or 2 each, and the fourth accepted, which does not. It gives the manifest.
-func named(e exchange, r *attestation.Release, i int) ([]byte, error) {
+func checkManifests(e exchange, r *attestation.Release, i int) ([]byte, error) {
 	var in struct{ Manifest []byte }
 	if err := json.Unmarshal(e.body, &in); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func registers(r *attestation.Release, document, userData, nonce []byte, manifes
 	if header[1] != unsigned {
 		return fmt.Errorf("algorithm %d: it seems to be signed", header[1])
 	}
-	want := map[int]string{0: r.PCRs.PCR0, 1: r.PCRs.PCR1, 2: r.PCRs.PCR2, 8: r.PCRs.PCR8, 3: extended(role), 4: extended(instanceID)}
+	want := map[int]string{0: r.PCRs.PCR0, 1: r.PCRs.PCR1, 2: r.PCRs.PCR2, 8: r.PCRs.PCR8, 3: extendZeros(role), 4: extendZeros(instanceID)}
 	if manifest != nil {
 		commitment := attestation.SetupCommitment(hex.EncodeToString(d.PublicKey), *manifest)
 		want[attestation.SetupPCR] = hex.EncodeToString(commitment[:])
@@ -197,8 +197,8 @@ func registers(r *attestation.Release, document, userData, nonce []byte, manifes
 	return nil
 }
 
-// extended is a register of zeros, extended once by the text itself.
-func extended(text string) string {
+// extendZeros is a register of zeros, extended once by the text itself.
+func extendZeros(text string) string {
 	sum := sha512.Sum384(append(make([]byte, sha512.Size384), text...))
 	return hex.EncodeToString(sum[:])
 }

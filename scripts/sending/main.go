@@ -189,7 +189,7 @@ func (w *world) manyAtOnce() error {
 		if err != nil {
 			return err
 		}
-		nonce, err := w.node.included(text(m, "eth", "txHash"), w.account)
+		nonce, err := w.node.includedNonce(text(m, "eth", "txHash"), w.account)
 		if err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func (w *world) reverts(f *funder) error {
 	if text(m, "error", "eth", "revertChain", "0", "native", "nativeType") != "execution_reverted" || !strings.Contains(text(m, "txError"), "execution reverted") {
 		return fmt.Errorf("%v", m)
 	}
-	_, err = w.node.included(text(m, "eth", "txHash"), w.account)
+	_, err = w.node.includedNonce(text(m, "eth", "txHash"), w.account)
 	return err
 }
 
@@ -300,7 +300,7 @@ func (w *world) raw() error {
 	if m, err = w.until(text(m, "activity", "id"), "INCLUDED"); err != nil || text(m, "eth", "txHash") != hash {
 		return fmt.Errorf("%v, hash %s, %w", m, hash, err)
 	}
-	got, err := w.node.included(hash, w.account)
+	got, err := w.node.includedNonce(hash, w.account)
 	if err != nil || got != nonce {
 		return fmt.Errorf("nonce %d, want %d, %w", got, nonce, err)
 	}

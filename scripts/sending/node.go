@@ -55,8 +55,8 @@ func (n *node) count(account, tag string) (uint64, error) {
 	return quantity(q)
 }
 
-// included is the nonce of a transaction of an account that must be in a block.
-func (n *node) included(hash, from string) (uint64, error) {
+// includedNonce is the nonce of a transaction of an account that must be in a block.
+func (n *node) includedNonce(hash, from string) (uint64, error) {
 	var tx *struct{ From, Nonce, BlockNumber string }
 	if err := n.call(&tx, "eth_getTransactionByHash", hash); err != nil {
 		return 0, err

@@ -117,7 +117,7 @@ func (s stage) command() ([]string, error) {
 	if i < 0 {
 		return words, nil
 	}
-	weakened, err := weakened()
+	weakened, err := weakenedTests()
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +129,9 @@ var root = "."
 
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)`)
 
-// weakened gives the arguments of `go test` for the tests that show what a check is for: in a build where it can be
+// weakenedTests gives the arguments of `go test` for the tests that show what a check is for: in a build where it can be
 // switched off, the attack that it stops succeeds. They are those in files with that build tag; the others run elsewhere.
-func weakened() ([]string, error) {
+func weakenedTests() ([]string, error) {
 	var names, packages []string
 	for _, room := range []string{"enclave", "host", "sim"} {
 		err := filepath.WalkDir(filepath.Join(root, room), func(path string, d fs.DirEntry, err error) error {

@@ -107,12 +107,12 @@ func (w *world) run() error {
 	}
 	fmt.Println("kept over a restart")
 	end()
-	return w.renewed(ctx, stop)
+	return w.checkRenewal(ctx, stop)
 }
 
-// renewed: certificates of a minute are renewed when a third of their life is
+// checkRenewal: certificates of a minute are renewed when a third of their life is
 // left, and no handshake in between fails.
-func (w *world) renewed(ctx context.Context, stop func()) error {
+func (w *world) checkRenewal(ctx context.Context, stop func()) error {
 	stop()
 	ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

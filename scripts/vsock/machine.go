@@ -168,8 +168,8 @@ func (m *machine) says(ctx context.Context, text string) (string, error) {
 	}
 }
 
-// ended waits for the machine's own end.
-func (m *machine) ended(ctx context.Context) error {
+// awaitEnd waits for the machine's own end.
+func (m *machine) awaitEnd(ctx context.Context) error {
 	select {
 	case <-m.done:
 		return m.err

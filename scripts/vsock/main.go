@@ -328,7 +328,7 @@ func (w *world) refuses(ctx context.Context, m *machine) error {
 	if err != nil {
 		return err
 	}
-	if err := m.ended(ctx); err != nil {
+	if err := m.awaitEnd(ctx); err != nil {
 		return err
 	}
 	if _, err := m.says(ctx, "Kernel panic"); err == nil {

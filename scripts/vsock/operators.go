@@ -43,7 +43,7 @@ type operators struct {
 	manifest  *attestation.Manifest
 }
 
-func compressed(point []byte) string {
+func compress(point []byte) string {
 	return hex.EncodeToString(append([]byte{2 | point[64]&1}, point[1:33]...))
 }
 
@@ -63,8 +63,8 @@ func newOperators() (*operators, error) {
 			return nil, err
 		}
 		o.all = append(o.all, &operator{sign, share})
-		o.named.PublicKeys = append(o.named.PublicKeys, compressed(point))
-		o.named.ShareKeys = append(o.named.ShareKeys, compressed(share.PublicKey().Bytes()))
+		o.named.PublicKeys = append(o.named.PublicKeys, compress(point))
+		o.named.ShareKeys = append(o.named.ShareKeys, compress(share.PublicKey().Bytes()))
 	}
 	var err error
 	o.admission, err = laptop.NewKey()

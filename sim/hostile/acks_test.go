@@ -141,7 +141,7 @@ func fillCache(f *field, v *victim, r *rand.Rand) outcome {
 	f.store.Do(f.withholding(false))
 	c, name := f.naming(v, r)
 	a, _ := f.decided(c)
-	asked, evicted := f.store.Asked(v.wid), f.alarms()["organization_evictions"]
+	asked, evicted := f.store.Loads(v.wid), f.alarms()["organization_evictions"]
 	for range 2 {
 		for _, w := range f.victims {
 			if w != v {
@@ -153,7 +153,7 @@ func fillCache(f *field, v *victim, r *rand.Rand) outcome {
 	q := f.fine(v)
 	q.WithinMs = uint32(impatience.Milliseconds())
 	b := f.send(&q)
-	reloaded := f.store.Asked(v.wid) > asked
+	reloaded := f.store.Loads(v.wid) > asked
 	if b.status == 200 {
 		return judged(false, reloaded, "answered from a state without its newest entry")
 	}

@@ -56,8 +56,8 @@ func (s *Store) Hoard(put wire.PutSnapshot) {
 	}
 }
 
-// Asked is how often the enclave has asked for this organization.
-func (s *Store) Asked(id wire.ID) int {
+// Loads is how often the enclave has asked for this organization.
+func (s *Store) Loads(id wire.ID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[id]

@@ -117,14 +117,14 @@ func (r *request) back(v url.Values) string {
 func (p *Provider) authorize(f *flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if req, ok := p.asked(w, r, f, q); ok {
+		if req, ok := p.parseRequest(w, r, f, q); ok {
 			p.show(w, &req, q, signInPage{Email: q.Get("login_hint"), Verified: true})
 		}
 	}
 }
 
-// asked reads a request, and answers itself if it is not good.
-func (p *Provider) asked(w http.ResponseWriter, r *http.Request, f *flavour, q url.Values) (request, bool) {
+// parseRequest reads a request, and answers itself if it is not good.
+func (p *Provider) parseRequest(w http.ResponseWriter, r *http.Request, f *flavour, q url.Values) (request, bool) {
 	req, bad, err := p.ask(f, q)
 	switch {
 	case err != nil:
@@ -142,7 +142,7 @@ func (p *Provider) asked(w http.ResponseWriter, r *http.Request, f *flavour, q u
 func (p *Provider) signIn(f *flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		req, ok := p.asked(w, r, f, q)
+		req, ok := p.parseRequest(w, r, f, q)
 		if !ok {
 			return
 		}

@@ -28,12 +28,12 @@ func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.stamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
+	r, err := e.callStamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
 	if err == nil && r.Status == 400 && bytes.Contains(r.Body, []byte("INVALID_TIME")) { // kept and never done
 		if body, err = d.newEnabling(name, c); err != nil {
 			return err
 		}
-		_, err = e.stamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
+		_, err = e.callStamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func (d *Dir) proxyConfig(ctx context.Context, e *Door, c *Credentials) (string,
 	if err != nil {
 		return "", err
 	}
-	r, err := e.stamped(ctx, wire.DoorQuery, "get_organization_configs", body, c.RootAPIKey)
+	r, err := e.callStamped(ctx, wire.DoorQuery, "get_organization_configs", body, c.RootAPIKey)
 	if err != nil || r.Status != 200 {
 		return "", err
 	}
@@ -75,9 +75,9 @@ func (d *Dir) proxyConfig(ctx context.Context, e *Door, c *Credentials) (string,
 	return "", nil
 }
 
-// stamped sends a request by a key at a door, again while the store is still
+// callStamped sends a request by a key at a door, again while the store is still
 // recovering. A refusal is an answer.
-func (d *Door) stamped(ctx context.Context, door wire.Door, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
+func (d *Door) callStamped(ctx context.Context, door wire.Door, op string, body []byte, key KeyPair) (r wire.Reply, err error) {
 	head, err := Stamp(key, body)
 	if err != nil {
 		return r, err

@@ -87,7 +87,7 @@ func (s *stack) open(tell func(kind string, b []byte)) {
 	var root []byte
 	q.Use(func(b []byte) { root = slices.Clone(b) })
 	tell("root-secret", root)
-	db, err := sqlite.Existing(s.t.Context(), filepath.Join(s.dir, "cloister.db"))
+	db, err := sqlite.OpenExisting(s.t.Context(), filepath.Join(s.dir, "cloister.db"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func byteStrings(encoded []byte, each func([]byte)) {
 func (s *stack) liveKey() (found [][]byte) {
 	s.t.Helper()
 	var public []byte
-	db, err := sqlite.Existing(s.t.Context(), filepath.Join(s.dir, "cloister.db"))
+	db, err := sqlite.OpenExisting(s.t.Context(), filepath.Join(s.dir, "cloister.db"))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -304,7 +304,7 @@ func (p *play) expect(st step) error {
 		return fmt.Errorf("the reply is no JSON: %s", p.reply)
 	}
 	if err := match(pattern, got, len(st.words) == 3, p.names); err != nil {
-		return fmt.Errorf("the reply %w\n%s", joined(err), p.reply)
+		return fmt.Errorf("the reply %w\n%s", joinPath(err), p.reply)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (st step) check(asked bool) error {
 		if _, err := st.whose(2); err != nil {
 			return err
 		}
-		if w[0] != "post" && !(bare && w[0] == "query") && !json.Valid([]byte(unquoted(st.body))) {
+		if w[0] != "post" && !(bare && w[0] == "query") && !json.Valid([]byte(quoteNumbers(st.body))) {
 			return errors.New("the body is no JSON")
 		}
 	case "again":
@@ -136,7 +136,7 @@ func (st step) check(asked bool) error {
 		if n, err := strconv.Atoi(w[1]); err != nil || n < 100 || n > 599 {
 			return errors.New("not a status")
 		}
-		if !bare && !json.Valid([]byte(unquoted(st.body))) {
+		if !bare && !json.Valid([]byte(quoteNumbers(st.body))) {
 			return errors.New("the pattern is no JSON")
 		}
 	case "seal", "open":
@@ -153,9 +153,9 @@ func (st step) check(asked bool) error {
 	return nil
 }
 
-// unquoted puts a number where a name stands outside of a string, so that the rest
+// quoteNumbers puts a number where a name stands outside of a string, so that the rest
 // can be looked at as JSON.
-func unquoted(body string) string { return bareName.ReplaceAllString(body, `${1}0`) }
+func quoteNumbers(body string) string { return bareName.ReplaceAllString(body, `${1}0`) }
 
 var bareName = regexp.MustCompile(`([:\[,]\s*)\$\{[^}]*\}`)
 
@@ -194,7 +194,7 @@ func match(pattern, got any, exactly bool, names *names) error {
 				return fmt.Errorf(".%s is absent", key)
 			}
 			if err := match(want, v, exactly, names); err != nil {
-				return fmt.Errorf(".%s%w", key, joined(err))
+				return fmt.Errorf(".%s%w", key, joinPath(err))
 			}
 		}
 		if exactly {
@@ -220,7 +220,7 @@ func match(pattern, got any, exactly bool, names *names) error {
 		}
 		for i := range p {
 			if err := match(p[i], g[i], exactly, names); err != nil {
-				return fmt.Errorf("[%d]%w", i, joined(err))
+				return fmt.Errorf("[%d]%w", i, joinPath(err))
 			}
 		}
 		return nil
@@ -269,8 +269,8 @@ func matchText(p string, got any, names *names) error {
 	return nil
 }
 
-// joined keeps a path together: ".a.b is", not ".a .b is".
-func joined(err error) error {
+// joinPath keeps a path together: ".a.b is", not ".a .b is".
+func joinPath(err error) error {
 	if text := err.Error(); text[0] == '.' || text[0] == '[' {
 		return err
 	}

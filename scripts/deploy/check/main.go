@@ -232,10 +232,13 @@ func (c *check) rules() (errs error) {
 
 // A panel is what is looked at of a dashboard's panel; the rest is Grafana's.
 type panel struct {
-	ID      int
-	Type    string
-	Title   string
-	Grid    struct{ H, W, X, Y int } `json:"gridPos"`
+	ID    int
+	Type  string
+	Title string
+	Grid  struct {
+		Left  int `json:"x"`
+		Width int `json:"w"`
+	} `json:"gridPos"`
 	Targets []struct{ RefID, Expr string }
 	Panels  []panel
 }
@@ -276,7 +279,7 @@ func (c *check) dashboard(out string) (errs error) {
 			errs = errors.Join(errs, fmt.Errorf("dashboard, %s: id %d twice or none", p.Title, p.ID))
 		}
 		ids[p.ID] = true
-		if p.Grid.W < 1 || p.Grid.X+p.Grid.W > 24 {
+		if p.Grid.Width < 1 || p.Grid.Left+p.Grid.Width > 24 {
 			errs = errors.Join(errs, fmt.Errorf("dashboard, %s: out of the 24 columns", p.Title))
 		}
 		if p.Type != "row" && len(p.Targets) == 0 {

@@ -93,7 +93,7 @@ func (c *check) together(all []any) (errs error) {
 		for _, p := range k.Ports {
 			ports[p.Name] = p.ContainerPort
 		}
-		errs = errors.Join(errs, contained(&k, &pod.Spec, maps))
+		errs = errors.Join(errs, checkContainer(&k, &pod.Spec, maps))
 	}
 	for _, o := range all {
 		switch o := o.(type) {
@@ -125,8 +125,8 @@ func (c *check) together(all []any) (errs error) {
 	return errs
 }
 
-// contained looks at one container: probes, bounds, rights.
-func contained(k *core.Container, pod *core.PodSpec, maps map[string]bool) (errs error) {
+// checkContainer looks at one container: probes, bounds, rights.
+func checkContainer(k *core.Container, pod *core.PodSpec, maps map[string]bool) (errs error) {
 	wrong := func(format string, args ...any) {
 		errs = errors.Join(errs, fmt.Errorf("kubernetes, "+k.Name+": "+format, args...))
 	}

@@ -57,7 +57,7 @@ func payloadsOf(curve models.Curve) []payload {
 	}
 }
 
-func (p payload) signed() ([]byte, error) {
+func (p payload) signedBytes() ([]byte, error) {
 	raw := []byte(p.text)
 	if p.encoding == models.PayloadEncodingHexadecimal {
 		var err error
@@ -80,7 +80,7 @@ func (p payload) signed() ([]byte, error) {
 // judge verifies one signature with the standard library or decred's secp256k1, and its form: 64 digits each, low s, a v
 // that recovers the key.
 func judge(a account, what payload, got *models.SignRawPayloadResult) error {
-	signed, err := what.signed()
+	signed, err := what.signedBytes()
 	if err != nil {
 		return err
 	}

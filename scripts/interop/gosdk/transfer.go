@@ -54,8 +54,8 @@ func (p *place) checkTransfers(root *session) error {
 	return t.refusals()
 }
 
-// sealed encrypts to a target as the SDK does; as whom is what the SDK checks the target against.
-func (t *transferrer) sealed(target, organization, user string, plain []byte) (string, error) {
+// seal encrypts to a target as the SDK does; as whom is what the SDK checks the target against.
+func (t *transferrer) seal(target, organization, user string, plain []byte) (string, error) {
 	c, err := enclave_encrypt.NewEnclaveEncryptClient(t.signer)
 	if err != nil {
 		return "", err
@@ -68,8 +68,8 @@ func (t *transferrer) sealed(target, organization, user string, plain []byte) (s
 	return string(b), err
 }
 
-// opened exports to a fresh key of the SDK's and opens the answer.
-func (t *transferrer) opened(export func(target string) (string, error)) ([]byte, error) {
+// open exports to a fresh key of the SDK's and opens the answer.
+func (t *transferrer) open(export func(target string) (string, error)) ([]byte, error) {
 	c, err := enclave_encrypt.NewEnclaveEncryptClient(t.signer)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (t *transferrer) wallet(name, words string) error {
 	if err != nil {
 		return err
 	}
-	bundle, err := t.sealed(target, *t.org, t.user, []byte(words))
+	bundle, err := t.seal(target, *t.org, t.user, []byte(words))
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (t *transferrer) wallet(name, words string) error {
 	if err != nil {
 		return err
 	}
-	out, err := t.opened(func(target string) (string, error) { return t.exportWallet(*made.WalletID, target) })
+	out, err := t.open(func(target string) (string, error) { return t.exportWallet(*made.WalletID, target) })
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (t *transferrer) wallet(name, words string) error {
 		return errors.New("another mnemonic came out")
 	}
 	address := made.Addresses[0]
-	key, err := t.opened(func(target string) (string, error) {
+	key, err := t.open(func(target string) (string, error) {
 		got, err := t.api.Wallets.ExportWalletAccount(wallets.NewExportWalletAccountParams().WithBody(&models.ExportWalletAccountRequest{
 			OrganizationID: t.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeExportWalletAccount),
 			Parameters: &models.ExportWalletAccountIntent{Address: &address, TargetPublicKey: &target},
@@ -184,7 +184,7 @@ func (t *transferrer) privateKey(curve models.Curve) error {
 	if _, err := rand.Read(key); err != nil {
 		return err
 	}
-	bundle, err := t.sealed(*init.Payload.Activity.Result.InitImportPrivateKeyResult.ImportBundle, *t.org, t.user, key)
+	bundle, err := t.seal(*init.Payload.Activity.Result.InitImportPrivateKeyResult.ImportBundle, *t.org, t.user, key)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (t *transferrer) privateKey(curve models.Curve) error {
 	if long, _, err := publicKeys(curve, key); err != nil || long != *shown.Payload.PrivateKey.PublicKey {
 		return fmt.Errorf("shown with another public key: %v", err)
 	}
-	out, err := t.opened(func(target string) (string, error) {
+	out, err := t.open(func(target string) (string, error) {
 		got, err := t.api.PrivateKeys.ExportPrivateKey(private_keys.NewExportPrivateKeyParams().WithBody(&models.ExportPrivateKeyRequest{
 			OrganizationID: t.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeExportPrivateKey),
 			Parameters: &models.ExportPrivateKeyIntent{PrivateKeyID: id, TargetPublicKey: &target},
@@ -238,23 +238,23 @@ func (t *transferrer) refusals() error {
 	if err != nil {
 		return err
 	}
-	if _, err := (&transferrer{session: t.session, signer: other}).sealed(target, *t.org, t.user, words); err == nil {
+	if _, err := (&transferrer{session: t.session, signer: other}).seal(target, *t.org, t.user, words); err == nil {
 		return errors.New("the SDK took another signer")
 	}
-	if _, err := t.sealed(target, t.user, t.user, words); err == nil {
+	if _, err := t.seal(target, t.user, t.user, words); err == nil {
 		return errors.New("the SDK took another organization")
 	}
-	if _, err := t.sealed(target, *t.org, *t.org, words); err == nil {
+	if _, err := t.seal(target, *t.org, *t.org, words); err == nil {
 		return errors.New("the SDK took another user")
 	}
-	bad, err := t.sealed(target, *t.org, t.user, bytes.Replace(words, []byte("wrong"), []byte("zoo"), 1))
+	bad, err := t.seal(target, *t.org, t.user, bytes.Replace(words, []byte("wrong"), []byte("zoo"), 1))
 	if err != nil {
 		return err
 	}
 	if _, err := t.importWallet("Go never", bad); refusedAs(400, err) != nil {
 		return fmt.Errorf("a wrong checksum: %w", refusedAs(400, err))
 	}
-	good, err := t.sealed(target, *t.org, t.user, words)
+	good, err := t.seal(target, *t.org, t.user, words)
 	if err != nil {
 		return err
 	}

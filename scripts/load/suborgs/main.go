@@ -283,7 +283,9 @@ func (b *bench) sign(s *sub) error {
 	if _, err := rand.Read(payload); err != nil {
 		return err
 	}
-	var made struct{ R string }
+	var made struct {
+		R string `json:"r"`
+	}
 	err := do(s.as, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", object{"signWith": s.address, "payload": hex.EncodeToString(payload),
 		"encoding": "PAYLOAD_ENCODING_HEXADECIMAL", "hashFunction": "HASH_FUNCTION_NO_OP"}, &made)
 	if err == nil && made.R == "" {
