@@ -76,7 +76,7 @@ func (o *Organization) Warnings() ([]Warning, error) {
 			return nil, fmt.Errorf("policy %q: %w", o.Policies[i].Name, err)
 		}
 		p.ID = [16]byte{byte(i >> 8), byte(i)} // those that were not made yet have none
-		s.Others = append(s.Others, p)
+		s.Policies = append(s.Policies, p)
 	}
 	var r ids
 	for i := range o.Users {
@@ -87,8 +87,8 @@ func (o *Organization) Warnings() ([]Warning, error) {
 		return nil, r.wrong
 	}
 	warnings := []Warning{}
-	for i, p := range s.Others {
-		for _, w := range policy.LintIn(p, s) {
+	for i, p := range s.Policies {
+		for _, w := range policy.Lint(p, s) {
 			warnings = append(warnings, Warning{o.Policies[i].ID, p.Name, w.Clause, w.Position, w.Code, w.Message})
 		}
 	}
