@@ -18,7 +18,7 @@ var Policies = activity.Family{
 	activity.Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies},
 	activity.Kind[UpdatePolicy, PolicyID]{
 		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
-		Older: []activity.Older{{Intent: activity.Upgrade(carryPolicyUpdate)}},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })}},
 	},
 	activity.Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
 	activity.Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
@@ -232,20 +232,10 @@ type UpdatePolicyV1 struct {
 // UpdatePolicy changes what it names of a policy. An empty expression takes the
 // old one away.
 type UpdatePolicy struct {
-	PolicyID        string           `json:"policyId" rule:"required,uuid"`
-	PolicyName      *string          `json:"policyName" rule:"omitempty,label,label_length"`
-	PolicyEffect    *activity.Effect `json:"policyEffect"`
-	PolicyCondition *string          `json:"policyCondition"`
-	PolicyConsensus *string          `json:"policyConsensus"`
-	PolicyNotes     *string          `json:"policyNotes"`
-	Time            *string          `json:"time"`
+	UpdatePolicyV1
+	Time *string `json:"time"`
 
 	clauses Clauses
-}
-
-func carryPolicyUpdate(v *UpdatePolicyV1) UpdatePolicy {
-	return UpdatePolicy{PolicyID: v.PolicyID, PolicyName: v.PolicyName, PolicyEffect: v.PolicyEffect, PolicyCondition: v.PolicyCondition,
-		PolicyConsensus: v.PolicyConsensus, PolicyNotes: v.PolicyNotes}
 }
 
 func (in *UpdatePolicy) Check() error {

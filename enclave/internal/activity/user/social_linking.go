@@ -64,7 +64,7 @@ func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	if ok, err := links(top, i); err != nil || !ok {
 		return nil, err
 	}
-	old, err := holder(tx.Tx, login.Email, i.Email)
+	old, _, err := Holder(tx.Tx, login.Email, i.Email)
 	if err != nil || old == nil || !old.EmailVerified || len(old.OauthProviders) >= tx.Limits.OauthProviders {
 		return nil, err
 	}
