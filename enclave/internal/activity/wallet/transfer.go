@@ -304,12 +304,9 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 	if int(old.PrivateKeys) >= tx.Limits.PrivateKeys {
 		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
 	}
-	holder, err := tx.Named(org.NamePrivateKey, in.PrivateKeyName)
+	id, err := activity.NewNamed(tx, org.NamePrivateKey, "private key", "privateKeyName", in.PrivateKeyName)
 	if err != nil {
 		return nil, err
-	}
-	if !holder.Zero() {
-		return nil, activity.NotUnique("private key", "privateKeyName")
 	}
 	secret, err := openImport(tx, org.TargetPrivateKey, in.sealed)
 	if err != nil {
@@ -325,10 +322,7 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 		return nil, err
 	}
 	defer key.Wipe()
-	k := &org.PrivateKey{Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if k.ID, err = org.NewID(tx.Rand); err != nil {
-		return nil, err
-	}
+	k := &org.PrivateKey{ID: id, Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
 	if err := keepKey(tx, k, key, in.AddressFormats); err != nil {
 		return nil, err
 	}
