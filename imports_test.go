@@ -30,7 +30,7 @@ var table = []row{
 	{"attestation/checks", "attestation", "", ""},
 	{"attestation/wasm", "attestation/checks enclave/lint", "", ""},
 	{"attestation/request", "", "secp256k1", "attestation attestation/client host/api sim/rig"}, // clients import it, ours too
-	{"attestation/client", "attestation", "", "host/api shared/wire sim/laptop sim/rig"},
+	{"attestation/client", "attestation", "", "attestation/request host/api shared/wire sim/laptop sim/rig"},
 
 	// The image.
 	{"eif/cpio", "", "", ""},
