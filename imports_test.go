@@ -173,7 +173,7 @@ var table = []row{
 	{"sim/leak", "", "", "host/... shared/wire sim/inbox sim/laptop sim/passcode sim/rig bip39 cbor secp256k1 base58"},
 	{"sim/authenticator", "", "cbor", "enclave/internal/..."},
 	{"sim/matrix", "", "", "shared/wire sim/laptop sim/rig sim/authenticator base58"},
-	{"sim/ranges", "", "", "attestation attestation/client enclave/core host/api host/link host/store/... shared/wire sim/laptop"},
+	{"sim/ranges", "", "", "attestation attestation/client attestation/request enclave/core host/api host/link host/store/... shared/wire sim/laptop"},
 	{"sim/votes", "", "", "enclave/core shared/wire sim/laptop sim/rig"},
 	{"sim/policies", "", "", "enclave/core host/api shared/wire sim/authenticator sim/laptop sim/rig base58 bech32"},
 	{"sim/proxy", "", "", "enclave/core host/api host/store host/store/sqlite shared/pace shared/wire sim/authenticator sim/hostile sim/inbox sim/laptop sim/passcode sim/rig"},
