@@ -72,8 +72,9 @@ const timerSlack = time.Millisecond
 // the disk; a request with one client paid a twelfth for it. Where there is no such
 // file, or it is not to be written, the host is slower and no more.
 func slack() {
-	threads, _ := filepath.Glob("/proc/self/task/*/timerslack_ns")
-	for _, file := range threads {
+	threads, _ := os.ReadDir("/proc/self/task")
+	for _, thread := range threads {
+		file := filepath.Join("/proc", thread.Name(), "timerslack_ns")
 		_ = os.WriteFile(file, strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10), 0)
 	}
 }
