@@ -20,6 +20,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/client"
+	"cloister/attestation/request"
 	"cloister/host/api"
 	"cloister/sim/laptop"
 	"cloister/sim/rig"
@@ -127,11 +128,11 @@ func (w *world) do(t http.RoundTripper, r *http.Request) (answer, error) {
 
 func stampWith(k laptop.KeyPair) func(http.Header, []byte) error {
 	return func(h http.Header, body []byte) error {
-		head, err := laptop.Stamp(k, body)
-		for _, v := range head {
-			h.Set(v.Name, v.Value)
+		key, err := request.ParseKey(k.PrivateKey)
+		if err != nil {
+			return err
 		}
-		return err
+		return key.Set(h, body)
 	}
 }
 

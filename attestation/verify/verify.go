@@ -27,6 +27,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func
 	if len(args) > 0 && args[0] == "keys" {
 		return runKeys(args[1:], in, stdout, stderr, now)
 	}
+	if len(args) > 0 && args[0] == "policies" {
+		return runPolicies(args[1:], in, stdout, stderr)
+	}
 	if len(args) > 0 && operatorCommands[args[0]] != nil {
 		return runOperator(args[0], args[1:], in, stdout, stderr, now)
 	}

@@ -1,19 +1,23 @@
 //go:build js && wasm
 
 // Command wasm is the verifier for browsers and Node: package checks, compiled to
-// WebAssembly. It leaves one function behind,
+// WebAssembly, and beside it the advice about policies. It leaves two functions behind,
 //
 //	cloisterVerify(question: string): string
+//	cloisterLint(organization: string): string
 //
-// whose argument and result are the JSON of checks.Question and checks.Report,
-// and then sets cloisterVerifyReady. It asks for nothing: no network, no clock, no
-// storage.
+// and then sets cloisterVerifyReady. Argument and result of the one are the JSON of
+// checks.Question and checks.Report. The other takes that of a lint.Organization and
+// gives {"warnings": [lint.Warning…]} or {"error": why}. It asks for nothing: no
+// network, no clock, no storage.
 package main
 
 import (
+	"encoding/json"
 	"syscall/js"
 
 	"cloister/attestation/checks"
+	"cloister/enclave/lint"
 )
 
 func main() {
@@ -27,6 +31,22 @@ func main() {
 			return string(checks.Ask(nil))
 		}
 		return string(checks.Ask([]byte(args[0].String())))
+	}))
+	js.Global().Set("cloisterLint", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		var answer struct {
+			Warnings []lint.Warning `json:"warnings"`
+			Error    string         `json:"error,omitempty"`
+		}
+		var o lint.Organization
+		err := json.Unmarshal([]byte(args[0].String()), &o)
+		if err == nil {
+			answer.Warnings, err = o.Warnings()
+		}
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		b, _ := json.Marshal(answer) // texts and numbers
+		return string(b)
 	}))
 	js.Global().Set("cloisterVerifyReady", true)
 	select {}

@@ -59,7 +59,10 @@ func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*s
 		return nil, err
 	}
 	s.e.Votes, s.ballot = []org.Vote{v}, v.ID
-	return s, s.know()
+	if err := s.know(); err != nil {
+		return nil, err
+	}
+	return s, s.pose()
 }
 
 // ballot is the record of the vote that this request casts; message is nil when
@@ -74,12 +77,6 @@ func (r *request) ballot(tx *org.Tx, who *caller, message []byte) (org.Vote, err
 // initiator still owes a factor, the decision is the one that would be if he had
 // proven it.
 func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
-	if err := s.pose(); err != nil {
-		return d, nil, err
-	}
-	if !s.inScope() {
-		return policy.Decision{Outcome: policy.DenyImplicit}, nil, nil
-	}
 	steps := policy.MaxDecisionSteps
 	if lacks, err = activity.Electorate(s.law, s.p, &s.question, &steps); err != nil {
 		return d, nil, err
@@ -92,15 +89,6 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	}
 	d, err = policy.Decide(activity.PolicyState(s.law, s.rec), q)
 	return d, lacks, err
-}
-
-// inScope tells whether the session that asks, if it is bounded, may do this.
-func (s *step) inScope() bool {
-	if s.question.Scope == nil {
-		return true
-	}
-	yes, err := s.question.Scope.Holds(&s.question)
-	return yes && err == nil
 }
 
 // pose makes the question, without votes.

@@ -105,9 +105,10 @@ func (s *step) cast() (answer, error) {
 	if _, err := activity.Electorate(s.tx, s.p, &s.question, &steps); err != nil {
 		return answer{}, err
 	}
-	if !s.inScope() {
+	if !s.question.InScope() {
 		return answer{}, denial(&org.Entry{}, nil)
 	}
+	s.question.Scope = nil // it holds: the policies need not ask again
 	mine := s.voteOf(s.who.user.ID)
 	if mine == nil || mine.User != s.p.Initiator {
 		if ok, err := s.mayVote(s.who.user.ID); err != nil || !ok {

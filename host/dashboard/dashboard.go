@@ -9,8 +9,9 @@
 //     serves these files sees of it what any host sees.
 //   - The browser is told to run only what came from here: no inline script or
 //     style, no frame around it, no form that leaves, no other origin.
-//   - The page that verifies proofs needs nobody to be signed in. It alone may run
-//     WebAssembly, and that is the verifier of package attestation, if the build has it.
+//   - The page that verifies proofs needs nobody to be signed in. It and the worker that
+//     gives advice about policies may run WebAssembly, and that is the verifier of
+//     package attestation, if the build has it. No page that has a key may.
 //   - Scripts and styles lie below a name made from their contents and may be
 //     kept for ever; the page that names them is asked for anew each time.
 //
@@ -46,13 +47,14 @@ var files embed.FS
 var built embed.FS
 
 // policy is what the browser may load and do. Preview is the name of the one
-// piece of script that may fill a frame: the frame runs no scripts.
+// piece of script that may fill a frame, which runs no scripts; advice of the one that
+// starts the worker.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types preview"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types preview advice"
 
-// policyOfVerify is that of the page that verifies: it compiles the verifier, and
-// makes no frame.
-var policyOfVerify = strings.NewReplacer("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", "trusted-types preview", "trusted-types 'none'").Replace(policy)
+// policyOfVerifier is that of the page that verifies, and of the worker: they compile the
+// verifier, and make no frame and no worker.
+var policyOfVerifier = strings.NewReplacer("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", "trusted-types preview advice", "trusted-types 'none'").Replace(policy)
 
 const permissions = "publickey-credentials-get=(self), publickey-credentials-create=(self), clipboard-write=(self), " +
 	"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
@@ -71,7 +73,7 @@ type file struct {
 	kind  string
 	tag   string
 	cache string
-	// policy of a page; empty: the ordinary one.
+	// policy of a page or a worker; empty: the ordinary one.
 	policy string
 	// packed says that body is compressed by gzip.
 	packed bool
@@ -122,7 +124,9 @@ func New() *Site {
 		case "index.html":
 			s.files[Base] = page(b, "")
 		case "verify.html":
-			s.files[Base+"verify"] = page(b, policyOfVerify)
+			s.files[Base+"verify"] = page(b, policyOfVerifier)
+		case "lint.js":
+			s.files[Base+version+"/"+name] = file{body: b, kind: kind, tag: strconv.Quote(version), cache: forEver, policy: policyOfVerifier}
 		default:
 			s.files[Base+version+"/"+name] = file{body: b, kind: kind, tag: strconv.Quote(version), cache: forEver}
 		}

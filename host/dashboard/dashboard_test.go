@@ -144,8 +144,8 @@ var (
 func TestFiles(t *testing.T) {
 	at := folder(t)
 	reached := map[string]bool{"main.js": true, "style.css": true, "icon.svg": true, "preview.css": true}
-	reached["verify.js"] = true
-	for queue := []string{"main.js", "verify.js"}; len(queue) > 0; queue = queue[1:] {
+	reached["verify.js"], reached["lint.js"] = true, true
+	for queue := []string{"main.js", "verify.js", "lint.js"}; len(queue) > 0; queue = queue[1:] {
 		g := ask(t, "GET", at+queue[0])
 		if g.status != 200 {
 			t.Fatalf("%s is imported and not there", queue[0])

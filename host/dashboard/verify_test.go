@@ -13,17 +13,20 @@ import (
 	"testing"
 )
 
-// Only the page that verifies may run WebAssembly, and it may do nothing else more.
+// Only the page that verifies and the worker that gives advice may run WebAssembly, and they may do nothing else more.
 func TestOnlyTheVerifierMayCompile(t *testing.T) {
 	ordinary := ask(t, "GET", "/dashboard/").header.Get("Content-Security-Policy")
 	verify := ask(t, "GET", "/dashboard/verify").header.Get("Content-Security-Policy")
+	if worker := ask(t, "GET", folder(t)+"lint.js").header.Get("Content-Security-Policy"); worker != verify {
+		t.Errorf("the worker: %s", worker)
+	}
 	if strings.Contains(ordinary, "wasm") || strings.Contains(ask(t, "GET", folder(t)+"verify.js").header.Get("Content-Security-Policy"), "wasm") {
 		t.Error("another page may compile")
 	}
 	if !strings.Contains(verify, "script-src 'self' 'wasm-unsafe-eval';") || !strings.Contains(verify, "trusted-types 'none'") || strings.Contains(verify, "preview") || strings.Contains(verify, "'unsafe-eval'") {
 		t.Error(verify)
 	}
-	back := strings.NewReplacer(" 'wasm-unsafe-eval'", "", "trusted-types 'none'", "trusted-types preview").Replace(verify)
+	back := strings.NewReplacer(" 'wasm-unsafe-eval'", "", "trusted-types 'none'", "trusted-types preview advice").Replace(verify)
 	if back != ordinary {
 		t.Errorf("it may do more: %s", verify)
 	}

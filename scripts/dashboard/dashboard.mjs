@@ -4,7 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { authenticator, launch, open, picture, sound } from "./browser.mjs";
-import { Client, newKey } from "./client.mjs";
+import { Client } from "./client.mjs";
+import { makeOpenKey } from "./stamp.mjs";
 
 const credentials = JSON.parse(readFileSync(process.env.CLOISTER_CREDENTIALS));
 const { organizationId, rootUserId } = credentials;
@@ -61,7 +62,7 @@ test("signing in refuses what is no key, and says why", async () => {
   for (const [key, message] of [
     [{ ...credentials.rootApiKey, privateKey: "11".repeat(32) }, "Public and private key do not belong together."],
     [{ publicKey: `02${"00".repeat(31)}01`, privateKey: "22".repeat(32) }, "The public key is no point of the curve P-256."],
-    [newKey(), "could not find public key in organization"],
+    [await makeOpenKey(), "could not find public key in organization"],
   ]) {
     writeFileSync(wrong, JSON.stringify({ organizationId, rootApiKey: key }));
     await choose(page, wrong);
@@ -188,7 +189,7 @@ test("users are made, given keys, and deleted", async () => {
   await dialog().getByLabel("Public key").fill("02ff");
   await click("Create user", dialog());
   await dialog().locator(".field .error", { hasText: /key/ }).waitFor();
-  await dialog().getByLabel("Public key").fill(newKey().publicKey);
+  await dialog().getByLabel("Public key").fill((await makeOpenKey()).publicKey);
   await click("Create user", dialog());
   await toast("Bob is a user now.");
   await page.getByRole("link", { name: "Bob" }).click();
@@ -196,7 +197,7 @@ test("users are made, given keys, and deleted", async () => {
   await click("Add API key");
   await dialog().getByLabel("Name").fill("laptop");
   await dialog().getByLabel("The key").selectOption("paste");
-  await dialog().getByLabel("Public key").fill(newKey().publicKey);
+  await dialog().getByLabel("Public key").fill((await makeOpenKey()).publicKey);
   await dialog().getByLabel("Expires after days").fill("30");
   await click("Add key", dialog());
   await toast("The key is added.");

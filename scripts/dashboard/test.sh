@@ -27,6 +27,7 @@ elif ! node_modules "$here" dashboard; then
 	left_out "the dashboard in a browser" "npm could not fetch the packages of scripts/dashboard/package.json"
 else
 	cp "$here"/*.mjs "$work/"
+	cp host/dashboard/web/stamp.js "$work/stamp.mjs"
 	ln -s "$modules/node_modules" "$work/node_modules"
 	CLOISTER_ORGANIZATIONS=1 start_sim "$work/sim"
 	# The flows begin in an organization in which nothing has happened.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/attestation/request"
 	"cloister/sim/laptop"
 )
 
@@ -41,30 +41,19 @@ func newClient(d *deployment, o laptop.Organization, at int) *client {
 
 // post sends a body, as often as it takes to get an answer that is final.
 func (c *client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	key, err := request.ParseKey(c.o.RootAPIKey.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
 	for {
-		head, err := laptop.Stamp(c.o.RootAPIKey, body)
-		if err != nil {
-			return nil, err
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.d.apis[c.at]+path, bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range head {
-			req.Header.Set(h.Name, h.Value)
-		}
-		r, err := c.http.Do(req)
-		if err == nil {
-			text, rerr := io.ReadAll(r.Body)
-			r.Body.Close()
-			if r.StatusCode == 200 && rerr == nil {
-				return text, nil
-			}
-			if r.StatusCode < 500 && rerr == nil {
-				return nil, fmt.Errorf("%d %s", r.StatusCode, text)
-			}
-		}
-		if ctx.Err() != nil {
+		api := &request.API{URL: "http://" + c.d.apis[c.at], Key: key, HTTP: c.http}
+		status, text, err := api.Post(ctx, path, body)
+		switch {
+		case err == nil && status == http.StatusOK:
+			return text, nil
+		case err == nil && status < 500:
+			return nil, fmt.Errorf("%d %s", status, text)
+		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
 		if c.d.apis[1] != "" {

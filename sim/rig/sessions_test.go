@@ -243,6 +243,37 @@ func TestScopeBindsRoot(t *testing.T) {
 	}
 }
 
+// A scope binds votes as it binds what is asked for: by the activity that they are about. One that is an error on it
+// binds too, and what policies would say is not told to those who are bounded.
+func TestScopeBindsVotes(t *testing.T) {
+	a := asker{t, rig.Start(t, rig.Options{})}
+	root, id := a.Credentials.RootAPIKey, a.Credentials.OrganizationID
+	bounded := func(key laptop.KeyPair, scope string) laptop.KeyPair {
+		profile := rig.Text(a.done(root, id, "CREATE_SESSION_PROFILE", map[string]any{"sessionProfileName": scope, "scope": scope}), "sessionProfileId")
+		in, _ := a.login(key, id, "sessionProfileId", profile)
+		return in
+	}
+	clerk, clerkKey := a.user("Clerk")
+	wallets, tags := bounded(clerkKey, "activity.resource == 'WALLET'"), bounded(clerkKey, "activity.resource == 'USER'")
+	fails := bounded(clerkKey, "eth.tx.nonce == 1 || activity.resource == 'USER'")
+	tag := map[string]any{"userTagName": "Tag", "userIds": []any{}}
+	a.refuses("an error", a.submit(bounded(root, "eth.tx.nonce == 2 || activity.resource == 'USER'"), id, "CREATE_USER_TAG", tag), 403, "REQUEST_NOT_AUTHORIZED")
+	a.done(root, id, "UPDATE_ROOT_QUORUM", map[string]any{"threshold": 2, "userIds": []any{a.Credentials.RootUserID, clerk}})
+	asked := a.submit(root, id, "CREATE_USER_TAG", tag)
+	vote := map[string]any{"fingerprint": rig.Text(asked.m, "activity", "fingerprint")}
+	for _, key := range []laptop.KeyPair{wallets, fails} {
+		a.refuses("a yes outside of the scope", a.submit(key, id, "APPROVE_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+		a.refuses("a no outside of the scope", a.submit(key, id, "REJECT_ACTIVITY", vote), 403, "REQUEST_NOT_AUTHORIZED")
+		body := fmt.Appendf(nil, `{"organizationId":%q,"activity":{"type":"ACTIVITY_TYPE_CREATE_USER_TAG","parameters":{"userTagName":"Other","userIds":[]}}}`, id)
+		if got := a.call(wire.DoorQuery, "evaluate_policies", body, a.stamped(key, body)); got.status != 501 {
+			t.Errorf("told what policies say: %v", got)
+		}
+	}
+	if got := a.submit(tags, id, "APPROVE_ACTIVITY", vote); rig.Text(got.m, "activity", "status") != "ACTIVITY_STATUS_COMPLETED" {
+		t.Errorf("a yes within the scope: %v", got)
+	}
+}
+
 func claimsOf(t *testing.T, token string) map[string]any {
 	t.Helper()
 	parts := strings.Split(token, ".")

@@ -41,14 +41,11 @@ func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
 	return c, nil
 }
 
-// CompiledPolicies are all policies but one, in the order of their ids.
-func CompiledPolicies(tx *org.Tx, but org.ID) ([]*policy.Policy, error) {
+// compiledPolicies are all policies in the order of their ids.
+func compiledPolicies(tx *org.Tx) ([]*policy.Policy, error) {
 	var ps []*policy.Policy
 	var bad error
 	err := tx.EachPolicy(func(p *org.Policy) bool {
-		if p.ID == but {
-			return true
-		}
 		var c *policy.Policy
 		c, bad = CompiledPolicy(p)
 		ps = append(ps, c)

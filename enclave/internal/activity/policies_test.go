@@ -257,29 +257,6 @@ func TestDeletePolicies(t *testing.T) {
 	w.run("CREATE_POLICY_V3", rule("a"))
 }
 
-func TestPolicyWarnings(t *testing.T) {
-	w := newWorld(t)
-	bad := rule("bad", "condition", "activity.action == 'SIGN' && wallet.id == 'x' && private_key.id == 'y'")
-	r := w.run("CREATE_POLICY_V3", bad)
-	ws, _ := r["warnings"].([]any)
-	if len(ws) == 0 {
-		t.Fatalf("nothing is said of a condition that cannot hold: %v", r)
-	}
-	if first := ws[0].(object); first["policyName"] != "bad" || first["code"] == "" || first["message"] == "" {
-		t.Error(first)
-	}
-	if r := w.run("CREATE_POLICY_V3", rule("good", "condition", "activity.kind == 'CREATE_WALLET'")); r["warnings"] != nil {
-		t.Error(r)
-	}
-	bad["policyName"] = "worse"
-	if r := w.run("CREATE_POLICIES", object{"policies": []any{bad}}); r["warnings"] == nil {
-		t.Error(r)
-	}
-	if r := w.run("UPDATE_POLICY_V2", object{"policyId": r["policyId"], "policyName": "bad still"}); r["warnings"] == nil {
-		t.Error(r)
-	}
-}
-
 // stricter are kinds that policies could be about, but never are.
 var stricter = map[string]bool{"UPDATE_ALLOWED_ORIGINS": true}
 

@@ -71,7 +71,7 @@ func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 		if set, ok := tx.PolicySet().(*policy.Set); ok {
 			return set, nil
 		}
-		ps, err := CompiledPolicies(tx, org.ID{})
+		ps, err := compiledPolicies(tx)
 		if err != nil {
 			return nil, err
 		}

@@ -17,10 +17,10 @@
 // Derivation is BIP-39, BIP-32 and SLIP-0010. ECDSA is RFC 6979 over SHA-256
 // with low s, so one payload has one signature; ed25519 is RFC 8032.
 //
-// Signing is the libraries' work, and verify tells of each signature whether the
-// library's verifier takes it, before it leaves. crypto/ecdsa, crypto/ecdh,
-// crypto/ed25519 and bigmod run in constant time. decred's secp256k1 does not: see
-// keySecp256k1.
+// Signing is the libraries' work. Before a signature leaves it is verified, by the
+// library's verifier or, for ECDSA on secp256k1, by its equation with the private key
+// (keySecp256k1.verify). crypto/ecdsa, crypto/ecdh, crypto/ed25519 and bigmod run in
+// constant time. decred's secp256k1 does not: see keySecp256k1.
 //
 // Written here are the steps between the libraries, for which the enclave would
 // otherwise link a Bitcoin node's packages (hdkeychain, txscript): the walk of

@@ -29,6 +29,10 @@ func (k *keyEd25519) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, mes
 	return nil
 }
 
+func (k *keyEd25519) verify(s *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
+	return verify(public, scheme, message, s)
+}
+
 func (k *keyEd25519) bytes(out *[32]byte) { copy(out[:], k.key[:32]) }
 
 func (k *keyEd25519) wipe() { clear(k.key) }

@@ -107,3 +107,16 @@ func (b broken) sign(out *Signature, public chain.PublicKey, scheme chain.Scheme
 	b.fault(out)
 	return err
 }
+
+// Verify holds a signature against the key, as sign does with what it has made.
+func (k *PrivateKey) Verify(sig *Signature, scheme chain.Scheme, message []byte) bool {
+	return k.open().key.verify(sig, k.public, scheme, message)
+}
+
+// Flip changes one bit of a secp256k1 key that lies in memory.
+func (k *PrivateKey) Flip(bit int) {
+	d := &k.open().key.(*keySecp256k1).private.Key
+	b := d.Bytes()
+	b[bit/8] ^= 1 << (bit % 8)
+	d.SetBytes(&b)
+}

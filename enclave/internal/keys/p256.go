@@ -78,6 +78,10 @@ func (k *keyP256) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, digest
 	return nil
 }
 
+func (k *keyP256) verify(s *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
+	return verify(public, scheme, message, s)
+}
+
 func (k *keyP256) bytes(out *[32]byte) {
 	if b, err := k.key.Bytes(); err == nil {
 		copy(out[:], b)

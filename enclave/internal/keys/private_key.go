@@ -37,6 +37,8 @@ type curveKey interface {
 	// sign signs a message that checkDigest has approved, by a scheme that goes with
 	// the curve. Only PrivateKey.sign calls it, which verifies.
 	sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error
+	// verify tells whether sign made the signature that it should have made.
+	verify(sig *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool
 	// bytes writes the private key: the scalar, or the seed for ed25519.
 	bytes(out *[32]byte)
 	// wipe overwrites the key.
@@ -191,20 +193,26 @@ func (k *PrivateKey) use(f func(curveKey) error) error {
 // signed. Callers have spent a Grant.
 func (k *PrivateKey) sign(scheme chain.Scheme, message []byte) (Signature, error) {
 	var sig Signature
-	if err := k.use(func(s curveKey) error { return s.sign(&sig, k.public, scheme, message) }); err != nil {
+	err := k.use(func(s curveKey) error {
+		if err := s.sign(&sig, k.public, scheme, message); err != nil {
+			return err
+		}
+		if !s.verify(&sig, k.public, scheme, message) {
+			return errFaulty
+		}
+		return nil
+	})
+	if err != nil {
 		return Signature{}, fmt.Errorf("signing: %w", err)
 	}
 	if k.curve != chain.P256 { // p256 counts its own
 		tally.SignaturesMade.Add(1)
 		tally.SignaturesVerified.Add(1)
 	}
-	if !verify(k.public, scheme, message, &sig) {
-		return Signature{}, errFaulty
-	}
 	return sig, nil
 }
 
-var errFaulty = errors.New("signing: the signature does not verify and was dropped")
+var errFaulty = errors.New("the signature does not verify and was dropped")
 
 // Format writes the type's name under every verb.
 func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateKey") }

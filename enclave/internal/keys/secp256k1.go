@@ -77,6 +77,45 @@ func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain
 	return nil
 }
 
+// verify holds r and s against the public key by the equation of every ECDSA verifier:
+// with u = e/s and v = r/s, the point u*G + v*Q has the x that is r. A verifier
+// multiplies Q, of which it knows no more than the point. Whoever has d comes to the
+// same point by (u + (v-1)*d)*G + Q, with one multiplication of G, for which there are
+// tables: some 40 us where the library's verifier takes 190, 28 % of a whole request.
+//
+// It finds the faults that a verifier finds. One in r, s, e, the nonce or d makes
+// another point, for Q is a second witness of d; so does one in the tables, for what is
+// multiplied is not the nonce. The recovery id is not looked at: it says which of two
+// points was meant, and gives no key away. Points and numbers are the library's.
+func (k *keySecp256k1) verify(sig *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
+	if scheme != chain.ECDSA {
+		return verify(public, scheme, message, sig)
+	}
+	var r, u, v, n secp256k1.ModNScalar
+	if r.SetBytes(&sig.R) != 0 || v.SetBytes(&sig.S) != 0 || r.IsZero() || v.IsZero() || v.IsOverHalfOrder() {
+		return false
+	}
+	v.InverseNonConst()
+	u.SetByteSlice(message)
+	u.Mul(&v)
+	v.Mul(&r)
+	var made, q secp256k1.JacobianPoint
+	q.X.SetByteSlice(public.Bytes()[1:33])
+	q.Y.SetByteSlice(public.Bytes()[33:])
+	q.Z.SetInt(1)
+	do(func() {
+		n.SetInt(1).Negate().Add(&v).Mul(&k.private.Key).Add(&u)
+		secp256k1.ScalarBaseMultNonConst(&n, &made)
+		n.Zero()
+	})
+	secp256k1.AddNonConst(&made, &q, &made)
+	// x is X/Z^2. The point at infinity has Z = 0 and no x.
+	var x secp256k1.FieldVal
+	x.SetBytes(&sig.R)
+	x.Mul(made.Z.Square()).Normalize()
+	return !made.Z.Normalize().IsZero() && x.Equals(made.X.Normalize())
+}
+
 func (k *keySecp256k1) bytes(out *[32]byte) { k.private.Key.PutBytes(out) }
 
 func (k *keySecp256k1) wipe() { k.private.Zero() }

@@ -1,38 +1,27 @@
 package keys
 
 import (
-	"bytes"
 	"crypto/ed25519"
 
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
-	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/p256"
 )
 
 // verify tells whether the library's verifier takes a signature. Every signature
-// that a wallet's key makes goes through it before it leaves: RFC 6979 and RFC 8032
+// that a wallet's key makes goes through a check before it leaves: RFC 6979 and RFC 8032
 // sign one message twice with one nonce, and when a fault hits one of the two they
-// give the key away. It takes public values alone.
-//
-// On secp256k1 it is dearer than all else that a key does for a request (figures in
-// the README of the enclave). It is paid, as Bitcoin Core pays it: a key that was
-// given away cannot be taken back.
+// give the key away. It takes public values alone; keySecp256k1.verify says why ECDSA on
+// secp256k1 does not come here.
 func verify(p chain.PublicKey, scheme chain.Scheme, message []byte, s *Signature) bool {
+	var b [64]byte
 	switch {
 	case scheme == chain.EdDSA && p.Curve() == chain.Ed25519:
-		var b [64]byte
 		return ed25519.Verify(p.Bytes(), message, join(&b, s)) && s.V == 0
 	case scheme == chain.ECDSA && p.Curve() == chain.P256:
-		var b [64]byte
 		key, err := p256.ParsePublicKey(p.Bytes())
 		return err == nil && p256.Verify(key, [32]byte(message), join(&b, s))
-	case scheme == chain.ECDSA && p.Curve() == chain.Secp256k1:
-		// The key comes out of no other signature, and of none with the other recovery id.
-		b := append(append([]byte{recoverable + s.V}, s.R[:]...), s.S[:]...)
-		key, _, err := ecdsa.RecoverCompact(b, message)
-		return err == nil && bytes.Equal(key.SerializeUncompressed(), p.Bytes())
 	case scheme == chain.Schnorr && p.Curve() == chain.Secp256k1:
 		return verifySchnorr(p.Bytes()[1:33], message, s)
 	case scheme == chain.Taproot:

@@ -18,7 +18,7 @@ func Decide(s State, r Request) (Decision, error) {
 	if who := r.initiator(); who == nobody || contains(r.Rejections, who) {
 		return Decision{Basis: BasisNobody}, nil
 	}
-	if r.Scope != nil && !inScope(r) {
+	if r.Scope != nil && !r.InScope() {
 		return Decision{Basis: BasisScope}, nil
 	}
 	if r.Foreign {
@@ -85,9 +85,9 @@ func (r *Request) initiator() [16]byte {
 	return r.Initiator
 }
 
-// inScope tells whether the scope of the session holds. A scope that cannot be
-// evaluated does not.
-func inScope(r Request) bool {
+// InScope tells whether the scope of the session holds, if it has one. A scope that
+// cannot be evaluated does not.
+func (r Request) InScope() bool {
 	yes, err := r.Scope.Holds(&r)
 	return yes && err == nil
 }

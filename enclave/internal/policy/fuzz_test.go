@@ -61,7 +61,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		for _, effect := range []policy.Effect{policy.EffectAllow, policy.EffectDeny} {
 			one.Effect = effect
-			for _, w := range policy.LintIn(one, policy.Surroundings{Users: users, RootUsers: ids("d"), Threshold: 1}) {
+			for _, w := range policy.Lint(one, policy.Surroundings{Users: users, RootUsers: ids("d"), Threshold: 1}) {
 				if w.Position < 0 || w.Position > len(source) || w.Code == "" || w.Message == "" {
 					t.Fatalf("%+v", w)
 				}

@@ -15,25 +15,19 @@ type Warning struct {
 
 // Surroundings are what helps Lint to tell; what is not known stays empty.
 type Surroundings struct {
-	Others    []*Policy // of the organization
+	Policies  []*Policy // of the organization
 	RootUsers [][16]byte
 	Threshold uint32
 	Users     []User
-	// Steps, if not nil, bounds the work on all policies that share it; what is spent
-	// is taken off. Without any left the users are not looked at.
-	Steps *int
 }
-
-// Lint looks for what is allowed and likely wrong. Conditions of the policies
-// that already exist help it to tell.
-func Lint(p *Policy, others []*Policy) []Warning { return LintIn(p, Surroundings{Others: others}) }
 
 // maxWarnings is what Lint says at most about one policy.
 const maxWarnings = 32
 
-// LintIn is Lint with all that is known of the organization. Warnings come in the
-// order of clauses and positions.
-func LintIn(p *Policy, s Surroundings) []Warning {
+// Lint looks for what is allowed and likely wrong. Warnings come in the order of
+// clauses and positions. It is for package enclave/lint: the enclave itself gives no
+// advice, and a test of the released binary holds that this is not in it.
+func Lint(p *Policy, s Surroundings) []Warning {
 	l := &linter{policy: p, surroundings: s}
 	if p.Effect == EffectAllow && p.Condition == nil && p.Consensus == nil {
 		l.warn("", 0, "ALLOWS_EVERYTHING", "every user can do everything that policies decide")
@@ -483,7 +477,7 @@ func failsByData(n *node) bool {
 
 // guarded tells whether another DENY policy, for everybody, has such a condition.
 func (l *linter) guarded(by func(*Program) bool) bool {
-	return slices.ContainsFunc(l.surroundings.Others, func(q *Policy) bool {
+	return slices.ContainsFunc(l.surroundings.Policies, func(q *Policy) bool {
 		return q.ID != l.policy.ID && q.Effect == EffectDeny && q.Consensus == nil && q.Time == nil && (q.Condition == nil || by(q.Condition))
 	})
 }
@@ -509,11 +503,6 @@ func (l *linter) voters() {
 	}
 	m := machine{voters: true}
 	left := maxReachSteps
-	if s.Steps != nil {
-		most := max(min(left, *s.Steps), 0)
-		left = most
-		defer func() { *s.Steps -= most - max(left, 0) }()
-	}
 	holds := func(voters []voter) bool {
 		if len(voters) == 0 || left <= 0 {
 			return left <= 0 // unknown: say nothing

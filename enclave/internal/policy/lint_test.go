@@ -91,7 +91,7 @@ func TestLint(t *testing.T) {
 				others = append(others, rule(t, i+1, o))
 			}
 			p := rule(t, 0, c.rule)
-			hold(t, p, policy.Lint(p, append(others, p)), c.want)
+			hold(t, p, policy.Lint(p, policy.Surroundings{Policies: append(others, p)}), c.want)
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestLintVoters(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			p := rule(t, 0, c.rule)
-			hold(t, p, policy.LintIn(p, policy.Surroundings{RootUsers: ids(c.root), Threshold: c.threshold, Users: staff(c.users)}), c.want)
+			hold(t, p, policy.Lint(p, policy.Surroundings{RootUsers: ids(c.root), Threshold: c.threshold, Users: staff(c.users)}), c.want)
 		})
 	}
 }

@@ -11,7 +11,8 @@
 // The language of policies is for users in README.md. Its parts, in the order of
 // reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of
 // what can be read; check.go; eval.go and cron.go; decide.go and reach.go for
-// decisions, set.go for those of many policies; explain.go and lint.go for people.
+// decisions, set.go for those of many policies; explain.go for people. lint.go is for
+// tools outside, by package enclave/lint; the enclave does not link it.
 package policy
 
 // Outcome is what a decision comes to.

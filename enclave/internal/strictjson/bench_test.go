@@ -59,7 +59,10 @@ func BenchmarkStandardEnvelopeAndParameters(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		var e envelope
+		var e struct {
+			envelope
+			Parameters json.RawMessage `json:"parameters"`
+		}
 		var p signParams
 		if err := json.Unmarshal(body, &e); err != nil {
 			b.Fatal(err)

@@ -38,20 +38,6 @@ import (
 // who keeps it for long must copy it. nil means absent.
 type Raw []byte
 
-// MarshalJSON returns the bytes, or null for an absent value.
-func (r Raw) MarshalJSON() ([]byte, error) {
-	if len(r) == 0 {
-		return []byte("null"), nil
-	}
-	return r, nil
-}
-
-// UnmarshalJSON keeps a copy of the bytes.
-func (r *Raw) UnmarshalJSON(b []byte) error {
-	*r = append((*r)[:0], b...)
-	return nil
-}
-
 // rawLimits bound the reading of a Raw, whose length Decode has bounded before.
 var rawLimits = Limits{Depth: DefaultLimits.Depth, Items: math.MaxInt, Members: math.MaxInt, Values: math.MaxInt}
 

@@ -3,24 +3,12 @@
 import { fill, h, icon } from "./dom.js";
 import { themeButton, useTheme } from "./theme.js";
 import { badge, button, copyable, facts, field, form, panel, problem, title, toast } from "./ui.js";
+import { start } from "./verifier.js";
 
 const app = document.getElementById("app");
 const promised = app.dataset.verifier; // SHA-256 of the verifier that the host was built with, empty without one
 
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
-
-// start loads the verifier and lets it run. It gives back the SHA-256 of what was loaded.
-async function start() {
-  const answer = await fetch(new URL("verifier.wasm", import.meta.url));
-  if (!answer.ok) throw new Error(`The server did not give the verifier (${answer.status}).`);
-  const code = await answer.arrayBuffer();
-  await import("./wasm_exec.js");
-  const go = new globalThis.Go();
-  const { instance } = await WebAssembly.instantiate(code, go.importObject);
-  go.run(instance); // it stays, for questions
-  if (!globalThis.cloisterVerifyReady) throw new Error("The verifier did not start.");
-  return hex(await crypto.subtle.digest("SHA-256", code));
-}
 
 // ask puts a question of package checks.
 const ask = (question) => JSON.parse(globalThis.cloisterVerify(JSON.stringify(question)));
@@ -127,7 +115,7 @@ async function draw() {
   }
   fill(main, head, h("div", { class: "state loading" }, h("p", { role: "status" }, "Loading the verifier…"), h("div", { class: "bones", "aria-hidden": "true" }, h("i"), h("i"))));
   try {
-    const loaded = await start();
+    const loaded = hex(await crypto.subtle.digest("SHA-256", await start()));
     const result = h("div", { id: "result" });
     fill(main, head, h("section", { class: "panel" }, questions(result)), result, doubts(loaded));
   } catch (error) {

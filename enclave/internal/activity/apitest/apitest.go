@@ -43,25 +43,11 @@ type Description struct {
 	Operations []Operation `json:"-"`
 }
 
-// ours are members that Cloister adds to the interface.
-var ours = map[string]map[string]string{
-	"CreatePolicyResult": warned, "CreatePoliciesResult": warned, "UpdatePolicyResult": warned, "UpdatePolicyResultV2": warned,
-	"PolicyWarning": {"policyName": "string!", "code": "string!", "message": "string!", "position": "int32!"},
-}
-
-var warned = map[string]string{"warnings": "[]@PolicyWarning"}
-
 // Load reads the description.
 func Load() *Description {
 	d := new(Description)
 	if err := json.Unmarshal(apiText, d); err != nil {
 		panic(err)
-	}
-	for typ, members := range ours {
-		if d.Types[typ] == nil {
-			d.Types[typ] = map[string]string{}
-		}
-		maps.Copy(d.Types[typ], members)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(operationsText), "\n")[1:] {
 		f := strings.Split(line, "\t")

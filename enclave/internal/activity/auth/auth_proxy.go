@@ -149,8 +149,7 @@ func addProxyPolicy(tx *activity.Tx, p *org.AuthProxy) (err error) {
 	if err := c.Compile("", "", &rec.Consensus, &rec.Condition, nil); err != nil {
 		return err
 	}
-	_, err = organization.PutPolicy(tx, rec, &c)
-	return err
+	return organization.PutPolicy(tx, rec, &c)
 }
 
 // DisableAuthProxy turns the auth proxy off.

@@ -1,12 +1,10 @@
 package auth
 
 import (
-	"cmp"
 	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
-	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
@@ -26,21 +24,13 @@ const typeOauth = "CREDENTIAL_TYPE_OAUTH_KEY_P256"
 // Oauth gives the user whom an identity token is about an expiring key that is made
 // in the enclave and given out encrypted.
 type Oauth struct {
-	OidcToken          string  `json:"oidcToken" rule:"required"`
-	TargetPublicKey    string  `json:"targetPublicKey" rule:"required,hexadecimal"`
-	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
-	ExpirationSeconds  *string `json:"expirationSeconds"`
-	InvalidateExisting *bool   `json:"invalidateExisting"`
-
-	to      bundle.PublicKey
-	seconds uint64
+	OidcToken       string `json:"oidcToken" rule:"required"`
+	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
+	SealedSession
 }
 
-func (in *Oauth) Check() (err error) {
-	if in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey); err != nil {
-		return err
-	}
-	if in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds); err != nil {
+func (in *Oauth) Check() error {
+	if err := in.read(in.TargetPublicKey); err != nil {
 		return err
 	}
 	return user.CheckIdentityToken("oidcToken", in.OidcToken)
@@ -59,9 +49,7 @@ func oauthKey(tx *activity.Tx, in *Oauth) (*OauthKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: cmp.Or(activity.TextOf(in.APIKeyName), "Oauth - "+timestamp(tx.NowMs)), typ: typeOauth, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
-	})
+	k, text, err := in.open(tx, u, "Oauth - "+timestamp(tx.NowMs), typeOauth)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"cmp"
 	"crypto/sha256"
 
 	"cloister/enclave/internal/activity"
@@ -429,24 +428,13 @@ func initOTPAuth(tx *activity.Tx, in *InitOTPAuth) (*OTPID, error) {
 
 // OTPAuth exchanges such a code for the key of a session, made in the enclave.
 type OTPAuth struct {
-	OtpID              string  `json:"otpId" rule:"required"`
-	OtpCode            string  `json:"otpCode" rule:"required" show:"masked"`
-	TargetPublicKey    string  `json:"targetPublicKey" rule:"omitempty,hexadecimal"`
-	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
-	ExpirationSeconds  *string `json:"expirationSeconds"`
-	InvalidateExisting *bool   `json:"invalidateExisting"`
-
-	to      bundle.PublicKey
-	seconds uint64
+	OtpID           string `json:"otpId" rule:"required"`
+	OtpCode         string `json:"otpCode" rule:"required" show:"masked"`
+	TargetPublicKey string `json:"targetPublicKey" rule:"omitempty,hexadecimal"`
+	SealedSession
 }
 
-func (in *OTPAuth) Check() (err error) {
-	if in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey); err != nil {
-		return err
-	}
-	in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds)
-	return err
-}
+func (in *OTPAuth) Check() error { return in.read(in.TargetPublicKey) }
 
 // OTPSession is the result.
 type OTPSession struct {
@@ -471,9 +459,7 @@ func otpAuth(tx *activity.Tx, in *OTPAuth) (*OTPSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: cmp.Or(activity.TextOf(in.APIKeyName), "OTP Auth - "+timestamp(tx.NowMs)), typ: "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256", seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
-	})
+	k, text, err := in.open(tx, u, "OTP Auth - "+timestamp(tx.NowMs), "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256")
 	if err != nil {
 		return nil, err
 	}

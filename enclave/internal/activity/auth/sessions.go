@@ -6,7 +6,6 @@ package auth
 
 import (
 	"cmp"
-	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
@@ -32,7 +31,7 @@ var Sessions = activity.Family{
 	activity.Kind[CreateReadWriteSession, ReadWriteSession]{
 		Name: "CREATE_READ_WRITE_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadWriteSession, Results: []int{2},
 		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
-			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds, email: v.Email}
+			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, email: v.Email, SealedSession: SealedSession{APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds}}
 		})}},
 		Ask: ownSession,
 	},
@@ -317,24 +316,14 @@ type CreateReadWriteSessionV1 struct {
 // CreateReadWriteSession starts a session by a key that is made in the enclave and
 // given out encrypted. Without a user it is of whoever asks.
 type CreateReadWriteSession struct {
-	TargetPublicKey    string  `json:"targetPublicKey" rule:"required"`
-	UserID             *string `json:"userId" rule:"omitempty,uuid"`
-	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
-	ExpirationSeconds  *string `json:"expirationSeconds"`
-	InvalidateExisting *bool   `json:"invalidateExisting"`
+	TargetPublicKey string  `json:"targetPublicKey" rule:"required"`
+	UserID          *string `json:"userId" rule:"omitempty,uuid"`
+	SealedSession
 
-	email   string // of version 1, which names nobody otherwise
-	to      bundle.PublicKey
-	seconds uint64
+	email string // of version 1, which names nobody otherwise
 }
 
-func (in *CreateReadWriteSession) Check() (err error) {
-	if in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey); err != nil {
-		return err
-	}
-	in.seconds, err = sessionSeconds("expirationSeconds", in.ExpirationSeconds)
-	return err
-}
+func (in *CreateReadWriteSession) Check() error { return in.read(in.TargetPublicKey) }
 
 // whose is the user that the intent names. Of several with one address it names
 // none.
@@ -342,23 +331,14 @@ func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, e
 	id := asks
 	switch text := activity.TextOf(in.UserID); {
 	case in.email != "":
-		several, address := false, strings.ToLower(in.email)
-		if err := tx.EachUser(func(o *org.User) bool {
-			if o.Email != "" && strings.ToLower(o.Email) == address {
-				several = u != nil
-				u = o
-			}
-			return !several
-		}); err != nil {
-			return nil, err
+		u, several, err := user.ContactHolder(tx, login.Email, in.email)
+		switch {
+		case several:
+			err = fault.Field("email", "more than one user has this email address")
+		case u == nil && err == nil:
+			err = activity.NotFound("user with email", in.email)
 		}
-		if several {
-			return nil, fault.Field("email", "more than one user has this email address")
-		}
-		if u == nil {
-			return nil, activity.NotFound("user with email", in.email)
-		}
-		return u, nil
+		return u, err
 	case text != "":
 		id, _ = org.ParseID(text) // a UUID by its rule
 	}
@@ -397,15 +377,38 @@ func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadW
 	if err != nil {
 		return nil, err
 	}
-	k, text, err := sealedKey(tx, u, in.to, &newSession{
-		name: cmp.Or(activity.TextOf(in.APIKeyName), "Read write session"), typ: typeReadWrite, seconds: in.seconds, alone: in.InvalidateExisting != nil && *in.InvalidateExisting,
-	})
+	k, text, err := in.open(tx, u, "Read write session", typeReadWrite)
 	if err != nil {
 		return nil, err
 	}
 	return &ReadWriteSession{
 		OrganizationID: tx.ID.String(), OrganizationName: o.Name, UserID: u.ID.String(), Username: u.Name, APIKeyID: k.ID.String(), CredentialBundle: text,
 	}, nil
+}
+
+// SealedSession is what may be said of a session whose key is made in the enclave.
+type SealedSession struct {
+	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"`
+
+	to      bundle.PublicKey
+	seconds uint64
+}
+
+func (s *SealedSession) read(target string) (err error) {
+	if s.to, err = bundle.ParsePublicKey("targetPublicKey", target); err != nil {
+		return err
+	}
+	s.seconds, err = sessionSeconds("expirationSeconds", s.ExpirationSeconds)
+	return err
+}
+
+// open gives u such a session, by this name where the intent has none.
+func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*org.APIKey, string, error) {
+	return sealedKey(tx, u, s.to, &newSession{
+		name: cmp.Or(activity.TextOf(s.APIKeyName), name), typ: typ, seconds: s.seconds, alone: s.InvalidateExisting != nil && *s.InvalidateExisting,
+	})
 }
 
 // sealedKey makes the key of a session in the enclave and gives it to u: the

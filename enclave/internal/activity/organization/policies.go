@@ -18,7 +18,7 @@ var Policies = activity.Family{
 	activity.Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies},
 	activity.Kind[UpdatePolicy, PolicyID]{
 		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
-		Older: []activity.Older{{Intent: activity.Upgrade(carryPolicyUpdate)}},
+		Older: []activity.Older{{Intent: activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })}},
 	},
 	activity.Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
 	activity.Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
@@ -145,50 +145,20 @@ func (c *Clauses) Compile(path, prefix string, consensus, condition, time *strin
 	return err
 }
 
-// PolicyWarning is a hint about a policy; it never blocks.
-type PolicyWarning struct {
-	PolicyName string `json:"policyName"`
-	Code       string `json:"code"`
-	Message    string `json:"message"`
-	Position   int32  `json:"position"`
-}
-
 // PolicyID is the result of making, changing and deleting one policy.
 type PolicyID struct {
-	PolicyID string          `json:"policyId"`
-	Warnings []PolicyWarning `json:"warnings,omitempty"`
+	PolicyID string `json:"policyId"`
 }
 
 // PolicyIDs is the result for several policies.
 type PolicyIDs struct {
-	PolicyIDs []string        `json:"policyIds"`
-	Warnings  []PolicyWarning `json:"warnings,omitempty"`
-}
-
-// lint says what is likely wrong with policies, when the organization has
-// others beside each of them.
-func lint(tx *activity.Tx, o *org.Organization, others []*policy.Policy, ps ...*policy.Policy) ([]PolicyWarning, error) {
-	state := activity.PolicyState(tx.Tx, o)
-	users, err := state.Users()
-	if err != nil {
-		return nil, err
-	}
-	var ws []PolicyWarning
-	steps := activity.VotableSteps // of all of them: hints must not hold the organization up
-	for _, p := range ps {
-		for _, w := range policy.LintIn(p, policy.Surroundings{Others: others, RootUsers: state.RootUsers, Threshold: state.Threshold, Users: users, Steps: &steps}) {
-			ws = append(ws, PolicyWarning{p.Name, w.Code, w.Message, int32(w.Position)})
-		}
-		others = append(others, p)
-	}
-	return ws, nil
+	PolicyIDs []string `json:"policyIds"`
 }
 
 // PutPolicy stores p with what its expressions were compiled to.
-func PutPolicy(tx *activity.Tx, p *org.Policy, c *Clauses) (*policy.Policy, error) {
-	compiled := &policy.Policy{ID: p.ID, Name: p.Name, Effect: activity.Effect(p.Effect).Policy(), Consensus: c.consensus, Condition: c.condition, Time: c.time}
-	p.Compiled = compiled
-	return compiled, tx.PutPolicy(p)
+func PutPolicy(tx *activity.Tx, p *org.Policy, c *Clauses) error {
+	p.Compiled = &policy.Policy{ID: p.ID, Name: p.Name, Effect: activity.Effect(p.Effect).Policy(), Consensus: c.consensus, Condition: c.condition, Time: c.time}
+	return tx.PutPolicy(p)
 }
 
 func createPolicy(tx *activity.Tx, in *CreatePolicy) (*PolicyID, error) {
@@ -196,7 +166,7 @@ func createPolicy(tx *activity.Tx, in *CreatePolicy) (*PolicyID, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PolicyID{r.PolicyIDs[0], r.Warnings}, nil
+	return &PolicyID{r.PolicyIDs[0]}, nil
 }
 
 // CreatePolicies makes policies, all or none.
@@ -229,12 +199,7 @@ func addPolicies(tx *activity.Tx, path func(int) string, ps ...*CreatePolicy) (*
 	if int(old.Policies)+len(ps) > tx.Limits.Policies {
 		return nil, activity.OverQuota(tx.Limits.Policies, "policies")
 	}
-	others, err := activity.CompiledPolicies(tx.Tx, org.ID{})
-	if err != nil {
-		return nil, err
-	}
 	r := &PolicyIDs{PolicyIDs: []string{}}
-	var made []*policy.Policy
 	for i, p := range ps {
 		id, err := activity.NewNamed(tx, org.NamePolicy, "policy", path(i)+"policyName", p.PolicyName)
 		if err != nil {
@@ -244,15 +209,10 @@ func addPolicies(tx *activity.Tx, path func(int) string, ps ...*CreatePolicy) (*
 			ID: id, Name: p.PolicyName, Effect: string(p.Effect), Consensus: activity.TextOf(p.Consensus), Condition: activity.TextOf(p.Condition), Time: activity.TextOf(p.Time),
 			Notes: p.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 		}
-		compiled, err := PutPolicy(tx, rec, &p.clauses)
-		if err != nil {
+		if err := PutPolicy(tx, rec, &p.clauses); err != nil {
 			return nil, err
 		}
 		r.PolicyIDs = append(r.PolicyIDs, id.String())
-		made = append(made, compiled)
-	}
-	if r.Warnings, err = lint(tx, old, others, made...); err != nil {
-		return nil, err
 	}
 	o := *old
 	o.Policies += uint32(len(ps))
@@ -272,20 +232,10 @@ type UpdatePolicyV1 struct {
 // UpdatePolicy changes what it names of a policy. An empty expression takes the
 // old one away.
 type UpdatePolicy struct {
-	PolicyID        string           `json:"policyId" rule:"required,uuid"`
-	PolicyName      *string          `json:"policyName" rule:"omitempty,label,label_length"`
-	PolicyEffect    *activity.Effect `json:"policyEffect"`
-	PolicyCondition *string          `json:"policyCondition"`
-	PolicyConsensus *string          `json:"policyConsensus"`
-	PolicyNotes     *string          `json:"policyNotes"`
-	Time            *string          `json:"time"`
+	UpdatePolicyV1
+	Time *string `json:"time"`
 
 	clauses Clauses
-}
-
-func carryPolicyUpdate(v *UpdatePolicyV1) UpdatePolicy {
-	return UpdatePolicy{PolicyID: v.PolicyID, PolicyName: v.PolicyName, PolicyEffect: v.PolicyEffect, PolicyCondition: v.PolicyCondition,
-		PolicyConsensus: v.PolicyConsensus, PolicyNotes: v.PolicyNotes}
 }
 
 func (in *UpdatePolicy) Check() error {
@@ -327,20 +277,7 @@ func updatePolicy(tx *activity.Tx, in *UpdatePolicy) (*PolicyID, error) {
 	if in.PolicyNotes != nil {
 		p.Notes = *in.PolicyNotes
 	}
-	others, err := activity.CompiledPolicies(tx.Tx, p.ID)
-	if err != nil {
-		return nil, err
-	}
-	after, err := PutPolicy(tx, &p, &c)
-	if err != nil {
-		return nil, err
-	}
-	o, err := tx.Organization()
-	if err != nil {
-		return nil, err
-	}
-	ws, err := lint(tx, o, others, after)
-	return &PolicyID{in.PolicyID, ws}, err
+	return &PolicyID{in.PolicyID}, PutPolicy(tx, &p, &c)
 }
 
 // findPolicy finds the policy that an intent names by a UUID.

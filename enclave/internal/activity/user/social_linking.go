@@ -64,7 +64,7 @@ func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	if ok, err := links(top, i); err != nil || !ok {
 		return nil, err
 	}
-	old, err := contactHolder(tx.Tx, login.Email, i.Email)
+	old, _, err := ContactHolder(tx.Tx, login.Email, i.Email)
 	if err != nil || old == nil || !old.EmailVerified || len(old.OauthProviders) >= tx.Limits.OauthProviders {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func CheckFeature(tx *org.Tx, name string) error {
 
 // FindByContact is the one user of the organization who has a contact.
 func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
-	u, err := contactHolder(tx.Tx, t, contact)
+	u, _, err := ContactHolder(tx.Tx, t, contact)
 	if err == nil && u == nil {
 		err = fault.New(fault.NotFound, "not exactly one user of the organization has this contact")
 	}
@@ -146,7 +146,8 @@ func UserByContact(tx *org.Tx, t *login.VerificationToken) (*org.User, error) {
 		}
 		return nil, err
 	}
-	return contactHolder(tx, t.Type, t.Contact)
+	u, _, err := ContactHolder(tx, t.Type, t.Contact)
+	return u, err
 }
 
 // ChildVerified is under what a parent finds sub-organizations by a verified contact.
@@ -157,10 +158,10 @@ func ChildVerified(t login.ContactType) byte {
 	return org.ChildVerifiedEmail
 }
 
-// contactHolder is the one user who has a contact, nil where there is none or several.
-func contactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, err error) {
-	want, several := login.ContactKey(t, contact), false
-	if err := tx.EachUser(func(o *org.User) bool {
+// ContactHolder is the one user who has a contact, nil where there is none or several.
+func ContactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, several bool, err error) {
+	want := login.ContactKey(t, contact)
+	err = tx.EachUser(func(o *org.User) bool {
 		has := o.Email
 		if t == login.SMS {
 			has = o.Phone
@@ -170,13 +171,11 @@ func contactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User
 			u = o
 		}
 		return !several
-	}); err != nil {
-		return nil, err
+	})
+	if several || err != nil {
+		return nil, several, err
 	}
-	if several {
-		return nil, nil
-	}
-	return u, nil
+	return u, false, nil
 }
 
 // MarkVerified is u once a contact was shown to be u's.

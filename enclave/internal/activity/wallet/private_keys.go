@@ -147,14 +147,7 @@ func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey
 	if err != nil {
 		return nil, err
 	}
-	holder, err := tx.IDByName(org.NamePrivateKey, p.PrivateKeyName)
-	if err != nil {
-		return nil, err
-	}
-	if !holder.Zero() {
-		return nil, activity.NotUnique("private key", activity.FieldAt("privateKeys", i, "privateKeyName"))
-	}
-	id, err := org.NewID(tx.Rand)
+	id, err := activity.NewNamed(tx, org.NamePrivateKey, "private key", activity.FieldAt("privateKeys", i, "privateKeyName"), p.PrivateKeyName)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +167,7 @@ func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey
 }
 
 // keepKey completes the record of a new private key, seals the key in it and
-// stores it under its name and addresses.
+// stores it with its addresses.
 func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats []AddressFormat) (err error) {
 	if k.Key, err = sealKey(tx, k.ID, key); err != nil {
 		return err
@@ -195,9 +188,6 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 		if tx.WantsProofs {
 			tx.Claims = append(tx.Claims, activity.Claim{Address: &activity.AddressClaim{Organization: tx.ID, Address: address}})
 		}
-	}
-	if err := tx.TakeName(org.NamePrivateKey, k.Name, k.ID); err != nil {
-		return err
 	}
 	return tx.PutPrivateKey(k, MatchesOf(k))
 }

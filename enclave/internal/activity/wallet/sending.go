@@ -28,8 +28,8 @@ var Sending = activity.Family{
 	activity.Kind[EthSendTransaction, SendStatusID]{
 		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Results: []int{2},
 		Older: []activity.Older{{Intent: activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
-			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, Nonce: v.Nonce, GasLimit: v.GasLimit, MaxFeePerGas: v.MaxFeePerGas,
-				MaxPriorityFeePerGas: v.MaxPriorityFeePerGas, Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
+			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, EthTerms: v.EthTerms,
+				Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
 		})}},
 		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
 		Need:    func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
@@ -161,34 +161,33 @@ func ethSendRawTransaction(tx *activity.Tx, in *EthSendRawTransaction) (*Transac
 
 // EthSendTransactionV1 is a transaction of one call.
 type EthSendTransactionV1 struct {
-	From                 string   `json:"from" rule:"required"`
-	Sponsor              *bool    `json:"sponsor"`
-	CAIP2                EthChain `json:"caip2" rule:"required"`
-	To                   string   `json:"to" rule:"required"`
-	Value                *string  `json:"value"`
-	Data                 *string  `json:"data"`
-	Nonce                *string  `json:"nonce"`
-	GasLimit             *string  `json:"gasLimit"`
-	MaxFeePerGas         *string  `json:"maxFeePerGas"`
-	MaxPriorityFeePerGas *string  `json:"maxPriorityFeePerGas"`
-	Deadline             *string  `json:"deadline"`
-	GasStationNonce      *string  `json:"gasStationNonce"`
+	From    string   `json:"from" rule:"required"`
+	Sponsor *bool    `json:"sponsor"`
+	CAIP2   EthChain `json:"caip2" rule:"required"`
+	To      string   `json:"to" rule:"required"`
+	Value   *string  `json:"value"`
+	Data    *string  `json:"data"`
+	EthTerms
 }
 
-// EthSendTransaction signs a transaction of type 2 and sends it. What the client
-// leaves out, the chain's node is asked for. Deadline and GasStationNonce mean
-// something to sponsored transactions only.
+// EthTerms are what the client may leave out, and the chain's node is asked for.
+// Deadline and GasStationNonce mean something to sponsored transactions only.
+type EthTerms struct {
+	Nonce                *string `json:"nonce"`
+	GasLimit             *string `json:"gasLimit"`
+	MaxFeePerGas         *string `json:"maxFeePerGas"`
+	MaxPriorityFeePerGas *string `json:"maxPriorityFeePerGas"`
+	Deadline             *string `json:"deadline"`
+	GasStationNonce      *string `json:"gasStationNonce"`
+}
+
+// EthSendTransaction signs a transaction of type 2 and sends it.
 type EthSendTransaction struct {
-	From                 string    `json:"from" rule:"required"`
-	CAIP2                EthChain  `json:"caip2" rule:"required"`
-	Sponsor              *bool     `json:"sponsor"`
-	Nonce                *string   `json:"nonce"`
-	GasLimit             *string   `json:"gasLimit"`
-	MaxFeePerGas         *string   `json:"maxFeePerGas"`
-	MaxPriorityFeePerGas *string   `json:"maxPriorityFeePerGas"`
-	Deadline             *string   `json:"deadline"`
-	GasStationNonce      *string   `json:"gasStationNonce"`
-	Calls                []EthCall `json:"calls" rule:"required,min=1,max=50,dive"`
+	From    string   `json:"from" rule:"required"`
+	CAIP2   EthChain `json:"caip2" rule:"required"`
+	Sponsor *bool    `json:"sponsor"`
+	EthTerms
+	Calls []EthCall `json:"calls" rule:"required,min=1,max=50,dive"`
 
 	flat bool // it came as the first version
 

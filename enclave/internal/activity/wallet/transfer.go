@@ -229,19 +229,12 @@ func (in *ImportWallet) Check() (err error) {
 // importWallet looks at what does not depend on the mnemonic first: a name that is
 // taken spends no target.
 func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := countWallet(tx); err != nil {
 		return nil, err
 	}
-	if int(old.Wallets) >= tx.Limits.Wallets {
-		return nil, activity.OverQuota(tx.Limits.Wallets, "wallets")
-	}
-	holder, err := tx.IDByName(org.NameWallet, in.WalletName)
+	id, err := activity.NewNamed(tx, org.NameWallet, "wallet", "walletName", in.WalletName)
 	if err != nil {
 		return nil, err
-	}
-	if !holder.Zero() {
-		return nil, activity.NotUnique("wallet", "walletName")
 	}
 	text, err := openImport(tx, org.TargetWallet, in.sealed)
 	if err != nil {
@@ -254,21 +247,13 @@ func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	}
 	defer entropy.Wipe()
 	defer passphrase.Wipe()
-	w := &org.Wallet{Name: in.WalletName, Words: uint8(keys.Words(entropy)), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if w.ID, err = org.NewID(tx.Rand); err != nil {
-		return nil, err
-	}
-	r := &WalletResult{WalletID: w.ID.String()}
-	if r.Addresses, err = keepWallet(tx, w, entropy, passphrase, in.Accounts); err != nil {
-		return nil, err
-	}
-	o := *old
-	o.Wallets++
-	return r, tx.PutOrganization(&o)
+	w := &org.Wallet{ID: id, Name: in.WalletName, Words: uint8(keys.Words(entropy)), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	addresses, err := keepWallet(tx, w, entropy, passphrase, in.Accounts)
+	return &WalletResult{id.String(), addresses}, err
 }
 
 // keepWallet completes the record of an imported wallet, seals its secrets in it
-// and stores it under its name, with its first accounts.
+// and stores it, with its first accounts.
 func keepWallet(tx *activity.Tx, w *org.Wallet, entropy, passphrase secret.Secret, ps []WalletAccountParams) (addresses []string, err error) {
 	if w.Entropy, err = tx.Vault.Seal(w.ID, entropy); err != nil {
 		return nil, err
@@ -288,9 +273,6 @@ func keepWallet(tx *activity.Tx, w *org.Wallet, entropy, passphrase secret.Secre
 		if addresses, err = addAccounts(tx, w, seed, "accounts", ps, true); err != nil {
 			return nil, err
 		}
-	}
-	if err := tx.TakeName(org.NameWallet, w.Name, w.ID); err != nil {
-		return nil, err
 	}
 	return addresses, tx.PutWallet(w)
 }
@@ -322,12 +304,9 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 	if int(old.PrivateKeys) >= tx.Limits.PrivateKeys {
 		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
 	}
-	holder, err := tx.IDByName(org.NamePrivateKey, in.PrivateKeyName)
+	id, err := activity.NewNamed(tx, org.NamePrivateKey, "private key", "privateKeyName", in.PrivateKeyName)
 	if err != nil {
 		return nil, err
-	}
-	if !holder.Zero() {
-		return nil, activity.NotUnique("private key", "privateKeyName")
 	}
 	secret, err := openImport(tx, org.TargetPrivateKey, in.sealed)
 	if err != nil {
@@ -343,10 +322,7 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 		return nil, err
 	}
 	defer key.Wipe()
-	k := &org.PrivateKey{Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if k.ID, err = org.NewID(tx.Rand); err != nil {
-		return nil, err
-	}
+	k := &org.PrivateKey{ID: id, Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
 	if err := keepKey(tx, k, key, in.AddressFormats); err != nil {
 		return nil, err
 	}

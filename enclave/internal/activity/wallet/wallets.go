@@ -116,32 +116,29 @@ type WalletResult struct {
 }
 
 func createWallet(tx *activity.Tx, in *CreateWallet) (*WalletResult, error) {
+	if err := countWallet(tx); err != nil {
+		return nil, err
+	}
+	return AddWallet(tx, "", in)
+}
+
+// countWallet lets the organization have one wallet more.
+func countWallet(tx *activity.Tx) error {
 	old, err := tx.Organization()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if int(old.Wallets) >= tx.Limits.Wallets {
-		return nil, activity.OverQuota(tx.Limits.Wallets, "wallets")
-	}
-	r, err := AddWallet(tx, "", in)
-	if err != nil {
-		return nil, err
+		return activity.OverQuota(tx.Limits.Wallets, "wallets")
 	}
 	o := *old
 	o.Wallets++
-	return r, tx.PutOrganization(&o)
+	return tx.PutOrganization(&o)
 }
 
 // AddWallet makes a wallet; the caller counts it.
 func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, error) {
-	holder, err := tx.IDByName(org.NameWallet, in.WalletName)
-	if err != nil {
-		return nil, err
-	}
-	if !holder.Zero() {
-		return nil, activity.NotUnique("wallet", path+"walletName")
-	}
-	id, err := org.NewID(tx.Rand)
+	id, err := activity.NewNamed(tx, org.NameWallet, "wallet", path+"walletName", in.WalletName)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +161,6 @@ func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, e
 		if r.Addresses, err = addAccounts(tx, w, seed, path+"accounts", in.Accounts, true); err != nil {
 			return nil, err
 		}
-	}
-	if err := tx.TakeName(org.NameWallet, w.Name, id); err != nil {
-		return nil, err
 	}
 	return r, tx.PutWallet(w)
 }

@@ -1,5 +1,6 @@
 // Policies: who may do what.
 
+import { advice } from "../advice.js";
 import { query, resultOf, submit, waits } from "../api.js";
 import { fill, h } from "../dom.js";
 import { badge, button, confirm, copyable, dialog, done, empty, field, form, grown, load, panel, show, title, when, words } from "../ui.js";
@@ -19,20 +20,23 @@ const fields = (policy = {}) => {
   ];
 };
 
-// warned shows what the enclave found odd in a policy that it took.
-function warned(activity, message, again) {
+function saved(activity, message, again) {
   done(activity, message);
   again();
-  const warnings = resultOf(activity).warnings ?? [];
-  if (!waits(activity) && warnings.length) {
-    queueMicrotask(() => show("Saved, with a warning", h("ul", { class: "plainlist" }, warnings.map((w) => h("li", null, w.message)))));
-  }
+  if (!waits(activity)) warn(resultOf(activity).policyId).catch(() => {}); // advice: nothing is lost without it
+}
+
+// warn shows what is likely wrong with a policy.
+async function warn(policyId) {
+  const { organizationData } = await query("get_organization");
+  const warnings = (await advice(organizationData)).filter((w) => w.policyId === policyId);
+  if (warnings.length) show("Saved, with a warning", h("ul", { class: "plainlist" }, warnings.map((w) => h("li", null, w.message))));
 }
 
 function create(again) {
   dialog({
     heading: "New policy", fields: fields(), action: "Create policy",
-    run: async ({ time, ...all }) => warned(await submit("create_policy", "CREATE_POLICY_V3", { ...all, ...(time && { time }) }), `The policy ${all.policyName} holds.`, again),
+    run: async ({ time, ...all }) => saved(await submit("create_policy", "CREATE_POLICY_V3", { ...all, ...(time && { time }) }), `The policy ${all.policyName} holds.`, again),
   });
 }
 
@@ -44,7 +48,7 @@ function edit(policy, again) {
       const take = (name, as) => { if (all[name] !== (policy[name] ?? "")) changed[as] = all[name]; };
       for (const [name, as] of [["policyName", "policyName"], ["effect", "policyEffect"], ["condition", "policyCondition"], ["consensus", "policyConsensus"], ["time", "time"], ["notes", "policyNotes"]]) take(name, as);
       if (Object.keys(changed).length === 1) return;
-      warned(await submit("update_policy", "UPDATE_POLICY_V2", changed), "Saved.", again);
+      saved(await submit("update_policy", "UPDATE_POLICY_V2", changed), "Saved.", again);
     },
   });
 }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"cloister/attestation"
+	"cloister/enclave/lint"
+)
+
+const policiesUsage = `usage: cloister-verify policies FILE
+
+FILE is a get_organization reply; - for stdin. Prints what is likely wrong with its policies, a line each.
+`
+
+func runPolicies(args []string, in *input, stdout, stderr io.Writer) int {
+	if len(args) != 1 || args[0] != "-" && strings.HasPrefix(args[0], "-") {
+		fmt.Fprint(stderr, policiesUsage)
+		return exitUsage
+	}
+	warnings, err := advice(in, args[0])
+	if err != nil {
+		fmt.Fprintln(stderr, "cloister-verify:", err)
+		return exitUsage
+	}
+	for _, w := range warnings {
+		where := w.PolicyName
+		if w.Clause != "" {
+			where = fmt.Sprintf("%s, %s at byte %d", w.PolicyName, w.Clause, w.Position)
+		}
+		fmt.Fprintf(stdout, "%s: %s: %s\n", where, w.Code, w.Message)
+	}
+	return exitVerified
+}
+
+func advice(in *input, name string) ([]lint.Warning, error) {
+	raw, err := in.read(name, attestation.MaxReply)
+	if err != nil {
+		return nil, err
+	}
+	var reply struct {
+		Organization *lint.Organization `json:"organizationData"`
+	}
+	if err := json.Unmarshal(raw, &reply); err != nil || reply.Organization == nil {
+		return nil, fmt.Errorf("%s: no reply of get_organization", name)
+	}
+	warnings, err := reply.Organization.Warnings()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return warnings, nil
+}

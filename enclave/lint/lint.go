@@ -1,0 +1,144 @@
+// Package lint says what is likely wrong with an organization's policies. It is advice for those who write them: it blocks
+// nothing and decides nothing, so the enclave neither gives nor links it. The dashboard, compiled to WebAssembly, and
+// `cloister-verify policies` do.
+//
+// It lies below enclave/ and not beside it because advice is worth something only if it reads a policy as the enclave
+// will, by the same compiler and evaluator, and nobody else may import those.
+package lint
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"cloister/enclave/internal/policy"
+)
+
+// Organization is what get_organization answers as organizationData, as far as advice depends on it. A policy that was
+// not made yet may stand among the others.
+type Organization struct {
+	Policies   []Policy `json:"policies"`
+	Users      []User   `json:"users"`
+	RootQuorum struct {
+		Threshold uint32   `json:"threshold"`
+		UserIDs   []string `json:"userIds"`
+	} `json:"rootQuorum"`
+}
+
+// Policy is a policy of the interface.
+type Policy struct {
+	ID        string `json:"policyId"`
+	Name      string `json:"policyName"`
+	Effect    string `json:"effect"`
+	Consensus string `json:"consensus"`
+	Condition string `json:"condition"`
+	Time      string `json:"time"`
+}
+
+// User is a user of the interface. A key that has expired counts here like any other.
+type User struct {
+	ID      string   `json:"userId"`
+	Name    string   `json:"userName"`
+	Email   string   `json:"userEmail"`
+	Tags    []string `json:"userTags"`
+	APIKeys []struct {
+		ID         string     `json:"apiKeyId"`
+		Credential credential `json:"credential"`
+	} `json:"apiKeys"`
+	Authenticators []struct {
+		ID           string     `json:"authenticatorId"`
+		CredentialID string     `json:"credentialId"`
+		Credential   credential `json:"credential"`
+	} `json:"authenticators"`
+}
+
+type credential struct {
+	PublicKey string `json:"publicKey"`
+	Type      string `json:"type"`
+}
+
+// Warning is advice about one policy. Position is a byte of the clause, from 0.
+type Warning struct {
+	PolicyID   string `json:"policyId"`
+	PolicyName string `json:"policyName"`
+	Clause     string `json:"clause"` // consensus, condition, time, or empty: the policy as a whole
+	Position   int    `json:"position"`
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+}
+
+// Warnings looks at every policy beside all others. An organization that the enclave would not have is an error.
+func (o *Organization) Warnings() ([]Warning, error) {
+	s := policy.Surroundings{Threshold: o.RootQuorum.Threshold}
+	for i := range o.Policies {
+		p, err := o.Policies[i].compile()
+		if err != nil {
+			return nil, fmt.Errorf("policy %q: %w", o.Policies[i].Name, err)
+		}
+		p.ID = [16]byte{byte(i >> 8), byte(i)} // those that were not made yet have none
+		s.Policies = append(s.Policies, p)
+	}
+	var r ids
+	for i := range o.Users {
+		s.Users = append(s.Users, r.user(&o.Users[i]))
+	}
+	s.RootUsers = r.all(o.RootQuorum.UserIDs)
+	if r.wrong != nil {
+		return nil, r.wrong
+	}
+	warnings := []Warning{}
+	for i, p := range s.Policies {
+		for _, w := range policy.Lint(p, s) {
+			warnings = append(warnings, Warning{o.Policies[i].ID, p.Name, w.Clause, w.Position, w.Code, w.Message})
+		}
+	}
+	return warnings, nil
+}
+
+func (p *Policy) compile() (*policy.Policy, error) {
+	effect, ok := map[string]policy.Effect{"EFFECT_ALLOW": policy.EffectAllow, "EFFECT_DENY": policy.EffectDeny}[p.Effect]
+	if !ok {
+		return nil, fmt.Errorf("%q is no effect", p.Effect)
+	}
+	c := &policy.Policy{Name: p.Name, Effect: effect}
+	var err error
+	if c.Consensus, err = policy.Compile(policy.ClauseConsensus, p.Consensus); err != nil {
+		return nil, err
+	}
+	if c.Condition, err = policy.Compile(policy.ClauseCondition, p.Condition); err != nil {
+		return nil, err
+	}
+	c.Time, err = policy.Compile(policy.ClauseTime, p.Time)
+	return c, err
+}
+
+// ids reads ids, and keeps what is wrong with one.
+type ids struct{ wrong error }
+
+func (r *ids) one(text string) (id [16]byte) {
+	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	if err != nil || len(b) != len(id) {
+		r.wrong = fmt.Errorf("%q is no id", text)
+		return id
+	}
+	return [16]byte(b)
+}
+
+func (r *ids) all(texts []string) [][16]byte {
+	out := make([][16]byte, len(texts))
+	for i, text := range texts {
+		out[i] = r.one(text)
+	}
+	return out
+}
+
+func (r *ids) user(u *User) policy.User {
+	p := policy.User{ID: r.one(u.ID), Name: u.Name, Email: u.Email, Tags: r.all(u.Tags)}
+	for _, k := range u.APIKeys {
+		p.Credentials = append(p.Credentials, policy.Credential{ID: r.one(k.ID), User: p.ID, Type: k.Credential.Type, PublicKey: k.Credential.PublicKey})
+	}
+	for _, a := range u.Authenticators {
+		p.Credentials = append(p.Credentials, policy.Credential{ID: r.one(a.ID), User: p.ID, Type: a.Credential.Type, CredentialID: a.CredentialID, PublicKey: a.Credential.PublicKey})
+	}
+	return p
+}
