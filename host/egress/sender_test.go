@@ -261,7 +261,7 @@ func TestForgotten(t *testing.T) {
 		w.until(id, wire.SendAccepted, "")
 		n := len(c.names())
 		c.forget()
-		for range 5000 {
+		for range 300_000 {
 			if len(c.names()) > n {
 				break
 			}
@@ -443,8 +443,8 @@ func TestDeadSender(t *testing.T) {
 	}
 	w.sends()
 	w.until(id, wire.SendAccepted, "")
-	if ahead := time.Until(w.now()); ahead < 19*time.Second {
-		t.Errorf("taken from the living, %v ahead", ahead)
+	if left := int64(now+20_000) - w.now().UnixMilli(); left > 0 {
+		t.Errorf("taken from the living, whose claim had %d ms left", left)
 	}
 	c.mine()
 	w.until(id, wire.SendIncluded, "")
