@@ -11,7 +11,7 @@ import (
 // What goes to a node that hangs does not hold up what goes to another, however much of it there is.
 func TestANodeThatHangs(t *testing.T) {
 	w := newWorld(t)
-	w.steady = true
+	w.steady, w.late = true, time.Second
 	chain := ethereum(w.node)
 	hangs := newNode(t)
 	hangs.hangs("eth_chainId")

@@ -81,9 +81,21 @@ func (c *chain) names() []string {
 }
 
 func TestSends(t *testing.T) {
+	for name, took := range map[string]time.Duration{"quick node": 0, "slow node": 400 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) { testSends(t, took) })
+	}
+}
+
+// testSends: a node takes so long for each, that those claimed together may not all go out together.
+func testSends(t *testing.T, took time.Duration) {
 	w := newWorld(t)
 	w.steady = true
 	c := ethereum(w.node)
+	take := w.node.on["eth_sendRawTransaction"]
+	w.node.do("eth_sendRawTransaction", func(p []any) (any, error) {
+		w.ahead(took)
+		return take(p)
+	})
 	var ids []wire.SendID
 	for i := range uint64(50) {
 		ids = append(ids, w.put(ether(i)))

@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,6 +134,7 @@ type world struct {
 	opened  int
 	skew    time.Duration
 	steady  bool                              // time does not fly while senders pause
+	late    time.Duration                     // after it an answer of a node's is not waited for, if not patience
 	still   time.Time                         // since when only flying is counted, zero if real time is too
 	stride  func(time.Duration) time.Duration // how far time flies in a pause, if not as long
 	seq     uint64
@@ -239,7 +241,7 @@ func (w *world) sends() (stop func()) {
 	nodes := w.node.nodes()
 	maps.Copy(nodes, w.extra)
 	s, err := egress.NewSender(egress.Options{
-		Chains: egress.NewChains(nodes, time.Second), Outbox: w.s, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
+		Chains: egress.NewChains(nodes, cmp.Or(w.late, patience)), Outbox: w.s, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) { // time flies
 			if !w.steady {
 				w.ahead(d)
