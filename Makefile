@@ -12,8 +12,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false
 
 .PHONY: run build enclave eif test campaign turn test-vsock test-nitro check fuzz interop clean
 
-# Settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
-run: build
+run: build # settings for the simulator: make run ARGS='-data-dir /tmp/second -api-addr 127.0.0.1:9080'
 	@$(BIN)/cloister-sim $(ARGS)
 
 build:
@@ -23,13 +22,11 @@ build:
 	$(BUILD) -o $(BIN)/cloister-host ./host
 	$(BUILD) -o $(BIN)/cloister-verify ./attestation/verify
 
-# The production enclave, static, the same bytes wherever it is built.
-enclave:
+enclave: # the production enclave, static, the same bytes wherever it is built
 	@mkdir -p $(BIN)
 	GO=$(GO) scripts/enclave.sh $(BIN)/cloister-enclave
 
-# The enclave image and its measurements: make eif EIF_KERNEL=bzImage; eif/build.sh says what else can be set.
-eif:
+eif: # the enclave image and its measurements: make eif EIF_KERNEL=bzImage; eif/build.sh says what else can be set
 	@$(BUILD) -o $(BIN)/cloister-eif ./eif
 	@GO=$(GO) eif/build.sh $(BIN)/cloister.eif
 
@@ -41,12 +38,10 @@ test: build
 campaign: build
 	@GO=$(GO) $(GO) run ./scripts/stages campaign $(if $(AGAIN),-again) '$(ONLY)'
 
-# Of the campaign what comes next in turn, as CI does after make test.
-turn: build
+turn: build # of the campaign what comes next, as CI does after make test
 	@GO=$(GO) $(GO) run ./scripts/stages turn -minutes $(or $(MINUTES),45)
 
-# Host and enclave in two virtual machines, joined by AF_VSOCK: part of make campaign too.
-test-vsock:
+test-vsock: # host and enclave in two virtual machines, joined by AF_VSOCK: part of make campaign too
 	GO=$(GO) scripts/vsock/test.sh
 
 test-nitro: # the image in QEMU's nitro-enclave machine; builds QEMU from source, once
@@ -55,12 +50,10 @@ test-nitro: # the image in QEMU's nitro-enclave machine; builds QEMU from source
 check:
 	GO=$(GO) scripts/check.sh
 
-# FUZZ_TOTAL and FUZZ_EACH are seconds: for all targets together and for one.
-fuzz:
+fuzz: # FUZZ_TOTAL and FUZZ_EACH are seconds: for all targets together and for one
 	GO=$(GO) scripts/fuzz.sh
 
-# The official SDKs, unmodified, against the simulator.
-interop: build
+interop: build # the official SDKs, unmodified, against the simulator
 	GO=$(GO) scripts/interop/run.sh
 
 clean:

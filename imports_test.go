@@ -146,7 +146,7 @@ var table = []row{
 	{"scripts/load/touched", "attestation/request", "", ""},
 	{"scripts/tls", "", "", ""},
 	{"scripts/wasm", "", "", ""},
-	{"scripts/stages", "", "", ""},
+	{"scripts/stages", "", "x/sys", ""},
 	{"scripts/sending", "attestation/request", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation/request attestation sim/laptop", "", ""},
 	{"scripts/vsock", "attestation/request attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},

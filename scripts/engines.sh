@@ -7,7 +7,7 @@
 #   start_sim DIR                     # then $sim_credentials
 #   node_modules FOLDER NAME          # then $modules
 #
-# Whoever starts something traps EXIT with stop_engines.
+# Whoever starts something traps EXIT with stop_engines, in the same shell: a stage is one of its own.
 
 GETH_VERSION=v1.17.2
 BTCD_VERSION=v0.26.2

@@ -70,6 +70,9 @@ type Sender struct {
 
 	mu    sync.Mutex
 	nodes map[string]*standing
+	// back is held by who claims, and shared by those who give back what they had no time for: piece by piece it would be
+	// claimed by several, and an account's transactions would overtake each other.
+	back sync.RWMutex
 }
 
 // standing is how a sender stands with one node: one that hangs must not hold up
@@ -141,9 +144,13 @@ func (s *Sender) Run(ctx context.Context) {
 		if now := s.options.Now(); !now.Before(prune) {
 			prune = now.Add(s.prune(ctx, now))
 		}
-		room := inWork - int(s.busy.Load())
+		s.back.Lock()
+		room, n, err := inWork-int(s.busy.Load()), 0, error(nil)
 		if room > 0 {
-			n, err := s.round(ctx, room, &all)
+			n, err = s.round(ctx, room, &all)
+		}
+		s.back.Unlock()
+		if room > 0 {
 			if err != nil && !told && ctx.Err() == nil {
 				s.options.Log.Error("outbox not read", "error", err)
 			}
@@ -212,9 +219,15 @@ func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
 // work makes one attempt at each send of a group. What there is no time for is
 // given back as it is.
 func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) {
+	inTime := true
 	for _, x := range group {
 		before := x.State
-		if ctx.Err() == nil && s.options.Now().Before(until) {
+		if inTime && (ctx.Err() != nil || !s.options.Now().Before(until)) {
+			inTime = false
+			s.back.RLock()
+			defer s.back.RUnlock()
+		}
+		if inTime {
 			one, cancel := context.WithTimeout(ctx, oneWait)
 			a := &attempt{sender: s, send: x}
 			a.run(one)

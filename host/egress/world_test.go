@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ type node struct {
 	*httptest.Server
 	t testing.TB
 
+	ended chan struct{} // with the test
 	mu    sync.Mutex
 	on    map[string]func(params []any) (any, error)
 	asked []string // methods, in order
@@ -45,9 +47,9 @@ type refusal struct {
 func (r *refusal) Error() string { return r.message }
 
 func newNode(t testing.TB) *node {
-	n := &node{t: t, on: map[string]func([]any) (any, error){}}
+	n := &node{t: t, on: map[string]func([]any) (any, error){}, ended: make(chan struct{})}
 	n.Server = httptest.NewServer(n)
-	t.Cleanup(n.Close)
+	t.Cleanup(func() { close(n.ended); n.Close() })
 	n.say("eth_chainId", "0x1")
 	n.say("getGenesisHash", "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG")
 	return n
@@ -61,6 +63,11 @@ func (n *node) do(method string, f func(params []any) (any, error)) {
 
 func (n *node) say(method string, result any) {
 	n.do(method, func([]any) (any, error) { return result, nil })
+}
+
+// hangs has no answer come as long as the test lasts.
+func (n *node) hangs(method string) {
+	n.do(method, func([]any) (any, error) { <-n.ended; return nil, errAway })
 }
 
 func (n *node) refuse(method string, code int, message string) {
@@ -127,6 +134,8 @@ type world struct {
 	opened  int
 	skew    time.Duration
 	steady  bool                              // time does not fly while senders pause
+	late    time.Duration                     // after it an answer of a node's is not waited for, if not patience
+	still   time.Time                         // since when only flying is counted, zero if real time is too
 	stride  func(time.Duration) time.Duration // how far time flies in a pause, if not as long
 	seq     uint64
 	number  uint64
@@ -189,6 +198,9 @@ func (w *world) close(err error) {
 func (w *world) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.still.IsZero() {
+		return w.still.Add(w.skew)
+	}
 	return time.Now().Add(w.skew)
 }
 
@@ -229,7 +241,7 @@ func (w *world) sends() (stop func()) {
 	nodes := w.node.nodes()
 	maps.Copy(nodes, w.extra)
 	s, err := egress.NewSender(egress.Options{
-		Chains: egress.NewChains(nodes, time.Second), Outbox: w.s, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
+		Chains: egress.NewChains(nodes, cmp.Or(w.late, patience)), Outbox: w.s, Enclave: w, Mailer: w.mailer, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: random{},
 		Pause: func(ctx context.Context, d time.Duration) { // time flies
 			if !w.steady {
 				w.ahead(d)

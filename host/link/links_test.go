@@ -34,6 +34,7 @@ type node struct {
 	retiring bool
 	away     bool     // it answers nothing at all
 	calls    []string // bodies that it answered
+	tables   int      // how often it was asked what it owns
 	moves    []string // take and give, as asked
 }
 
@@ -121,6 +122,7 @@ func (n *node) answer(c *wire.Call) *wire.Reply {
 			}
 		}
 		reply.Body = n.table()
+		n.tables++
 		return reply
 	}
 	var m struct{ OrganizationID string }
@@ -160,9 +162,10 @@ func bodyIn(r wire.Range, more string) []byte {
 
 // rows is a store's rows of owners.
 type rows struct {
-	g   *group // whose rows those are that row has not
-	mu  sync.Mutex
-	row map[wire.Range]wire.Owned
+	g     *group // whose rows those are that row has not
+	mu    sync.Mutex
+	row   map[wire.Range]wire.Owned
+	beats bool // row's are of somebody who lives
 }
 
 func (r *rows) own(_ context.Context, ask wire.Own) (wire.Owned, error) {
@@ -172,6 +175,10 @@ func (r *rows) own(_ context.Context, ask wire.Own) (wire.Owned, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if row, ok := r.row[ask.Range]; ok {
+		if r.beats {
+			row.Beat++
+			r.row[ask.Range] = row
+		}
 		return row, nil
 	}
 	return r.g.row(ask.Range), nil
@@ -243,24 +250,9 @@ func TestCallsWaitForAnOwner(t *testing.T) {
 	t.Parallel()
 	g := newGroup()
 	a, b := newNode(t, g, "a", 0, 1, 2, 3), newNode(t, g, "b", 4, 5, 6)
-	own := &rows{g: g, row: map[wire.Range]wire.Owned{7: {OK: true, Epoch: 3, Boot: wire.ID{9}}}}
-	l := connect(t, own, a, b)
 	// Somebody whom we do not see owns it: its row lives.
-	stop := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			own.mu.Lock()
-			row := own.row[7]
-			row.Beat++
-			own.row[7] = row
-			own.mu.Unlock()
-		}
-	}()
+	own := &rows{g: g, row: map[wire.Range]wire.Owned{7: {OK: true, Epoch: 3, Boot: wire.ID{9}}}, beats: true}
+	l := connect(t, own, a, b)
 	answered := make(chan string, 1)
 	go func() {
 		reply, err := l.Call(context.Background(), &wire.Call{Door: wire.DoorSubmit, Op: "x", Body: bodyIn(7, "waits")})
@@ -284,7 +276,9 @@ func TestCallsWaitForAnOwner(t *testing.T) {
 		t.Fatal("a range was taken from an owner that lives")
 	}
 	// It dies: the row stands still, and whoever owns least takes the range.
-	close(stop)
+	own.mu.Lock()
+	own.beats = false
+	own.mu.Unlock()
 	if said := <-answered; said != "b" {
 		t.Fatal(said)
 	}
@@ -371,7 +365,11 @@ func TestTableUnderAnotherKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond) // its first table is seen
+	until(t, "heard of", func() bool { // it is asked again when its first table has been looked at
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return b.tables > 1
+	})
 	b.set(func() { b.key = other })
 	// What it says counts for nothing. Its rows stand still here, so they are tried for.
 	until(t, "tried for", func() bool {

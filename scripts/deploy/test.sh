@@ -24,7 +24,6 @@ checker() {
 
 together() {
 	checker
-	start_sim "$work/sim"
 	bin/cloister-host request -credentials "$sim_credentials" /public/v1/query/whoami '{}' >/dev/null
 	exec 3<>"/dev/tcp/127.0.0.1/$sim_port"
 	printf 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
@@ -116,6 +115,7 @@ backed_up() {
 	[ ! -e "$work/told/cloister_backup.prom" ]
 }
 
+start_sim "$work/sim"
 stage "files and programs agree" together
 stage "what makes backups" backed_up
 if command -v promtool >/dev/null; then

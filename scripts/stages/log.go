@@ -16,6 +16,7 @@ type tally struct {
 	Counted []string `json:"counted,omitempty"` // lines that tests mark with "counted: "
 	Lacking []string `json:"lacking,omitempty"` // left out because the machine lacks something, and how to get it
 	Later   []string `json:"later,omitempty"`   // what make test leaves to make campaign
+	Left    []string `json:"left,omitempty"`    // processes that outlived it
 }
 
 // later begins the reason of a test that is skipped under -short.

@@ -6,7 +6,7 @@
 //	stages report                      what is known about this commit
 //
 // REGEXP chooses stages by name. What a machine lacks is left out and named, never taken for passed; under
-// CLOISTER_TEST_REQUIRE=all it is a failure.
+// CLOISTER_TEST_REQUIRE=all it is a failure. A stage that leaves processes behind has failed; they are told and killed.
 package main
 
 import (
@@ -21,14 +21,25 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // grace is what stages of a turn that take longer than they cost have, before they are ended and have failed.
 const grace = 15 * time.Minute
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "alone" {
+		if err := alone(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, "stages:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// `go run` does not pass on the signal that ends it.
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0) // without it one more has to be ended by hand
 	ok, err := run(ctx, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "stages:", err)

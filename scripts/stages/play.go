@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -103,18 +106,25 @@ func (s stage) play(ctx context.Context, out io.Writer) (*result, error) {
 	if s.aside {
 		words = append([]string{"nice", "-n", "19"}, words...)
 	}
-	lacking, err := os.CreateTemp("", "lacking")
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(lacking.Name())
-	defer lacking.Close()
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), "CLOISTER_LEFT_OUT="+lacking.Name())
+	dir, err := os.MkdirTemp("", "stage")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	lacking, left := filepath.Join(dir, "lacking"), filepath.Join(dir, "left")
+	cmd := exec.Command(self, slices.Concat([]string{"alone", left}, words)...)
+	cmd.Env = append(os.Environ(), "CLOISTER_LEFT_OUT="+lacking)
 	if s.env != "" {
 		cmd.Env = append(cmd.Env, s.env)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// If this process is killed, alone is told to end. The signal comes when the thread ends that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -124,20 +134,22 @@ func (s stage) play(ctx context.Context, out io.Writer) (*result, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ended := make(chan struct{})
-	go endWith(ctx, cmd.Process.Pid, ended)
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })()
 	sum, err := read(pipe, out)
 	failure := cmd.Wait()
-	close(ended)
 	if err != nil {
 		return nil, err
 	}
-	named, err := io.ReadAll(lacking)
+	named, err := linesOf(lacking)
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(named)) {
-		sum.Lacking = append(sum.Lacking, strings.TrimSpace(line))
+	sum.Lacking = append(sum.Lacking, named...)
+	if sum.Left, err = linesOf(left); err != nil {
+		return nil, err
+	}
+	for _, stray := range sum.Left {
+		fmt.Fprintln(out, "left behind:", stray)
 	}
 	if err := ctx.Err(); err != nil {
 		fmt.Fprintln(out, "ended:", err)
@@ -145,19 +157,16 @@ func (s stage) play(ctx context.Context, out io.Writer) (*result, error) {
 	return s.result(failure == nil && ctx.Err() == nil, sum, time.Since(began), cmd.ProcessState), nil
 }
 
-// endWith ends the processes of a stage with ctx: they are told, as scripts end what they have started, and then killed.
-func endWith(ctx context.Context, group int, ended <-chan struct{}) {
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
+// linesOf are those of a file, none of one that nobody has written.
+func linesOf(file string) (lines []string, err error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	_ = syscall.Kill(-group, syscall.SIGTERM)
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		_ = syscall.Kill(-group, syscall.SIGKILL)
+	for line := range strings.Lines(string(b)) {
+		lines = append(lines, strings.TrimSpace(line))
 	}
+	return lines, err
 }
 
 // result takes together what a stage's end tells. A script counts as one test, and so does a run of Go tests that did not
@@ -165,7 +174,7 @@ func endWith(ctx context.Context, group int, ended <-chan struct{}) {
 func (s stage) result(ok bool, sum *tally, took time.Duration, end *os.ProcessState) *result {
 	slices.Sort(sum.Lacking)
 	sum.Lacking = slices.Compact(sum.Lacking)
-	ok = ok && sum.Failed == 0 && !(s.tests() && sum.Passed == 0) && !(strict() && len(sum.Lacking) > 0)
+	ok = ok && sum.Failed == 0 && len(sum.Left) == 0 && !(s.tests() && sum.Passed == 0) && !(strict() && len(sum.Lacking) > 0)
 	switch {
 	case !ok && sum.Failed == 0:
 		sum.Failed = 1

@@ -3,15 +3,28 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
+
+// Stages run this program for each of their commands. It has little patience here, where nothing ends by itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "alone" {
+		grip = 100 * time.Millisecond
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // written is a script in a folder of its own, which leaves a line in the file "ran" there whenever it runs.
 func written(t *testing.T, text string) (run string, ran func() int) {
@@ -96,6 +109,43 @@ func TestTime(t *testing.T) {
 	}
 	if kept, err := p.state.load("long"); kept != nil || err != nil {
 		t.Errorf("kept: %v %v", kept, err)
+	}
+}
+
+// What a stage leaves running is ended and told, wherever it has gone, and the stage has failed.
+func TestLeftBehind(t *testing.T) {
+	for name, text := range map[string]string{
+		"a child":                            "sleep 1000 >/dev/null 2>&1 & echo $! >",
+		"one that keeps the output open":     "sleep 1000 & echo $! >",
+		"a daemon in a session of its own":   "setsid sh -c 'sleep 1000 & echo $! >&3' 3>",
+		"one that is deaf to polite signals": "(trap '' TERM HUP INT; exec setsid sleep 1000) & echo $! >",
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			run, _ := written(t, text+file+"; until grep -qs ^sleep /proc/$(cat "+file+")/cmdline; do :; done")
+			p := &play{state: &state{dir: t.TempDir()}, out: io.Discard, results: map[string]*result{}}
+			played(t, p, stage{name: "untidy", run: run})
+			r := p.results["untidy"]
+			if r.OK || r.Failed != 1 || len(r.Left) != 1 || !strings.Contains(r.Left[0], "sleep 1000") {
+				t.Errorf("%+v", r)
+			}
+			var out strings.Builder
+			report(&out, []stage{{name: "untidy"}}, p.results)
+			if !strings.Contains(out.String(), "left behind: untidy: process ") {
+				t.Errorf("not in the report:\n%s", &out)
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("process %d is still there: %v", pid, err)
+			}
+		})
 	}
 }
 

@@ -21,7 +21,7 @@ func (r *result) word() string {
 // report writes how each of the stages ended on this commit, what it counted and what it left out. The last line has the
 // number of tests; a script is one.
 func report(out io.Writer, stages []stage, results map[string]*result) {
-	var table, counted, lacking, later, missing []string
+	var table, counted, left, lacking, later, missing []string
 	var passed, failed int
 	for _, s := range stages {
 		r := results[s.name]
@@ -33,6 +33,9 @@ func report(out io.Writer, stages []stage, results map[string]*result) {
 		lacking, later = append(lacking, r.Lacking...), append(later, r.Later...)
 		for _, line := range r.Counted {
 			counted = append(counted, s.name+": "+line)
+		}
+		for _, stray := range r.Left {
+			left = append(left, s.name+": "+stray)
 		}
 		line := fmt.Sprintf("%5d s  %5d s of processors  %5d passed  %-7s  %s", r.Seconds, r.Processor, r.Passed, r.word(), s.name)
 		if r.before {
@@ -50,6 +53,7 @@ func report(out io.Writer, stages []stage, results map[string]*result) {
 	for _, line := range counted {
 		fmt.Fprintln(out, "counted:", line)
 	}
+	list("left behind", left)
 	list("left out", lacking)
 	list("left to make campaign", later)
 	if len(missing) > 0 {

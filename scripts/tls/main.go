@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -39,6 +40,7 @@ type world struct {
 	apiAddr, proxyAddr, acme, manage   string
 	dns, dnsManage, unused, serverRoot string
 	roots                              *x509.CertPool // that pebble signs with
+	running                            sync.WaitGroup // the processes
 }
 
 func main() {
@@ -48,7 +50,9 @@ func main() {
 	flag.StringVar(&w.host, "host", "", "cloister-host")
 	flag.StringVar(&w.dir, "dir", "", "folder for what is written")
 	flag.Parse()
-	if err := w.run(); err != nil {
+	err := w.run()
+	w.running.Wait()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "tls:", err)
 		os.Exit(1)
 	}
@@ -114,6 +118,7 @@ func (w *world) run() error {
 // left, and no handshake in between fails.
 func (w *world) checkRenewal(ctx context.Context, stop func()) error {
 	stop()
+	w.running.Wait() // the next ones get the same ports
 	ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
@@ -161,8 +166,7 @@ func (w *world) start(ctx context.Context, env []string, program string, args ..
 		return nil, err
 	}
 	done := make(chan struct{})
-	go func() { _ = c.Wait(); close(done) }()
-	context.AfterFunc(ctx, func() { <-done; _ = log.Close() })
+	w.running.Go(func() { _ = c.Wait(); close(done); _ = log.Close() })
 	return func() { cancel(); <-done }, nil
 }
 

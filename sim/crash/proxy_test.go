@@ -22,6 +22,7 @@ type proxy struct {
 	trap   atomic.Pointer[trap]
 	mu     sync.Mutex
 	open   map[net.Conn]bool
+	ended  bool // what comes to stand now is cut at once
 }
 
 // frame is one frame on its way.
@@ -54,6 +55,7 @@ func newProxy(t testing.TB) *proxy {
 		l.Close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.ended = true
 		for c := range p.open {
 			c.Close()
 		}
@@ -88,10 +90,10 @@ func (p *proxy) accept() {
 func (p *proxy) keep(c net.Conn, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if open {
-		p.open[c] = true
-	} else {
+	if p.open[c] = open; !open {
 		delete(p.open, c)
+	}
+	if !open || p.ended {
 		c.Close()
 	}
 }

@@ -71,6 +71,7 @@ type Proxy struct {
 	mu    sync.Mutex
 	hook  Hook
 	conns []net.Conn
+	ended bool
 	seen  map[wire.Kind]int
 	wg    sync.WaitGroup
 }
@@ -114,7 +115,7 @@ func (p *Proxy) Close() {
 	for _, c := range p.conns {
 		_ = c.Close()
 	}
-	p.conns = nil
+	p.ended = true
 	p.mu.Unlock()
 	p.wg.Wait()
 }
@@ -143,8 +144,12 @@ func (p *Proxy) carry(h net.Conn) {
 	}
 	defer e.Close()
 	p.mu.Lock()
+	ended := p.ended // Close would wait for one whom it does not know
 	p.conns = append(p.conns, h, e)
 	p.mu.Unlock()
+	if ended {
+		return
+	}
 	if role == wire.RoleStream {
 		p.wg.Go(func() {
 			_, _ = io.Copy(h, e)
