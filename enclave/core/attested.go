@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
@@ -90,7 +91,7 @@ func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp
 	if v.verified != nil {
 		return u, activity.IdentityCredential(p), v.verified, nil
 	}
-	if v.v.asking.who, err = tenant(tx); err != nil {
+	if v.v.asking.who, err = tenant.Of(tx); err != nil {
 		return nil, org.VoteCredential{}, nil, err
 	}
 	set, err := v.v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)

@@ -122,13 +122,13 @@ func (c *Core) status() ([]byte, error) {
 
 // counters are the alarms, caches, batches and dear operations, by name.
 func (c *Core) counters() map[string]uint64 {
-	m := map[string]uint64{"reply_bytes": uint64(c.replies.given())}
+	m := map[string]uint64{"reply_bytes": uint64(c.replies.Given())}
 	for k, n := range c.alarms.Counts() {
 		m["alarm_"+k] = n
 	}
 	d := c.keys.Declared()
 	m["derived_keys"], m["derived_key_hits"], m["derived_key_misses"] = uint64(d.Keys), d.Hits, d.Misses
-	m["late_answers"], m["streams"] = c.host.lateAnswers(), c.streams.count()
+	m["late_answers"], m["streams"] = c.host.LateAnswers(), c.host.Streams()
 	maps.Copy(m, tally.Counts())
 	if state(c.state.Load()) == stateServing {
 		for k, n := range c.serve.ranges.Stats() {
@@ -193,7 +193,7 @@ func (c *Core) genesis(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	// Each step is done once; a crash between them is made good by the next try.
-	record, err := c.object(ctx, objectGenesis)
+	record, err := c.host.Object(ctx, objectGenesis)
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +241,6 @@ func genesisReply(q secret.Secret) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(map[string]string{"quorumPublicKey": hex.EncodeToString(pub)})
-}
-
-func (c *Core) object(ctx context.Context, name string) ([]byte, error) {
-	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: name})
-	if err != nil || !got.Found {
-		return nil, err
-	}
-	return got.Bytes, nil
 }
 
 // manifest takes the manifest. Where the root secret lies at hand it recovers the
@@ -462,7 +454,7 @@ func hashHex(b []byte) string {
 
 // keyring opens the newest keyring of the deployment that Q belongs to.
 func (c *Core) keyring(ctx context.Context, q secret.Secret, quorum []byte, s *serving) (*boot.Keyring, error) {
-	record, err := c.object(ctx, objectGenesis)
+	record, err := c.host.Object(ctx, objectGenesis)
 	if err != nil {
 		return nil, fmt.Errorf("loading the genesis record: %w", err)
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"cloister/enclave/core/internal/link"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/stamp"
 	"cloister/shared/wire"
@@ -43,6 +45,33 @@ func (c *Core) answer(ctx context.Context, call *wire.Call) (*wire.Reply, *room)
 	reply := c.reply(ctx, inner, of)
 	c.sign(wish, reply)
 	return reply, of
+}
+
+// frame answers one frame of a calls connection.
+func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
+	if kind == wire.KindOpenSend {
+		return c.openSend(ctx, payload)
+	}
+	if kind == wire.KindDeliver {
+		return c.deliverSend(ctx, payload)
+	}
+	var call wire.Call
+	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
+		c.alarms.Raise(fault.AlarmFrame)
+		return wire.KindFailed, nil
+	}
+	reply, of := c.answer(ctx, &call)
+	b, err := wire.Marshal(reply)
+	if err != nil {
+		of.settle(0)
+		return wire.KindFailed, nil
+	}
+	if of.n <= smallReply {
+		of.settle(0)
+	} else {
+		context.AfterFunc(ctx, func() { of.settle(0) }) // once the host has it, or nobody wants it
+	}
+	return wire.KindReply, b
 }
 
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
@@ -133,11 +162,6 @@ func (c *Core) verify(call *wire.Call) (*stamp.Caller, error) {
 	return c.stamps.Verify(head, call.Body)
 }
 
-// away tells that the host did not answer: a loss, and no fault of the enclave.
-func away(err error) bool {
-	return errors.Is(err, wire.ErrClosed) || errors.Is(err, wire.ErrBusy) || errors.Is(err, errNoHost) || errors.Is(err, errHostFailed)
-}
-
 // refuse turns an error into what the user may read.
 func (c *Core) refuse(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
@@ -146,7 +170,7 @@ func (c *Core) refuse(err error) (status uint16, body []byte) {
 	case f != nil:
 	case errors.As(err, &breach):
 		f = fault.New(fault.Unavailable, "the store gave an answer that is not believed")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), away(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), link.Away(err):
 		f = ledger.ErrBusy
 	default:
 		ref := fmt.Sprintf("%x-%d", c.cfg.Clock.Now().Unix(), c.refs.Add(1))

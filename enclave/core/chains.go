@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"cloister/enclave/core/internal/link"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -77,7 +78,7 @@ func (c *Core) known(ctx context.Context, id org.ID, need *activity.ChainNeed) (
 		ask.Value = need.Value.Bytes()
 	}
 	s, err := c.host.Chain(ctx, ask)
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoHost) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, link.ErrNoConnection) {
 		s, err = wire.ChainState{Verdict: wire.ChainLate}, nil
 	}
 	if err == nil {
@@ -169,40 +170,19 @@ func (x chainsOf) Standing(ref org.SendRef) (activity.Standing, error) {
 
 // openSend answers the host that wants to know what a send holds. It is told once
 // the send's entry is stored and proven, and before it has expired.
-func (h *host) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var ask wire.OpenSend
-	if !h.read(payload, &ask) {
+	if !c.host.Decode(payload, &ask) {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	v := h.c.visit()
+	v := c.visit()
 	opened, err := v.openSend(ctx, ask.Send)
 	if m := v.gone(err); m != nil {
 		opened, err = &wire.Opened{Moved: uint16(m.r) + 1}, nil
 	}
-	return written(wire.KindOpened, opened, err)
-}
-
-// read decodes a question of the host's.
-func (h *host) read(payload []byte, into any) bool {
-	if err := wire.Unmarshal(payload, into); err != nil {
-		h.c.alarms.Raise(fault.AlarmFrame)
-		return false
-	}
-	return true
-}
-
-// written is an answer to one.
-func written(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
-	if err != nil {
-		return wire.KindFailed, nil
-	}
-	b, err := wire.Marshal(answer)
-	if err != nil {
-		return wire.KindFailed, nil
-	}
-	return kind, b
+	return link.EncodeAnswer(wire.KindOpened, opened, err)
 }
 
 // send is a send that the host names, and its entry, once that is stored and proven;
@@ -210,7 +190,7 @@ func written(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
 func (v *visit) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
 		if r := recover(); r != nil { // its text stays here
-			err = errHostFailed
+			err = link.ErrFailed
 		}
 	}()
 	if state(v.c.state.Load()) != stateServing {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/bundle"
@@ -120,14 +122,13 @@ type Core struct {
 	cfg        Config
 	state      atomic.Uint32
 	alarms     fault.Alarms
-	host       *host
-	streams    *streams
+	host       *link.Host
 	stamps     *stamp.Verifier
 	keys       *keys.Cache[activity.KeyID]
 	meter      *meter
 	deliveries deliveries
 	proxies    proxies
-	replies    *portion // of replyBytes
+	replies    *tenant.Portion // of replyBytes
 	hear       audiences
 
 	bootMu    sync.Mutex     // one boot step at a time
@@ -204,8 +205,8 @@ func New(cfg Config) *Core {
 		cfg.Rates = cfg.Rates.withUsual()
 	}
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: newPortion(replyBytes), active: make(chan struct{}, 1)}
-	c.host, c.streams = newHost(c), newStreams(c)
+		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: tenant.NewPortion(replyBytes), active: make(chan struct{}, 1)}
+	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
 	return c
 }
 
@@ -222,7 +223,7 @@ func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 			}
 			return fmt.Errorf("accepting: %w", err)
 		}
-		go c.host.admit(nc)
+		go c.host.Admit(nc)
 	}
 }
 
@@ -241,7 +242,7 @@ func (c *Core) Close() {
 	if state(c.state.Swap(uint32(stateFenced))) == stateServing {
 		c.serve.ranges.Close()
 	}
-	c.host.close()
+	c.host.Close()
 }
 
 // fence ends service at once.

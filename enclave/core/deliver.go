@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"cloister/enclave/core/internal/link"
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -48,19 +49,19 @@ func (d *delivery) over() bool {
 }
 
 // deliverSend answers the host that wants a send delivered.
-func (h *host) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var ask wire.Deliver
-	if !h.read(payload, &ask) {
+	if !c.host.Decode(payload, &ask) {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	v := h.c.visit()
-	came, err := h.c.deliver(ctx, v, ask.Send)
+	v := c.visit()
+	came, err := c.deliver(ctx, v, ask.Send)
 	if m := v.gone(err); m != nil {
 		came, err = &wire.Delivered{Moved: uint16(m.r) + 1}, nil
 	}
-	return written(wire.KindDelivered, came, err)
+	return link.EncodeAnswer(wire.KindDelivered, came, err)
 }
 
 // deliver delivers a send, or waits for the delivery that is under way.

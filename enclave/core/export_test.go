@@ -88,21 +88,6 @@ func (r *Renewal) Current(now time.Time) (string, time.Time) {
 	return string(p.json), p.at
 }
 
-// A Portion is portion, for tests.
-type Portion struct{ p *portion }
-
-// NewPortion divides all.
-func NewPortion(all int64) Portion { return Portion{newPortion(all)} }
-
-// Take gives a tenant n more, or nothing.
-func (p Portion) Take(who org.ID, n int64) bool { return p.p.take(who, n) }
-
-// Add gives a tenant n more without asking.
-func (p Portion) Add(who org.ID, n int64) { p.p.add(who, n) }
-
-// Given is how much all tenants have.
-func (p Portion) Given() int64 { return p.p.given() }
-
 // Take counts a request of a key of an organization, and tells whether it is answered.
 func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
 	_, err := c.meter.take(id, sub, key, now)

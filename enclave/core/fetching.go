@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -35,7 +36,7 @@ type providers struct {
 	own     *login.KeySet // of issuer
 	others  map[string]settings.Endpoints
 
-	loadsOf, exchangesOf *portion
+	loadsOf, exchangesOf *tenant.Portion
 
 	mu        sync.Mutex
 	loads     map[string]*load
@@ -118,7 +119,7 @@ func (o *providers) load(ctx context.Context, who org.ID, issuer string, has fun
 	o.mu.Lock()
 	l := o.loads[issuer]
 	if l == nil {
-		if !o.loadsOf.take(who, 1) {
+		if !o.loadsOf.Take(who, 1) {
 			o.mu.Unlock()
 			return errCrowded
 		}
@@ -130,7 +131,7 @@ func (o *providers) load(ctx context.Context, who org.ID, issuer string, has fun
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			delete(o.loads, issuer)
-			o.loadsOf.add(who, -1)
+			o.loadsOf.Add(who, -1)
 			l.err = err
 			close(l.done)
 		}()
@@ -223,7 +224,7 @@ func (o *providers) share(ctx context.Context, who, act org.ID, e *activity.Exch
 	switch {
 	case s != nil:
 		e.Secret.Wipe()
-	case !o.exchangesOf.take(who, 1):
+	case !o.exchangesOf.Take(who, 1):
 		e.Secret.Wipe()
 		return nil, fault.New(fault.Unavailable, "too many authorization codes are being exchanged; try again")
 	default:
@@ -255,7 +256,7 @@ func (o *providers) leave(s *exchange) {
 	defer o.mu.Unlock()
 	if s.shares--; s.shares == 0 {
 		delete(o.exchanges, s.act)
-		o.exchangesOf.add(s.who, -1)
+		o.exchangesOf.Add(s.who, -1)
 	}
 }
 

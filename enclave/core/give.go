@@ -190,7 +190,7 @@ func (s *ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) erro
 // usedUp wants the word of who a range was given to that it took it, then or later:
 // until then it may still go on from the tips that it has.
 func (s *ranges) usedUp(ctx context.Context, r wire.Range, g giving) error {
-	word, err := s.c.object(ctx, takenObject(r, g.to))
+	word, err := s.c.host.Object(ctx, takenObject(r, g.to))
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (s *ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips
 	parts := 1
 	var last org.ID
 	for part := 0; part < parts; part++ {
-		b, err := s.c.object(ctx, tipsName(r, part))
+		b, err := s.c.host.Object(ctx, tipsName(r, part))
 		if err != nil {
 			return 0, nil, err
 		}

@@ -296,7 +296,7 @@ func (c *Core) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot, er
 // inherit holds the store's genesis record against the deployment that was handed
 // over.
 func (c *Core) inherit(ctx context.Context, s *serving, deployment [32]byte) error {
-	record, err := c.object(ctx, objectGenesis)
+	record, err := c.host.Object(ctx, objectGenesis)
 	if err != nil {
 		return fmt.Errorf("loading the genesis record: %w", err)
 	}
@@ -358,7 +358,7 @@ func (s *ranges) released(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	object, name := farewellTo(s.cfg.Deployment, s.setup)
-	word, err := s.c.object(ctx, object)
+	word, err := s.c.host.Object(ctx, object)
 	if err != nil {
 		return false, err
 	}

@@ -36,8 +36,8 @@ func (c *Core) newOutside(set *settings.Settings) (o *outside, err error) {
 		o.told.Sender, o.told.Domains = m.Sender, m.Domains
 	}
 	for _, client := range []**outward.Client{&o.client, &o.delivery} {
-		l := &lane{of: c.streams, most: wire.MaxStreams / 2}
-		*client, err = outward.New(outward.Config{Dial: l.dial, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Roots: set.Roots, Loopback: c.cfg.Simulator})
+		l := c.host.Lane(wire.MaxStreams / 2)
+		*client, err = outward.New(outward.Config{Dial: l.Dial, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Roots: set.Roots, Loopback: c.cfg.Simulator})
 		if err != nil {
 			return nil, err
 		}

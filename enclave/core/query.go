@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/attestation"
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
@@ -96,7 +97,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 			return ferr
 		}
 		var perr error
-		if r.payer, perr = tenant(tx); perr != nil {
+		if r.payer, perr = tenant.Of(tx); perr != nil {
 			return perr
 		}
 		if err != nil {
@@ -228,7 +229,7 @@ func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
 	if publicKeyHex == b.c.serve.live.publicHex {
 		return b.Latest()
 	}
-	raw, err := b.c.object(b.ctx, objectProof+hashHex([]byte(publicKeyHex)))
+	raw, err := b.c.host.Object(b.ctx, objectProof+hashHex([]byte(publicKeyHex)))
 	if err != nil {
 		return nil, ledger.ErrBusy
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -19,7 +20,7 @@ const (
 
 // A room is what the reply to one call takes of replyBytes, for a tenant.
 type room struct {
-	of  *portion
+	of  *tenant.Portion
 	who org.ID
 	n   int64
 }
@@ -35,12 +36,12 @@ func (r *room) raise(who org.ID, n int64) error {
 	}
 	had := r.n
 	r.settle(0)
-	if n > smallReply && !r.of.take(r.who, n) {
+	if n > smallReply && !r.of.Take(r.who, n) {
 		r.settle(had)
 		return fault.Named(fault.ResourceExhausted, "REPLY_BYTES_EXCEEDED", "too many large replies are under way: wait for some of them, or ask for less at a time")
 	}
 	if n <= smallReply {
-		r.of.add(r.who, n)
+		r.of.Add(r.who, n)
 	}
 	r.n = n
 	return nil
@@ -49,7 +50,7 @@ func (r *room) raise(who org.ID, n int64) error {
 // settle makes the room just as large as what is there.
 func (r *room) settle(n int64) {
 	if r.n != n && !r.who.Zero() {
-		r.of.add(r.who, n-r.n)
+		r.of.Add(r.who, n-r.n)
 		r.n = n
 	}
 }

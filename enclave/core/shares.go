@@ -46,7 +46,7 @@ func (c *Core) genesisInShares(ctx context.Context, in *genesisBody) ([]byte, er
 	if err := operators.CheckHolders(); err != nil {
 		return nil, fault.Field("operators", "%v", err)
 	}
-	record, err := c.object(ctx, objectGenesis)
+	record, err := c.host.Object(ctx, objectGenesis)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (c *Core) holdersOf(ctx context.Context, g *given) (*holders, error) {
 	if err != nil {
 		return nil, fault.Named(fault.FailedPrecondition, "SHARES_MISSING", "the share set in the store does not decode: %v", err)
 	}
-	record, err := c.object(ctx, objectGenesis)
+	record, err := c.host.Object(ctx, objectGenesis)
 	if err != nil {
 		return nil, fmt.Errorf("loading the genesis record: %w", err)
 	}

@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -241,7 +242,7 @@ func (s *step) wait(status org.Status) error {
 
 // run executes what has been granted.
 func (s *step) run(g *policy.Grant) (err error) {
-	if s.r.v.asking.who, err = tenant(s.tx); err != nil {
+	if s.r.v.asking.who, err = tenant.Of(s.tx); err != nil {
 		return err
 	}
 	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs, activity: s.e.Activity, grant: g}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/activity/kinds"
@@ -199,7 +200,7 @@ func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who
 // hold makes room for the reply to a body of n bytes, before anything is decided: what
 // is done must not be left untold.
 func (r *request) hold(tx *org.Tx, n int64) error {
-	payer, err := tenant(tx)
+	payer, err := tenant.Of(tx)
 	if err != nil {
 		return err
 	}
