@@ -113,7 +113,11 @@ var table = []row{
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
+	// The rooms of core, which nobody else may enter: what a call is not decided in.
+	{"enclave/core/internal/tenant", "enclave/internal/org", "", ""},
+	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "",
+		"sim/nsm sim/laptop sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},
