@@ -50,7 +50,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 	if err != nil {
 		return nil, err
 	}
-	if err := v.wait(ctx); err != nil {
+	if err := v.Wait(ctx); err != nil {
 		return nil, err
 	}
 	return json.Marshal(&out)
@@ -58,7 +58,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 
 // admittedBefore fills in what an earlier admission by this body made.
 func (v *visit) admittedBefore(ctx context.Context, id org.ID, out *admitted) error {
-	return v.turn(ctx, id, func(t *ledger.Turn) error {
+	return v.Turn(ctx, id, func(t *ledger.Turn) error {
 		tx := org.Begin(id, t.State, v.c.now())
 		rec, err := tx.Organization()
 		if err != nil || len(rec.RootUsers) == 0 {
@@ -76,7 +76,7 @@ func (v *visit) admittedBefore(ctx context.Context, id org.ID, out *admitted) er
 
 func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admitted) error {
 	c, now := v.c, v.c.now()
-	l, err := v.look(ctx, id)
+	l, err := v.Look(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -90,6 +90,6 @@ func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.Fir
 		return err
 	}
 	out.RootUserID, out.RootAPIKeyID = root.String(), key.String()
-	v.batch, err = l.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+	v.Batch, err = l.Found(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
 	return err
 }

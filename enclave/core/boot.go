@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
-	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
@@ -111,7 +111,7 @@ func (c *Core) status() ([]byte, error) {
 	if s == stateServing {
 		now := c.cfg.Clock.Now()
 		out["attestationAgeMs"] = now.Sub(c.serve.proof.current(now).at).Milliseconds()
-		out["bootNumber"] = c.serve.ranges.bootNumber()
+		out["bootNumber"] = c.serve.ranges.BootNumber()
 		out["deployment"] = hex.EncodeToString(c.serve.deployment[:])
 		if c.serve.next != "" {
 			out["nextQuorumPublicKey"] = c.serve.next
@@ -136,6 +136,42 @@ func (c *Core) counters() map[string]uint64 {
 		}
 	}
 	return m
+}
+
+// takeRanges is the boot operation take.
+func (c *Core) takeRanges(ctx context.Context, body []byte) ([]byte, error) {
+	if err := c.serve.ranges.Take(ctx, body); err != nil {
+		return nil, err
+	}
+	return c.rangesOwned()
+}
+
+// giveRanges is the boot operation give.
+func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
+	if err := c.serve.ranges.Give(ctx, body); err != nil {
+		return nil, err
+	}
+	return c.rangesOwned()
+}
+
+// retire is the boot operation retire.
+func (c *Core) retire() ([]byte, error) {
+	c.serve.ranges.Retire()
+	return c.rangesOwned()
+}
+
+// rangesOwned is the boot operation ranges: what this enclave owns now, signed by its
+// live key.
+func (c *Core) rangesOwned() ([]byte, error) {
+	text, err := json.Marshal(c.serve.ranges.Table(c.now()))
+	if err != nil {
+		return nil, err
+	}
+	sig, err := c.serve.live.signText(wire.TableText(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serve.live.publicHex, Signature: hex.EncodeToString(sig)})
 }
 
 func (c *Core) publicKeys() ([]byte, error) {
@@ -282,7 +318,7 @@ func (c *Core) begin(ctx context.Context, from state, g *given, q secret.Secret,
 	}
 	c.serve = s
 	c.state.Store(uint32(stateServing))
-	out := map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.ranges.bootNumber(),
+	out := map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.public, "bootNumber": s.ranges.BootNumber(),
 		"deployment": hex.EncodeToString(s.deployment[:])}
 	if s.next != "" {
 		out["nextQuorumPublicKey"] = s.next
@@ -417,13 +453,12 @@ func (c *Core) recover(ctx context.Context, g *given, q secret.Secret, open func
 	if _, err := (mixed{c}).Read(id[:]); err != nil {
 		return nil, err
 	}
-	s.boot = org.ID(id)
-	s.ranges = newRanges(c, s.count, ledger.Config{
-		Deployment: s.deployment, Boot: id, Storage: storage, Before: before, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
-		Alarms: &c.alarms, Limits: c.cfg.Limits,
-	}, hands)
-	s.ranges.predecessor, s.ranges.setup = s.predecessor, s.setup
-	if err := s.ranges.start(ctx, s.boot); err != nil {
+	s.ranges = ranges.New(ranges.Config{
+		Ledger: ledger.Config{Deployment: s.deployment, Boot: id, Storage: storage, Before: before, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
+			Alarms: &c.alarms, Limits: c.cfg.Limits},
+		Count: s.count, Hands: hands, Host: c.host, Rand: mixed{c}, Predecessor: s.predecessor, Setup: s.setup, Taken: c.hear.clear, Fence: c.fence,
+	})
+	if err := s.ranges.Start(ctx); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)
 	}
 	if law != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
@@ -100,15 +101,15 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	// The lease is looked at again behind the reading: without one a newer boot
 	// may have decided meanwhile.
 	if a.waits {
-		if werr := v.wait(ctx); werr != nil {
+		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
 		v.timing.end(3)
 	}
 	// At the proxy's door a call is not the same when it comes again: where something
 	// may have been done nobody is sent elsewhere with it.
-	if m := v.gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*moved))) {
-		reply.Moved, err = uint16(m.r)+1, errElsewhere
+	if m := v.Gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*ranges.Moved))) {
+		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
 	if err != nil {
 		of.settle(0)

@@ -166,7 +166,7 @@ func (s *signer) inParent(ctx context.Context, unknown *stranger, id org.ID, fro
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
 	}
-	err = s.v.turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
+	err = s.v.Turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
 		tx := org.Begin(t.ID(), t.State, s.v.c.now())
 		if u, err = s.v.c.authenticate(tx, s); err != nil {
 			return err

@@ -179,8 +179,8 @@ func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte)
 	defer cancel()
 	v := c.visit()
 	opened, err := v.openSend(ctx, ask.Send)
-	if m := v.gone(err); m != nil {
-		opened, err = &wire.Opened{Moved: uint16(m.r) + 1}, nil
+	if m := v.Gone(err); m != nil {
+		opened, err = &wire.Opened{Moved: m.Hint()}, nil
 	}
 	return link.EncodeAnswer(wire.KindOpened, opened, err)
 }
@@ -201,7 +201,7 @@ func (v *visit) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.
 	}
 	var view *ledger.View
 	there := false
-	err = v.turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
+	err = v.Turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
 		view, there = t.View(), id.Seq < t.Tip().Count
 		return nil
 	})
@@ -215,7 +215,7 @@ func (v *visit) send(ctx context.Context, id wire.SendID) (e *org.Entry, s *org.
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := v.wait(ctx); err != nil {
+	if err := v.Wait(ctx); err != nil {
 		return nil, nil, err
 	}
 	if int(id.Number) >= len(e.Sends) {

@@ -20,6 +20,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
@@ -143,7 +144,7 @@ type Core struct {
 
 // serving is what an enclave has once it serves.
 type serving struct {
-	ranges     *ranges
+	ranges     *ranges.Ranges
 	count      int // of the deployment's ranges
 	live       *bootKey
 	manifest   *attestation.Manifest
@@ -167,7 +168,6 @@ type serving struct {
 	roles       *activity.Roles
 	providers   *providers
 	webhooks    *webhook.Signer
-	boot        org.ID // of this run, random
 	published   keysDocument
 	blind       func() hash.Hash // keyed by the blind-index key
 	deployment  [32]byte

@@ -58,8 +58,8 @@ func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []by
 	defer cancel()
 	v := c.visit()
 	came, err := c.deliver(ctx, v, ask.Send)
-	if m := v.gone(err); m != nil {
-		came, err = &wire.Delivered{Moved: uint16(m.r) + 1}, nil
+	if m := v.Gone(err); m != nil {
+		came, err = &wire.Delivered{Moved: m.Hint()}, nil
 	}
 	return link.EncodeAnswer(wire.KindDelivered, came, err)
 }

@@ -41,7 +41,7 @@ func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
 	}
 	k := s.public
 	claim := &attestation.PublicKeys{Keys: attestation.Keys{Signer: k.Signer, SignerPair: k.SignerPair, Session: k.Session, OTP: k.OTP,
-		OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp, Webhook: s.webhooks.PublicKey()}, AttestationRootSHA256: s.rootSHA256, Freshness: s.freshness(s.ranges.bootNumber())}
+		OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp, Webhook: s.webhooks.PublicKey()}, AttestationRootSHA256: s.rootSHA256, Freshness: s.freshness(s.ranges.BootNumber())}
 	p, err := s.live.prove(now, claim)
 	if err != nil {
 		return nil, err

@@ -21,13 +21,13 @@ func BootHandlers() []string { return slices.Collect(maps.Keys(bootHandlers)) }
 // place once it is stored.
 func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint64, err error) {
 	v := c.visit()
-	err = v.turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err = v.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		seq = t.Tip().Count
 		_, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
 		return err
 	})
 	if err == nil {
-		err = v.wait(ctx)
+		err = v.Wait(ctx)
 	}
 	return seq, err
 }
@@ -97,9 +97,9 @@ func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
 // OnBehalf is for whom a call that has looked at one organization waits for another.
 func (c *Core) OnBehalf(ctx context.Context, first, next org.ID) (org.ID, error) {
 	v := c.visit()
-	err := v.turn(ctx, first, func(*ledger.Turn) error { return nil })
+	err := v.Turn(ctx, first, func(*ledger.Turn) error { return nil })
 	if err == nil {
-		_, err = v.look(ctx, next)
+		_, err = v.Look(ctx, next)
 	}
-	return v.by, err
+	return v.By, err
 }

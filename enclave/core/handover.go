@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
@@ -48,7 +46,6 @@ import (
 // Objects of a hand-over in the store.
 const (
 	objectHandOver = "handover/" // with the SHA-256 of the next manifest and the nonce behind it: to whom the keyring was given
-	objectFarewell = "farewell/" // with the SHA-256 of the setup key that the keyring went to
 )
 
 // farewellAfter is how long an enclave that said farewell still answers, that another
@@ -133,7 +130,7 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if c.handing.to != "" && c.handing.to != next.PublicKeyHex {
 		return nil, errHandedOver
 	}
-	if alone, err := s.ranges.released(ctx); err != nil {
+	if alone, err := s.ranges.Alone(ctx); err != nil {
 		return nil, err
 	} else if !alone {
 		return nil, errNotReleased
@@ -142,9 +139,7 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	c.handing.to = next.PublicKeyHex
-	s.ranges.mu.Lock()
-	s.ranges.retiring, s.ranges.followed = true, true
-	s.ranges.mu.Unlock()
+	s.ranges.Follow()
 	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.deployment, next.ManifestHash, nonce))
 	if err != nil {
 		return nil, err
@@ -320,19 +315,10 @@ func (c *Core) farewell(ctx context.Context) ([]byte, error) {
 	if state(c.state.Load()) != stateServing {
 		return nil, errNotServing
 	}
-	r := c.serve.ranges
 	if c.handing.to == "" {
 		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}
-	if !r.leave() {
-		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TOO_EARLY", "this enclave still owns ranges: give them first")
-	}
-	object, name := farewellTo(c.serve.deployment, c.handing.to)
-	word, err := r.hands.Seal(c.cfg.Rand, name, []byte(c.serve.live.publicHex))
-	if err != nil {
-		return nil, err
-	}
-	if err := c.host.PutObject(ctx, wire.PutObject{Name: object, Bytes: word}); err != nil {
+	if err := c.serve.ranges.Farewell(ctx, c.handing.to, c.serve.live.publicHex); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -340,52 +326,4 @@ func (c *Core) farewell(ctx context.Context) ([]byte, error) {
 		c.fence(errors.New("handed over"))
 	}()
 	return json.Marshal(map[string]string{"state": stateFenced.String()})
-}
-
-// farewellTo is where the farewell to the enclave of a setup key lies, and its name.
-func farewellTo(deployment [32]byte, setupKeyHex string) (object string, name seal.Name) {
-	to := sha256.Sum256([]byte(setupKeyHex))
-	return objectFarewell + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: deployment, Root: to}
-}
-
-// released tells whether the enclave that handed over to this one, if one did, has said
-// farewell to it.
-func (s *ranges) released(ctx context.Context) (bool, error) {
-	s.mu.Lock()
-	giver := s.predecessor
-	s.mu.Unlock()
-	if giver == "" {
-		return true, nil
-	}
-	object, name := farewellTo(s.cfg.Deployment, s.setup)
-	word, err := s.c.host.Object(ctx, object)
-	if err != nil {
-		return false, err
-	}
-	by, err := s.hands.Open(name, word)
-	if err != nil || string(by) != giver {
-		return false, nil
-	}
-	s.mu.Lock()
-	s.predecessor = ""
-	s.mu.Unlock()
-	return true, nil
-}
-
-// isFollowed tells whether another enclave comes after this one.
-func (s *ranges) isFollowed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.followed
-}
-
-// leave ends all and tells whether nothing is owned or on its way.
-func (s *ranges) leave() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.owned) > 0 || len(s.busy) > 0 {
-		return false
-	}
-	s.ended = true
-	return true
 }

@@ -99,7 +99,7 @@ type suborgIndex struct {
 
 // Child reads the parent's newest state.
 func (x suborgIndex) Child(id org.ID) (child *org.Child, err error) {
-	err = x.r.v.turn(x.ctx, x.r.id, func(t *ledger.Turn) (err error) {
+	err = x.r.v.Turn(x.ctx, x.r.id, func(t *ledger.Turn) (err error) {
 		child, err = org.Begin(t.ID(), t.State, x.r.c.now()).Child(id)
 		return err
 	})
@@ -130,7 +130,7 @@ func place(c *org.Child) *ledger.IndexRow {
 // more; a host that names an organization which never was the parent's is caught.
 func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	var o *org.Organization
-	err = x.r.v.turn(x.ctx, c.ID, func(t *ledger.Turn) (err error) {
+	err = x.r.v.Turn(x.ctx, c.ID, func(t *ledger.Turn) (err error) {
 		tx := org.Begin(t.ID(), t.State, x.r.c.now())
 		if o, err = tx.Organization(); err == nil && !o.Deleted {
 			has, err = tx.Has(h)

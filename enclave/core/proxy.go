@@ -148,7 +148,7 @@ func (x *proxyCall) open(ctx context.Context, id org.ID) error {
 
 // look takes the configuration from an organization, if that has it.
 func (x *proxyCall) look(ctx context.Context, id, home org.ID) error {
-	err := x.v.turn(ctx, home, func(t *ledger.Turn) error {
+	err := x.v.Turn(ctx, home, func(t *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, x.c.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
@@ -260,7 +260,7 @@ func (x *proxyCall) target(ctx context.Context, r *authproxy.Request) (of org.ID
 			return of, err
 		}
 	}
-	err = x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+	err = x.v.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, x.c.now())
 		var child *org.Child
 		var err error
@@ -339,7 +339,7 @@ func (x *proxyCall) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+	return x.v.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
 		return org.Begin(t.ID(), t.State, x.c.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID

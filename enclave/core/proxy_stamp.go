@@ -23,7 +23,7 @@ func (x *proxyCall) stamp(ctx context.Context, body []byte) (head []wire.Header,
 	var private secret.Secret
 	defer func() { private.Wipe() }()
 	public := ""
-	err = x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
+	err = x.v.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
 		tx := org.Begin(t.ID(), t.State, x.c.now())
 		if public, err = proxyKey(tx, x.config.ID); err != nil {
 			return err

@@ -80,7 +80,7 @@ func (r *reading) decode() error {
 // only whoami may name the parent of the organization in which the credential can
 // stamp.
 func (r *reading) admit(ctx context.Context, op string) error {
-	err := r.v.turn(ctx, r.id, func(t *ledger.Turn) error {
+	err := r.v.Turn(ctx, r.id, func(t *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, r.c.now())
 		who, err := r.c.authenticate(tx, r.signer)
 		var unknown *stranger
@@ -146,7 +146,7 @@ func (r *reading) fix(t *ledger.Turn, tx *org.Tx) error {
 }
 
 func (r *reading) answer(ctx context.Context) (body []byte, err error) {
-	err = r.v.step(ctx, r.id, func(t, above *ledger.Turn) error {
+	err = r.v.Step(ctx, r.id, func(t, above *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, r.c.now())
 		v := &query.View{Tx: tx, Caller: r.user, Credential: r.cred, Home: r.home}
 		if above != nil {

@@ -129,7 +129,7 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 
 // learnOrigins keeps a parent's records, for its rules on origins.
 func (v *visit) learnOrigins(ctx context.Context, parent org.ID) error {
-	return v.turn(ctx, parent, func(t *ledger.Turn) error {
+	return v.Turn(ctx, parent, func(t *ledger.Turn) error {
 		o, err := org.Begin(t.ID(), t.State, v.c.now()).Organization()
 		if err == nil {
 			if v.origins == nil {

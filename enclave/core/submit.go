@@ -55,7 +55,7 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
 	var old *found
-	err = v.step(ctx, r.organization, func(t, above *ledger.Turn) (err error) {
+	err = v.Step(ctx, r.organization, func(t, above *ledger.Turn) (err error) {
 		a, old, err = r.step(t, above)
 		return err
 	})
@@ -316,7 +316,7 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
 	var view *ledger.View
 	var p *org.Pending
-	err := v.turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err := v.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		view = t.View()
 		p, err = org.Begin(t.ID(), t.State, v.c.now()).PendingActivity(act)
 		return err

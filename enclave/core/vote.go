@@ -268,7 +268,7 @@ func (r *request) target(ctx context.Context, f *found) (e *org.Entry, err error
 	var view *ledger.View
 	var seq uint64
 	var known bool
-	err = r.v.turn(ctx, r.organization, func(t *ledger.Turn) (err error) {
+	err = r.v.Turn(ctx, r.organization, func(t *ledger.Turn) (err error) {
 		view = t.View()
 		seq, known = t.Known(r.intent.Target())
 		p, err = org.Begin(t.ID(), t.State, r.c.now()).PendingBy(r.intent.Target())

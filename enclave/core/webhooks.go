@@ -91,7 +91,7 @@ func (a *audiences) forget(organization org.ID) {
 
 // audience finds out who receives an organization's events, in its turn.
 func (v *visit) audience(ctx context.Context, id org.ID) (a *audience, err error) {
-	err = v.turn(ctx, id, func(t *ledger.Turn) error {
+	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
 		a = &audience{organization: id}
 		if a.subscribers, err = org.Begin(id, t.State, v.c.now()).Subscribers(); err == nil {
 			v.c.hear.put(a)
@@ -198,18 +198,18 @@ func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org
 	var url string
 	var body []byte
 	c := v.c
-	err = v.turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
+	err = v.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
 		url, err = org.Begin(t.ID(), t.State, c.now()).Receiver(event.Subscriber)
 		return err
 	})
 	if err == nil && url != "" {
-		err = v.turn(ctx, id, func(t *ledger.Turn) error {
+		err = v.Turn(ctx, id, func(t *ledger.Turn) error {
 			body = eventBody(e, id, org.Begin(id, t.State, c.now()))
 			return nil
 		})
 	}
 	if err == nil {
-		err = v.wait(ctx)
+		err = v.Wait(ctx)
 	}
 	if err != nil {
 		return nil, err
