@@ -116,6 +116,8 @@ var table = []row{
 	// The rooms of core, which nobody else may enter: what a call is not decided in.
 	{"enclave/core/internal/tenant", "enclave/internal/org", "", ""},
 	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core/internal/ranges", "enclave/core/internal/link enclave/internal/org enclave/internal/ledger enclave/internal/seal enclave/internal/strictjson " +
+		"enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "",
 		"sim/nsm sim/laptop sim/rig"},
 
