@@ -91,10 +91,10 @@ func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp
 	if v.verified != nil {
 		return u, activity.IdentityCredential(p), v.verified, nil
 	}
-	if v.v.asking.who, err = tenant.Of(tx); err != nil {
+	if v.v.lookups.Tenant, err = tenant.Of(tx); err != nil {
 		return nil, org.VoteCredential{}, nil, err
 	}
-	set, err := v.v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
+	set, err := v.v.lookups.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
 	if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
 		return nil, org.VoteCredential{}, nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/core/internal/outgoing"
+	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/bundle"
@@ -172,6 +174,12 @@ func (c *Core) rangesOwned() ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serve.live.publicHex, Signature: hex.EncodeToString(sig)})
+}
+
+// webhookKeys answers with the keys that verify webhooks, as a JWKS. Who does not
+// want to believe the host finds the key in what discoverKeys answers too.
+func (c *Core) webhookKeys() ([]byte, error) {
+	return c.serve.webhooks.JWKS(), nil
 }
 
 func (c *Core) publicKeys() ([]byte, error) {
@@ -442,13 +450,15 @@ func (c *Core) recover(ctx context.Context, g *given, q secret.Secret, open func
 	if s.targets, err = bundle.NewSigner(ring.Token); err != nil { // clients pin one key for both
 		return nil, err
 	}
-	if s.outside, err = c.newOutside(set); err != nil {
+	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator},
+		set, login.KeySetOf(s.tokens.Public())); err != nil {
 		return nil, err
 	}
 	c.openProviders(s, ring, set)
 	if s.webhooks, err = webhook.NewSigner(ring.Webhook); err != nil {
 		return nil, err
 	}
+	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks})
 	var id wire.ID
 	if _, err := (mixed{c}).Read(id[:]); err != nil {
 		return nil, err
@@ -456,7 +466,7 @@ func (c *Core) recover(ctx context.Context, g *given, q secret.Secret, open func
 	s.ranges = ranges.New(ranges.Config{
 		Ledger: ledger.Config{Deployment: s.deployment, Boot: id, Storage: storage, Before: before, Store: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand,
 			Alarms: &c.alarms, Limits: c.cfg.Limits},
-		Count: s.count, Hands: hands, Host: c.host, Rand: mixed{c}, Predecessor: s.predecessor, Setup: s.setup, Taken: c.hear.clear, Fence: c.fence,
+		Count: s.count, Hands: hands, Host: c.host, Rand: mixed{c}, Predecessor: s.predecessor, Setup: s.setup, Taken: s.outgoing.Forget, Fence: c.fence,
 	})
 	if err := s.ranges.Start(ctx); err != nil {
 		return nil, fmt.Errorf("taking the store: %w", err)

@@ -75,6 +75,39 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	return wire.KindReply, b
 }
 
+// openSend answers the host that wants to know what a send holds. It is told once
+// the send's entry is stored and proven, and before it has expired.
+func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+	var ask wire.OpenSend
+	if !c.host.Decode(payload, &ask) || state(c.state.Load()) != stateServing {
+		return wire.KindFailed, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
+	defer cancel()
+	v := c.visit()
+	opened, err := c.serve.outgoing.Open(ctx, v.Visit, ask.Send)
+	if m := v.Gone(err); m != nil {
+		opened, err = &wire.Opened{Moved: m.Hint()}, nil
+	}
+	return link.EncodeAnswer(wire.KindOpened, opened, err)
+}
+
+// deliverSend answers the host that wants a send delivered.
+func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+	var ask wire.Deliver
+	if !c.host.Decode(payload, &ask) || state(c.state.Load()) != stateServing {
+		return wire.KindFailed, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
+	defer cancel()
+	v := c.visit()
+	came, err := c.serve.outgoing.Deliver(ctx, v.Visit, ask.Send)
+	if m := v.Gone(err); m != nil {
+		came, err = &wire.Delivered{Moved: m.Hint()}, nil
+	}
+	return link.EncodeAnswer(wire.KindDelivered, came, err)
+}
+
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {

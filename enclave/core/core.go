@@ -20,6 +20,8 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/outgoing"
+	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
@@ -120,17 +122,15 @@ const (
 
 // Core is one enclave.
 type Core struct {
-	cfg        Config
-	state      atomic.Uint32
-	alarms     fault.Alarms
-	host       *link.Host
-	stamps     *stamp.Verifier
-	keys       *keys.Cache[activity.KeyID]
-	meter      *meter
-	deliveries deliveries
-	proxies    proxies
-	replies    *tenant.Portion // of replyBytes
-	hear       audiences
+	cfg     Config
+	state   atomic.Uint32
+	alarms  fault.Alarms
+	host    *link.Host
+	stamps  *stamp.Verifier
+	keys    *keys.Cache[activity.KeyID]
+	meter   *meter
+	proxies proxies
+	replies *tenant.Portion // of replyBytes
 
 	bootMu    sync.Mutex     // one boot step at a time
 	wait      *waiting       // in state seed; under bootMu
@@ -166,14 +166,14 @@ type serving struct {
 	legacy      *login.Signer  // of verification tokens of the first form
 	targets     *bundle.Signer // of keys to which passcodes are encrypted
 	roles       *activity.Roles
-	providers   *providers
 	webhooks    *webhook.Signer
 	published   keysDocument
 	blind       func() hash.Hash // keyed by the blind-index key
 	deployment  [32]byte
 	next        string // quorum public key, in hex, of the root secret that the manifest had made
 	admission   []byte // compressed P-256 key that may make organizations
-	outside     *outside
+	outside     *outside.Outside
+	outgoing    *outgoing.Outgoing
 }
 
 // tokenKeys verify the enclave's verification tokens.

@@ -7,7 +7,6 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
-	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
 	"cloister/shared/wire"
@@ -150,26 +149,11 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 
 // Identity is the core's, as queries want it.
 func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
-	i, err := x.r.v.identity(x.ctx, x.r.payer, field, token)
+	i, err := x.r.v.lookups.Identity(x.ctx, x.r.payer, field, token)
 	if err != nil {
 		return "", "", nil, err
 	}
 	return i.Issuer, i.Subject, i.Audiences, nil
-}
-
-// identity verifies an identity token, for tenant who. It asks the token's
-// issuer for its keys if need be: nothing is held meanwhile.
-func (v *visit) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
-	u, err := login.ParseIdentityToken(field, token)
-	if err != nil {
-		return nil, err
-	}
-	v.asking.who = who
-	set, err := v.asking.fetched(ctx, field, u.Issuer(), u.KnownTo)
-	if err != nil {
-		return nil, err
-	}
-	return u.Verify(set, v.c.now())
 }
 
 func (x suborgIndex) breach(text string) error {

@@ -3,12 +3,10 @@ package core
 import (
 	"strings"
 
-	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
-	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/settings"
 )
 
@@ -17,8 +15,6 @@ import (
 // the boot proof vouches for; neither has the claims that the other must have.
 func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) {
 	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
-	s.providers = &providers{client: s.outside.client, issuers: s.outside.issuers, issuer: set.Issuer, own: login.KeySetOf(s.tokens.Public()), others: set.OAuth2,
-		loadsOf: tenant.NewPortion(maxLoads), exchangesOf: tenant.NewPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
 }
 
 // keySetPath is where, below the issuer's URL, the host serves our key set.

@@ -156,7 +156,7 @@ func (x *proxyCall) look(ctx context.Context, id, home org.ID) error {
 		}
 		p, err := tx.AuthProxy(id)
 		if p != nil {
-			x.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: x.c.serve.outside.told.Text}
+			x.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: x.c.serve.outside.Told.Text}
 		}
 		return err
 	})
@@ -228,7 +228,7 @@ func (x *proxyCall) account(ctx context.Context, r *authproxy.Account) (answer, 
 	link, err := r.Admit(x.config, x.c.serve.tokenKeys(), x.c.now())
 	if err == nil && link {
 		var i *login.Identity
-		if i, err = x.v.identity(ctx, x.config.Organization, "oidcToken", *r.OidcToken); err == nil {
+		if i, err = x.v.lookups.Identity(ctx, x.config.Organization, "oidcToken", *r.OidcToken); err == nil {
 			err = r.AdmitLinked(x.config, i)
 		}
 	}
@@ -286,7 +286,7 @@ func (x *proxyCall) target(ctx context.Context, r *authproxy.Request) (of org.ID
 // anybody has it.
 func (x *proxyCall) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy.Holder, error) {
 	if r.Identity != "" {
-		i, err := x.v.identity(ctx, x.config.Organization, "oidcToken", r.Identity)
+		i, err := x.v.lookups.Identity(ctx, x.config.Organization, "oidcToken", r.Identity)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/enclave/core/internal/tenant"
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
@@ -243,4 +244,19 @@ func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
 	}
 	// Written anew, so that nothing passes through but the members of a proof.
 	return json.Marshal(&p)
+}
+
+// chainsOf is query.Chains for one query.
+type chainsOf struct {
+	ctx context.Context
+	r   *reading
+}
+
+func (x chainsOf) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
+	return x.r.c.serve.outside.Chains.Known(x.ctx, x.r.id, need)
+}
+
+func (x chainsOf) Standing(ref org.SendRef) (activity.Standing, error) {
+	m, err := x.r.c.serve.outside.Chains.Standings(x.ctx, x.r.id, []org.SendRef{ref})
+	return m[ref], err
 }

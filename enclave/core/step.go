@@ -1,7 +1,9 @@
 package core
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
@@ -242,7 +244,7 @@ func (s *step) wait(status org.Status) error {
 
 // run executes what has been granted.
 func (s *step) run(g *policy.Grant) (err error) {
-	if s.r.v.asking.who, err = tenant.Of(s.tx); err != nil {
+	if s.r.v.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
 		return err
 	}
 	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs, activity: s.e.Activity, grant: g}
@@ -279,7 +281,7 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	if err := s.index(); err != nil {
 		return answer{}, err
 	}
-	if err := s.announce(s.e, own); err != nil {
+	if err := s.announce(own); err != nil {
 		return answer{}, err
 	}
 	others := s.children
@@ -299,9 +301,9 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	s.r.c.heardAnew(s.t, s.records)
+	s.r.c.serve.outgoing.UpdateAudience(s.t, s.records)
 	if s.above != nil {
-		s.r.c.heardAnew(s.above, s.parent)
+		s.r.c.serve.outgoing.UpdateAudience(s.above, s.parent)
 	}
 	a := answer{status: 200}
 	if s.e.Refused != 0 {
@@ -377,4 +379,69 @@ func (s *step) voteOf(user org.ID) *org.PendingVote {
 		return nil
 	}
 	return &s.p.Votes[i]
+}
+
+// maxHeard is how old what the host has said of a chain may be when it is decided
+// from; activity counts on it.
+const maxHeard = time.Minute
+
+// know hands the step what it needs from outside of the turn, or says what that is:
+// who hears of it, and what its intent needs of its chain.
+func (s *step) know() error {
+	if err := s.hear(); err != nil {
+		return err
+	}
+	need, err := s.version.Need(s.tx, s.intent)
+	if need == nil || err != nil || s.r.v.blind {
+		return err
+	}
+	k := s.r.v.chain
+	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
+		return &org.Missing{Fetch: func(ctx context.Context) error { return s.r.learn(ctx, need) }}
+	}
+	s.intent.Know(k)
+	return nil
+}
+
+// learn asks for what a step needs. A rejection does not depend on it: nothing is
+// signed by it.
+func (r *request) learn(ctx context.Context, need *activity.ChainNeed) (err error) {
+	r.v.chain, err = r.c.serve.outside.Chains.Known(ctx, r.organization, need)
+	if err != nil && r.version.Kind.Rejects() {
+		r.v.chain, r.v.blind, err = nil, true, nil
+	}
+	return err
+}
+
+// hear finds who in the parent hears of the step.
+func (s *step) hear() error {
+	o, err := s.tx.Organization()
+	if err != nil || o.Parent.Zero() {
+		return err
+	}
+	if s.above != nil {
+		s.heard, err = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs).Subscribers()
+		return err
+	}
+	a := s.r.c.serve.outgoing.Audience(o.Parent)
+	if a == nil {
+		a = s.r.v.hears // known a moment ago, and forgotten for others since
+	}
+	if a == nil || a.Organization != o.Parent {
+		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
+			s.r.v.hears, err = s.r.c.serve.outgoing.FindAudience(ctx, s.r.v.Visit, o.Parent)
+			return err
+		}}
+	}
+	s.heard = a.Subscribers
+	return nil
+}
+
+// announce puts events into the step's entries; own, if there is one, is a vote's.
+func (s *step) announce(own *org.Entry) error {
+	after := s.records
+	if after == nil {
+		after = org.Begin(s.tx.ID, s.t.State, s.tx.NowMs)
+	}
+	return s.r.c.serve.outgoing.Announce(after, s.heard, s.e, own)
 }

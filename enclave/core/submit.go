@@ -40,7 +40,7 @@ type request struct {
 // submit is the whole life of a request to act, the first function to read.
 func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
 	r := &request{c: c, v: v, from: call.From.Address, op: call.Op}
-	defer func() { c.serve.providers.leave(v.exchange) }()
+	defer v.lookups.End()
 	if r.signer, err = v.read(call); err != nil { // who signed these very bytes
 		return answer{}, err
 	}

@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"cloister/enclave/core/internal/outgoing"
+	"cloister/enclave/core/internal/outside"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/org"
@@ -23,11 +25,10 @@ type kept struct {
 	toll     toll
 	room     *room                        // of the reply
 	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
-	asking   asking                       // issuers of identity tokens
-	exchange *exchange                    // that the activity shares in
+	lookups  *outside.Lookups             // at identity providers; nil before the enclave serves
 	chain    *activity.ChainKnown         // what the activity needs of its chain
 	blind    bool                         // that cannot be had, and a rejection goes on without
-	hears    *audience                    // of the parent
+	hears    *outgoing.Audience           // of the parent
 	voted    *org.Entry                   // of the activity that is voted on,
 	votedSeq uint64                       // its newest by then
 }
@@ -39,7 +40,7 @@ func (c *Core) visit() *visit {
 	v.Visit = new(ranges.Visit)
 	if state(c.state.Load()) == stateServing {
 		v.Visit = c.serve.ranges.Visit()
-		v.asking.o = c.serve.providers
+		v.lookups = c.serve.outside.Providers.Lookups()
 	}
 	return v
 }

@@ -45,6 +45,10 @@ func (v *Visit) Look(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
 	return v.at.ledger, nil
 }
 
+// Serving waits until this enclave may answer, as far as that can be said before it is
+// known for whom.
+func (v *Visit) Serving(ctx context.Context) error { return v.ranges.Serving(ctx) }
+
 // Step is ledger.Step for the organization that the call is about. The reply waits for
 // what f has seen, also where it ends with an error.
 func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Turn) error) error {
