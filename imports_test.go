@@ -118,6 +118,11 @@ var table = []row{
 	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
 	{"enclave/core/internal/ranges", "enclave/core/internal/link enclave/internal/org enclave/internal/ledger enclave/internal/seal enclave/internal/strictjson " +
 		"enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core/internal/outside", "enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
+		"enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core/internal/outgoing", "enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
+		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
+		"enclave/internal/erase shared/wire", "", ""},
 	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "",
 		"sim/nsm sim/laptop sim/rig"},
 
