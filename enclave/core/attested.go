@@ -146,7 +146,7 @@ func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
 	if err != nil {
 		return nil, err
 	}
-	sinceMs, err := c.serve.ranges.SinceMs(of)
+	sinceMs, err := c.serve.Ranges.SinceMs(of)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/link"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
@@ -79,12 +80,12 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 // the send's entry is stored and proven, and before it has expired.
 func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var ask wire.OpenSend
-	if !c.host.Decode(payload, &ask) || state(c.state.Load()) != stateServing {
+	v := c.visit()
+	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	v := c.visit()
 	opened, err := c.serve.outgoing.Open(ctx, v.Visit, ask.Send)
 	if m := v.Gone(err); m != nil {
 		opened, err = &wire.Opened{Moved: m.Hint()}, nil
@@ -95,12 +96,12 @@ func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte)
 // deliverSend answers the host that wants a send delivered.
 func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
 	var ask wire.Deliver
-	if !c.host.Decode(payload, &ask) || state(c.state.Load()) != stateServing {
+	v := c.visit()
+	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	v := c.visit()
 	came, err := c.serve.outgoing.Deliver(ctx, v.Visit, ask.Send)
 	if m := v.Gone(err); m != nil {
 		came, err = &wire.Delivered{Moved: m.Hint()}, nil
@@ -164,10 +165,10 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 		body, err := c.bootDoor(ctx, call, v)
 		return answer{status: 200, body: body}, err
 	}
-	if state(c.state.Load()) != stateServing {
-		return answer{}, errNotServing
+	if v.state != wire.StateServing {
+		return answer{}, lifecycle.ErrNotServing
 	}
-	if err := c.serve.ranges.Serving(ctx); err != nil {
+	if err := c.serve.Ranges.Serving(ctx); err != nil {
 		return answer{}, err
 	}
 	var a answer

@@ -29,7 +29,7 @@ type keysDocument struct {
 // checks it needs to believe neither the host nor the network.
 func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
 	s := c.serve
-	if err := s.ranges.Serving(ctx); err != nil {
+	if err := s.Ranges.Serving(ctx); err != nil {
 		return nil, err
 	}
 	d := &s.published
@@ -39,16 +39,16 @@ func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
 	if d.body != nil && now.Sub(d.at) < keysFor {
 		return d.body, nil
 	}
-	k := s.public
+	k := s.Public
 	claim := &attestation.PublicKeys{Keys: attestation.Keys{Signer: k.Signer, SignerPair: k.SignerPair, Session: k.Session, OTP: k.OTP,
-		OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp, Webhook: s.webhooks.PublicKey()}, AttestationRootSHA256: s.rootSHA256, Freshness: s.freshness(s.ranges.BootNumber())}
-	p, err := s.live.prove(now, claim)
+		OTPLegacy: k.OTPLegacy, FetcherEncrypt: k.FetcherEncrypt, OnRamp: k.OnRamp, Webhook: s.webhooks.PublicKey()}, AttestationRootSHA256: s.RootSHA256, Freshness: s.Freshness(s.Ranges.BootNumber())}
+	p, err := s.Live.Prove(now, claim)
 	if err != nil {
 		return nil, err
 	}
-	doc := attestation.KeysDocument{Keys: claim.Keys, AttestationRootPEM: s.rootPEM, AppProof: attestation.AppProof{
-		Scheme: attestation.Scheme, PublicKey: s.live.publicHex, ProofPayload: string(p.Payload), Signature: fmt.Sprintf("%x", p.Signature)}}
-	if err := strictjson.Decode(s.proof.current(now).json, &doc.BootProof); err != nil {
+	doc := attestation.KeysDocument{Keys: claim.Keys, AttestationRootPEM: s.RootPEM, AppProof: attestation.AppProof{
+		Scheme: attestation.Scheme, PublicKey: s.Live.PublicHex, ProofPayload: string(p.Payload), Signature: fmt.Sprintf("%x", p.Signature)}}
+	if err := strictjson.Decode(s.BootProof(now), &doc.BootProof); err != nil {
 		return nil, fmt.Errorf("reading the boot proof: %w", err)
 	}
 	body, err := json.Marshal(&doc)
@@ -70,7 +70,7 @@ func (c *Core) discoverBootProof(ctx context.Context, body []byte) ([]byte, erro
 	if len(body) != 2*liveKeySize || bytes.ContainsFunc(body, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) {
 		return nil, fault.New(fault.InvalidArgument, "the body is to be a live key: %d digits of lower-case hex", 2*liveKeySize)
 	}
-	if err := c.serve.ranges.Serving(ctx); err != nil {
+	if err := c.serve.Ranges.Serving(ctx); err != nil {
 		return nil, err
 	}
 	proof, err := bootProofs{ctx, c}.ByKey(string(body))

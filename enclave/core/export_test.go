@@ -2,12 +2,11 @@ package core
 
 import (
 	"context"
-	"encoding/base64"
 	"maps"
 	"slices"
 	"time"
 
-	"cloister/attestation"
+	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -15,7 +14,9 @@ import (
 )
 
 // BootHandlers are the names that have a handler at the door boot.
-func BootHandlers() []string { return slices.Collect(maps.Keys(bootHandlers)) }
+func BootHandlers() []string {
+	return slices.AppendSeq(slices.Collect(maps.Keys(bootHandlers)), maps.Keys(lifecycle.Operations))
+}
 
 // Put decides an entry with something to send, as an activity would, and answers its
 // place once it is stored.
@@ -30,12 +31,6 @@ func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint6
 		err = v.Wait(ctx)
 	}
 	return seq, err
-}
-
-// Configuration reads a configuration as the door boot does.
-func (c *Core) Configuration(hash string, raw []byte) error {
-	_, err := c.configuration(&attestation.Manifest{ConfigurationSHA256: hash}, base64.StdEncoding.EncodeToString(raw))
-	return err
 }
 
 // StampAsProxy stamps a body with the key of a configuration's auth proxy, as
@@ -67,25 +62,6 @@ func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.H
 		return int(code), text
 	}
 	return a.status, a.body
-}
-
-// A Renewal is a boot proof that is made anew by a function of the test's.
-type Renewal struct{ bootProofOf }
-
-// NewRenewal makes one.
-func NewRenewal(f func(now time.Time) ([]byte, error)) *Renewal {
-	r := new(Renewal)
-	r.make = f
-	return r
-}
-
-// First makes the proof that a boot begins with.
-func (r *Renewal) First(now time.Time) error { return r.first(now) }
-
-// Current is the proof as it stands, and of when it is.
-func (r *Renewal) Current(now time.Time) (string, time.Time) {
-	p := r.current(now)
-	return string(p.json), p.at
 }
 
 // Take counts a request of a key of an organization, and tells whether it is answered.

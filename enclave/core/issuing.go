@@ -3,19 +3,9 @@ package core
 import (
 	"strings"
 
-	"cloister/enclave/internal/activity"
-	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
-	"cloister/enclave/internal/settings"
 )
-
-// openProviders takes the keys of the roles that activities use. The identity tokens
-// that the enclave issues and its verification tokens have one key, whose public half
-// the boot proof vouches for; neither has the claims that the other must have.
-func (c *Core) openProviders(s *serving, ring *boot.Keyring, set *settings.Settings) {
-	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
-}
 
 // keySetPath is where, below the issuer's URL, the host serves our key set.
 const keySetPath = "/.well-known/jwks.json"

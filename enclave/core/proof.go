@@ -56,7 +56,7 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	}
 	digest := sha256.Sum256(b)
 	tip := t.Tip()
-	fresh := c.serve.freshness(t.BootNumber())
+	fresh := c.serve.Freshness(t.BootNumber())
 	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
 	all := []attestation.Claim{&attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
@@ -75,7 +75,7 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	out := make([]org.Proof, len(all))
 	now := c.cfg.Clock.Now()
 	for i, cl := range all {
-		if out[i], err = c.serve.live.prove(now, cl); err != nil {
+		if out[i], err = c.serve.Live.Prove(now, cl); err != nil {
 			return nil, err
 		}
 	}

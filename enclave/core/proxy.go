@@ -130,7 +130,7 @@ func (x *proxyCall) open(ctx context.Context, id org.ID) error {
 		}
 		x.c.proxies.homes.drop(id)
 	}
-	rows, err := x.c.serve.ranges.PageIndex(ctx, x.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
+	rows, err := x.c.serve.Ranges.PageIndex(ctx, x.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
 	if err != nil {
 		return err
 	}

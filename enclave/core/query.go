@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/attestation"
+	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
@@ -223,14 +224,14 @@ type bootProofs struct {
 }
 
 func (b bootProofs) Latest() ([]byte, error) {
-	return b.c.serve.proof.current(b.c.cfg.Clock.Now()).json, nil
+	return b.c.serve.BootProof(b.c.cfg.Clock.Now()), nil
 }
 
 func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
-	if publicKeyHex == b.c.serve.live.publicHex {
+	if publicKeyHex == b.c.serve.Live.PublicHex {
 		return b.Latest()
 	}
-	raw, err := b.c.host.Object(b.ctx, objectProof+hashHex([]byte(publicKeyHex)))
+	raw, err := b.c.host.Object(b.ctx, lifecycle.BootProofObject(publicKeyHex))
 	if err != nil {
 		return nil, ledger.ErrBusy
 	}

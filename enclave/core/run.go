@@ -23,7 +23,7 @@ func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
 	key, keyID := s.t.Key()
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.p.Initiator, Activity: s.e.Activity, Grant: g,
-		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serve.bundles, Boot: c.serve.ranges.Term(s.t),
+		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serve.bundles, Boot: c.serve.Ranges.Term(s.t),
 		Seq: s.seq(), Sessions: c.serve.sessions, Tokens: c.serve.tokens, LegacyTokens: c.serve.legacy, PasscodeTargets: c.serve.targets,
 		Roles: c.serve.roles, Outside: c.serve.outside.Told, Providers: s.r.v.lookups.For(s.e.Activity),
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback,

@@ -58,20 +58,20 @@ func (c *Core) wish(call *wire.Call) (*wire.Call, *signing, error) {
 // could have asked for, the reply leaves unsigned: who insists takes that for a failure.
 // So does one that only tells the host to ask another enclave.
 func (c *Core) sign(s *signing, reply *wire.Reply) {
-	if s == nil || reply.Moved != 0 || state(c.state.Load()) != stateServing {
+	if s == nil || reply.Moved != 0 || c.life.State() != wire.StateServing {
 		return
 	}
-	live := c.serve.live
+	live := c.serve.Live
 	t := s.statement
-	t.Deployment, t.LiveKey, t.Request = c.serve.deployment, live.publicHex, reply.Request
+	t.Deployment, t.LiveKey, t.Request = c.serve.Deployment, live.PublicHex, reply.Request
 	t.Status, t.Reply, t.TimeMs = int(reply.Status), sha256.Sum256(reply.Body), c.now()
 	text, err := t.Text()
 	if err != nil {
 		return
 	}
-	signature, err := live.signText(text)
+	signature, err := live.Sign(text)
 	if err != nil {
 		return
 	}
-	reply.Signed = &wire.Signed{Deployment: t.Deployment, LiveKey: live.public, TimeMs: t.TimeMs, Signature: signature}
+	reply.Signed = &wire.Signed{Deployment: t.Deployment, LiveKey: live.Public, TimeMs: t.TimeMs, Signature: signature}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"time"
 
 	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
@@ -337,4 +338,19 @@ func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger
 func (r *request) fail(e *org.Entry, f *fault.Error) {
 	e.Status, e.Refused = org.StatusFailed, uint16(f.Code.HTTPStatus())
 	e.Failure = activity.AppendRefusal(nil, f, e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
+}
+
+// maxAge and maxAhead are the liveness window of a stamped body.
+const (
+	maxAge   = time.Hour
+	maxAhead = 5 * time.Minute
+)
+
+var errTime = fault.Named(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
+
+func live(nowMs, stampedMs uint64) error {
+	if stampedMs+uint64(maxAge.Milliseconds()) <= nowMs || stampedMs > nowMs+uint64(maxAhead.Milliseconds()) {
+		return errTime
+	}
+	return nil
 }

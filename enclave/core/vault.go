@@ -6,8 +6,15 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
+// vault seals the secrets of one organization's records under their owners' ids.
+type vault struct {
+	c    *Core
+	name seal.Name
+	key  *seal.Key
+}
+
 func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
-	return &vault{c, seal.Name{Kind: seal.KindSecret, KeyID: keyID, Deployment: c.serve.deployment, Organization: id}, key}
+	return &vault{c, seal.Name{Kind: seal.KindSecret, KeyID: keyID, Deployment: c.serve.Deployment, Organization: id}, key}
 }
 
 // Seal encrypts a secret under its owner's id. The result names the key.

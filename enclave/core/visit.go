@@ -8,11 +8,13 @@ import (
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
 )
 
 // A visit is one call on its way through the enclave.
 type visit struct {
-	c *Core
+	c     *Core
+	state wire.State // when it began: what comes later is for later calls
 	*ranges.Visit
 	kept
 	timing timing
@@ -35,11 +37,11 @@ type kept struct {
 
 // visit begins a call's.
 func (c *Core) visit() *visit {
-	v := &visit{c: c, timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
+	v := &visit{c: c, state: c.life.State(), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
 	v.toll.meter = c.meter
 	v.Visit = new(ranges.Visit)
-	if state(c.state.Load()) == stateServing {
-		v.Visit = c.serve.ranges.Visit()
+	if v.state == wire.StateServing {
+		v.Visit = c.serve.Ranges.Visit()
 		v.lookups = c.serve.outside.Providers.Lookups()
 	}
 	return v

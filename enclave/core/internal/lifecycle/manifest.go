@@ -1,10 +1,12 @@
-package core
+package lifecycle
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,13 +14,6 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/settings"
 	"cloister/enclave/internal/strictjson"
-)
-
-// A setup document is for one use within setupLife on the enclave's clock; at
-// most maxSetupNonces wait for theirs.
-const (
-	setupLife      = 10 * time.Minute
-	maxSetupNonces = 256
 )
 
 // given is a manifest that was accepted, with what it was accepted for.
@@ -34,23 +29,9 @@ type given struct {
 
 func (g *given) envelope() []byte { return attestation.EncodeEnvelope(g.raw, g.approvals...) }
 
-// waiting is an enclave in state seed: it has its manifest and a setup key, to
-// which whoever holds part of the root secret encrypts it.
-type waiting struct {
-	*given
-	key     *bootKey
-	holders *holders
-	nonces  map[[attestation.SetupNonceSize]byte]time.Time // of setup documents not used yet, and until when
-}
-
-var (
-	errNotWaiting = fault.Named(fault.FailedPrecondition, "BOOT_NOT_WAITING", "the enclave is not waiting for its root secret")
-	errDebugImage = fault.Named(fault.FailedPrecondition, "BOOT_DEBUG_IMAGE", "a debug image takes no secret and makes no deployment")
-)
-
 // readManifest takes the body of the operation manifest. Nothing has happened
 // where it refuses.
-func (c *Core) readManifest(body []byte) (*given, error) {
+func (e *Enclave) readManifest(body []byte) (*given, error) {
 	var in struct {
 		Manifest      string                         `json:"manifest" rule:"required"` // standard base64 of the exact bytes
 		Configuration string                         `json:"configuration"`            // likewise; absent where the manifest names none
@@ -66,7 +47,7 @@ func (c *Core) readManifest(body []byte) (*given, error) {
 		return nil, err
 	}
 	g.id, g.approvals = attestation.Hash(g.raw), attestation.SortApprovals(in.Approvals)
-	if g.set, err = c.configuration(g.manifest, in.Configuration); err != nil {
+	if g.set, err = e.configuration(g.manifest, in.Configuration); err != nil {
 		return nil, err
 	}
 	if in.Predecessor == "" && g.manifest.Predecessor == "" {
@@ -101,13 +82,104 @@ func manifestOf(field, text string) ([]byte, *attestation.Manifest, error) {
 	return raw, m, nil
 }
 
+// manifest takes the manifest. Where the root secret lies at hand it recovers the
+// keyring and begins to serve; elsewhere it begins to wait for the secret.
+func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
+	g, err := e.readManifest(body)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateHello {
+		return nil, errManifestGiven
+	}
+	if e.cfg.Root == nil {
+		return e.await(ctx, g)
+	}
+	q, err := e.cfg.Root.Recover()
+	defer q.Wipe()
+	if err != nil {
+		err = fmt.Errorf("root secret: %w", err)
+	} else {
+		err = e.fits(g.manifest)
+	}
+	return e.begin(ctx, stateHello, g, q, e.unwrapping(ctx, q, err))
+}
+
+// fits holds a manifest against this enclave.
+func (e *Enclave) fits(m *attestation.Manifest) error {
+	kind := attestation.KindNitro
+	if e.cfg.Simulator {
+		kind = attestation.KindSimulator
+	}
+	switch {
+	case m.Kind != kind:
+		return errors.New("manifest of another kind of enclave")
+	case m.ApplicationDigest != e.cfg.ApplicationDigest:
+		return errors.New("manifest of another program")
+	case e.cfg.Root != nil && m.SeedSource != e.cfg.Root.Source(), e.cfg.Root == nil && m.SeedSource != attestation.SeedOperatorShares && m.SeedSource != attestation.SeedCloudKMS:
+		return errors.New("manifest names another source of the root secret")
+	case e.cfg.Root != nil && (m.RotateRootSecret || m.RotateStorageKey || m.ForgetStorageKey):
+		return errors.New("manifest rotates keys of a root secret that lies at hand")
+	}
+	for i, want := range []string{m.PCRs.PCR0, m.PCRs.PCR1, m.PCRs.PCR2} {
+		got, _, err := e.cfg.Device.DescribePCR(i)
+		if err != nil {
+			return fmt.Errorf("reading PCR %d: %w", i, err)
+		}
+		if hex.EncodeToString(got) != want {
+			return fmt.Errorf("manifest names another PCR %d", i)
+		}
+	}
+	return nil
+}
+
+// configuration reads the configuration that a manifest names, from the base64 of
+// its bytes. The errors are *fault.Error.
+func (e *Enclave) configuration(m *attestation.Manifest, text string) (*settings.Settings, error) {
+	if len(text) > base64.StdEncoding.EncodedLen(settings.Max) {
+		return nil, fault.Field("configuration", "configuration is longer than %d bytes", settings.Max)
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, fault.Field("configuration", "configuration is not base64")
+	}
+	defer clear(raw)
+	named := ""
+	if len(raw) > 0 {
+		sum := sha256.Sum256(raw)
+		named = hex.EncodeToString(sum[:])
+	}
+	if named != m.ConfigurationSHA256 {
+		return nil, fault.Field("configuration", "configuration is not the one whose hash the manifest holds")
+	}
+	return settings.Parse(raw, e.cfg.Simulator)
+}
+
+// A setup document is for one use within setupLife on the enclave's clock; at
+// most maxSetupNonces wait for theirs.
+const (
+	setupLife      = 10 * time.Minute
+	maxSetupNonces = 256
+)
+
+// waiting is an enclave in state seed: it has its manifest and a setup key, to
+// which whoever holds part of the root secret encrypts it.
+type waiting struct {
+	*given
+	key     *Key
+	holders *holders
+	nonces  map[[attestation.SetupNonceSize]byte]time.Time // of setup documents not used yet, and until when
+}
+
 // refuseDebug refuses to go on with an image whose console its parent reads. The
 // simulator has no such mode.
-func (c *Core) refuseDebug() error {
-	if c.cfg.Simulator {
+func (e *Enclave) refuseDebug() error {
+	if e.cfg.Simulator {
 		return nil
 	}
-	pcr, _, err := c.cfg.Device.DescribePCR(0)
+	pcr, _, err := e.cfg.Device.DescribePCR(0)
 	if err != nil {
 		return fmt.Errorf("reading PCR 0: %w", err)
 	}
@@ -121,40 +193,40 @@ func (c *Core) refuseDebug() error {
 
 // await goes from hello to seed: it makes the setup key and commits to it and to
 // the manifest in PCR16, for good.
-func (c *Core) await(ctx context.Context, g *given) ([]byte, error) {
-	if err := c.refuseDebug(); err != nil {
+func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
+	if err := e.refuseDebug(); err != nil {
 		return nil, err
 	}
-	if err := c.fits(g.manifest); err != nil {
+	if err := e.fits(g.manifest); err != nil {
 		return nil, fault.Named(fault.FailedPrecondition, "MANIFEST_OF_ANOTHER", "manifest refused: %v", err)
 	}
-	h, err := c.holdersOf(ctx, g)
+	h, err := e.holdersOf(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	key, err := newBootKey(mixed{c})
+	key, err := newKey(e.cfg.Mixed)
 	if err != nil {
 		return nil, err
 	}
-	c.wait = &waiting{given: g, key: key, holders: h, nonces: map[[attestation.SetupNonceSize]byte]time.Time{}}
-	if !c.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
+	e.waiting = &waiting{given: g, key: key, holders: h, nonces: map[[attestation.SetupNonceSize]byte]time.Time{}}
+	if !e.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
 		return nil, errManifestGiven
 	}
-	if err := c.commitSetup(key.publicHex, g.id); err != nil {
-		c.fence(fmt.Errorf("boot: %w", err)) // a register may be extended: no way back
+	if err := e.commitSetup(key.PublicHex, g.id); err != nil {
+		e.Fence(fmt.Errorf("boot: %w", err)) // a register may be extended: no way back
 		return nil, err
 	}
-	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateSeed.String(), "setupKey": key.publicHex, "shares": h.status()})
+	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateSeed.String(), "setupKey": key.PublicHex, "shares": h.status()})
 }
 
 // commitSetup locks PCR16 behind the commitment: only locked registers stand in
 // documents.
-func (c *Core) commitSetup(keyHex string, manifest [32]byte) error {
+func (e *Enclave) commitSetup(keyHex string, manifest [32]byte) error {
 	ext := attestation.SetupExtension(keyHex, manifest)
-	if _, err := c.cfg.Device.ExtendPCR(attestation.SetupPCR, ext[:]); err != nil {
+	if _, err := e.cfg.Device.ExtendPCR(attestation.SetupPCR, ext[:]); err != nil {
 		return fmt.Errorf("extending PCR %d: %w", attestation.SetupPCR, err)
 	}
-	if err := c.cfg.Device.LockPCRs(attestation.SetupPCR + 1); err != nil {
+	if err := e.cfg.Device.LockPCRs(attestation.SetupPCR + 1); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
 	}
 	return nil
@@ -162,7 +234,7 @@ func (c *Core) commitSetup(keyHex string, manifest [32]byte) error {
 
 // setupDocument answers who this enclave is, to somebody who chose the nonce. The
 // nonce is remembered: what comes in answer to it is taken once, and soon.
-func (c *Core) setupDocument(_ context.Context, body []byte) ([]byte, error) {
+func (e *Enclave) setupDocument(_ context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		Nonce string `json:"nonce" rule:"required"` // 32 bytes, lower-case hex
 	}
@@ -173,13 +245,13 @@ func (c *Core) setupDocument(_ context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	w := c.wait
-	if state(c.state.Load()) != stateSeed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.waiting
+	if e.State() != stateSeed {
 		return nil, errNotWaiting
 	}
-	now := c.cfg.Clock.Now()
+	now := e.cfg.Clock.Now()
 	for n, until := range w.nonces {
 		if !now.Before(until) {
 			delete(w.nonces, n)
@@ -188,7 +260,7 @@ func (c *Core) setupDocument(_ context.Context, body []byte) ([]byte, error) {
 	if _, known := w.nonces[nonce]; !known && len(w.nonces) >= maxSetupNonces {
 		return nil, fault.New(fault.ResourceExhausted, "too many setup documents wait for their use")
 	}
-	doc, err := c.cfg.Device.Attest(w.key.public, w.id[:], nonce[:])
+	doc, err := e.cfg.Device.Attest(w.key.Public, w.id[:], nonce[:])
 	if err != nil {
 		return nil, fmt.Errorf("attesting: %w", err)
 	}
@@ -215,5 +287,3 @@ func (w *waiting) answered(nonce [attestation.SetupNonceSize]byte, now time.Time
 	delete(w.nonces, nonce)
 	return known && now.Before(until)
 }
-
-var errManifestGiven = fault.New(fault.FailedPrecondition, "a manifest was given before")
