@@ -123,6 +123,9 @@ var table = []row{
 	{"enclave/core/internal/outgoing", "enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
 		"enclave/internal/erase shared/wire", "", ""},
+	{"enclave/core/internal/lifecycle", "enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
+		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/settings enclave/internal/strictjson " +
+		"enclave/internal/fault enclave/internal/insecure attestation shared/wire", "", ""},
 	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "",
 		"sim/nsm sim/laptop sim/rig"},
 
