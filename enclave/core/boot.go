@@ -32,32 +32,22 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte,
 
 type bootHandler func(*Core, context.Context, *wire.Call, *visit) ([]byte, error)
 
-// bare, withContext and withBody make handlers of methods that want less of a call.
+// bare makes a handler of a method that wants nothing of a call.
 func bare(f func(*Core) ([]byte, error)) bootHandler {
 	return func(c *Core, _ context.Context, _ *wire.Call, _ *visit) ([]byte, error) { return f(c) }
-}
-
-func withContext(f func(*Core, context.Context) ([]byte, error)) bootHandler {
-	return func(c *Core, ctx context.Context, _ *wire.Call, _ *visit) ([]byte, error) { return f(c, ctx) }
-}
-
-func withBody(f func(*Core, context.Context, []byte) ([]byte, error)) bootHandler {
-	return func(c *Core, ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
-		return f(c, ctx, call.Body)
-	}
 }
 
 // bootHandlers has a handler for each of wire.BootOperations that lifecycle.Operations
 // has not: questions to an enclave, and what is done to ranges and organizations.
 var bootHandlers = map[string]bootHandler{
 	wire.OpStatus:             bare((*Core).status),
-	wire.OpRanges:             bare((*Core).rangesOwned),
-	wire.OpTake:               withBody((*Core).takeRanges),
-	wire.OpGive:               withBody((*Core).giveRanges),
+	wire.OpRanges:             bare((*Core).rangeTable),
+	wire.OpTake:               (*Core).takeRanges,
+	wire.OpGive:               (*Core).giveRanges,
 	wire.OpRetire:             bare((*Core).retire),
 	wire.OpKeys:               bare((*Core).publicKeys),
-	wire.OpDiscoveryKeys:      withContext((*Core).discoverKeys),
-	wire.OpDiscoveryBootProof: withBody((*Core).discoverBootProof),
+	wire.OpDiscoveryKeys:      (*Core).discoverKeys,
+	wire.OpDiscoveryBootProof: (*Core).discoverBootProof,
 	wire.OpIssuer:             bare((*Core).discoverIssuer),
 	wire.OpIssuerKeys:         bare((*Core).discoverIssuerKeys),
 	wire.OpWebhookKeys:        bare((*Core).webhookKeys),
@@ -77,7 +67,7 @@ func (c *Core) counters() map[string]uint64 {
 	m["late_answers"], m["streams"] = c.host.LateAnswers(), c.host.Streams()
 	maps.Copy(m, tally.Counts())
 	if c.life.State() == wire.StateServing {
-		for k, n := range c.serve.Ranges.Stats() {
+		for k, n := range c.serving.Ranges.Stats() {
 			m[k] = n
 		}
 	}
@@ -85,47 +75,47 @@ func (c *Core) counters() map[string]uint64 {
 }
 
 // takeRanges is the boot operation take.
-func (c *Core) takeRanges(ctx context.Context, body []byte) ([]byte, error) {
-	if err := c.serve.Ranges.Take(ctx, body); err != nil {
+func (c *Core) takeRanges(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+	if err := c.serving.Ranges.Take(ctx, call.Body); err != nil {
 		return nil, err
 	}
-	return c.rangesOwned()
+	return c.rangeTable()
 }
 
 // giveRanges is the boot operation give.
-func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
-	if err := c.serve.Ranges.Give(ctx, body); err != nil {
+func (c *Core) giveRanges(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+	if err := c.serving.Ranges.Give(ctx, call.Body); err != nil {
 		return nil, err
 	}
-	return c.rangesOwned()
+	return c.rangeTable()
 }
 
 // retire is the boot operation retire.
 func (c *Core) retire() ([]byte, error) {
-	c.serve.Ranges.Retire()
-	return c.rangesOwned()
+	c.serving.Ranges.Retire()
+	return c.rangeTable()
 }
 
-// rangesOwned is the boot operation ranges: what this enclave owns now, signed by its
+// rangeTable is the boot operation ranges: what this enclave owns now, signed by its
 // live key.
-func (c *Core) rangesOwned() ([]byte, error) {
-	text, err := json.Marshal(c.serve.Ranges.Table(c.now()))
+func (c *Core) rangeTable() ([]byte, error) {
+	text, err := json.Marshal(c.serving.Ranges.Table(c.now()))
 	if err != nil {
 		return nil, err
 	}
-	sig, err := c.serve.Live.Sign(wire.TableText(string(text)))
+	sig, err := c.serving.Live.Sign(wire.TableText(string(text)))
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serve.Live.PublicHex, Signature: hex.EncodeToString(sig)})
+	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serving.Live.PublicHex, Signature: hex.EncodeToString(sig)})
 }
 
 // webhookKeys answers with the keys that verify webhooks, as a JWKS. Who does not
-// want to believe the host finds the key in what discoverKeys answers too.
+// want to believe the host finds the key in what discovery_keys answers too.
 func (c *Core) webhookKeys() ([]byte, error) {
-	return c.serve.webhooks.JWKS(), nil
+	return c.serving.webhooks.JWKS(), nil
 }
 
 func (c *Core) publicKeys() ([]byte, error) {
-	return json.Marshal(c.serve.Public)
+	return json.Marshal(c.serving.Public)
 }

@@ -38,10 +38,10 @@ func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (
 	return auth.CompiledScope(p)
 }
 
-// allowed asks the allowlists of a top-level organization, if it has any, whether
+// checkAllowlist asks the allowlists of a top-level organization, if it has any, whether
 // its users' requests may come from an address. The host says where a request
 // came from: the list keeps out who has stolen a key, not a host that lies.
-func (c *Core) allowed(tx *org.Tx, who *caller, from string) error {
+func (c *Core) checkAllowlist(tx *org.Tx, who *caller, from string) error {
 	all, err := tx.Allowlist("")
 	if err != nil || all == nil || !all.Enabled || who.proxy { // the proxy's callers are no users of the organization
 		return err

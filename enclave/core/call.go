@@ -68,7 +68,7 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 		of.settle(0)
 		return wire.KindFailed, nil
 	}
-	if of.n <= smallReply {
+	if of.bytes <= smallReply {
 		of.settle(0)
 	} else {
 		context.AfterFunc(ctx, func() { of.settle(0) }) // once the host has it, or nobody wants it
@@ -86,7 +86,7 @@ func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	opened, err := c.serve.outgoing.Open(ctx, v.Visit, ask.Send)
+	opened, err := c.serving.outgoing.Open(ctx, v.Visit, ask.Send)
 	if m := v.Gone(err); m != nil {
 		opened, err = &wire.Opened{Moved: m.Hint()}, nil
 	}
@@ -102,7 +102,7 @@ func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []by
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	came, err := c.serve.outgoing.Deliver(ctx, v.Visit, ask.Send)
+	came, err := c.serving.outgoing.Deliver(ctx, v.Visit, ask.Send)
 	if m := v.Gone(err); m != nil {
 		came, err = &wire.Delivered{Moved: m.Hint()}, nil
 	}
@@ -118,8 +118,8 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		}
 	}()
 	if op := wire.BootOperationOf(call.Op); call.Door != wire.DoorBoot || op == nil || !op.Looks {
-		c.worked()
-		defer c.worked()
+		c.noteWork()
+		defer c.noteWork()
 	}
 	wait := wire.DefaultWait
 	if call.WithinMs != 0 {
@@ -138,7 +138,7 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
-		v.timing.end(3)
+		v.timing.end(phaseStore)
 	}
 	// At the proxy's door a call is not the same when it comes again: where something
 	// may have been done nobody is sent elsewhere with it.
@@ -168,7 +168,7 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 	if v.state != wire.StateServing {
 		return answer{}, lifecycle.ErrNotServing
 	}
-	if err := c.serve.Ranges.Serving(ctx); err != nil {
+	if err := c.serving.Ranges.Serving(ctx); err != nil {
 		return answer{}, err
 	}
 	var a answer

@@ -93,10 +93,10 @@ type Core struct {
 	proxies proxies
 	replies *tenant.Portion // of replyBytes
 
-	serve  *serving // set before the enclave serves
-	refs   atomic.Uint64
-	calls  atomic.Uint64 // begun and ended, those that only look at the enclave aside
-	active chan struct{} // holds one token once there was a call
+	serving *serving // set before the enclave serves
+	refs    atomic.Uint64
+	calls   atomic.Uint64 // begun and ended, those that only look at the enclave aside
+	active  chan struct{} // holds one token once there was a call
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
@@ -127,7 +127,7 @@ func New(cfg Config) *Core {
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
 		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Alarms: &c.alarms, Host: c.host, Equip: c.equip,
-		Taken: func() { c.serve.outgoing.Forget() }, Fence: cfg.Fence})
+		Taken: func() { c.serving.outgoing.Forget() }, Fence: cfg.Fence})
 	return c
 }
 
@@ -172,17 +172,17 @@ func (c *Core) now() uint64 { return uint64(c.cfg.Clock.Now().UnixMilli()) }
 // mixed draws randomness for secrets that live long: the kernel's and the
 // module's, so that neither alone decides. The device may be slow, so nonces
 // come from Config.Rand.
-type mixed struct{ c *Core }
+type mixed struct{ core *Core }
 
 func (m mixed) Read(p []byte) (int, error) {
-	if _, err := io.ReadFull(m.c.cfg.Rand, p); err != nil {
+	if _, err := io.ReadFull(m.core.cfg.Rand, p); err != nil {
 		return 0, err
 	}
 	own := make([]byte, len(p))
 	defer clear(own)
 	for b := own; len(b) > 0; {
 		n := min(len(b), 256)
-		if err := m.c.cfg.Device.Random(b[:n]); err != nil {
+		if err := m.core.cfg.Device.Random(b[:n]); err != nil {
 			return 0, fmt.Errorf("drawing from the security module: %w", err)
 		}
 		b = b[n:]

@@ -5,12 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
 )
 
 // keysFor is how long a document of public keys is given out before it is stated
@@ -27,8 +30,8 @@ type keysDocument struct {
 // discoverKeys answers with the keys that clients pin, stated by the live key,
 // with the boot proof that leads from there to the module's root. A client that
 // checks it needs to believe neither the host nor the network.
-func (c *Core) discoverKeys(ctx context.Context) ([]byte, error) {
-	s := c.serve
+func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *visit) ([]byte, error) {
+	s := c.serving
 	if err := s.Ranges.Serving(ctx); err != nil {
 		return nil, err
 	}
@@ -66,11 +69,12 @@ const liveKeySize = 130
 // earlier one, in this enclave or another of the deployment: body is the key in
 // lower-case hex. Whoever got a signed reply asks for it; it proves itself, so it
 // needs no stamp.
-func (c *Core) discoverBootProof(ctx context.Context, body []byte) ([]byte, error) {
+func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+	body := call.Body
 	if len(body) != 2*liveKeySize || bytes.ContainsFunc(body, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) {
 		return nil, fault.New(fault.InvalidArgument, "the body is to be a live key: %d digits of lower-case hex", 2*liveKeySize)
 	}
-	if err := c.serve.Ranges.Serving(ctx); err != nil {
+	if err := c.serving.Ranges.Serving(ctx); err != nil {
 		return nil, err
 	}
 	proof, err := bootProofs{ctx, c}.ByKey(string(body))
@@ -82,3 +86,28 @@ func (c *Core) discoverBootProof(ctx context.Context, body []byte) ([]byte, erro
 	}
 	return append(append([]byte(`{"bootProof":`), proof...), '}'), nil
 }
+
+// keySetPath is where, below the issuer's URL, the host serves our key set.
+const keySetPath = "/.well-known/jwks.json"
+
+// discoverIssuer answers with the discovery document of our own issuer, or with its
+// key set, for others who want to verify the tokens that we issue. We ourselves do
+// not read it: the host serves it.
+func (c *Core) discoverIssuer() ([]byte, error) {
+	r := c.serving.roles
+	if r.Issuer == "" {
+		return nil, errNoIssuer
+	}
+	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath), nil
+}
+
+// discoverIssuerKeys answers the keys of that issuer.
+func (c *Core) discoverIssuerKeys() ([]byte, error) {
+	r := c.serving.roles
+	if r.Issuer == "" {
+		return nil, errNoIssuer
+	}
+	return login.MarshalKeySet(r.Identities.Public()), nil
+}
+
+var errNoIssuer = fault.New(fault.NotFound, "this enclave issues no identity tokens")

@@ -40,7 +40,7 @@ func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	x := &proxyCall{c: c, v: c.visit(), call: &wire.Call{}}
+	x := &proxyCall{core: c, visit: c.visit(), call: &wire.Call{}}
 	if err := x.open(ctx, id); err != nil {
 		return nil, err
 	}

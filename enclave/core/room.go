@@ -20,21 +20,21 @@ const (
 
 // A room is what the reply to one call takes of replyBytes, for a tenant.
 type room struct {
-	of  *tenant.Portion
-	who org.ID
-	n   int64
+	of    *tenant.Portion
+	who   org.ID
+	bytes int64
 }
 
 // raise makes room for n bytes in all, or says that there is none. A call is of one
 // tenant: the first one counts.
 func (r *room) raise(who org.ID, n int64) error {
-	if n <= r.n {
+	if n <= r.bytes {
 		return nil
 	}
 	if r.who.Zero() {
 		r.who = who
 	}
-	had := r.n
+	had := r.bytes
 	r.settle(0)
 	if n > smallReply && !r.of.Take(r.who, n) {
 		r.settle(had)
@@ -43,15 +43,15 @@ func (r *room) raise(who org.ID, n int64) error {
 	if n <= smallReply {
 		r.of.Add(r.who, n)
 	}
-	r.n = n
+	r.bytes = n
 	return nil
 }
 
 // settle makes the room just as large as what is there.
 func (r *room) settle(n int64) {
-	if r.n != n && !r.who.Zero() {
-		r.of.Add(r.who, n-r.n)
-		r.n = n
+	if r.bytes != n && !r.who.Zero() {
+		r.of.Add(r.who, n-r.bytes)
+		r.bytes = n
 	}
 }
 

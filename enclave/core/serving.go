@@ -11,6 +11,9 @@ import (
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/settings"
 	"cloister/enclave/internal/webhook"
 )
@@ -64,7 +67,7 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 		return err
 	}
 	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks})
-	c.serve = s
+	c.serving = s
 	return nil
 }
 
@@ -102,4 +105,29 @@ func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
 // tokenKeys verify the enclave's verification tokens.
 func (s *serving) tokenKeys() login.TokenKeys {
 	return login.TokenKeys{Token: s.tokens.Public(), Legacy: s.legacy.Public()}
+}
+
+// vault seals the secrets of one organization's records under their owners' ids.
+type vault struct {
+	core *Core
+	name seal.Name
+	key  *seal.Key
+}
+
+func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
+	return &vault{c, seal.Name{Kind: seal.KindSecret, KeyID: keyID, Deployment: c.serving.Deployment, Organization: id}, key}
+}
+
+// Seal encrypts a secret under its owner's id. The result names the key.
+func (v *vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) {
+	n := v.name
+	n.Owner = owner
+	return v.key.SealSecret(v.core.cfg.Rand, n, s)
+}
+
+// Open decrypts what Seal made for the same owner.
+func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
+	n := v.name
+	n.Owner = owner
+	return v.key.OpenSecret(n, sealed)
 }

@@ -47,8 +47,8 @@ import (
 // has what was its own: until every host has heard of it.
 const farewellAfter = 3 * time.Second
 
-// handing is the giving side.
-type handing struct {
+// handingOver is the giving side.
+type handingOver struct {
 	nonces map[[attestation.SetupNonceSize]byte]time.Time // drawn and not used yet, and until when
 	to     string                                         // the one setup key that gets the keyring and the farewell; empty: nobody yet
 }
@@ -75,22 +75,22 @@ func (e *Enclave) handOverNonce() ([]byte, error) {
 		return nil, errNoSuccessor
 	}
 	now := e.cfg.Clock.Now()
-	for n, until := range e.handing.nonces {
+	for n, until := range e.handingOver.nonces {
 		if !now.Before(until) {
-			delete(e.handing.nonces, n)
+			delete(e.handingOver.nonces, n)
 		}
 	}
-	if len(e.handing.nonces) >= maxSetupNonces {
+	if len(e.handingOver.nonces) >= maxSetupNonces {
 		return nil, fault.New(fault.ResourceExhausted, "too many nonces wait for their use")
 	}
 	var nonce [attestation.SetupNonceSize]byte
 	if _, err := e.cfg.Mixed.Read(nonce[:]); err != nil {
 		return nil, err
 	}
-	if e.handing.nonces == nil {
-		e.handing.nonces = map[[attestation.SetupNonceSize]byte]time.Time{}
+	if e.handingOver.nonces == nil {
+		e.handingOver.nonces = map[[attestation.SetupNonceSize]byte]time.Time{}
 	}
-	e.handing.nonces[nonce] = now.Add(setupLife)
+	e.handingOver.nonces[nonce] = now.Add(setupLife)
 	return json.Marshal(map[string]string{"nonce": hex.EncodeToString(nonce[:])})
 }
 
@@ -113,8 +113,8 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, ErrNotServing
 	}
 	s := e.serving
-	until, known := e.handing.nonces[nonce]
-	delete(e.handing.nonces, nonce)
+	until, known := e.handingOver.nonces[nonce]
+	delete(e.handingOver.nonces, nonce)
 	if !known || !e.cfg.Clock.Now().Before(until) {
 		return nil, errStaleNonce
 	}
@@ -122,7 +122,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	if e.handing.to != "" && e.handing.to != next.PublicKeyHex {
+	if e.handingOver.to != "" && e.handingOver.to != next.PublicKeyHex {
 		return nil, errHandedOver
 	}
 	if alone, err := s.Ranges.Alone(ctx); err != nil {
@@ -133,7 +133,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err := e.announce(ctx, next, in.Setup); err != nil {
 		return nil, err
 	}
-	e.handing.to = next.PublicKeyHex
+	e.handingOver.to = next.PublicKeyHex
 	s.Ranges.Follow()
 	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
 	if err != nil {
@@ -254,7 +254,7 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, refusedHandOver(err)
 	}
 	// After the signature: nobody else uses up a nonce.
-	if !w.answered(nonce, e.cfg.Clock.Now()) {
+	if !w.useNonce(nonce, e.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
 	ring, err := boot.TakeOver(w.key.open, attestation.HandOverInfo(deployment, w.id, nonce), box)
@@ -310,10 +310,10 @@ func (e *Enclave) farewell(ctx context.Context) ([]byte, error) {
 	if e.State() != stateServing {
 		return nil, ErrNotServing
 	}
-	if e.handing.to == "" {
+	if e.handingOver.to == "" {
 		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}
-	if err := e.serving.Ranges.Farewell(ctx, e.handing.to, e.serving.Live.PublicHex); err != nil {
+	if err := e.serving.Ranges.Farewell(ctx, e.handingOver.to, e.serving.Live.PublicHex); err != nil {
 		return nil, err
 	}
 	go func() {

@@ -121,11 +121,11 @@ func (e *Enclave) keyService(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	h.factor = f
-	return e.ready(ctx)
+	return e.proceed(ctx)
 }
 
-// ready goes on to recovering once all that the root secret is made of is here.
-func (e *Enclave) ready(ctx context.Context) ([]byte, error) {
+// proceed goes on to recovering once all that the root secret is made of is here.
+func (e *Enclave) proceed(ctx context.Context) ([]byte, error) {
 	w := e.waiting
 	h := w.holders
 	if len(h.parts) < h.set.Operators.Threshold || h.set.KeyService != nil && h.factor == nil {
@@ -133,7 +133,7 @@ func (e *Enclave) ready(ctx context.Context) ([]byte, error) {
 	}
 	q, err := h.combine()
 	defer q.Wipe()
-	reply, err := e.begin(ctx, stateSeed, w.given, q, e.unwrapping(ctx, q, err))
+	reply, err := e.begin(ctx, stateSeed, w.given, q, e.unwrapWith(ctx, q, err))
 	if h.factor != nil {
 		h.factor.Key.Wipe()
 	}

@@ -90,10 +90,10 @@ type Enclave struct {
 	cfg   Config
 	state atomic.Uint32
 
-	mu        sync.Mutex     // one step at a time
-	waiting   *waiting       // in state seed
-	recipient *kms.Recipient // of the key service's answers, once asked for
-	handing   handing
+	mu          sync.Mutex     // one step at a time
+	waiting     *waiting       // in state seed
+	recipient   *kms.Recipient // of the key service's answers, once asked for
+	handingOver handingOver
 
 	serving *Serving // set before state becomes serving
 }

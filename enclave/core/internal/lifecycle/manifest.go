@@ -104,7 +104,7 @@ func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	} else {
 		err = e.fits(g.manifest)
 	}
-	return e.begin(ctx, stateHello, g, q, e.unwrapping(ctx, q, err))
+	return e.begin(ctx, stateHello, g, q, e.unwrapWith(ctx, q, err))
 }
 
 // fits holds a manifest against this enclave.
@@ -280,9 +280,9 @@ func nonceOf(text string) (n [attestation.SetupNonceSize]byte, err error) {
 	return [attestation.SetupNonceSize]byte(b), nil
 }
 
-// answered tells whether the nonce is that of a setup document that may still be
+// useNonce tells whether the nonce is that of a setup document that may still be
 // used. It can be used once: it is forgotten here.
-func (w *waiting) answered(nonce [attestation.SetupNonceSize]byte, now time.Time) bool {
+func (w *waiting) useNonce(nonce [attestation.SetupNonceSize]byte, now time.Time) bool {
 	until, known := w.nonces[nonce]
 	delete(w.nonces, nonce)
 	return known && now.Before(until)

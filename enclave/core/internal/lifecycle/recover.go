@@ -43,8 +43,8 @@ func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret
 	return json.Marshal(out)
 }
 
-// unwrapping opens the keyring with the root secret, if that is there.
-func (e *Enclave) unwrapping(ctx context.Context, q secret.Secret, err error) func(*Serving) (*boot.Keyring, error) {
+// unwrapWith opens the keyring with the root secret, if that is there.
+func (e *Enclave) unwrapWith(ctx context.Context, q secret.Secret, err error) func(*Serving) (*boot.Keyring, error) {
 	return func(s *Serving) (*boot.Keyring, error) {
 		if err != nil {
 			return nil, err

@@ -66,7 +66,7 @@ func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot
 	var err error
 	if m.RotateStorageKey {
 		err = ring.RotateStorage(e.cfg.Mixed)
-	} else if err = e.allWrapped(ctx, ring, s.Deployment); err == nil {
+	} else if err = e.checkAllWrapped(ctx, ring, s.Deployment); err == nil {
 		err = ring.ForgetStorage()
 	}
 	if err != nil {
@@ -79,9 +79,9 @@ func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot
 	return e.putOnce(ctx, s.keyrings+generation(uint64(ring.Epoch)), sealed)
 }
 
-// allWrapped refuses to forget a storage key while the store holds a data key that
+// checkAllWrapped refuses to forget a storage key while the store holds a data key that
 // opens under no other.
-func (e *Enclave) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
+func (e *Enclave) checkAllWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
 	storage, err := seal.NewKey(ring.Storage)
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func (e *Enclave) share(ctx context.Context, body []byte) ([]byte, error) {
 	if err := w.take(in, e.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
-	return e.ready(ctx)
+	return e.proceed(ctx)
 }
 
 // take holds a submission against this enclave and keeps its share.
@@ -134,7 +134,7 @@ func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if !w.answered(nonce, now) {
+	if !w.useNonce(nonce, now) {
 		return fault.Named(fault.FailedPrecondition, "SHARE_STALE", "operator %d: the setup document is too old, was used, or is of another enclave", in.Operator)
 	}
 	box, err := hex.DecodeString(in.Box)

@@ -43,8 +43,8 @@ type Outside struct {
 	Chains    *Chains
 }
 
-// New makes the clients; own are the keys of tokens that this enclave issues itself. Each has half of the streams: a provider that hangs
-// holds up no mail.
+// New makes the clients; own are the keys of tokens that this enclave issues itself.
+// Each client has half of the streams: a provider that hangs holds up no mail.
 func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err error) {
 	o = &Outside{Settings: set, Chains: &Chains{cfg}, Told: activity.Outside{Mail: set.Mail != nil, Text: set.Text != nil, Sandbox: set.Sandbox, Issuer: set.Issuer}}
 	if m := set.Mail; m != nil {

@@ -93,13 +93,13 @@ func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*log
 	}
 	set, err := o.issuers.Keys(issuer, has)
 	if !errors.Is(err, outward.ErrNotLoaded) {
-		return set, unkeyed(field, err)
+		return set, keyError(field, err)
 	}
 	if err, tried := a.tried[issuer]; tried {
 		if err == nil {
 			err = outward.ErrNotLoaded // it came and went
 		}
-		return nil, unkeyed(field, err)
+		return nil, keyError(field, err)
 	}
 	if len(a.tried) >= maxIssuers {
 		return nil, fault.New(fault.ResourceExhausted, "the request has OIDC tokens of more than %d issuers that must be asked for their keys", maxIssuers)
@@ -174,9 +174,9 @@ func (o *Providers) load(ctx context.Context, who org.ID, issuer string, has fun
 	}
 }
 
-// unkeyed puts why there is no key set into words for users. What an issuer's own
+// keyError puts why there is no key set into words for users. What an issuer's own
 // documents are refused for is told as it is.
-func unkeyed(field string, err error) error {
+func keyError(field string, err error) error {
 	switch f := fault.Of(err); {
 	case err == nil:
 		return nil
@@ -192,11 +192,11 @@ func unkeyed(field string, err error) error {
 	if outward.KindOf(err) == outward.Refused {
 		return login.NoIssuer(field)
 	}
-	return login.IssuerAway(wentWrong(err))
+	return login.IssuerAway(failureText(err))
 }
 
-// wentWrong says in our words what happened outside.
-func wentWrong(err error) string {
+// failureText says in our words what happened outside.
+func failureText(err error) string {
 	switch outward.KindOf(err) {
 	case outward.Late:
 		return "it did not answer in time"
@@ -332,7 +332,7 @@ func (o *Providers) ask(ctx context.Context, name string, ask *login.Request) (s
 	}
 	answer, err := o.client.Exchange(ctx, out)
 	if err != nil {
-		return 0, nil, fault.New(fault.Unavailable, "%s could not be asked: %s; try again", name, wentWrong(err))
+		return 0, nil, fault.New(fault.Unavailable, "%s could not be asked: %s; try again", name, failureText(err))
 	}
 	return answer.Status, answer.Body, nil
 }

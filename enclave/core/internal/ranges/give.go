@@ -44,8 +44,8 @@ const (
 	giveAsk   = 30 * time.Second
 )
 
-// A giving is to whom a range was given, and under which epoch it was owned.
-type giving struct {
+// A gift is to whom a range was given, and under which epoch it was owned.
+type gift struct {
 	to    org.ID
 	epoch uint64
 }
@@ -116,7 +116,7 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, handed 
 	s.mu.Unlock()
 	var epoch uint64
 	if !handed && !given.to.Zero() {
-		if err := s.usedUp(ctx, r, given); err != nil {
+		if err := s.checkUsedUp(ctx, r, given); err != nil {
 			return err
 		}
 	}
@@ -189,9 +189,9 @@ func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) erro
 	return s.cfg.Host.PutObject(ctx, wire.PutObject{Name: takenObject(r, by), Bytes: word})
 }
 
-// usedUp wants the word of who a range was given to that it took it, then or later:
+// checkUsedUp wants the word of who a range was given to that it took it, then or later:
 // until then it may still go on from the tips that it has.
-func (s *Ranges) usedUp(ctx context.Context, r wire.Range, g giving) error {
+func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g gift) error {
 	word, err := s.cfg.Host.Object(ctx, takenObject(r, g.to))
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	// it give a range and take it back would otherwise show it an older state.
 	s.past[r], _ = ledger.Raised(s.past[r], tips)
 	if !to.Zero() {
-		s.given[r] = giving{to, o.ledger.BootNumber()}
+		s.given[r] = gift{to, o.ledger.BootNumber()}
 	}
 	s.mu.Unlock()
 	ended := make(chan error, 1)
@@ -322,8 +322,8 @@ func (s *Ranges) insist(ask func(context.Context) error) error {
 // errNoRanges refuses a request that names none.
 var errNoRanges = fault.Field("ranges", "ranges are missing")
 
-// named is a range that a request names.
-func (s *Ranges) named(n uint32) (wire.Range, error) {
+// rangeNamed is a range that a request names.
+func (s *Ranges) rangeNamed(n uint32) (wire.Range, error) {
 	if n >= uint32(s.cfg.Count) {
 		return 0, fault.Field("ranges", "the deployment has %d ranges", s.cfg.Count)
 	}
@@ -345,7 +345,7 @@ func (s *Ranges) Take(ctx context.Context, body []byte) error {
 		return errNoRanges
 	}
 	for _, n := range in.Ranges {
-		r, err := s.named(n)
+		r, err := s.rangeNamed(n)
 		if err != nil {
 			return err
 		}
@@ -384,7 +384,7 @@ func (s *Ranges) Give(ctx context.Context, body []byte) error {
 		to = org.ID(b)
 	}
 	for _, n := range in.Ranges {
-		r, err := s.named(n)
+		r, err := s.rangeNamed(n)
 		if err != nil {
 			return err
 		}
