@@ -5,6 +5,10 @@
 // only then answers. What it needs from outside (device, clock, randomness, root
 // secret, connections, exit) is handed in; the simulator and the Nitro build
 // differ in nothing else.
+//
+// Of the four moments of a call two are here, reading who asks and deciding; submit.go
+// is the first file to read. What comes before, behind and beside them has rooms of
+// its own below internal.
 package core
 
 import (

@@ -44,8 +44,8 @@ const (
 	giveAsk   = 30 * time.Second
 )
 
-// A gift is to whom a range was given, and under which epoch it was owned.
-type gift struct {
+// An addressee is to whom a range was given, and under which epoch it was owned.
+type addressee struct {
 	to    org.ID
 	epoch uint64
 }
@@ -191,7 +191,7 @@ func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) erro
 
 // checkUsedUp wants the word of who a range was given to that it took it, then or later:
 // until then it may still go on from the tips that it has.
-func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g gift) error {
+func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) error {
 	word, err := s.cfg.Host.Object(ctx, takenObject(r, g.to))
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	// it give a range and take it back would otherwise show it an older state.
 	s.past[r], _ = ledger.Raised(s.past[r], tips)
 	if !to.Zero() {
-		s.given[r] = gift{to, o.ledger.BootNumber()}
+		s.given[r] = addressee{to, o.ledger.BootNumber()}
 	}
 	s.mu.Unlock()
 	ended := make(chan error, 1)

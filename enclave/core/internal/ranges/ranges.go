@@ -34,7 +34,7 @@ type Ranges struct {
 	used  map[wire.Range]uint64                // highest epoch under which this boot has owned it
 	busy  map[wire.Range]bool                  // being taken or given
 	past  map[wire.Range]map[org.ID]ledger.Tip // tips of ranges that were given away; a map in it never changes
-	given map[wire.Range]gift                  // to whom tips of ranges were sealed that this boot has not owned since
+	given map[wire.Range]addressee             // to whom tips of ranges were sealed that this boot has not owned since
 	ended bool
 
 	life context.Context // until this enclave has ended
@@ -89,7 +89,7 @@ var ErrElsewhere = fault.Named(fault.Unavailable, "MOVED", "another enclave serv
 // New makes those of an enclave that owns none yet.
 func New(cfg Config) *Ranges {
 	s := &Ranges{cfg: cfg, alone: cfg.Predecessor == "", owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{},
-		past: map[wire.Range]map[org.ID]ledger.Tip{}, given: map[wire.Range]gift{}}
+		past: map[wire.Range]map[org.ID]ledger.Tip{}, given: map[wire.Range]addressee{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	each := &s.cfg.Ledger
 	if each.Limits.StateBytes == 0 {
