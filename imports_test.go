@@ -113,7 +113,21 @@ var table = []row{
 	{"enclave/internal/kms", "enclave/internal/erase enclave/internal/secret", "", ""},
 	{"enclave/internal/nsm", "", "cbor", "sim/nsm"},
 	{"enclave/internal/pid1", "", "", ""},
-	{"enclave/core", "enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "", "sim/nsm sim/laptop sim/rig"},
+	// The rooms of core, which nobody else may enter: what a call is not decided in.
+	{"enclave/core/internal/tenant", "enclave/internal/org", "", ""},
+	{"enclave/core/internal/link", "enclave/internal/ledger enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core/internal/ranges", "enclave/core/internal/link enclave/internal/org enclave/internal/ledger enclave/internal/seal enclave/internal/strictjson " +
+		"enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core/internal/outside", "enclave/core/internal/link enclave/core/internal/tenant enclave/internal/org enclave/internal/ledger enclave/internal/activity " +
+		"enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/fault shared/wire", "", ""},
+	{"enclave/core/internal/outgoing", "enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
+		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
+		"enclave/internal/erase shared/wire", "", ""},
+	{"enclave/core/internal/lifecycle", "enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
+		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/settings enclave/internal/strictjson " +
+		"enclave/internal/fault enclave/internal/insecure attestation shared/wire", "", ""},
+	{"enclave/core", "enclave/core/internal/... enclave/internal/... -enclave/internal/nsm -enclave/internal/pid1 attestation shared/wire shared/pace", "",
+		"sim/nsm sim/laptop sim/rig"},
 
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},

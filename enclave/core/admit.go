@@ -15,8 +15,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// admitted tells what an admission made.
-type admitted struct {
+// admission tells what an admission made.
+type admission struct {
 	OrganizationID string `json:"organizationId"`
 	RootUserID     string `json:"rootUserId"`
 	RootAPIKeyID   string `json:"rootApiKeyId"`
@@ -31,18 +31,18 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 	if err != nil {
 		return nil, err
 	}
-	if who.Scheme() != stamp.P256 || who.PublicKey() != hex.EncodeToString(c.serve.admission) {
-		return nil, fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND", "not the admission key that the manifest names")
+	if who.Scheme() != stamp.P256 || who.PublicKey() != hex.EncodeToString(c.serving.admission) {
+		return nil, fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND", "not the admission key that the manifest names")
 	}
 	in, err := organization.ParseFirst(who.Body())
 	if err != nil {
 		return nil, err
 	}
-	id := org.ID(c.serve.organizationID(who.Fingerprint()))
-	out := admitted{OrganizationID: id.String()}
-	err = v.admittedBefore(ctx, id, &out)
+	id := org.ID(c.serving.organizationID(who.Fingerprint()))
+	out := admission{OrganizationID: id.String()}
+	err = v.earlierAdmission(ctx, id, &out)
 	if errors.Is(err, ledger.ErrNoOrganization) {
-		if err := live(c.now(), in.TimestampMs); err != nil {
+		if err := checkTime(c.now(), in.TimestampMs); err != nil {
 			return nil, err
 		}
 		err = v.admitNew(ctx, id, in, org.Hash(who.Fingerprint()), &out)
@@ -50,16 +50,16 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 	if err != nil {
 		return nil, err
 	}
-	if err := v.wait(ctx); err != nil {
+	if err := v.Wait(ctx); err != nil {
 		return nil, err
 	}
 	return json.Marshal(&out)
 }
 
-// admittedBefore fills in what an earlier admission by this body made.
-func (v *visit) admittedBefore(ctx context.Context, id org.ID, out *admitted) error {
-	return v.turn(ctx, id, func(t *ledger.Turn) error {
-		tx := org.Begin(id, t.State, v.c.now())
+// earlierAdmission fills in what an earlier admission by this body made.
+func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
+	return v.Turn(ctx, id, func(t *ledger.Turn) error {
+		tx := org.Begin(id, t.State, v.core.now())
 		rec, err := tx.Organization()
 		if err != nil || len(rec.RootUsers) == 0 {
 			return err
@@ -74,9 +74,9 @@ func (v *visit) admittedBefore(ctx context.Context, id org.ID, out *admitted) er
 	})
 }
 
-func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admitted) error {
-	c, now := v.c, v.c.now()
-	l, err := v.look(ctx, id)
+func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.FirstOrganization, fp org.Hash, out *admission) error {
+	c, now := v.core, v.core.now()
+	l, err := v.Look(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -90,6 +90,6 @@ func (v *visit) admitNew(ctx context.Context, id org.ID, first *organization.Fir
 		return err
 	}
 	out.RootUserID, out.RootAPIKeyID = root.String(), key.String()
-	v.batch, err = l.Create(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
+	v.Batch, err = l.Create(child, &org.Entry{Fingerprint: fp, CreatedMs: now, TimeMs: now}, tx)
 	return err
 }

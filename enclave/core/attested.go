@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
@@ -24,36 +25,36 @@ type voucher interface {
 
 // errAttested refuses attested stamps where they do not count. They come from
 // clients that have no key of their user yet.
-var errAttested = fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID",
+var errAttested = fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID",
 	"could not verify attested stamp: a token vouches for who starts a session or approves an activity, and for nothing else")
 
 // readVoucher reads the token of an attested stamp.
 func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
 	if !a.OIDC() {
-		return v.c.readVerification(a)
+		return v.core.readVerification(a)
 	}
 	token, err := login.ParseIdentityToken("X-Stamp-Attested", a.Token())
 	if err != nil {
-		return nil, unattested(err)
+		return nil, attestedError(err)
 	}
-	by := &identityVoucher{v: v, token: token}
-	if by.subject, by.audiences, err = token.Claims(v.c.now()); err != nil {
-		return nil, unattested(err)
+	by := &identityVoucher{visit: v, token: token}
+	if by.subject, by.audiences, err = token.Claims(v.core.now()); err != nil {
+		return nil, attestedError(err)
 	}
 	return by, nil
 }
 
-// unattested tells what is wrong with a token that a stamp came with, as far as the
+// attestedError tells what is wrong with a token that a stamp came with, as far as the
 // token itself tells it.
-func unattested(err error) error {
+func attestedError(err error) error {
 	if f := fault.Of(err); f != nil {
-		return fault.Named(fault.Unauthenticated, f.Name, "could not verify attested stamp: %s", f.Message)
+		return fault.WithCode(fault.Unauthenticated, f.Name, "could not verify attested stamp: %s", f.Message)
 	}
 	return err
 }
 
-// vouched is credential for a stamp that a token vouches for.
-func (c *Core) vouched(tx *org.Tx, s *signer) (*caller, error) {
+// voucherUser is credential for a stamp that a token vouches for.
+func (c *Core) voucherUser(tx *org.Tx, s *requester) (*caller, error) {
 	u, proven, by, err := s.voucher.find(tx)
 	if err != nil {
 		return nil, err
@@ -68,14 +69,14 @@ func (c *Core) vouched(tx *org.Tx, s *signer) (*caller, error) {
 	if s.caller, err = s.attested.Verify(by); err != nil {
 		return nil, err
 	}
-	return &caller{user: u, credential: proven}, s.v.toll.pay(tx, proven.ID.String(), c.cfg.Clock.Now())
+	return &caller{user: u, credential: proven}, s.visit.toll.pay(tx, proven.ID.String(), c.cfg.Clock.Now())
 }
 
 // identityVoucher is an identity token. Its issuer's keys are fetched only where a
 // user has the identity that the token claims, so that nobody can have the enclave
 // ask an issuer that its users have not named.
 type identityVoucher struct {
-	v         *visit
+	visit     *visit
 	token     *login.Unverified
 	subject   string
 	audiences []string
@@ -90,10 +91,10 @@ func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp
 	if v.verified != nil {
 		return u, activity.IdentityCredential(p), v.verified, nil
 	}
-	if v.v.asking.who, err = tenant(tx); err != nil {
+	if v.visit.lookups.Tenant, err = tenant.Of(tx); err != nil {
 		return nil, org.VoteCredential{}, nil, err
 	}
-	set, err := v.v.asking.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
+	set, err := v.visit.lookups.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
 	if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
 		return nil, org.VoteCredential{}, nil, err
 	}
@@ -126,9 +127,9 @@ type verificationVoucher struct{ token *login.VerificationToken }
 // One of before this enclave had the organization proves nothing: nobody can tell
 // what it was used for.
 func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
-	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), c.serve.tokenKeys(), c.now())
+	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), c.serving.tokenKeys(), c.now())
 	if err != nil {
-		return nil, unattested(err)
+		return nil, attestedError(err)
 	}
 	if _, err := a.Verify(u); err != nil {
 		return nil, err
@@ -145,12 +146,12 @@ func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
 	if err != nil {
 		return nil, err
 	}
-	sinceMs, err := c.serve.ranges.sinceMs(of)
+	sinceMs, err := c.serving.Ranges.SinceMs(of)
 	if err != nil {
 		return nil, err
 	}
 	if id.Ms() < sinceMs {
-		return nil, unattested(login.ExpiredVerificationToken("X-Stamp-Attested"))
+		return nil, attestedError(login.ExpiredVerificationToken("X-Stamp-Attested"))
 	}
 	return &verificationVoucher{t}, nil
 }

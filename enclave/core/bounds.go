@@ -38,10 +38,10 @@ func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (
 	return auth.CompiledScope(p)
 }
 
-// allowed asks the allowlists of a top-level organization, if it has any, whether
+// checkAllowlist asks the allowlists of a top-level organization, if it has any, whether
 // its users' requests may come from an address. The host says where a request
 // came from: the list keeps out who has stolen a key, not a host that lies.
-func (c *Core) allowed(tx *org.Tx, who *caller, from string) error {
+func (c *Core) checkAllowlist(tx *org.Tx, who *caller, from string) error {
 	all, err := tx.Allowlist("")
 	if err != nil || all == nil || !all.Enabled || who.proxy { // the proxy's callers are no users of the organization
 		return err
@@ -61,12 +61,12 @@ func (c *Core) allowed(tx *org.Tx, who *caller, from string) error {
 		if onError == "ALLOW" {
 			return nil
 		}
-		return fault.Named(fault.PermissionDenied, "FORBIDDEN", "request not authorized: its address is not known and the organization has an IP allowlist")
+		return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "request not authorized: its address is not known and the organization has an IP allowlist")
 	}
 	for i := range rules {
 		if p, err := netip.ParsePrefix(rules[i].CIDR); err == nil && p.Contains(ip.Unmap()) {
 			return nil
 		}
 	}
-	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "request not authorized: address %s is not on the IP allowlist", ip)
+	return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "request not authorized: address %s is not on the IP allowlist", ip)
 }

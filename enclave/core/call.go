@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"cloister/enclave/core/internal/lifecycle"
+	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/stamp"
 	"cloister/shared/wire"
@@ -45,6 +49,66 @@ func (c *Core) answer(ctx context.Context, call *wire.Call) (*wire.Reply, *room)
 	return reply, of
 }
 
+// frame answers one frame of a calls connection.
+func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
+	if kind == wire.KindOpenSend {
+		return c.openSend(ctx, payload)
+	}
+	if kind == wire.KindDeliver {
+		return c.deliverSend(ctx, payload)
+	}
+	var call wire.Call
+	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
+		c.alarms.Raise(fault.AlarmFrame)
+		return wire.KindFailed, nil
+	}
+	reply, of := c.answer(ctx, &call)
+	b, err := wire.Marshal(reply)
+	if err != nil {
+		of.settle(0)
+		return wire.KindFailed, nil
+	}
+	if of.bytes <= smallReply {
+		of.settle(0)
+	} else {
+		context.AfterFunc(ctx, func() { of.settle(0) }) // once the host has it, or nobody wants it
+	}
+	return wire.KindReply, b
+}
+
+// openSend answers the host that wants to know what a send holds. It is told once
+// the send's entry is stored and proven, and before it has expired.
+func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+	var ask wire.OpenSend
+	v := c.visit()
+	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
+		return wire.KindFailed, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
+	defer cancel()
+	opened, err := c.serving.outgoing.Open(ctx, v.Visit, ask.Send)
+	if m := v.Gone(err); m != nil {
+		opened, err = &wire.Opened{Moved: m.Hint()}, nil
+	}
+	return link.EncodeAnswer(wire.KindOpened, opened, err)
+}
+
+// deliverSend answers the host that wants a send delivered.
+func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
+	var ask wire.Deliver
+	v := c.visit()
+	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
+		return wire.KindFailed, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
+	defer cancel()
+	came, err := c.serving.outgoing.Deliver(ctx, v.Visit, ask.Send)
+	if m := v.Gone(err); m != nil {
+		came, err = &wire.Delivered{Moved: m.Hint()}, nil
+	}
+	return link.EncodeAnswer(wire.KindDelivered, came, err)
+}
+
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
@@ -54,8 +118,8 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		}
 	}()
 	if op := wire.BootOperationOf(call.Op); call.Door != wire.DoorBoot || op == nil || !op.Looks {
-		c.worked()
-		defer c.worked()
+		c.noteWork()
+		defer c.noteWork()
 	}
 	wait := wire.DefaultWait
 	if call.WithinMs != 0 {
@@ -71,15 +135,15 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	// The lease is looked at again behind the reading: without one a newer boot
 	// may have decided meanwhile.
 	if a.waits {
-		if werr := v.wait(ctx); werr != nil {
+		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
-		v.timing.end(3)
+		v.timing.end(phaseStore)
 	}
 	// At the proxy's door a call is not the same when it comes again: where something
 	// may have been done nobody is sent elsewhere with it.
-	if m := v.gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*moved))) {
-		reply.Moved, err = uint16(m.r)+1, errElsewhere
+	if m := v.Gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*ranges.Moved))) {
+		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
 	if err != nil {
 		of.settle(0)
@@ -101,10 +165,10 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 		body, err := c.bootDoor(ctx, call, v)
 		return answer{status: 200, body: body}, err
 	}
-	if state(c.state.Load()) != stateServing {
-		return answer{}, errNotServing
+	if v.state != wire.StateServing {
+		return answer{}, lifecycle.ErrNotServing
 	}
-	if err := c.serve.ranges.Serving(ctx); err != nil {
+	if err := c.serving.Ranges.Serving(ctx); err != nil {
 		return answer{}, err
 	}
 	var a answer
@@ -133,11 +197,6 @@ func (c *Core) verify(call *wire.Call) (*stamp.Caller, error) {
 	return c.stamps.Verify(head, call.Body)
 }
 
-// away tells that the host did not answer: a loss, and no fault of the enclave.
-func away(err error) bool {
-	return errors.Is(err, wire.ErrClosed) || errors.Is(err, wire.ErrBusy) || errors.Is(err, errNoHost) || errors.Is(err, errHostFailed)
-}
-
 // refuse turns an error into what the user may read.
 func (c *Core) refuse(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
@@ -146,14 +205,14 @@ func (c *Core) refuse(err error) (status uint16, body []byte) {
 	case f != nil:
 	case errors.As(err, &breach):
 		f = fault.New(fault.Unavailable, "the store gave an answer that is not believed")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), away(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), link.Away(err):
 		f = ledger.ErrBusy
 	default:
 		ref := fmt.Sprintf("%x-%d", c.cfg.Clock.Now().Unix(), c.refs.Add(1))
 		if c.cfg.Fault != nil {
 			c.cfg.Fault(ref, err)
 		}
-		f = fault.Named(fault.Internal, "INTERNAL", "internal server error (%s)", ref)
+		f = fault.WithCode(fault.Internal, "INTERNAL", "internal server error (%s)", ref)
 	}
 	return uint16(f.Code.HTTPStatus()), activity.AppendError(nil, f)
 }

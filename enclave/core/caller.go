@@ -30,7 +30,7 @@ func (*stranger) Error() string { return "stranger" }
 
 // authenticate finds whose credential made the stamp. In a deleted organization
 // it is nobody's.
-func (c *Core) authenticate(tx *org.Tx, s *signer) (*caller, error) {
+func (c *Core) authenticate(tx *org.Tx, s *requester) (*caller, error) {
 	who, err := c.credential(tx, s)
 	if err != nil {
 		return nil, err
@@ -47,12 +47,12 @@ func (c *Core) authenticate(tx *org.Tx, s *signer) (*caller, error) {
 
 // credential is authenticate where deleted organizations still know their own:
 // who deleted one may hear so again.
-func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
+func (c *Core) credential(tx *org.Tx, s *requester) (*caller, error) {
 	if s.session != nil {
-		return c.reader(tx, s)
+		return c.sessionUser(tx, s)
 	}
 	if s.voucher != nil {
-		return c.vouched(tx, s)
+		return c.voucherUser(tx, s)
 	}
 	curve, public := s.name()
 	cred, err := tx.Credential(curve, public)
@@ -82,7 +82,7 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 			if err := s.verify(tx, a); err != nil {
 				return nil, err
 			}
-			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.v.toll.pay(tx, public, c.cfg.Clock.Now())
+			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.visit.toll.pay(tx, public, c.cfg.Clock.Now())
 		}
 		return nil, errors.New("credential without an authenticator")
 	}
@@ -101,14 +101,14 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 			return nil, &stranger{o.Parent, o.Deleted}
 		}
 		if k.Expired(tx.NowMs) {
-			return nil, fault.Named(fault.Unauthenticated, "API_KEY_EXPIRED",
+			return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
 				"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
 		}
 		payer := public
 		if k.Proxy { // it is shared by all who call the proxy, which has rates of its own
 			payer = ""
 		}
-		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.v.toll.pay(tx, payer, c.cfg.Clock.Now())
+		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.visit.toll.pay(tx, payer, c.cfg.Clock.Now())
 	}
 	return nil, errors.New("credential without a key")
 }
@@ -116,22 +116,22 @@ func (c *Core) credential(tx *org.Tx, s *signer) (*caller, error) {
 // unknownKey is the one answer to a credential that is not known, to an
 // organization that is not there, and to one that is deleted: an outsider cannot
 // tell them apart.
-func unknownKey(id org.ID, s *signer) error {
+func unknownKey(id org.ID, s *requester) error {
 	if s.session != nil {
 		return noSession(id, s.session)
 	}
 	if s.passkey != nil {
-		return fault.Named(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
+		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
 			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
 	}
 	_, public := s.name()
-	return fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
+	return fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
 		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, public)
 }
 
-// below are the organizations under tx's in which the signer's credential can
+// below are the organizations under tx's in which the requester's credential can
 // stamp, two at most.
-func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
+func (s *requester) below(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
 		return nil, nil
 	}
@@ -142,9 +142,9 @@ func (s *signer) below(tx *org.Tx) ([]org.ID, error) {
 	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
 }
 
-// descend asks for the one organization below tx's that knows the signer's
+// descend asks for the one organization below tx's that knows the requester's
 // credential, where tx's does not and there is one.
-func (s *signer) descend(tx *org.Tx) (id org.ID, err error) {
+func (s *requester) descend(tx *org.Tx) (id org.ID, err error) {
 	below, err := s.below(tx)
 	switch {
 	case err != nil || len(below) == 0:
@@ -156,23 +156,23 @@ func (s *signer) descend(tx *org.Tx) (id org.ID, err error) {
 }
 
 // errRecovery refuses the key of a recovery whatever it is not for.
-var errRecovery = fault.Named(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
+var errRecovery = fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
 
-var errConflict = fault.Named(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
+var errConflict = fault.WithCode(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
 
 // inParent tells which user of the parent a stranger is. The parent's allowlists bind
 // its users below as they do at home.
-func (s *signer) inParent(ctx context.Context, unknown *stranger, id org.ID, from string) (u *caller, err error) {
+func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, from string) (u *caller, err error) {
 	if unknown.parent.Zero() || s.session != nil || s.voucher != nil {
 		return nil, unknownKey(id, s)
 	}
-	err = s.v.turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, s.v.c.now())
-		if u, err = s.v.c.authenticate(tx, s); err != nil {
+	err = s.visit.Turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
+		tx := org.Begin(t.ID(), t.State, s.visit.core.now())
+		if u, err = s.visit.core.authenticate(tx, s); err != nil {
 			return err
 		}
 		t.Renew()
-		if err = s.v.c.allowed(tx, u, from); err != nil {
+		if err = s.visit.core.checkAllowlist(tx, u, from); err != nil {
 			return err
 		}
 		u.home, err = tx.Organization()
@@ -182,7 +182,7 @@ func (s *signer) inParent(ctx context.Context, unknown *stranger, id org.ID, fro
 	case errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(id, s)
 	case err == nil && unknown.deleted: // who may read is told
-		err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
+		err = fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 	}
 	return u, err
 }
@@ -190,8 +190,8 @@ func (s *signer) inParent(ctx context.Context, unknown *stranger, id org.ID, fro
 // foreign refuses a submit by a credential that the organization does not know: a
 // user of the parent is told that reading is all it may.
 func (r *request) foreign(ctx context.Context, unknown *stranger) error {
-	if _, err := r.signer.inParent(ctx, unknown, r.organization, r.from); err != nil {
+	if _, err := r.requester.inParent(ctx, unknown, r.organization, r.from); err != nil {
 		return err
 	}
-	return fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
+	return fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
 }

@@ -5,59 +5,37 @@
 // only then answers. What it needs from outside (device, clock, randomness, root
 // secret, connections, exit) is handed in; the simulator and the Nitro build
 // differ in nothing else.
+//
+// Of the four moments of a call two are here, reading who asks and deciding; submit.go
+// is the first file to read. What comes before, behind and beside them has rooms of
+// its own below internal.
 package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"cloister/attestation"
+	"cloister/enclave/core/internal/lifecycle"
+	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
-	"cloister/enclave/internal/boot"
-	"cloister/enclave/internal/bundle"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/keys"
-	"cloister/enclave/internal/kms"
 	"cloister/enclave/internal/ledger"
-	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/stamp"
-	"cloister/enclave/internal/webhook"
-	"cloister/shared/wire"
 )
 
 // Device is the security module.
-type Device interface {
-	// Attest returns an attestation document, an untagged COSE_Sign1.
-	Attest(publicKey, userData, nonce []byte) ([]byte, error)
-	ExtendPCR(index int, data []byte) ([]byte, error)
-	DescribePCR(index int) (value []byte, locked bool, err error)
-	LockPCRs(upTo int) error
-	Random(p []byte) error
-	Now() time.Time
-}
+type Device = lifecycle.Device
 
-// Clock is the enclave's time: the module's timestamp run forward.
-type Clock = ledger.Clock
-
-// RootSecret is where the deployment's root secret Q comes from at boot.
-type RootSecret interface {
-	// Source names the way, as the manifest and every proof name it.
-	Source() string
-	// Recover returns Q, which the caller wipes, or ErrNoRootSecret.
-	Recover() (Secret, error)
-	// Keep takes a new deployment's Q into safekeeping.
-	Keep(q Secret) error
-}
+// RootSecret is where the deployment's root secret lies in a simulator.
+type RootSecret = lifecycle.RootSecret
 
 // Secret is private bytes: see secret.Secret.
 type Secret = secret.Secret
@@ -66,7 +44,10 @@ type Secret = secret.Secret
 func SecretFrom(b []byte) (Secret, error) { return secret.From(b) }
 
 // ErrNoRootSecret says that there is no deployment yet.
-var ErrNoRootSecret = errors.New("no root secret yet")
+var ErrNoRootSecret = lifecycle.ErrNoRootSecret
+
+// Clock is the enclave's time: the module's timestamp run forward.
+type Clock = ledger.Clock
 
 // Config is what an enclave is started with.
 type Config struct {
@@ -104,80 +85,22 @@ type Limits = ledger.Limits
 // Quotas bound what an organization and its users have; see org.Limits.
 type Quotas = org.Limits
 
-// state is how far boot has come. There is no way back.
-type state = wire.State
-
-const (
-	stateHello      = wire.StateHello
-	stateSeed       = wire.StateSeed
-	stateRecovering = wire.StateRecovering
-	stateServing    = wire.StateServing
-	stateFenced     = wire.StateFenced
-)
-
 // Core is one enclave.
 type Core struct {
-	cfg        Config
-	state      atomic.Uint32
-	alarms     fault.Alarms
-	host       *host
-	streams    *streams
-	stamps     *stamp.Verifier
-	keys       *keys.Cache[activity.KeyID]
-	meter      *meter
-	deliveries deliveries
-	proxies    proxies
-	replies    *portion // of replyBytes
-	hear       audiences
+	cfg     Config
+	alarms  fault.Alarms
+	host    *link.Host
+	life    *lifecycle.Enclave
+	stamps  *stamp.Verifier
+	keys    *keys.Cache[activity.KeyID]
+	meter   *meter
+	proxies proxies
+	replies *tenant.Portion // of replyBytes
 
-	bootMu    sync.Mutex     // one boot step at a time
-	wait      *waiting       // in state seed; under bootMu
-	recipient *kms.Recipient // of the key service's answers, once asked for; under bootMu
-	handing   handing        // under bootMu
-	serve     *serving       // set before state becomes serving
-	refs      atomic.Uint64
-	calls     atomic.Uint64 // begun and ended, those that only look at the enclave aside
-	active    chan struct{} // holds one token once there was a call
-}
-
-// serving is what an enclave has once it serves.
-type serving struct {
-	ranges     *ranges
-	count      int // of the deployment's ranges
-	live       *bootKey
-	manifest   *attestation.Manifest
-	manifestID [32]byte
-	proof      bootProofOf
-	// ring is for the enclave that comes after this one; nil where nobody could
-	// approve one.
-	ring        *boot.Keyring
-	keyrings    string // where the deployment's keyrings lie in the store
-	seedSource  string // how this boot came by it
-	predecessor string // live key of the enclave that handed it over, in hex; empty: none did
-	setup       string // setup key to which it did, in hex
-	rootPEM     string // of the module, as it says itself
-	rootSHA256  string
-	public      boot.PublicKeys
-	bundles     *bundle.Signer
-	sessions    *login.Signer
-	tokens      *login.Signer  // of verification tokens
-	legacy      *login.Signer  // of verification tokens of the first form
-	targets     *bundle.Signer // of keys to which passcodes are encrypted
-	roles       *activity.Roles
-	providers   *providers
-	webhooks    *webhook.Signer
-	boot        org.ID // of this run, random
-	published   keysDocument
-	blind       func() hash.Hash // keyed by the blind-index key
-	deployment  [32]byte
-	next        string // quorum public key, in hex, of the root secret that the manifest had made
-	admission   []byte // compressed P-256 key that may make organizations
-	outside     *outside
-}
-
-// tokenKeys verify the enclave's verification tokens.
-func (s *serving) tokenKeys() login.TokenKeys {
-	return login.TokenKeys{Token: s.tokens.Public(), Legacy: s.legacy.Public()}
+	serving *serving // set before the enclave serves
+	refs    atomic.Uint64
+	calls   atomic.Uint64 // begun and ended, those that only look at the enclave aside
+	active  chan struct{} // holds one token once there was a call
 }
 
 // keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
@@ -204,8 +127,11 @@ func New(cfg Config) *Core {
 		cfg.Rates = cfg.Rates.withUsual()
 	}
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: newPortion(replyBytes), active: make(chan struct{}, 1)}
-	c.host, c.streams = newHost(c), newStreams(c)
+		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: tenant.NewPortion(replyBytes), active: make(chan struct{}, 1)}
+	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
+	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
+		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Alarms: &c.alarms, Host: c.host, Equip: c.equip,
+		Taken: func() { c.serving.outgoing.Forget() }, Fence: cfg.Fence})
 	return c
 }
 
@@ -222,33 +148,26 @@ func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 			}
 			return fmt.Errorf("accepting: %w", err)
 		}
-		go c.host.admit(nc)
+		go c.host.Admit(nc)
 	}
 }
 
 // Stop ends service in good order: nothing new is decided, what is decided is
 // stored, the store is given back.
 func (c *Core) Stop(ctx context.Context) error {
-	if state(c.state.Swap(uint32(stateFenced))) != stateServing {
-		return nil
+	if s := c.life.End(); s != nil {
+		return s.Ranges.Release(ctx)
 	}
-	return c.serve.ranges.Release(ctx)
+	return nil
 }
 
 // Close ends service at once and gives nothing back, as the loss of the process
 // would: what is not stored stays unknown.
 func (c *Core) Close() {
-	if state(c.state.Swap(uint32(stateFenced))) == stateServing {
-		c.serve.ranges.Close()
+	if s := c.life.End(); s != nil {
+		s.Ranges.Close()
 	}
-	c.host.close()
-}
-
-// fence ends service at once.
-func (c *Core) fence(reason error) {
-	if state(c.state.Swap(uint32(stateFenced))) != stateFenced && c.cfg.Fence != nil {
-		c.cfg.Fence(reason)
-	}
+	c.host.Close()
 }
 
 // now is the enclave's time in milliseconds since the epoch.
@@ -257,17 +176,17 @@ func (c *Core) now() uint64 { return uint64(c.cfg.Clock.Now().UnixMilli()) }
 // mixed draws randomness for secrets that live long: the kernel's and the
 // module's, so that neither alone decides. The device may be slow, so nonces
 // come from Config.Rand.
-type mixed struct{ c *Core }
+type mixed struct{ core *Core }
 
 func (m mixed) Read(p []byte) (int, error) {
-	if _, err := io.ReadFull(m.c.cfg.Rand, p); err != nil {
+	if _, err := io.ReadFull(m.core.cfg.Rand, p); err != nil {
 		return 0, err
 	}
 	own := make([]byte, len(p))
 	defer clear(own)
 	for b := own; len(b) > 0; {
 		n := min(len(b), 256)
-		if err := m.c.cfg.Device.Random(b[:n]); err != nil {
+		if err := m.core.cfg.Device.Random(b[:n]); err != nil {
 			return 0, fmt.Errorf("drawing from the security module: %w", err)
 		}
 		b = b[n:]
@@ -276,11 +195,4 @@ func (m mixed) Read(p []byte) (int, error) {
 		p[i] ^= own[i]
 	}
 	return len(p), nil
-}
-
-// vault seals the secrets of one organization's records under their owners' ids.
-type vault struct {
-	c    *Core
-	name seal.Name
-	key  *seal.Key
 }

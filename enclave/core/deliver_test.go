@@ -6,10 +6,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -428,29 +426,4 @@ func TestDeadInTheMiddle(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	quiet(t, r)
-}
-
-func TestConfigurationIsTheManifests(t *testing.T) {
-	r := rig.Start(t, rig.Options{})
-	one, other := []byte(`{"salt":"1"}`), []byte(`{"salt":"2"}`)
-	hash := func(b []byte) string { h := sha256.Sum256(b); return hex.EncodeToString(h[:]) }
-	for name, x := range map[string]struct {
-		hash string
-		raw  []byte
-		good bool
-	}{
-		"none":                  {"", nil, true},
-		"the one":               {hash(one), one, true},
-		"another":               {hash(one), other, false},
-		"withheld":              {hash(one), nil, false},
-		"one that is not named": {"", one, false},
-		"a blank more":          {hash(one), append([]byte(" "), one...), false},
-		"the empty one's hash":  {hash(nil), nil, false},
-		"no document":           {hash([]byte("x")), []byte("x"), false},
-		"too long":              {hash(make([]byte, 1<<20)), make([]byte, 1<<20), false},
-	} {
-		if err := r.Enclave.Configuration(x.hash, x.raw); (err == nil) != x.good {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }

@@ -2,12 +2,11 @@ package core
 
 import (
 	"context"
-	"encoding/base64"
 	"maps"
 	"slices"
 	"time"
 
-	"cloister/attestation"
+	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -15,27 +14,23 @@ import (
 )
 
 // BootHandlers are the names that have a handler at the door boot.
-func BootHandlers() []string { return slices.Collect(maps.Keys(bootHandlers)) }
+func BootHandlers() []string {
+	return slices.AppendSeq(slices.Collect(maps.Keys(bootHandlers)), maps.Keys(lifecycle.Operations))
+}
 
 // Put decides an entry with something to send, as an activity would, and answers its
 // place once it is stored.
 func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint64, err error) {
 	v := c.visit()
-	err = v.turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err = v.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		seq = t.Tip().Count
 		_, err = t.Append(&org.Entry{CreatedMs: c.now(), TimeMs: c.now(), Sends: sends}, nil)
 		return err
 	})
 	if err == nil {
-		err = v.wait(ctx)
+		err = v.Wait(ctx)
 	}
 	return seq, err
-}
-
-// Configuration reads a configuration as the door boot does.
-func (c *Core) Configuration(hash string, raw []byte) error {
-	_, err := c.configuration(&attestation.Manifest{ConfigurationSHA256: hash}, base64.StdEncoding.EncodeToString(raw))
-	return err
 }
 
 // StampAsProxy stamps a body with the key of a configuration's auth proxy, as
@@ -45,7 +40,7 @@ func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	x := &proxyCall{c: c, v: c.visit(), call: &wire.Call{}}
+	x := &proxyCall{core: c, visit: c.visit(), call: &wire.Call{}}
 	if err := x.open(ctx, id); err != nil {
 		return nil, err
 	}
@@ -69,40 +64,6 @@ func (c *Core) AsProxy(ctx context.Context, query bool, op string, head []wire.H
 	return a.status, a.body
 }
 
-// A Renewal is a boot proof that is made anew by a function of the test's.
-type Renewal struct{ bootProofOf }
-
-// NewRenewal makes one.
-func NewRenewal(f func(now time.Time) ([]byte, error)) *Renewal {
-	r := new(Renewal)
-	r.make = f
-	return r
-}
-
-// First makes the proof that a boot begins with.
-func (r *Renewal) First(now time.Time) error { return r.first(now) }
-
-// Current is the proof as it stands, and of when it is.
-func (r *Renewal) Current(now time.Time) (string, time.Time) {
-	p := r.current(now)
-	return string(p.json), p.at
-}
-
-// A Portion is portion, for tests.
-type Portion struct{ p *portion }
-
-// NewPortion divides all.
-func NewPortion(all int64) Portion { return Portion{newPortion(all)} }
-
-// Take gives a tenant n more, or nothing.
-func (p Portion) Take(who org.ID, n int64) bool { return p.p.take(who, n) }
-
-// Add gives a tenant n more without asking.
-func (p Portion) Add(who org.ID, n int64) { p.p.add(who, n) }
-
-// Given is how much all tenants have.
-func (p Portion) Given() int64 { return p.p.given() }
-
 // Take counts a request of a key of an organization, and tells whether it is answered.
 func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
 	_, err := c.meter.take(id, sub, key, now)
@@ -112,9 +73,9 @@ func (c *Core) Take(id org.ID, sub bool, key string, now time.Time) error {
 // OnBehalf is for whom a call that has looked at one organization waits for another.
 func (c *Core) OnBehalf(ctx context.Context, first, next org.ID) (org.ID, error) {
 	v := c.visit()
-	err := v.turn(ctx, first, func(*ledger.Turn) error { return nil })
+	err := v.Turn(ctx, first, func(*ledger.Turn) error { return nil })
 	if err == nil {
-		_, err = v.look(ctx, next)
+		_, err = v.Look(ctx, next)
 	}
-	return v.by, err
+	return v.By, err
 }

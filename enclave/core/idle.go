@@ -21,8 +21,8 @@ const (
 	idleCollections = 3
 )
 
-// worked notes that a call used keys or may have.
-func (c *Core) worked() {
+// noteWork notes that a call used keys or may have.
+func (c *Core) noteWork() {
 	c.calls.Add(1)
 	select {
 	case c.active <- struct{}{}:

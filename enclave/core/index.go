@@ -7,7 +7,6 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
-	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/query"
 	"cloister/shared/wire"
@@ -51,7 +50,7 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 		if o.Deleted {
 			seen[h] = true
 		}
-		x := org.IndexChange{Key: c.serve.indexKey(o.Parent, h), Rank: o.CreatedMs, Drop: !has || o.Deleted}
+		x := org.IndexChange{Key: c.serving.indexKey(o.Parent, h), Rank: o.CreatedMs, Drop: !has || o.Deleted}
 		if x.Drop {
 			drops = append(drops, x)
 		} else {
@@ -85,7 +84,7 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 // their organization. They stand under no parent.
 func (c *Core) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChange) {
 	tx.EachChangedAuthProxy(func(id org.ID, is bool) {
-		xs = append(xs, org.IndexChange{Key: c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
+		xs = append(xs, org.IndexChange{Key: c.serving.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
 	})
 	return xs
 }
@@ -93,14 +92,14 @@ func (c *Core) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChan
 // suborgIndex is query.Index for one query: about the sub-organizations of the
 // organization that is read.
 type suborgIndex struct {
-	ctx context.Context
-	r   *reading
+	ctx     context.Context
+	reading *reading
 }
 
 // Child reads the parent's newest state.
 func (x suborgIndex) Child(id org.ID) (child *org.Child, err error) {
-	err = x.r.v.turn(x.ctx, x.r.id, func(t *ledger.Turn) (err error) {
-		child, err = org.Begin(t.ID(), t.State, x.r.c.now()).Child(id)
+	err = x.reading.visit.Turn(x.ctx, x.reading.id, func(t *ledger.Turn) (err error) {
+		child, err = org.Begin(t.ID(), t.State, x.reading.core.now()).Child(id)
 		return err
 	})
 	return child, err
@@ -108,7 +107,7 @@ func (x suborgIndex) Child(id org.ID) (child *org.Child, err error) {
 
 // Rows asks the host.
 func (x suborgIndex) Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error) {
-	rows, err := x.r.view.PageIndex(x.ctx, x.r.c.serve.indexKey(x.r.id, h), place(before), place(after), limit)
+	rows, err := x.reading.view.PageIndex(x.ctx, x.reading.core.serving.indexKey(x.reading.id, h), place(before), place(after), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +129,8 @@ func place(c *org.Child) *ledger.IndexRow {
 // more; a host that names an organization which never was the parent's is caught.
 func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 	var o *org.Organization
-	err = x.r.v.turn(x.ctx, c.ID, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, x.r.c.now())
+	err = x.reading.visit.Turn(x.ctx, c.ID, func(t *ledger.Turn) (err error) {
+		tx := org.Begin(t.ID(), t.State, x.reading.core.now())
 		if o, err = tx.Organization(); err == nil && !o.Deleted {
 			has, err = tx.Has(h)
 		}
@@ -142,7 +141,7 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 		return false, x.breach("a row of no organization")
 	case err != nil:
 		return false, err
-	case (o.Parent != x.r.id || o.CreatedMs != c.CreatedMs) && !insecure.Skip(insecure.Answer):
+	case (o.Parent != x.reading.id || o.CreatedMs != c.CreatedMs) && !insecure.Skip(insecure.Answer):
 		return false, x.breach("a row of another organization")
 	}
 	return has, nil
@@ -150,31 +149,16 @@ func (x suborgIndex) Has(c *org.Child, h org.Handle) (has bool, err error) {
 
 // Identity is the core's, as queries want it.
 func (x suborgIndex) Identity(field, token string) (issuer, subject string, audiences []string, err error) {
-	i, err := x.r.v.identity(x.ctx, x.r.payer, field, token)
+	i, err := x.reading.visit.lookups.Identity(x.ctx, x.reading.payer, field, token)
 	if err != nil {
 		return "", "", nil, err
 	}
 	return i.Issuer, i.Subject, i.Audiences, nil
 }
 
-// identity verifies an identity token, for tenant who. It asks the token's
-// issuer for its keys if need be: nothing is held meanwhile.
-func (v *visit) identity(ctx context.Context, who org.ID, field, token string) (*login.Identity, error) {
-	u, err := login.ParseIdentityToken(field, token)
-	if err != nil {
-		return nil, err
-	}
-	v.asking.who = who
-	set, err := v.asking.fetched(ctx, field, u.Issuer(), u.KnownTo)
-	if err != nil {
-		return nil, err
-	}
-	return u.Verify(set, v.c.now())
-}
-
 func (x suborgIndex) breach(text string) error {
-	x.r.c.alarms.Raise(fault.AlarmIndex)
-	return fault.Breached(fault.AlarmIndex, "%s", text)
+	x.reading.core.alarms.Raise(fault.AlarmIndex)
+	return fault.NewBreach(fault.AlarmIndex, "%s", text)
 }
 
 var _ query.Index = suborgIndex{}

@@ -73,7 +73,7 @@ func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count
 		c = m.keys.Take(keyOf{id, key}, now)
 	}
 	if c.Refused {
-		return c, fault.Named(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: key is rate limited, try again in %s: organizationId=%s publicKey=%s", c.Again(), id, key)
+		return c, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: key is rate limited, try again in %s: organizationId=%s publicKey=%s", c.Again(), id, key)
 	}
 	of := m.top
 	if sub {
@@ -81,7 +81,7 @@ func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count
 	}
 	c = pace.Least(c, of.Take(id, now))
 	if c.Refused {
-		return c, fault.Named(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization is rate limited, try again in %s: organizationId=%s", c.Again(), id)
+		return c, fault.WithCode(fault.ResourceExhausted, "RATE_LIMIT_EXCEEDED", "too many requests: organization is rate limited, try again in %s: organizationId=%s", c.Again(), id)
 	}
 	return c, nil
 }

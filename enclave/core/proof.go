@@ -31,7 +31,7 @@ type decisionContext struct {
 // the organization's data is the root of its ledger's tree before the activity:
 // it binds every record that the decision could read.
 func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
-	t, e, k := s.t, s.e, s.version.Kind
+	t, e, k := s.turn, s.entry, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
 		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
 	approvals := []attestation.Approval{}
@@ -56,7 +56,7 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	}
 	digest := sha256.Sum256(b)
 	tip := t.Tip()
-	fresh := c.serve.freshness(t.BootNumber())
+	fresh := c.serving.Freshness(t.BootNumber())
 	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
 	all := []attestation.Claim{&attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
@@ -75,7 +75,7 @@ func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
 	out := make([]org.Proof, len(all))
 	now := c.cfg.Clock.Now()
 	for i, cl := range all {
-		if out[i], err = c.serve.live.prove(now, cl); err != nil {
+		if out[i], err = c.serving.Live.Prove(now, cl); err != nil {
 			return nil, err
 		}
 	}

@@ -72,15 +72,15 @@ func (h homes) drop(config org.ID) {
 // proxyCall is one call at the proxy's door. Its body is nobody's word: what is asked with
 // it is stamped by the enclave, and takes the way of any stamped body.
 type proxyCall struct {
-	c      *Core
-	v      *visit
+	core   *Core
+	visit  *visit
 	call   *wire.Call
 	config *authproxy.Config
 }
 
 // proxy answers a call at the door of the auth proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
-	x := &proxyCall{c: c, v: v, call: call}
+	x := &proxyCall{core: c, visit: v, call: call}
 	// What is told before a configuration is known is the same for all the world.
 	readable := true
 	a, err := func() (answer, error) {
@@ -124,13 +124,13 @@ func header(call *wire.Call, name string) (value string) {
 // open finds the organization of a configuration. The host's index leads to it, and
 // what counts is whether the organization has the configuration now.
 func (x *proxyCall) open(ctx context.Context, id org.ID) error {
-	if home, ok := x.c.proxies.homes.get(id); ok {
+	if home, ok := x.core.proxies.homes.get(id); ok {
 		if err := x.look(ctx, id, home); err != nil || x.config != nil {
 			return err
 		}
-		x.c.proxies.homes.drop(id)
+		x.core.proxies.homes.drop(id)
 	}
-	rows, err := x.c.serve.ranges.PageIndex(ctx, x.c.serve.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
+	rows, err := x.core.serving.Ranges.PageIndex(ctx, x.core.serving.indexKey(org.ID{}, org.AuthProxyHandle(id)), 1)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (x *proxyCall) open(ctx context.Context, id org.ID) error {
 			return err
 		}
 		if x.config != nil {
-			x.c.proxies.homes.put(id, r.ID)
+			x.core.proxies.homes.put(id, r.ID)
 			return nil
 		}
 	}
@@ -148,21 +148,21 @@ func (x *proxyCall) open(ctx context.Context, id org.ID) error {
 
 // look takes the configuration from an organization, if that has it.
 func (x *proxyCall) look(ctx context.Context, id, home org.ID) error {
-	err := x.v.turn(ctx, home, func(t *ledger.Turn) error {
-		tx := org.Begin(t.ID(), t.State, x.c.now())
+	err := x.visit.Turn(ctx, home, func(t *ledger.Turn) error {
+		tx := org.Begin(t.ID(), t.State, x.core.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
 			return err
 		}
 		p, err := tx.AuthProxy(id)
 		if p != nil {
-			x.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: x.c.serve.outside.told.Text}
+			x.config = &authproxy.Config{AuthProxy: p, Organization: home, Name: o.Name, Texts: x.core.serving.outside.Told.Text}
 		}
 		return err
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) {
-		x.c.alarms.Raise(fault.AlarmIndex)
-		return fault.Breached(fault.AlarmIndex, "a row of no organization")
+		x.core.alarms.Raise(fault.AlarmIndex)
+		return fault.NewBreach(fault.AlarmIndex, "a row of no organization")
 	}
 	return err
 }
@@ -173,13 +173,13 @@ func (x *proxyCall) answer(ctx context.Context, e *authproxy.Endpoint) (answer, 
 	if err != nil {
 		return answer{}, err
 	}
-	if err := x.pay(x.c.proxies.visit(x.config.ID, x.source(), r, x.c.cfg.Clock.Now())); err != nil {
+	if err := x.pay(x.core.proxies.visit(x.config.ID, x.source(), r, x.core.cfg.Clock.Now())); err != nil {
 		return answer{}, err
 	}
 	if err := x.config.Allows(r); err != nil {
 		return answer{}, err
 	}
-	x.v.timing.end(0)
+	x.visit.timing.end(phaseStamp)
 	if body := r.Answer(x.config); body != nil {
 		return answer{status: 200, body: body}, nil
 	}
@@ -201,7 +201,7 @@ func (x *proxyCall) answer(ctx context.Context, e *authproxy.Endpoint) (answer, 
 
 // submit makes the activity, stamps it, and cuts its answer down to the endpoint's.
 func (x *proxyCall) submit(ctx context.Context, r *authproxy.Request, of org.ID) (answer, error) {
-	at, err := x.c.proxies.timestamp(x.c.now())
+	at, err := x.core.proxies.timestamp(x.core.now())
 	if err != nil {
 		return answer{}, err
 	}
@@ -209,11 +209,11 @@ func (x *proxyCall) submit(ctx context.Context, r *authproxy.Request, of org.ID)
 	if err != nil {
 		return answer{}, err
 	}
-	call, err := x.stamped(ctx, activity.OpOf(r.Type), body)
+	call, err := x.stampCall(ctx, activity.OpOf(r.Type), body)
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := x.c.submit(ctx, call, x.v)
+	a, err := x.core.submit(ctx, call, x.visit)
 	if err != nil {
 		return a, r.TranslateError(err)
 	}
@@ -225,10 +225,10 @@ func (x *proxyCall) submit(ctx context.Context, r *authproxy.Request, of org.ID)
 
 // account asks the proxy's organization for its sub-organizations.
 func (x *proxyCall) account(ctx context.Context, r *authproxy.AccountLookup) (answer, error) {
-	link, err := r.Admit(x.config, x.c.serve.tokenKeys(), x.c.now())
+	link, err := r.Admit(x.config, x.core.serving.tokenKeys(), x.core.now())
 	if err == nil && link {
 		var i *login.Identity
-		if i, err = x.v.identity(ctx, x.config.Organization, "oidcToken", *r.OidcToken); err == nil {
+		if i, err = x.visit.lookups.Identity(ctx, x.config.Organization, "oidcToken", *r.OidcToken); err == nil {
 			err = r.AdmitLinked(x.config, i)
 		}
 	}
@@ -236,11 +236,11 @@ func (x *proxyCall) account(ctx context.Context, r *authproxy.AccountLookup) (an
 		return answer{}, err
 	}
 	op, body := r.Query(x.config)
-	call, err := x.stamped(ctx, op, body)
+	call, err := x.stampCall(ctx, op, body)
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := x.c.query(ctx, call, x.v)
+	a, err := x.core.query(ctx, call, x.visit)
 	if err == nil {
 		a.body, err = r.Cut(a.body)
 	}
@@ -260,8 +260,8 @@ func (x *proxyCall) target(ctx context.Context, r *authproxy.Request) (of org.ID
 			return of, err
 		}
 	}
-	err = x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
-		tx := org.Begin(t.ID(), t.State, x.c.now())
+	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+		tx := org.Begin(t.ID(), t.State, x.core.now())
 		var child *org.Child
 		var err error
 		if r.Organization != nil {
@@ -271,7 +271,7 @@ func (x *proxyCall) target(ctx context.Context, r *authproxy.Request) (of org.ID
 			child, err = oldest(tx, by[i])
 		}
 		if err == nil && child == nil {
-			err = fault.Named(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
+			err = fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
 		}
 		if err == nil {
 			of = child.ID
@@ -286,7 +286,7 @@ func (x *proxyCall) target(ctx context.Context, r *authproxy.Request) (of org.ID
 // anybody has it.
 func (x *proxyCall) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy.Holder, error) {
 	if r.Identity != "" {
-		i, err := x.v.identity(ctx, x.config.Organization, "oidcToken", r.Identity)
+		i, err := x.visit.lookups.Identity(ctx, x.config.Organization, "oidcToken", r.Identity)
 		if err != nil {
 			return nil, err
 		}
@@ -297,7 +297,7 @@ func (x *proxyCall) holders(ctx context.Context, r *authproxy.Request) ([][]auth
 		return by, nil
 	}
 	const field = "verificationToken"
-	u, err := login.ReadVerificationToken(field, r.Token, x.c.serve.tokenKeys(), x.c.now())
+	u, err := login.ReadVerificationToken(field, r.Token, x.core.serving.tokenKeys(), x.core.now())
 	if err != nil {
 		return nil, err
 	}
@@ -339,8 +339,8 @@ func (x *proxyCall) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil
 	}
-	return x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
-		return org.Begin(t.ID(), t.State, x.c.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
+	return x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+		return org.Begin(t.ID(), t.State, x.core.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID
 			}
@@ -349,8 +349,8 @@ func (x *proxyCall) client(ctx context.Context, r *authproxy.Request) error {
 	})
 }
 
-// stamped is a call with a body of the enclave's own making.
-func (x *proxyCall) stamped(ctx context.Context, op string, body []byte) (*wire.Call, error) {
+// stampCall is a call with a body of the enclave's own making.
+func (x *proxyCall) stampCall(ctx context.Context, op string, body []byte) (*wire.Call, error) {
 	head, err := x.stamp(ctx, body)
 	if err != nil {
 		return nil, err

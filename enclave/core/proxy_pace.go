@@ -82,7 +82,7 @@ func newProxyMeter(r ProxyRates) *proxyMeter {
 
 // caller counts a call before anything of it is looked for.
 func (m *proxyMeter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
-	return spent(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
+	return rateError(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
 }
 
 // visit counts a call of a configuration that is there. What an address is refused
@@ -102,24 +102,24 @@ func (m *proxyMeter) visit(config org.ID, source netip.Addr, r *authproxy.Reques
 	var c pace.Count
 	if of != nil {
 		var err error
-		if c, err = spent(of.Take(at{config, source}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
+		if c, err = rateError(of.Take(at{config, source}, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address"); err != nil {
 			return c, err
 		}
 	}
 	if r.Contact != "" {
-		sent, err := spent(m.contacts.Take(recipient{config, sha256.Sum256([]byte(r.Contact))}, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
+		sent, err := rateError(m.contacts.Take(recipient{config, sha256.Sum256([]byte(r.Contact))}, now), "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
 		if err != nil {
 			return sent, err
 		}
 		c = pace.Least(c, sent)
 	}
-	all, err := spent(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
+	all, err := rateError(m.configs.Take(config, now), "RATE_LIMIT_EXCEEDED", "too many requests: the auth proxy's configuration is rate limited")
 	return pace.Least(c, all), err
 }
 
-func spent(c pace.Count, name, what string) (pace.Count, error) {
+func rateError(c pace.Count, name, what string) (pace.Count, error) {
 	if c.Refused {
-		return c, fault.Named(fault.ResourceExhausted, name, "%s, try again in %s", what, c.Again())
+		return c, fault.WithCode(fault.ResourceExhausted, name, "%s, try again in %s", what, c.Again())
 	}
 	return c, nil
 }
@@ -129,6 +129,6 @@ func (x *proxyCall) source() netip.Addr { return pace.Source(x.call.From.Address
 
 // pay takes note of what was counted.
 func (x *proxyCall) pay(c pace.Count, err error) error {
-	x.v.toll.count = pace.Least(x.v.toll.count, c)
+	x.visit.toll.count = pace.Least(x.visit.toll.count, c)
 	return err
 }

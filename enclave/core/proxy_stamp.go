@@ -23,13 +23,13 @@ func (x *proxyCall) stamp(ctx context.Context, body []byte) (head []wire.Header,
 	var private secret.Secret
 	defer func() { private.Wipe() }()
 	public := ""
-	err = x.v.turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, x.c.now())
+	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
+		tx := org.Begin(t.ID(), t.State, x.core.now())
 		if public, err = proxyKey(tx, x.config.ID); err != nil {
 			return err
 		}
 		key, keyID := t.Key()
-		private, err = x.c.vault(t.ID(), key, keyID).Open(x.config.Key, x.config.Sealed)
+		private, err = x.core.vault(t.ID(), key, keyID).Open(x.config.Key, x.config.Sealed)
 		return err
 	})
 	if err != nil {

@@ -43,8 +43,8 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 // the answer waits for what they are now to be stored.
 func (v *visit) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User) (a answer, err error) {
 	a.status = 200
-	err = v.turn(ctx, id, func(t *ledger.Turn) error {
-		a.body, err = v.c.activityReply(e, id, org.Begin(id, t.State, v.c.now()), who.ID, nil, nil)
+	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+		a.body, err = v.core.activityReply(e, id, org.Begin(id, t.State, v.core.now()), who.ID, nil, nil)
 		return err
 	})
 	return a, err

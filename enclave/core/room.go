@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -19,38 +20,38 @@ const (
 
 // A room is what the reply to one call takes of replyBytes, for a tenant.
 type room struct {
-	of  *portion
-	who org.ID
-	n   int64
+	of    *tenant.Portion
+	who   org.ID
+	bytes int64
 }
 
 // raise makes room for n bytes in all, or says that there is none. A call is of one
 // tenant: the first one counts.
 func (r *room) raise(who org.ID, n int64) error {
-	if n <= r.n {
+	if n <= r.bytes {
 		return nil
 	}
 	if r.who.Zero() {
 		r.who = who
 	}
-	had := r.n
+	had := r.bytes
 	r.settle(0)
-	if n > smallReply && !r.of.take(r.who, n) {
+	if n > smallReply && !r.of.Take(r.who, n) {
 		r.settle(had)
-		return fault.Named(fault.ResourceExhausted, "REPLY_BYTES_EXCEEDED", "too many large replies are under way: wait for some of them, or ask for less at a time")
+		return fault.WithCode(fault.ResourceExhausted, "REPLY_BYTES_EXCEEDED", "too many large replies are under way: wait for some of them, or ask for less at a time")
 	}
 	if n <= smallReply {
-		r.of.add(r.who, n)
+		r.of.Add(r.who, n)
 	}
-	r.n = n
+	r.bytes = n
 	return nil
 }
 
 // settle makes the room just as large as what is there.
 func (r *room) settle(n int64) {
-	if r.n != n && !r.who.Zero() {
-		r.of.add(r.who, n-r.n)
-		r.n = n
+	if r.bytes != n && !r.who.Zero() {
+		r.of.Add(r.who, n-r.bytes)
+		r.bytes = n
 	}
 }
 

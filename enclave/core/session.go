@@ -39,26 +39,26 @@ func inSession(call *wire.Call) (token string, ok bool) {
 
 // readSession verifies the token of a read-only session. It speaks for queries and
 // for nothing else.
-func (v *visit) readSession(call *wire.Call, token string) (*signer, error) {
+func (v *visit) readSession(call *wire.Call, token string) (*requester, error) {
 	if call.Door != wire.DoorQuery {
-		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
+		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
 	}
 	if len(token) > stamp.MaxHeader {
-		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
+		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
 	}
-	s, err := login.VerifySession(token, v.c.serve.sessions.Public(), v.c.now())
+	s, err := login.VerifySession(token, v.core.serving.sessions.Public(), v.core.now())
 	if err != nil {
 		return nil, err
 	}
 	if !s.Reads() {
-		return nil, fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
+		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
 	}
-	return &signer{v: v, session: s, told: stamp.BodyFromHost(call.Body)}, nil
+	return &requester{visit: v, session: s, told: stamp.BodyFromHost(call.Body)}, nil
 }
 
-// reader is the user of a read-only session, in the session's own organization
+// sessionUser is the user of a read-only session, in the session's own organization
 // only. The session ends with the user, and with the credential that asked for it.
-func (c *Core) reader(tx *org.Tx, s *signer) (*caller, error) {
+func (c *Core) sessionUser(tx *org.Tx, s *requester) (*caller, error) {
 	if s.session.OrganizationID != tx.ID.String() {
 		return nil, &stranger{}
 	}
@@ -84,12 +84,12 @@ func (c *Core) reader(tx *org.Tx, s *signer) (*caller, error) {
 	default:
 		return nil, &stranger{deleted: o.Deleted}
 	}
-	return who, s.v.toll.pay(tx, s.session.PublicKey, c.cfg.Clock.Now())
+	return who, s.visit.toll.pay(tx, s.session.PublicKey, c.cfg.Clock.Now())
 }
 
 // noSession is the one answer to a session of another organization, of a user who
 // is gone, and of a credential that is gone.
 func noSession(id org.ID, s *login.Session) error {
-	return fault.Named(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
+	return fault.WithCode(fault.Unauthenticated, "PUBLIC_KEY_NOT_FOUND",
 		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, s.PublicKey)
 }

@@ -1,8 +1,11 @@
 package core
 
 import (
+	"context"
 	"slices"
+	"time"
 
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
@@ -12,18 +15,18 @@ import (
 
 // step is one step of one activity: its submission, or a vote on it.
 type step struct {
-	r        *request
-	t, above *ledger.Turn
-	tx       *org.Tx
-	law      *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
-	rec      *org.Organization // of law
-	who      *caller           // whose turn it is
+	request     *request
+	turn, above *ledger.Turn
+	tx          *org.Tx
+	law         *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
+	rec         *org.Organization // of law
+	who         *caller           // whose turn it is
 
 	version *activity.Version
 	intent  *activity.Intent
 	sub     *activity.Submit // the activity's own
-	e       *org.Entry       // as it will stand
-	p       *org.Pending     // votes that count; a copy
+	entry   *org.Entry       // as it will stand
+	pending *org.Pending     // votes that count; a copy
 	last    *org.Entry       // of the step before; nil for a submission, else the state holds a Pending
 	ballot  org.ID           // of the vote that this step casts
 
@@ -46,19 +49,19 @@ func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*s
 	if err != nil {
 		return nil, err
 	}
-	s := &step{r: r, t: t, above: above, tx: tx, law: law, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
-		e: &org.Entry{
-			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.body.Bytes(), Fingerprint: r.print,
+	s := &step{request: r, turn: t, above: above, tx: tx, law: law, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
+		entry: &org.Entry{
+			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.body.Bytes(), Fingerprint: r.fingerprint,
 			StampedMs: r.sub.TimestampMs, CreatedMs: tx.NowMs, TimeMs: tx.NowMs, Initiator: who.user.ID,
 		},
-		p: &org.Pending{Activity: r.id, Fingerprint: r.print, CreatedMs: tx.NowMs, Initiator: who.user.ID, OpenedMs: tx.NowMs},
+		pending: &org.Pending{Activity: r.id, Fingerprint: r.fingerprint, CreatedMs: tx.NowMs, Initiator: who.user.ID, OpenedMs: tx.NowMs},
 	}
-	s.p.Votes = []org.PendingVote{{User: who.user.ID, CreatedMs: tx.NowMs, Credentials: []org.VoteCredential{who.credential}}}
+	s.pending.Votes = []org.PendingVote{{User: who.user.ID, CreatedMs: tx.NowMs, Credentials: []org.VoteCredential{who.credential}}}
 	v, err := r.ballot(tx, who, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.e.Votes, s.ballot = []org.Vote{v}, v.ID
+	s.entry.Votes, s.ballot = []org.Vote{v}, v.ID
 	if err := s.know(); err != nil {
 		return nil, err
 	}
@@ -68,9 +71,9 @@ func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*s
 // ballot is the record of the vote that this request casts; message is nil when
 // the entry's body is what was signed.
 func (r *request) ballot(tx *org.Tx, who *caller, message []byte) (org.Vote, error) {
-	id, err := org.NewID(r.c.cfg.Rand)
-	return org.Vote{ID: id, User: who.user.ID, UserName: who.user.Name, Message: message, PublicKey: r.signer.caller.PublicKey(),
-		Signature: r.signer.caller.Signature(), Scheme: r.signer.caller.Scheme().String(), CreatedMs: tx.NowMs}, err
+	id, err := org.NewID(r.core.cfg.Rand)
+	return org.Vote{ID: id, User: who.user.ID, UserName: who.user.Name, Message: message, PublicKey: r.requester.caller.PublicKey(),
+		Signature: r.requester.caller.Signature(), Scheme: r.requester.caller.Scheme().String(), CreatedMs: tx.NowMs}, err
 }
 
 // ask puts the question to the policies, with the votes that count now. If the
@@ -78,12 +81,12 @@ func (r *request) ballot(tx *org.Tx, who *caller, message []byte) (org.Vote, err
 // proven it.
 func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	steps := policy.MaxDecisionSteps
-	if lacks, err = activity.Electorate(s.law, s.p, &s.question, &steps); err != nil {
+	if lacks, err = activity.Electorate(s.law, s.pending, &s.question, &steps); err != nil {
 		return d, nil, err
 	}
 	q := s.question
 	if lacks != nil {
-		if v := s.voteOf(s.p.Initiator); v != nil {
+		if v := s.voteOf(s.pending.Initiator); v != nil {
 			q.Approvals = append([]policy.Approval{activity.Approval(v)}, q.Approvals...)
 		}
 	}
@@ -96,36 +99,36 @@ func (s *step) pose() (err error) {
 	u := s.who.user
 	// The common case by far: one root user is enough and nothing is demanded of him.
 	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
-	s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare)
-	if fault.Of(err) != nil && s.r.v.chain != nil && s.r.version.Kind.Rejects() {
+	s.question, err = s.version.Question(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
+	if fault.Of(err) != nil && s.request.visit.chain != nil && s.request.version.Kind.Rejects() {
 		// What a chain says may be in the way of a transaction, never of its end.
-		s.r.v.chain, s.r.v.blind = nil, true
+		s.request.visit.chain, s.request.visit.blind = nil, true
 		s.intent.Know(nil)
-		s.question, err = s.version.Question(s.tx, s.intent, s.e.Activity, s.p.Initiator, bare)
+		s.question, err = s.version.Question(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
 	}
 	if err != nil {
 		return err
 	}
-	s.question.Scope, err = s.r.c.scope(s.law, s.above, &s.who.credential)
+	s.question.Scope, err = s.request.core.scope(s.law, s.above, &s.who.credential)
 	return err
 }
 
 // decide asks the policies and, if they grant it, runs the activity.
 func (s *step) decide() error {
 	d, lacks, err := s.ask()
-	s.r.v.timing.end(1)
+	s.request.visit.timing.end(phaseDecide)
 	if err != nil {
 		return err
 	}
 	s.records = s.tx
 	denied := d.Outcome != policy.Allow && d.Outcome != policy.RequiresConsensus
 	if lacks != nil && !denied && s.law == s.tx {
-		if err := s.evaluated(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
+		if err := s.keepEvaluation(&policy.Decision{Outcome: policy.RequiresAuthenticators}); err != nil {
 			return err
 		}
 		return s.wait(org.StatusAuthenticatorsNeeded)
 	}
-	if err := s.evaluated(&d); err != nil {
+	if err := s.keepEvaluation(&d); err != nil {
 		return err
 	}
 	switch {
@@ -143,7 +146,7 @@ func (s *step) decide() error {
 			return s.wait(org.StatusConsensusNeeded)
 		}
 	}
-	s.end(denial(s.e, &d))
+	s.end(denial(s.entry, &d))
 	return nil
 }
 
@@ -177,7 +180,7 @@ func (s *step) othersCan() (can bool, err error) {
 	state := activity.PolicyState(s.tx, s.rec)
 	state.Steps = &steps
 	eerr := s.tx.EachUser(func(u *org.User) bool {
-		voted := slices.ContainsFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == u.ID && (v.Rejected || s.p.Live(&v, s.tx.NowMs)) })
+		voted := slices.ContainsFunc(s.pending.Votes, func(v org.PendingVote) bool { return v.User == u.ID && (v.Rejected || s.pending.Live(&v, s.tx.NowMs)) })
 		if !voted && activity.CanStamp(u, s.tx.NowMs) {
 			can, err = policy.Counts(state, s.question, u.ID)
 		}
@@ -190,17 +193,17 @@ func (s *step) othersCan() (can bool, err error) {
 	return can, err
 }
 
-// evaluated keeps what the policies made of the newest vote.
-func (s *step) evaluated(d *policy.Decision) error {
-	s.e.Outcome = d.Outcome.String()
+// keepEvaluation keeps what the policies made of the newest vote.
+func (s *step) keepEvaluation(d *policy.Decision) error {
+	s.entry.Outcome = d.Outcome.String()
 	if d.Outcome == policy.Allow && d.Evaluations.Len() == 0 {
 		return nil // the root quorum: there is nothing to tell
 	}
-	id, err := org.NewID(s.r.c.cfg.Rand)
+	id, err := org.NewID(s.request.core.cfg.Rand)
 	if err != nil {
 		return err
 	}
-	s.e.Evaluations = activity.AddEvaluation(s.e.Evaluations, activity.EvaluationOf(id, s.ballot, s.tx.NowMs, d))
+	s.entry.Evaluations = activity.AddEvaluation(s.entry.Evaluations, activity.EvaluationOf(id, s.ballot, s.tx.NowMs, d))
 	return nil
 }
 
@@ -220,20 +223,20 @@ func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 // end is the end of an activity that fails. A submission is answered by the
 // refusal itself, for ever; a vote by the activity.
 func (s *step) end(f *fault.Error) {
-	s.r.fail(s.e, f)
+	s.request.fail(s.entry, f)
 	s.records = nil // a refusal writes nothing, but for what run adds
 	if s.last != nil {
-		s.e.Refused = 0
+		s.entry.Refused = 0
 	}
 }
 
 // wait keeps the activity for later.
 func (s *step) wait(status org.Status) error {
-	s.e.Status, s.p.Status = status, status
+	s.entry.Status, s.pending.Status = status, status
 	if s.last != nil {
 		return nil
 	}
-	if most := s.r.c.cfg.Quotas.Pending; int(s.rec.Pending) >= most {
+	if most := s.request.core.cfg.Quotas.Pending; int(s.rec.Pending) >= most {
 		return fault.New(fault.ResourceExhausted, "too many activities wait for approval: %d; approve or reject some", most)
 	}
 	return nil
@@ -241,15 +244,15 @@ func (s *step) wait(status org.Status) error {
 
 // run executes what has been granted.
 func (s *step) run(g *policy.Grant) (err error) {
-	if s.r.v.asking.who, err = tenant(s.tx); err != nil {
+	if s.request.visit.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
 		return err
 	}
-	n := &run{r: s.r, t: s.t, nowMs: s.tx.NowMs, activity: s.e.Activity, grant: g}
-	at := s.r.c.activityTx(s, n, g)
+	n := &run{request: s.request, turn: s.turn, nowMs: s.tx.NowMs, activity: s.entry.Activity, grant: g}
+	at := s.request.core.activityTx(s, n, g)
 	result, err := s.version.Run(at, s.intent)
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
 		s.end(f) // kept, so that the same body gets the same answer
-		if rest := org.Begin(s.tx.ID, s.t.State, s.tx.NowMs); at.Remains(rest) {
+		if rest := org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs); at.Remains(rest) {
 			s.records = rest // what may happen once has happened
 		}
 		return nil
@@ -257,13 +260,13 @@ func (s *step) run(g *policy.Grant) (err error) {
 	if err != nil {
 		return err // nothing happened
 	}
-	s.e.Status, s.e.Result, s.e.Sends = org.StatusCompleted, result, at.Sends
+	s.entry.Status, s.entry.Result, s.entry.Sends = org.StatusCompleted, result, at.Sends
 	s.parent = at.Parent
-	if s.children, err = n.entries(s.e, s.seq()); err != nil {
+	if s.children, err = n.entries(s.entry, s.seq()); err != nil {
 		return err
 	}
 	if at.WantsProofs {
-		s.e.Proofs, err = s.r.c.prove(s, at.Claims)
+		s.entry.Proofs, err = s.request.core.prove(s, at.Claims)
 	}
 	return err
 }
@@ -278,50 +281,50 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 	if err := s.index(); err != nil {
 		return answer{}, err
 	}
-	if err := s.announce(s.e, own); err != nil {
+	if err := s.announce(own); err != nil {
 		return answer{}, err
 	}
 	others := s.children
 	if s.parent != nil && s.parent.Changed() {
-		s.e.Other, s.e.OtherSeq = s.parent.ID, s.above.Tip().Count
+		s.entry.Other, s.entry.OtherSeq = s.parent.ID, s.above.Tip().Count
 		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: &org.Entry{
-			Fingerprint: s.e.Fingerprint, CreatedMs: s.e.TimeMs, TimeMs: s.e.TimeMs, Other: s.t.ID(), OtherSeq: tip,
+			Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.turn.ID(), OtherSeq: tip,
 		}})
 	}
 	var err error
 	if own != nil {
-		others = append([]ledger.Addition{{Entry: s.e, Tx: s.records}}, others...)
-		_, err = s.t.Append(own, nil, others...)
+		others = append([]ledger.Addition{{Entry: s.entry, Tx: s.records}}, others...)
+		_, err = s.turn.Append(own, nil, others...)
 	} else {
-		_, err = s.t.Append(s.e, s.records, others...)
+		_, err = s.turn.Append(s.entry, s.records, others...)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	s.r.c.heardAnew(s.t, s.records)
+	s.request.core.serving.outgoing.UpdateAudience(s.turn, s.records)
 	if s.above != nil {
-		s.r.c.heardAnew(s.above, s.parent)
+		s.request.core.serving.outgoing.UpdateAudience(s.above, s.parent)
 	}
 	a := answer{status: 200}
-	if s.e.Refused != 0 {
-		a.status, a.body = int(s.e.Refused), s.e.Failure
+	if s.entry.Refused != 0 {
+		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {
 		// It is decided: what the reply cannot tell of who may vote it leaves out.
-		a.body, _ = s.r.c.activityReply(s.e, s.t.ID(), org.Begin(s.t.ID(), s.t.State, s.e.TimeMs), s.who.user.ID, s.version, s.intent)
+		a.body, _ = s.request.core.activityReply(s.entry, s.turn.ID(), org.Begin(s.turn.ID(), s.turn.State, s.entry.TimeMs), s.who.user.ID, s.version, s.intent)
 	}
-	s.r.v.timing.end(2)
+	s.request.visit.timing.end(phaseExecute)
 	return a, nil
 }
 
 // index says what the host's index must change with the entries.
 func (s *step) index() (err error) {
 	if s.records != nil {
-		if s.e.Index, err = s.r.c.indexChanges(s.records); err != nil {
+		if s.entry.Index, err = s.request.core.indexChanges(s.records); err != nil {
 			return err
 		}
 	}
 	for i := range s.children {
-		if s.children[i].Entry.Index, err = s.r.c.indexChanges(s.children[i].Tx); err != nil {
+		if s.children[i].Entry.Index, err = s.request.core.indexChanges(s.children[i].Tx); err != nil {
 			return err
 		}
 	}
@@ -331,19 +334,19 @@ func (s *step) index() (err error) {
 // seq is where the step's entry will stand: that of a vote behind the vote's own.
 func (s *step) seq() uint64 {
 	if s.last != nil {
-		return s.t.Tip().Count + 1
+		return s.turn.Tip().Count + 1
 	}
-	return s.t.Tip().Count
+	return s.turn.Tip().Count
 }
 
 // account brings the record of what waits up to date with the step.
 func (s *step) account(seq uint64) error {
-	ends := s.e.Status.Terminal()
+	ends := s.entry.Status.Terminal()
 	if ends && s.last == nil {
 		return nil
 	}
 	if s.records == nil {
-		s.records = org.Begin(s.tx.ID, s.t.State, s.tx.NowMs)
+		s.records = org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs)
 	}
 	rec, err := s.records.Organization() // the activity may have changed it
 	if err != nil {
@@ -352,11 +355,11 @@ func (s *step) account(seq uint64) error {
 	o := *rec
 	switch {
 	case ends:
-		s.records.DeletePending(s.p)
+		s.records.DeletePending(s.pending)
 		o.Pending--
 	default:
-		s.p.Last = seq
-		if err := s.records.PutPending(s.p); err != nil || s.last != nil {
+		s.pending.Last = seq
+		if err := s.records.PutPending(s.pending); err != nil || s.last != nil {
 			return err
 		}
 		o.Pending++
@@ -371,9 +374,74 @@ func (s *step) mayVote(user org.ID) (bool, error) {
 
 // voteOf returns a user's vote so far, or nil.
 func (s *step) voteOf(user org.ID) *org.PendingVote {
-	i := slices.IndexFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == user })
+	i := slices.IndexFunc(s.pending.Votes, func(v org.PendingVote) bool { return v.User == user })
 	if i < 0 {
 		return nil
 	}
-	return &s.p.Votes[i]
+	return &s.pending.Votes[i]
+}
+
+// maxHeard is how old what the host has said of a chain may be when it is decided
+// from; activity counts on it.
+const maxHeard = time.Minute
+
+// know hands the step what it needs from outside of the turn, or says what that is:
+// who hears of it, and what its intent needs of its chain.
+func (s *step) know() error {
+	if err := s.hear(); err != nil {
+		return err
+	}
+	need, err := s.version.Need(s.tx, s.intent)
+	if need == nil || err != nil || s.request.visit.blind {
+		return err
+	}
+	k := s.request.visit.chain
+	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
+		return &org.Missing{Fetch: func(ctx context.Context) error { return s.request.learn(ctx, need) }}
+	}
+	s.intent.Know(k)
+	return nil
+}
+
+// learn asks for what a step needs. A rejection does not depend on it: nothing is
+// signed by it.
+func (r *request) learn(ctx context.Context, need *activity.ChainNeed) (err error) {
+	r.visit.chain, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
+	if err != nil && r.version.Kind.Rejects() {
+		r.visit.chain, r.visit.blind, err = nil, true, nil
+	}
+	return err
+}
+
+// hear finds who in the parent hears of the step.
+func (s *step) hear() error {
+	o, err := s.tx.Organization()
+	if err != nil || o.Parent.Zero() {
+		return err
+	}
+	if s.above != nil {
+		s.heard, err = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs).Subscribers()
+		return err
+	}
+	a := s.request.core.serving.outgoing.Audience(o.Parent)
+	if a == nil {
+		a = s.request.visit.audience // known a moment ago, and forgotten for others since
+	}
+	if a == nil || a.Organization != o.Parent {
+		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
+			s.request.visit.audience, err = s.request.core.serving.outgoing.FindAudience(ctx, s.request.visit.Visit, o.Parent)
+			return err
+		}}
+	}
+	s.heard = a.Subscribers
+	return nil
+}
+
+// announce puts events into the step's entries; own, if there is one, is a vote's.
+func (s *step) announce(own *org.Entry) error {
+	after := s.records
+	if after == nil {
+		after = org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs)
+	}
+	return s.request.core.serving.outgoing.Announce(after, s.heard, s.entry, own)
 }

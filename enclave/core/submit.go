@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"time"
 
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/activity/kinds"
@@ -18,9 +20,9 @@ import (
 
 // request is a submit on its way through the steps.
 type request struct {
-	c            *Core
-	v            *visit
-	signer       *signer
+	core         *Core
+	visit        *visit
+	requester    *requester
 	from         string // the address that the host says it came from
 	op           string
 	where        stamp.Where // as the body says
@@ -29,39 +31,39 @@ type request struct {
 	shape        error // what is wrong with type or parameters; told to who may ask
 
 	// What the body says, once it is verified.
-	body   stamp.Body
-	sub    *activity.Submit
-	intent *activity.Intent
-	print  org.Hash
-	id     org.ID // of the activity that this body makes or made
+	body        stamp.Body
+	sub         *activity.Submit
+	intent      *activity.Intent
+	fingerprint org.Hash
+	id          org.ID // of the activity that this body makes or made
 }
 
 // submit is the whole life of a request to act, the first function to read.
 func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
-	r := &request{c: c, v: v, from: call.From.Address, op: call.Op}
-	defer func() { c.serve.providers.leave(v.exchange) }()
-	if r.signer, err = v.read(call); err != nil { // who signed these very bytes
+	r := &request{core: c, visit: v, from: call.From.Address, op: call.Op}
+	defer v.lookups.End()
+	if r.requester, err = v.readStamp(call); err != nil { // who signed these very bytes
 		return answer{}, err
 	}
-	v.timing.end(0)
+	v.timing.end(phaseStamp)
 	if err := r.route(); err != nil {
 		return answer{}, err
 	}
-	if r.signer.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
+	if r.requester.attested != nil && (r.shape != nil || !r.version.Kind.Attested) {
 		return answer{}, errAttested
 	}
-	if r.signer.proxy && (r.shape != nil || !r.version.Kind.ByProxy) {
+	if r.requester.proxy && (r.shape != nil || !r.version.Kind.ByProxy) {
 		return answer{}, fault.New(fault.PermissionDenied, "the auth proxy's key stamps only what the proxy asks for")
 	}
-	var old *found
-	err = v.step(ctx, r.organization, func(t, above *ledger.Turn) (err error) {
+	var old *earlier
+	err = v.Step(ctx, r.organization, func(t, above *ledger.Turn) (err error) {
 		a, old, err = r.step(t, above)
 		return err
 	})
 	var unknown *stranger
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
-		err = unknownKey(r.organization, r.signer)
+		err = unknownKey(r.organization, r.requester)
 	case errors.As(err, &unknown):
 		err = r.foreign(ctx, unknown)
 	case err == nil && old != nil:
@@ -73,11 +75,11 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 // route finds out where to look for who asks: from the body that is verified, or else
 // from as much as one tells that is not.
 func (r *request) route() (err error) {
-	if r.signer.caller != nil {
+	if r.requester.caller != nil {
 		return r.open()
 	}
-	r.where, r.organization, err = r.signer.where()
-	r.read(r.where.Type)
+	r.where, r.organization, err = r.requester.where()
+	r.lookup(r.where.Type)
 	return err
 }
 
@@ -86,7 +88,7 @@ func (r *request) open() (err error) {
 	if r.sub != nil {
 		return nil
 	}
-	if r.body, err = r.signer.body(); err != nil {
+	if r.body, err = r.requester.body(); err != nil {
 		return err
 	}
 	sub, err := activity.ParseSubmit(r.body)
@@ -95,21 +97,21 @@ func (r *request) open() (err error) {
 	}
 	if r.organization.Zero() {
 		r.organization = sub.Organization
-		r.read(sub.Type)
+		r.lookup(sub.Type)
 	} else if id, err := activity.ParseOrganization(r.where.Organization); err != nil || id != sub.Organization || r.where.Type != sub.Type {
 		return fault.New(fault.InvalidArgument, "bad request body") // it was looked for elsewhere
 	}
 	if r.shape == nil && r.version.Kind.Vote && len(r.body.Bytes()) > maxVote {
 		r.shape = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
 	}
-	r.sub, r.print = sub, sha256.Sum256(r.body.Bytes())
+	r.sub, r.fingerprint = sub, sha256.Sum256(r.body.Bytes())
 	return nil
 }
 
 // step is the step of a submission or vote: authenticated, looked for among what is
 // known, decided, done and made durable in one turn. It is run again when it lacks
 // something; see ledger.Step.
-func (r *request) step(t, above *ledger.Turn) (a answer, old *found, err error) {
+func (r *request) step(t, above *ledger.Turn) (a answer, old *earlier, err error) {
 	tx, law, who, old, err := r.enter(t, above)
 	if err != nil || old != nil {
 		return a, old, err
@@ -131,16 +133,16 @@ func (r *request) step(t, above *ledger.Turn) (a answer, old *found, err error) 
 // enter is what every submission and vote passes: a credential of the organization or,
 // for some kinds, its parent's, of which law are the records; a body that is new, in
 // time and in shape. A body that is not new is found.
-func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, old *found, err error) {
-	tx = org.Begin(t.ID(), t.State, r.c.now())
+func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, old *earlier, err error) {
+	tx = org.Begin(t.ID(), t.State, r.core.now())
 	if law, who, err = r.authenticate(tx, above); err == nil {
 		err = r.open()
 	}
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	r.id = r.c.serve.activityID(r.organization, r.print, r.sub.TimestampMs)
-	if old, err = r.seen(t, tx, who); err != nil {
+	r.id = r.core.serving.activityID(r.organization, r.fingerprint, r.sub.TimestampMs)
+	if old, err = r.lookBack(t, tx, who); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	o, err := tx.Organization()
@@ -155,7 +157,7 @@ func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, ol
 		home = above
 	}
 	home.Renew()
-	if err := r.c.allowed(law, who, r.from); err != nil {
+	if err := r.core.checkAllowlist(law, who, r.from); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	if err := r.hold(tx, int64(len(r.body.Bytes()))); err != nil {
@@ -171,13 +173,13 @@ func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, ol
 // kinds that are asked for in the parent's name, one's of the organization below that knows
 // it; for kinds that a parent's users may ask for as well, one's of the parent.
 func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who *caller, err error) {
-	who, err = r.c.credential(tx, r.signer)
+	who, err = r.core.credential(tx, r.requester)
 	var unknown *stranger
 	if !errors.As(err, &unknown) || unknown.deleted || r.shape != nil {
 		return tx, who, err
 	}
 	if r.version.Kind.ByCredential {
-		id, err := r.signer.descend(tx)
+		id, err := r.requester.descend(tx)
 		if !id.Zero() {
 			r.organization = id
 		}
@@ -192,24 +194,24 @@ func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who
 		return nil, nil, activity.ErrNeedsParent
 	}
 	law = org.Begin(above.ID(), above.State, tx.NowMs)
-	who, err = r.c.authenticate(law, r.signer)
+	who, err = r.core.authenticate(law, r.requester)
 	return law, who, err
 }
 
 // hold makes room for the reply to a body of n bytes, before anything is decided: what
 // is done must not be left untold.
 func (r *request) hold(tx *org.Tx, n int64) error {
-	payer, err := tenant(tx)
+	payer, err := tenant.Of(tx)
 	if err != nil {
 		return err
 	}
-	return r.v.room.raise(payer, 3*n)
+	return r.visit.room.raise(payer, 3*n)
 }
 
 // starts is what only a body passes that is new: in time, in shape, and not beyond
 // what its credential is for. law are the records of the credential's organization.
 func (r *request) starts(law *org.Tx, who *caller) error {
-	if err := live(law.NowMs, r.sub.TimestampMs); err != nil {
+	if err := checkTime(law.NowMs, r.sub.TimestampMs); err != nil {
 		return err
 	}
 	if err := r.decode(); err != nil {
@@ -218,7 +220,7 @@ func (r *request) starts(law *org.Tx, who *caller) error {
 	if who.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
 		return errRecovery
 	}
-	if who.passkey == nil || r.signer.counter == 0 {
+	if who.passkey == nil || r.requester.counter == 0 {
 		return nil
 	}
 	return r.count(law, who.passkey.ID)
@@ -228,15 +230,15 @@ func (r *request) starts(law *org.Tx, who *caller) error {
 // between two turns of this one: the counter never goes back.
 func (r *request) count(tx *org.Tx, authenticator org.ID) error {
 	n, err := tx.Counter(authenticator)
-	if err != nil || n >= r.signer.counter {
+	if err != nil || n >= r.requester.counter {
 		return err
 	}
-	return tx.PutCounter(authenticator, r.signer.counter)
+	return tx.PutCounter(authenticator, r.requester.counter)
 }
 
-// read finds the version. What is wrong with type or parameters is told only behind
+// lookup finds the version. What is wrong with type or parameters is told only behind
 // authentication.
-func (r *request) read(kind string) {
+func (r *request) lookup(kind string) {
 	if insecure.Skip(insecure.Path) {
 		r.op = activity.OpOf(kind)
 	}
@@ -251,43 +253,43 @@ func (r *request) decode() error {
 	return r.shape
 }
 
-// found is where an earlier answer to this body may stand.
-type found struct {
+// earlier is where an earlier answer to this body may stand.
+type earlier struct {
 	view *ledger.View
 	seq  uint64
 	byID bool // below the floor: the host's index is asked
 	who  *caller
 }
 
-// seen tells whether this body may have made an activity before.
-func (r *request) seen(t *ledger.Turn, tx *org.Tx, who *caller) (*found, error) {
+// lookBack tells whether this body may have made an activity before.
+func (r *request) lookBack(t *ledger.Turn, tx *org.Tx, who *caller) (*earlier, error) {
 	if insecure.Skip(insecure.Repeat) {
 		return nil, nil
 	}
-	if seq, ok := t.Known(r.print); ok {
-		return &found{view: t.View(), seq: seq, who: who}, nil
+	if seq, ok := t.Known(r.fingerprint); ok {
+		return &earlier{view: t.View(), seq: seq, who: who}, nil
 	}
 	if r.sub.TimestampMs <= t.FloorMs() {
-		return &found{view: t.View(), byID: true, who: who}, nil
+		return &earlier{view: t.View(), byID: true, who: who}, nil
 	}
 	return nil, nil
 }
 
 // repeat answers a body that has been answered before: a refusal in the same
 // words, an activity as it stands now.
-func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
+func (r *request) repeat(ctx context.Context, f *earlier) (answer, error) {
 	var a answer
 	var e *org.Entry
 	var err error
 	if f.byID {
-		e, _, err = r.v.newest(ctx, r.organization, r.id)
+		e, _, err = r.visit.newest(ctx, r.organization, r.id)
 	} else if e, err = f.view.Entry(ctx, f.seq); err == nil && !e.Status.Terminal() {
-		e, _, err = r.v.newest(ctx, r.organization, e.Activity) // it has gone on since
+		e, _, err = r.visit.newest(ctx, r.organization, e.Activity) // it has gone on since
 	}
 	if err != nil {
 		return a, err
 	}
-	if e == nil || e.Fingerprint != r.print {
+	if e == nil || e.Fingerprint != r.fingerprint {
 		// Nothing starts at or below the floor, so a host that hides an entry
 		// gets a refusal and no second activity.
 		return a, errTime
@@ -296,7 +298,7 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 		a.status, a.body = int(e.Refused), e.Failure
 		return a, nil
 	}
-	if err := r.v.room.raise(r.v.room.who, 3*entryBytes(e)); err != nil {
+	if err := r.visit.room.raise(r.visit.room.who, 3*entryBytes(e)); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
@@ -307,7 +309,7 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 			}
 		}
 	}
-	return r.v.render(ctx, r.organization, e, f.who.user)
+	return r.visit.render(ctx, r.organization, e, f.who.user)
 }
 
 // newest is the entry that shows an activity as it stands: the one that the state
@@ -315,9 +317,9 @@ func (r *request) repeat(ctx context.Context, f *found) (answer, error) {
 func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
 	var view *ledger.View
 	var p *org.Pending
-	err := v.turn(ctx, id, func(t *ledger.Turn) (err error) {
+	err := v.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		view = t.View()
-		p, err = org.Begin(t.ID(), t.State, v.c.now()).PendingActivity(act)
+		p, err = org.Begin(t.ID(), t.State, v.core.now()).PendingActivity(act)
 		return err
 	})
 	if err != nil {
@@ -336,4 +338,19 @@ func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger
 func (r *request) fail(e *org.Entry, f *fault.Error) {
 	e.Status, e.Refused = org.StatusFailed, uint16(f.Code.HTTPStatus())
 	e.Failure = activity.AppendRefusal(nil, f, e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
+}
+
+// maxAge and maxAhead are the liveness window of a stamped body.
+const (
+	maxAge   = time.Hour
+	maxAhead = 5 * time.Minute
+)
+
+var errTime = fault.WithCode(fault.InvalidArgument, "INVALID_TIME", "timestampMs outside of the accepted window")
+
+func checkTime(nowMs, stampedMs uint64) error {
+	if stampedMs+uint64(maxAge.Milliseconds()) <= nowMs || stampedMs > nowMs+uint64(maxAhead.Milliseconds()) {
+		return errTime
+	}
+	return nil
 }

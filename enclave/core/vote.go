@@ -25,19 +25,19 @@ const maxVote = 2 << 10
 // newest entry, which the host has: it is fetched, and again if the activity has gone
 // on meanwhile.
 func (r *request) vote(t, above *ledger.Turn, tx *org.Tx, who *caller) (answer, error) {
-	p, err := r.waiting(t, tx)
+	p, err := r.findPending(t, tx)
 	if err != nil {
 		return answer{}, err
 	}
-	last := r.v.voted
-	if last == nil || last.Activity != p.Activity || r.v.votedSeq != p.Last {
+	last := r.visit.voted
+	if last == nil || last.Activity != p.Activity || r.visit.votedSeq != p.Last {
 		view, act, print, seq := t.View(), p.Activity, p.Fingerprint, p.Last
 		return answer{}, &org.Missing{Fetch: func(ctx context.Context) error {
 			e, err := view.Entry(ctx, seq)
 			if err == nil && (e.Activity != act || e.Fingerprint != print) {
 				err = errors.New("the state names an entry of another activity")
 			}
-			r.v.voted, r.v.votedSeq = e, seq
+			r.visit.voted, r.visit.votedSeq = e, seq
 			return err
 		}}
 	}
@@ -51,8 +51,8 @@ func (r *request) vote(t, above *ledger.Turn, tx *org.Tx, who *caller) (answer, 
 	return s.cast()
 }
 
-// waiting is the activity that the vote names.
-func (r *request) waiting(t *ledger.Turn, tx *org.Tx) (*org.Pending, error) {
+// findPending is the activity that the vote names.
+func (r *request) findPending(t *ledger.Turn, tx *org.Tx) (*org.Pending, error) {
 	target := r.intent.Target()
 	p, err := tx.PendingBy(target)
 	if p != nil || err != nil {
@@ -92,7 +92,7 @@ func (r *request) resume(t, above *ledger.Turn, tx *org.Tx, who *caller, p *org.
 	mine.Votes = slices.DeleteFunc(slices.Clone(p.Votes), func(v org.PendingVote) bool {
 		return !slices.ContainsFunc(e.Votes, func(o org.Vote) bool { return o.User == v.User })
 	})
-	s := &step{r: r, t: t, above: above, tx: tx, law: tx, rec: rec, who: who, version: v, intent: in, sub: sub, e: &e, p: &mine, last: last}
+	s := &step{request: r, turn: t, above: above, tx: tx, law: tx, rec: rec, who: who, version: v, intent: in, sub: sub, entry: &e, pending: &mine, last: last}
 	return s, s.know()
 }
 
@@ -102,7 +102,7 @@ func (s *step) cast() (answer, error) {
 		return answer{}, err
 	}
 	steps := policy.MaxDecisionSteps
-	if _, err := activity.Electorate(s.tx, s.p, &s.question, &steps); err != nil {
+	if _, err := activity.Electorate(s.tx, s.pending, &s.question, &steps); err != nil {
 		return answer{}, err
 	}
 	if !s.question.InScope() {
@@ -110,7 +110,7 @@ func (s *step) cast() (answer, error) {
 	}
 	s.question.Scope = nil // it holds: the policies need not ask again
 	mine := s.voteOf(s.who.user.ID)
-	if mine == nil || mine.User != s.p.Initiator {
+	if mine == nil || mine.User != s.pending.Initiator {
 		if ok, err := s.mayVote(s.who.user.ID); err != nil || !ok {
 			if err == nil {
 				err = denial(&org.Entry{}, nil)
@@ -121,10 +121,10 @@ func (s *step) cast() (answer, error) {
 	if mine != nil && (mine.Rejected || !s.changes(mine)) {
 		return s.same(mine)
 	}
-	if s.p.Status == org.StatusAuthenticatorsNeeded && s.who.user.ID != s.p.Initiator && !s.r.version.Kind.Rejects() {
+	if s.pending.Status == org.StatusAuthenticatorsNeeded && s.who.user.ID != s.pending.Initiator && !s.request.version.Kind.Rejects() {
 		return answer{}, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
 	}
-	if mine != nil && !s.r.version.Kind.Rejects() && s.p.Live(mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
+	if mine != nil && !s.request.version.Kind.Rejects() && s.pending.Live(mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
 		return answer{}, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
 	}
 	if err := s.record(mine); err != nil {
@@ -133,7 +133,7 @@ func (s *step) cast() (answer, error) {
 	if err := s.consider(); err != nil {
 		return answer{}, err
 	}
-	own, err := s.own()
+	own, err := s.voteEntry()
 	if err != nil {
 		return answer{}, err
 	}
@@ -143,7 +143,7 @@ func (s *step) cast() (answer, error) {
 // changes tells whether the vote makes a difference to the one before: a no to a
 // yes, a yes that had lapsed, or one with another credential.
 func (s *step) changes(before *org.PendingVote) bool {
-	return s.r.version.Kind.Rejects() || !s.p.Live(before, s.tx.NowMs) ||
+	return s.request.version.Kind.Rejects() || !s.pending.Live(before, s.tx.NowMs) ||
 		!slices.ContainsFunc(before.Credentials, func(c org.VoteCredential) bool { return c.ID == s.who.credential.ID })
 }
 
@@ -151,79 +151,79 @@ func (s *step) changes(before *org.PendingVote) bool {
 // second no of who has rejected is taken as the wish to look again whether it can
 // still pass: policies and users may have gone since.
 func (s *step) same(mine *org.PendingVote) (answer, error) {
-	if mine.Rejected && s.r.version.Kind.Rejects() {
+	if mine.Rejected && s.request.version.Kind.Rejects() {
 		can, err := s.canPass()
 		if err != nil {
 			return answer{}, err
 		}
 		if !can {
 			s.records = s.tx
-			if i := slices.IndexFunc(s.e.Votes, func(v org.Vote) bool { return v.User == mine.User }); i >= 0 {
-				s.ballot = s.e.Votes[i].ID
+			if i := slices.IndexFunc(s.entry.Votes, func(v org.Vote) bool { return v.User == mine.User }); i >= 0 {
+				s.ballot = s.entry.Votes[i].ID
 			}
-			if err := s.rejected(); err != nil {
+			if err := s.reject(); err != nil {
 				return answer{}, err
 			}
-			own, err := s.own()
+			own, err := s.voteEntry()
 			if err != nil {
 				return answer{}, err
 			}
 			return s.commit(own)
 		}
 	}
-	body, err := s.r.c.activityReply(s.last, s.t.ID(), s.tx, s.who.user.ID, s.version, s.intent)
+	body, err := s.request.core.activityReply(s.last, s.turn.ID(), s.tx, s.who.user.ID, s.version, s.intent)
 	return answer{status: 200, body: body}, err
 }
 
 // record puts the vote among those of the activity: one for each user.
 func (s *step) record(before *org.PendingVote) error {
-	no, now := s.r.version.Kind.Rejects(), s.tx.NowMs
-	b, err := s.r.ballot(s.tx, s.who, s.r.body.Bytes())
+	no, now := s.request.version.Kind.Rejects(), s.tx.NowMs
+	b, err := s.request.ballot(s.tx, s.who, s.request.body.Bytes())
 	if err != nil {
 		return err
 	}
 	b.Rejected = no
 	s.ballot = b.ID
 	v := org.PendingVote{User: s.who.user.ID, Rejected: no, CreatedMs: now, Credentials: []org.VoteCredential{s.who.credential}}
-	if !no && now >= s.p.OpenedMs+org.WindowMs {
-		s.p.OpenedMs = now // what was approved before has lapsed
+	if !no && now >= s.pending.OpenedMs+org.WindowMs {
+		s.pending.OpenedMs = now // what was approved before has lapsed
 	}
-	if before != nil && !no && s.p.Live(before, now) {
+	if before != nil && !no && s.pending.Live(before, now) {
 		// Another credential of one who has approved: no second vote.
 		v.CreatedMs = before.CreatedMs
 		v.Credentials = append(slices.Clone(before.Credentials), s.who.credential)
-		s.p.Votes[slices.IndexFunc(s.p.Votes, func(v org.PendingVote) bool { return v.User == before.User })] = v
-		if i := slices.IndexFunc(s.e.Votes, func(o org.Vote) bool { return o.User == b.User }); i >= 0 {
-			s.ballot = s.e.Votes[i].ID
+		s.pending.Votes[slices.IndexFunc(s.pending.Votes, func(v org.PendingVote) bool { return v.User == before.User })] = v
+		if i := slices.IndexFunc(s.entry.Votes, func(o org.Vote) bool { return o.User == b.User }); i >= 0 {
+			s.ballot = s.entry.Votes[i].ID
 		}
 		return nil
 	}
-	s.p.Votes = append(slices.DeleteFunc(s.p.Votes, func(o org.PendingVote) bool { return o.User == v.User }), v)
-	if i := slices.IndexFunc(s.e.Votes, func(o org.Vote) bool { return o.User == b.User }); i >= 0 {
-		s.e.Votes[i] = b // in its place: the first is the initiator's
+	s.pending.Votes = append(slices.DeleteFunc(s.pending.Votes, func(o org.PendingVote) bool { return o.User == v.User }), v)
+	if i := slices.IndexFunc(s.entry.Votes, func(o org.Vote) bool { return o.User == b.User }); i >= 0 {
+		s.entry.Votes[i] = b // in its place: the first is the initiator's
 	} else {
-		s.e.Votes = append(s.e.Votes, b)
+		s.entry.Votes = append(s.entry.Votes, b)
 	}
 	return nil
 }
 
 // consider asks again after a vote.
 func (s *step) consider() error {
-	if !s.r.version.Kind.Rejects() {
+	if !s.request.version.Kind.Rejects() {
 		return s.decide()
 	}
 	s.records = s.tx
-	if s.who.user.ID == s.p.Initiator {
-		return s.rejected() // he takes it back
+	if s.who.user.ID == s.pending.Initiator {
+		return s.reject() // he takes it back
 	}
 	can, err := s.canPass()
 	if err != nil {
 		return err
 	}
 	if can {
-		return s.rejectedByOne() // a no never starts anything
+		return s.keepRejection() // a no never starts anything
 	}
-	return s.rejected()
+	return s.reject()
 }
 
 // canPass tells whether the root quorum or a policy that allows could still be met.
@@ -241,37 +241,37 @@ func (s *step) canPass() (bool, error) {
 	return s.othersCan()
 }
 
-func (s *step) rejected() error {
-	s.e.Status = org.StatusRejected
-	return s.evaluated(&policy.Decision{Outcome: policy.Rejected})
+func (s *step) reject() error {
+	s.entry.Status = org.StatusRejected
+	return s.keepEvaluation(&policy.Decision{Outcome: policy.Rejected})
 }
 
-func (s *step) rejectedByOne() error {
-	s.e.Status = s.p.Status
-	return s.evaluated(&policy.Decision{Outcome: policy.Rejected})
+func (s *step) keepRejection() error {
+	s.entry.Status = s.pending.Status
+	return s.keepEvaluation(&policy.Decision{Outcome: policy.Rejected})
 }
 
-// own is the record of the vote as an activity of its own.
-func (s *step) own() (*org.Entry, error) {
-	r := s.r
+// voteEntry is the record of the vote as an activity of its own.
+func (s *step) voteEntry() (*org.Entry, error) {
+	r := s.request
 	v, err := r.ballot(s.tx, s.who, nil)
 	return &org.Entry{
-		Activity: r.id, Type: r.version.Type, Status: org.StatusCompleted, Body: r.body.Bytes(), Fingerprint: r.print, StampedMs: r.sub.TimestampMs,
+		Activity: r.id, Type: r.version.Type, Status: org.StatusCompleted, Body: r.body.Bytes(), Fingerprint: r.fingerprint, StampedMs: r.sub.TimestampMs,
 		CreatedMs: s.tx.NowMs, TimeMs: s.tx.NowMs, Initiator: s.who.user.ID, Votes: []org.Vote{v}, Outcome: policy.Allow.String(),
 	}, err
 }
 
 // target is the activity that a vote cast earlier was about, as it stands; nil
 // when it cannot be found any more.
-func (r *request) target(ctx context.Context, f *found) (e *org.Entry, err error) {
+func (r *request) target(ctx context.Context, f *earlier) (e *org.Entry, err error) {
 	var p *org.Pending
 	var view *ledger.View
 	var seq uint64
 	var known bool
-	err = r.v.turn(ctx, r.organization, func(t *ledger.Turn) (err error) {
+	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) (err error) {
 		view = t.View()
 		seq, known = t.Known(r.intent.Target())
-		p, err = org.Begin(t.ID(), t.State, r.c.now()).PendingBy(r.intent.Target())
+		p, err = org.Begin(t.ID(), t.State, r.core.now()).PendingBy(r.intent.Target())
 		return err
 	})
 	switch {
@@ -285,6 +285,6 @@ func (r *request) target(ctx context.Context, f *found) (e *org.Entry, err error
 	if e, err = view.Entry(ctx, seq); err != nil || e.Status.Terminal() {
 		return e, err
 	}
-	e, _, err = r.v.newest(ctx, r.organization, e.Activity)
+	e, _, err = r.visit.newest(ctx, r.organization, e.Activity)
 	return e, err
 }

@@ -37,7 +37,7 @@ var coffee = []stage{
 	{name: "check", cost: 240, run: "scripts/check.sh", coffee: true, aside: true},
 	{name: "every test once", cost: 400, run: "go test -short -p 4 ./...", coffee: true},
 	{name: "attacks on a build without the check, once", cost: 90, run: "go test -short {weakened}", coffee: true},
-	{name: "race detector where goroutines meet", cost: 300, run: "go test -race -short ./shared/wire ./enclave/core ./enclave/internal/ledger ./host/link ./host/egress ./sim/rig", coffee: true, env: "CGO_ENABLED=1", needs: "gcc"},
+	{name: "race detector where goroutines meet", cost: 300, run: "go test -race -short ./shared/wire ./enclave/core/... ./enclave/internal/ledger ./host/link ./host/egress ./sim/rig", coffee: true, env: "CGO_ENABLED=1", needs: "gcc"},
 }
 
 // What is in make campaign: everything that there is. Go tests run in full.
@@ -66,7 +66,7 @@ var campaign = []stage{
 	// sim/crash, sim/leak and the two tests that are skipped look at processes that they build themselves, without the
 	// detector; sim/policies and sim/matrix ask one question after the other.
 	{name: "race detector: enclave, host, what crosses", cost: 480, env: "CGO_ENABLED=1", needs: "gcc",
-		run: "go test -race -short ./shared/... ./host/... ./enclave/core ./enclave/internal/ledger ./enclave/internal/boot"},
+		run: "go test -race -short ./shared/... ./host/... ./enclave/core/... ./enclave/internal/ledger ./enclave/internal/boot"},
 	{name: "race detector: campaigns", cost: 600, env: "CGO_ENABLED=1", needs: "gcc",
 		run: "go test -race -short -skip ^(TestCommands|TestKillAnyOne)$ ./sim ./sim/backup ./sim/cuse ./sim/handover ./sim/hostile ./sim/idp ./sim/inbox ./sim/linear ./sim/nsm ./sim/proxy " +
 			"./sim/ranges ./sim/rig ./sim/script ./sim/sending ./sim/shares ./sim/sweep ./sim/vhostvsock ./sim/votes ./sim/webhooks"},

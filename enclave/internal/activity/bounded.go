@@ -21,7 +21,7 @@ func (t *Tx) BindProfile(profile org.ID) error {
 }
 
 // ErrBounded refuses a session with a profile what would be a way out of its scope.
-var ErrBounded = fault.Named(fault.PermissionDenied, "FORBIDDEN",
+var ErrBounded = fault.WithCode(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 
 // stayBounded refuses what leaves users, if a session with a profile asked, with a way

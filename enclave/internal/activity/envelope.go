@@ -42,7 +42,7 @@ func ParseSubmit(body stamp.Body) (*Submit, error) {
 func ParseOrganization(text string) (org.ID, error) {
 	id, err := org.ParseID(text)
 	if err != nil || id.Zero() {
-		return id, fault.Named(fault.InvalidArgument, "INVALID_ORGANIZATION_ID", "malformed organization ID provided")
+		return id, fault.WithCode(fault.InvalidArgument, "INVALID_ORGANIZATION_ID", "malformed organization ID provided")
 	}
 	return id, nil
 }

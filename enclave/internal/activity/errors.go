@@ -264,5 +264,5 @@ func OverQuota(limit int, what string) *fault.Error {
 
 // WrongCaller refuses an activity of an organization of this kind.
 func WrongCaller(why string) *fault.Error {
-	return fault.Named(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
+	return fault.WithCode(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
 }

@@ -75,7 +75,7 @@ func FuzzSubmit(f *testing.F) {
 
 // FuzzFailure shows any stored failure as an object of the interface.
 func FuzzFailure(f *testing.F) {
-	f.Add(activity.AppendError(nil, fault.Named(3, "REQUEST_INVALID", "x")))
+	f.Add(activity.AppendError(nil, fault.WithCode(3, "REQUEST_INVALID", "x")))
 	f.Add([]byte(`{"code":1,"details":[{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := newWorld(t)

@@ -109,7 +109,7 @@ func (t Table) Lookup(op, typ string) (*Version, error) {
 	case !KnownOp(op):
 		return nil, fault.New(fault.NotFound, "no such path")
 	case operationOf[typ] != op:
-		return nil, fault.Named(fault.InvalidArgument, "REQUEST_INVALID", "bad request body: this path does not take this activity type")
+		return nil, fault.WithCode(fault.InvalidArgument, "REQUEST_INVALID", "bad request body: this path does not take this activity type")
 	}
 	return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", op)
 }

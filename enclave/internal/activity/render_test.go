@@ -158,7 +158,7 @@ func TestFailuresAreShown(t *testing.T) {
 	w := newWorld(t)
 	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
 	e.Status, e.Result = org.StatusFailed, nil
-	e.Failure = activity.AppendRefusal(nil, fault.Named(fault.InvalidArgument, "REQUEST_INVALID", "no \"x\""), e.Activity, "sha256:00")
+	e.Failure = activity.AppendRefusal(nil, fault.WithCode(fault.InvalidArgument, "REQUEST_INVALID", "no \"x\""), e.Activity, "sha256:00")
 	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
 	for _, wrong := range api.Check("Activity", b) {
 		t.Error(wrong)
@@ -221,7 +221,7 @@ func TestAppendError(t *testing.T) {
 		want object
 	}{
 		{activity.AppendError(nil, fault.New(fault.NotFound, "wallet not found: %s", "x")), object{"code": 5.0, "message": "wallet not found: x", "details": []any{}}},
-		{activity.AppendError(nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "m")), object{"code": 16.0, "message": "m", "details": []any{coded("SIGNATURE_MISSING")}, "turnkeyErrorCode": "SIGNATURE_MISSING"}},
+		{activity.AppendError(nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "m")), object{"code": 16.0, "message": "m", "details": []any{coded("SIGNATURE_MISSING")}, "turnkeyErrorCode": "SIGNATURE_MISSING"}},
 		{activity.AppendError(nil, fault.Field("a.0.b", "bad \t\x7f é")), object{"code": 3.0, "message": "bad \t\x7f é", "details": []any{field}}},
 		{activity.AppendRefusal(nil, &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}, id, "sha256:ab"),
 			object{"code": 7.0, "message": "request not authorized", "turnkeyErrorCode": "REQUEST_NOT_AUTHORIZED",

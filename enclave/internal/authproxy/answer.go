@@ -31,7 +31,7 @@ func (r *Request) Cut(reply []byte) ([]byte, error) {
 		return nil, errAnswer
 	}
 	if status := string(outer.Activity["status"]); status != `"ACTIVITY_STATUS_COMPLETED"` {
-		return nil, fault.Named(fault.PermissionDenied, "REQUEST_NOT_AUTHORIZED", "the organization's policies let the auth proxy do this only with the consent of others: activityId=%s",
+		return nil, fault.WithCode(fault.PermissionDenied, "REQUEST_NOT_AUTHORIZED", "the organization's policies let the auth proxy do this only with the consent of others: activityId=%s",
 			strings.Trim(string(outer.Activity["id"]), `"`))
 	}
 	var result map[string]map[string]strictjson.Raw

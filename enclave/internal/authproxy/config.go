@@ -29,12 +29,12 @@ func (c *Config) Accepts(origin string) bool {
 // UnknownConfig is the one answer to a configuration that is not there, that is not
 // enabled any more, and that no organization has.
 func UnknownConfig() *fault.Error {
-	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "the auth proxy is not enabled for this X-Auth-Proxy-Config-Id")
+	return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "the auth proxy is not enabled for this X-Auth-Proxy-Config-Id")
 }
 
 // WrongOrigin is the answer to a page that may not call.
 func WrongOrigin() *fault.Error {
-	return fault.Named(fault.PermissionDenied, "FORBIDDEN", "origin is not among the allowed origins of the auth proxy")
+	return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "origin is not among the allowed origins of the auth proxy")
 }
 
 // ParseConfigID reads the header that names a configuration. One that is no id is

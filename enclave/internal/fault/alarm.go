@@ -45,8 +45,8 @@ type Breach struct {
 
 func (b *Breach) Error() string { return "host: " + b.Alarm.String() + ": " + b.Text }
 
-// Breached makes a Breach. The text never holds what the host sent.
-func Breached(a Alarm, format string, args ...any) *Breach {
+// NewBreach makes a Breach. The text never holds what the host sent.
+func NewBreach(a Alarm, format string, args ...any) *Breach {
 	return &Breach{a, fmt.Sprintf(format, args...)}
 }
 

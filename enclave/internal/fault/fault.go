@@ -101,8 +101,8 @@ func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Named makes an Error with a machine code of the interface.
-func Named(code Code, name, format string, args ...any) *Error {
+// WithCode makes an Error with a machine code of the interface.
+func WithCode(code Code, name, format string, args ...any) *Error {
 	return &Error{Code: code, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 

@@ -36,7 +36,7 @@ const (
 )
 
 // ErrRestarts ends a step that was run again too often.
-var ErrRestarts = fault.Named(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what the request needs changed too often while it was decided: try again")
+var ErrRestarts = fault.WithCode(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what the request needs changed too often while it was decided: try again")
 
 // errDecided is a step's that lacks something behind its Append.
 var errDecided = errors.New("ledger: a step that was decided asks to be run again")

@@ -320,7 +320,7 @@ func (l *Ledger) Stats() map[string]uint64 {
 // breach counts what the host was caught at and returns it.
 func (l *Ledger) breach(a fault.Alarm, format string, args ...any) error {
 	l.cfg.Alarms.Raise(a)
-	return fault.Breached(a, format, args...)
+	return fault.NewBreach(a, format, args...)
 }
 
 // raiseAlarm counts err if it is a breach, and returns it.

@@ -420,11 +420,11 @@ func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]by
 			return nil, ErrBusy
 		}
 		if len(got.Pieces) != n {
-			return nil, fault.Breached(fault.AlarmSnapshot, "pieces withheld")
+			return nil, fault.NewBreach(fault.AlarmSnapshot, "pieces withheld")
 		}
 		for i, p := range got.Pieces {
 			if sha256.Sum256(p) != refs[i] && !insecure.Skip(insecure.Piece) {
-				return nil, fault.Breached(fault.AlarmSnapshot, "another piece than named")
+				return nil, fault.NewBreach(fault.AlarmSnapshot, "another piece than named")
 			}
 		}
 		out = append(out, got.Pieces...)
@@ -450,16 +450,16 @@ func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) 
 // openPart opens a piece or chunk: key id ‖ sealed record.
 func (l *Ledger) openPart(kind seal.Kind, id org.ID, keys map[uint32]*seal.Key, stored []byte) ([]byte, error) {
 	if len(stored) < 4 {
-		return nil, fault.Breached(fault.AlarmSnapshot, "short piece")
+		return nil, fault.NewBreach(fault.AlarmSnapshot, "short piece")
 	}
 	keyID := binary.BigEndian.Uint32(stored)
 	k := keys[keyID]
 	if k == nil {
-		return nil, fault.Breached(fault.AlarmKey, "piece under an unknown key")
+		return nil, fault.NewBreach(fault.AlarmKey, "piece under an unknown key")
 	}
 	plain, err := k.Open(l.name(kind, id, keyID), stored[4:])
 	if err != nil {
-		return nil, fault.Breached(fault.AlarmOpen, "piece does not open")
+		return nil, fault.NewBreach(fault.AlarmOpen, "piece does not open")
 	}
 	return plain, nil
 }

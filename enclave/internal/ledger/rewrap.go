@@ -142,7 +142,7 @@ func CountUnopened(ctx context.Context, store Store, storage *seal.Key, deployme
 			return 0, 0, err
 		}
 		if !inOrder(page.Keys, ask) {
-			return 0, 0, fault.Breached(fault.AlarmKey, "data keys out of order")
+			return 0, 0, fault.NewBreach(fault.AlarmKey, "data keys out of order")
 		}
 		for i := range page.Keys {
 			w := &page.Keys[i]

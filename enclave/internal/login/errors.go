@@ -12,7 +12,7 @@ func InvalidPasscode() *fault.Error {
 
 // TooManyPasscodes is the answer to a request for one more.
 func TooManyPasscodes() *fault.Error {
-	return fault.Named(fault.InvalidArgument, "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
+	return fault.WithCode(fault.InvalidArgument, "MAX_OTP_INITIATED", "Max number of OTPs have been initiated")
 }
 
 // OAuthDisallowed is the answer where the organization has switched OAuth off.

@@ -120,7 +120,7 @@ func (p *OAuth2Provider) Exchange(c *Code, clientID string, secret secret.Secret
 		clear(pair)
 	})
 	if basic == nil {
-		return nil, fault.Named(fault.FailedPrecondition, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the OAuth 2.0 credential has no client secret")
+		return nil, fault.WithCode(fault.FailedPrecondition, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the OAuth 2.0 credential has no client secret")
 	}
 	r.Header = append(requestFields(), HeaderField{"Content-Type", []byte("application/x-www-form-urlencoded")}, HeaderField{"Authorization", basic})
 	return r, nil

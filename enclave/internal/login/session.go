@@ -47,7 +47,7 @@ func IssueSession(by *Signer, s *Session) (string, error) {
 // VerifySession reads the token of a session that has not ended. The errors are
 // *fault.Error with code Unauthenticated.
 func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
-	invalid := fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
+	invalid := fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
 	t, err := parseJWS(text)
 	if err != nil || t.alg != "ES256" || !by.verify(doubleDigest(t.signed), t.signature) {
 		return nil, invalid
@@ -69,7 +69,7 @@ func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
 		}
 	}
 	if nowMs >= s.ExpiresMs {
-		return nil, fault.Named(fault.Unauthenticated, "API_KEY_EXPIRED",
+		return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
 			"expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", s.PublicKey, s.OrganizationID)
 	}
 	return s, nil

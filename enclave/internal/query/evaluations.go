@@ -81,7 +81,7 @@ type EvaluateRequest struct {
 // activity. Nothing is written and nothing granted is used.
 func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	if v.Home != nil {
-		return nil, fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
+		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
 			"organization mismatch: activities of organization %s are decided for its own users", v.ID)
 	}
 	if !activity.KnownType(in.Activity.Type) {

@@ -21,7 +21,7 @@ type OAuth2CredentialRequest struct {
 func getOAuth2Credential(v *View, in *OAuth2CredentialRequest) ([]byte, error) {
 	c, err := findNamed("OAuth 2.0 credential", "oauth2CredentialId", in.OAuth2CredentialID, v.OAuth2Credential)
 	if f := fault.Of(err); f != nil && f.Code == fault.NotFound {
-		return nil, fault.Named(f.Code, "OAUTH2_CREDENTIAL_NOT_FOUND", "%s", f.Message)
+		return nil, fault.WithCode(f.Code, "OAUTH2_CREDENTIAL_NOT_FOUND", "%s", f.Message)
 	}
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func TestNonces(t *testing.T) {
 	} {
 		w.refused("get_nonces", bad.ask, bad.code, bad.says)
 	}
-	w.outside.fails = fault.Named(fault.DeadlineExceeded, "RPC_CALL_ERROR", "late")
+	w.outside.fails = fault.WithCode(fault.DeadlineExceeded, "RPC_CALL_ERROR", "late")
 	w.refused("get_nonces", ask, fault.DeadlineExceeded, "late")
 }
 

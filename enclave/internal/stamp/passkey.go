@@ -76,7 +76,7 @@ func (p *Passkey) Unverified() Unverified { return Unverified{p.body} }
 // for the caller to keep.
 func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauthn.Origins) (*Caller, uint32, error) {
 	if c == nil || !bytes.Equal(c.ID, p.assertion.CredentialID) {
-		return nil, 0, fault.Named(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND", "credential ID could not be found in organization or its parent organization")
+		return nil, 0, fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND", "credential ID could not be found in organization or its parent organization")
 	}
 	fingerprint := sha256.Sum256(p.body)
 	challenge := hex.AppendEncode(nil, fingerprint[:])

@@ -129,7 +129,7 @@ func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Atte
 	}
 	switch {
 	case kind < 0:
-		return nil, nil, nil, fault.Named(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
+		return nil, nil, nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request")
 	case len(value) > MaxHeader:
 		return nil, nil, nil, errMalformed("header too large")
 	case kind == passkey:
@@ -181,7 +181,7 @@ func lower(c byte) byte {
 }
 
 func errInvalid(message string) error {
-	return fault.Named(fault.Unauthenticated, "SIGNATURE_INVALID", "%s", message)
+	return fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "%s", message)
 }
 
 // errMalformed is about a stamp whose parts were found but make no sense.

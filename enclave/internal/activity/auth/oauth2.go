@@ -202,10 +202,10 @@ func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identit
 	}
 	provider, ok := login.OAuth2ProviderOf(c.Provider)
 	if !ok {
-		return nil, fault.Named(fault.NotFound, "OAUTH2_PROVIDER_NOT_FOUND", "OAuth 2.0 provider not found: %s", c.Provider)
+		return nil, fault.WithCode(fault.NotFound, "OAUTH2_PROVIDER_NOT_FOUND", "OAuth 2.0 provider not found: %s", c.Provider)
 	}
 	if tx.Providers == nil || tx.Roles.Issuer == "" {
-		return nil, fault.Named(fault.Unavailable, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the enclave has no URL under which it could issue identity tokens: its operator sets it")
+		return nil, fault.WithCode(fault.Unavailable, "OAUTH2_PROVIDER_NOT_CONFIGURED", "the enclave has no URL under which it could issue identity tokens: its operator sets it")
 	}
 	secret, err := tx.Vault.Open(c.ID, c.Secret)
 	if err != nil {

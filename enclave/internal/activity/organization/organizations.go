@@ -492,7 +492,7 @@ func deleteOrganization(tx *activity.Tx, in *DeleteOrganization) (*OrganizationI
 	}
 	switch id, _ := org.ParseID(in.OrganizationID); { // a UUID by its rule
 	case id != tx.ID:
-		return nil, fault.Named(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: an organization can delete only itself, not %s", id)
+		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: an organization can delete only itself, not %s", id)
 	case !old.Parent.Zero():
 		return nil, activity.WrongCaller("a sub-organization is deleted by delete_sub_organization")
 	case old.Children > 0:

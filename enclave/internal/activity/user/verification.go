@@ -95,7 +95,7 @@ func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken
 func MaySend(tx *activity.Tx, t login.ContactType) error {
 	switch {
 	case t == login.Email && !tx.Outside.Mail:
-		return fault.Named(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
+		return fault.WithCode(fault.FailedPrecondition, "EMAIL_SENDING_DISABLED", "this deployment sends no mail: its configuration names no mail server")
 	case t == login.SMS && !tx.Outside.Text:
 		return fault.New(fault.FailedPrecondition, "this deployment sends no text messages: its configuration names no gateway")
 	}
@@ -123,7 +123,7 @@ func CheckFeature(tx *org.Tx, name string) error {
 		return err
 	}
 	if _, on := o.Features[name]; !on {
-		return fault.Named(fault.FailedPrecondition, "FEATURE_DISABLED", "%s is not enabled for this organization", name)
+		return fault.WithCode(fault.FailedPrecondition, "FEATURE_DISABLED", "%s is not enabled for this organization", name)
 	}
 	return nil
 }

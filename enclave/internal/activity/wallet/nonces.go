@@ -170,7 +170,7 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 	if in.gas != nil {
 		gas = *in.gas
 	} else if gas = k.Gas; gas > maxGas {
-		return 0, nil, nil, fault.Named(fault.FailedPrecondition, "RPC_CALL_ERROR", "the node of %s asks for %d gas, more than %d: give gasLimit", in.CAIP2, gas, maxGas)
+		return 0, nil, nil, fault.WithCode(fault.FailedPrecondition, "RPC_CALL_ERROR", "the node of %s asks for %d gas, more than %d: give gasLimit", in.CAIP2, gas, maxGas)
 	} else if gas != 21_000 { // what the call finds may have changed until it is in a block
 		gas += gas / 5
 	}
@@ -193,7 +193,7 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 	if in.feeCap == nil || in.gas == nil {
 		most, total := mostFees(in.sender.Chain), new(big.Int).SetUint64(gas)
 		if total.Mul(total, feeCap).Cmp(most) > 0 {
-			return 0, nil, nil, fault.Named(fault.FailedPrecondition, "RPC_CALL_ERROR",
+			return 0, nil, nil, fault.WithCode(fault.FailedPrecondition, "RPC_CALL_ERROR",
 				"fees of %s by the node of %s, more than %s: give gasLimit and maxFeePerGas", total, in.CAIP2, most)
 		}
 	}

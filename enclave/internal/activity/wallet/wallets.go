@@ -324,7 +324,7 @@ func Force(option *bool) bool { return option != nil && *option }
 
 // NotExported refuses to delete a secret of which there may be no copy.
 func NotExported() error {
-	return fault.Named(fault.InvalidArgument, "WALLET_ACCOUNT_NOT_EXPORTED", "wallet account has not been exported")
+	return fault.WithCode(fault.InvalidArgument, "WALLET_ACCOUNT_NOT_EXPORTED", "wallet account has not been exported")
 }
 
 // WalletIDs is the result of removing wallets.

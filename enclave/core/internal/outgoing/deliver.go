@@ -1,4 +1,4 @@
-package core
+package outgoing
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -47,45 +49,29 @@ func (d *delivery) over() bool {
 	return d.came.Result == wire.DeliverDone || d.came.Result == wire.DeliverPermanent
 }
 
-// deliverSend answers the host that wants a send delivered.
-func (h *host) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
-	var ask wire.Deliver
-	if !h.read(payload, &ask) {
-		return wire.KindFailed, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
-	defer cancel()
-	v := h.c.visit()
-	came, err := h.c.deliver(ctx, v, ask.Send)
-	if m := v.gone(err); m != nil {
-		came, err = &wire.Delivered{Moved: uint16(m.r) + 1}, nil
-	}
-	return written(wire.KindDelivered, came, err)
-}
-
-// deliver delivers a send, or waits for the delivery that is under way.
-func (c *Core) deliver(ctx context.Context, v *visit, id wire.SendID) (came *wire.Delivered, err error) {
-	_, s, err := v.send(ctx, id)
+// Deliver delivers a send, or waits for the delivery that is under way.
+func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID) (came *wire.Delivered, err error) {
+	_, s, err := find(ctx, v, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case s == nil:
 		return &wire.Delivered{}, nil
 	}
-	if c.now() >= s.ExpiresMs {
+	if o.nowMs() >= s.ExpiresMs {
 		return &wire.Delivered{Found: true, Expired: true}, nil
 	}
-	if server := c.serve.outside.settings.Mail; s.Kind == org.SendMail && server != nil && server.ByHost {
+	if server := o.cfg.Outside.Settings.Mail; s.Kind == org.SendMail && server != nil && server.ByHost {
 		defer clear(s.Content)
-		return opened(s.Content, server), nil
+		return mailForHost(s.Content, server), nil
 	}
-	try := map[org.SendKind]func(context.Context, []byte) outward.Outcome{org.SendMail: c.mail, org.SendText: c.text}[s.Kind]
+	try := map[org.SendKind]func(context.Context, []byte) outward.Outcome{org.SendMail: o.mail, org.SendText: o.text}[s.Kind]
 	if try == nil {
 		return nil, errors.New("a send that is not for the enclave to deliver")
 	}
-	d, going, mine := c.deliveries.begin(id, s.ExpiresMs, c.now())
+	d, going, mine := o.deliveries.begin(id, s.ExpiresMs, o.nowMs())
 	if mine {
-		go c.deliveries.run(d, going, func() outward.Outcome {
+		go o.deliveries.run(d, going, func() outward.Outcome {
 			defer clear(s.Content)
 			return try(context.WithoutCancel(ctx), s.Content)
 		})
@@ -94,13 +80,13 @@ func (c *Core) deliver(ctx context.Context, v *visit, id wire.SendID) (came *wir
 	}
 	select {
 	case <-going:
-		return c.deliveries.outcome(d), nil
+		return o.deliveries.outcome(d), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-var ended = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // begin finds a send's delivery. going is closed when it has come to something; who
 // is told that it is his runs it.
@@ -116,11 +102,11 @@ func (x *deliveries) begin(id wire.SendID, expiresMs, nowMs uint64) (d *delivery
 	case d.going != nil:
 		return d, d.going, false
 	case d.over():
-		return d, ended, false
+		return d, closed, false
 	}
 	if d.tries++; d.tries > maxTries {
 		d.came = wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: "tried too often"}
-		return d, ended, false
+		return d, closed, false
 	}
 	d.going = make(chan struct{})
 	return d, d.going, true
@@ -161,7 +147,7 @@ func (x *deliveries) run(d *delivery, going chan struct{}, try func() outward.Ou
 		x.mu.Unlock()
 		close(going)
 	}()
-	came = told(try())
+	came = tell(try())
 }
 
 func (x *deliveries) outcome(d *delivery) *wire.Delivered {
@@ -173,15 +159,15 @@ func (x *deliveries) outcome(d *delivery) *wire.Delivered {
 
 var results = map[outward.Result]wire.DeliverResult{outward.Delivered: wire.DeliverDone, outward.Permanent: wire.DeliverPermanent}
 
-// told is an outcome as the host is told of it: the code that the server gave, and
+// tell is an outcome as the host is told of it: the code that the server gave, and
 // our words.
-func told(o outward.Outcome) wire.Delivered {
+func tell(o outward.Outcome) wire.Delivered {
 	d := wire.Delivered{Found: true, Result: results[o.Result], Code: uint16(o.Code)}
 	if d.Result == 0 {
 		d.Result = wire.DeliverTemporary
 	}
 	if o.Err != nil {
-		d.Text = printable(strings.TrimPrefix(o.Err.Error(), "outward: "))
+		d.Text = outside.Printable(strings.TrimPrefix(o.Err.Error(), "outward: "))
 	}
 	return d
 }
@@ -194,21 +180,21 @@ var (
 )
 
 // mail hands in a mail. What it says is in memory for as long as that takes.
-func (c *Core) mail(ctx context.Context, content []byte) outward.Outcome {
-	server := c.serve.outside.settings.Mail
+func (o *Outgoing) mail(ctx context.Context, content []byte) outward.Outcome {
+	server := o.cfg.Outside.Settings.Mail
 	if server == nil {
 		return outward.Outcome{Result: outward.Temporary, Err: errNoMail} // the next boot may have one
 	}
-	m, err := written822(content, server)
+	m, err := composeMail(content, server)
 	if err != nil {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
 	defer clear(m.Message)
-	return c.serve.outside.delivery.Submit(ctx, server.Server(), m)
+	return o.cfg.Outside.Delivery.Submit(ctx, server.Server(), m)
 }
 
-// written822 is a mail as it goes out. Who asks for it clears it.
-func written822(content []byte, server *settings.Mail) (out outward.Mail, err error) {
+// composeMail is a mail as it goes out. Who asks for it clears it.
+func composeMail(content []byte, server *settings.Mail) (out outward.Mail, err error) {
 	erase.Do(func() {
 		var m *org.Mail
 		if m, err = org.DecodeMail(content); err != nil {
@@ -225,10 +211,10 @@ func written822(content []byte, server *settings.Mail) (out outward.Mail, err er
 	return out, err
 }
 
-// opened gives a mail to the host, which the configuration wants to send it. It may
+// mailForHost gives a mail to the host, which the configuration wants to send it. It may
 // ask again until the mail expires: it has learnt all of it the first time.
-func opened(content []byte, server *settings.Mail) *wire.Delivered {
-	m, err := written822(content, server)
+func mailForHost(content []byte, server *settings.Mail) *wire.Delivered {
+	m, err := composeMail(content, server)
 	if err != nil || len(m.Message) > wire.MaxMail {
 		return &wire.Delivered{Found: true, Result: wire.DeliverPermanent, Text: errMessage.Error()}
 	}
@@ -236,8 +222,8 @@ func opened(content []byte, server *settings.Mail) *wire.Delivered {
 }
 
 // text hands in a text message.
-func (c *Core) text(ctx context.Context, content []byte) outward.Outcome {
-	gateway := c.serve.outside.settings.Text
+func (o *Outgoing) text(ctx context.Context, content []byte) outward.Outcome {
+	gateway := o.cfg.Outside.Settings.Text
 	if gateway == nil {
 		return outward.Outcome{Result: outward.Temporary, Err: errNoText}
 	}
@@ -247,5 +233,5 @@ func (c *Core) text(ctx context.Context, content []byte) outward.Outcome {
 	if err != nil {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
-	return c.serve.outside.delivery.Text(ctx, gateway.Gateway(), outward.Text{ID: t.ID, To: t.To, Body: t.Body})
+	return o.cfg.Outside.Delivery.Text(ctx, gateway.Gateway(), outward.Text{ID: t.ID, To: t.To, Body: t.Body})
 }

@@ -1,8 +1,7 @@
-package core
+package lifecycle
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,26 +17,16 @@ import (
 	"cloister/shared/wire"
 )
 
-// keyringsOf is where the keyrings under a root secret lie: those under the first
-// one where they always were, those under a later one by its public key.
-func keyringsOf(quorumHex, genesisHex string) string {
-	if quorumHex == genesisHex {
-		return objectKeyring
-	}
-	sum := sha256.Sum256([]byte(quorumHex))
-	return "keyring-" + hex.EncodeToString(sum[:8]) + "/"
-}
-
 // succeed does what a manifest asks for when the deployment takes it: shares for
 // new operators, for which the root secret is needed, a new root secret. The law is
 // written last, so that what broke off is begun again.
-func (c *Core) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
-	m, set := g.manifest, c.wait.holders.set
+func (e *Enclave) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *Serving, g *given) error {
+	m, set := g.manifest, e.waiting.holders.set
 	if !set.Operators.Equal(m.Operators) {
 		if q.Len() == 0 {
 			return errors.New("new operators need the shares of the old ones")
 		}
-		if _, err := c.split(ctx, q, s.deployment, set.Generation+1, m.Operators, c.wait.holders.factor); err != nil {
+		if _, err := e.split(ctx, q, s.Deployment, set.Generation+1, m.Operators, e.waiting.holders.factor); err != nil {
 			return err
 		}
 	}
@@ -47,23 +36,23 @@ func (c *Core) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyring,
 	}
 	var made []byte
 	if m.RotateRootSecret {
-		if set.KeyService != nil && c.wait.holders.factor == nil { // after a hand-over
+		if set.KeyService != nil && e.waiting.holders.factor == nil { // after a hand-over
 			return errors.New("a new root secret needs the key service that is a factor of the old one")
 		}
 		var err error
-		if made, err = c.rotateSecret(ctx, ring, s.deployment, m.Operators); err != nil {
+		if made, err = e.rotateSecret(ctx, ring, s.Deployment, m.Operators); err != nil {
 			return err
 		}
 	}
 	// A boot that broke off before this made a secret that nobody uses.
 	s.next = hex.EncodeToString(made)
-	return c.putLaw(ctx, ring, s.deployment, law.Next(m, g.id, made))
+	return e.putLaw(ctx, ring, s.Deployment, law.Next(m, g.id, made))
 }
 
 // rotateStorage does what a manifest asks of the storage keys, once: the keyring with
 // the epoch that the manifest names is stored before anything is done under it. No
 // entry and no history is touched.
-func (c *Core) rotateStorage(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *serving, g *given) error {
+func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *Serving, g *given) error {
 	m := g.manifest
 	if !m.RotateStorageKey && !m.ForgetStorageKey || law.Manifest == g.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
 		return nil
@@ -76,28 +65,28 @@ func (c *Core) rotateStorage(ctx context.Context, q secret.Secret, ring *boot.Ke
 	}
 	var err error
 	if m.RotateStorageKey {
-		err = ring.RotateStorage(mixed{c})
-	} else if err = c.allWrapped(ctx, ring, s.deployment); err == nil {
+		err = ring.RotateStorage(e.cfg.Mixed)
+	} else if err = e.checkAllWrapped(ctx, ring, s.Deployment); err == nil {
 		err = ring.ForgetStorage()
 	}
 	if err != nil {
 		return err
 	}
-	sealed, err := ring.Wrap(c.cfg.Rand, q, s.deployment)
+	sealed, err := ring.Wrap(e.cfg.Rand, q, s.Deployment)
 	if err != nil {
 		return err
 	}
-	return c.putOnce(ctx, s.keyrings+generation(uint64(ring.Epoch)), sealed)
+	return e.putOnce(ctx, s.keyrings+generation(uint64(ring.Epoch)), sealed)
 }
 
-// allWrapped refuses to forget a storage key while the store holds a data key that
+// checkAllWrapped refuses to forget a storage key while the store holds a data key that
 // opens under no other.
-func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
+func (e *Enclave) checkAllWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
 	storage, err := seal.NewKey(ring.Storage)
 	if err != nil {
 		return err
 	}
-	unopened, all, err := ledger.CountUnopened(ctx, c.host, storage, deployment)
+	unopened, all, err := ledger.CountUnopened(ctx, e.cfg.Host, storage, deployment)
 	if err == nil && unopened > 0 {
 		err = fmt.Errorf("%d of %d data keys are still under the storage key before: let the enclave wrap them anew first", unopened, all)
 	}
@@ -107,8 +96,8 @@ func (c *Core) allWrapped(ctx context.Context, ring *boot.Keyring, deployment [3
 // rotateSecret draws a new root secret, splits it among the operators, and wraps
 // the keyring under it. It is in force once a manifest names its public key, which
 // is answered.
-func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) ([]byte, error) {
-	q, err := secret.New(mixed{c}, boot.SecretSize)
+func (e *Enclave) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) ([]byte, error) {
+	q, err := secret.New(e.cfg.Mixed, boot.SecretSize)
 	if err != nil {
 		return nil, err
 	}
@@ -117,20 +106,20 @@ func (c *Core) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment 
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := ring.Wrap(c.cfg.Rand, q, deployment)
+	sealed, err := ring.Wrap(e.cfg.Rand, q, deployment)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.putOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+generation(uint64(ring.Epoch)), sealed); err != nil {
+	if err := e.putOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+generation(uint64(ring.Epoch)), sealed); err != nil {
 		return nil, err
 	}
-	_, err = c.split(ctx, q, deployment, 1, operators, c.wait.holders.factor)
+	_, err = e.split(ctx, q, deployment, 1, operators, e.waiting.holders.factor)
 	return public, err
 }
 
 // storedShares answers the newest share set of a root secret with the document
 // that attests it, for operators who keep or check theirs.
-func (c *Core) storedShares(ctx context.Context, body []byte) ([]byte, error) {
+func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		QuorumPublicKey string `json:"quorumPublicKey" rule:"required"` // as manifests name it
 	}
@@ -140,7 +129,7 @@ func (c *Core) storedShares(ctx context.Context, body []byte) ([]byte, error) {
 	if b, err := hex.DecodeString(in.QuorumPublicKey); err != nil || len(b) != quorumKeySize {
 		return nil, fault.Field("quorumPublicKey", "quorumPublicKey is not %d bytes of hex", quorumKeySize)
 	}
-	got, err := c.host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(in.QuorumPublicKey), Newest: true})
+	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(in.QuorumPublicKey), Newest: true})
 	if err != nil {
 		return nil, fmt.Errorf("loading the share set: %w", err)
 	}
@@ -148,10 +137,38 @@ func (c *Core) storedShares(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, fault.New(fault.NotFound, "there are no shares of that secret")
 	}
 	if _, _, _, err := attestation.ParseAttestedShares(got.Bytes); err != nil {
-		c.alarms.Raise(fault.AlarmRecord)
+		e.cfg.Alarms.Raise(fault.AlarmRecord)
 		return nil, fault.New(fault.FailedPrecondition, "the share set in the store does not decode")
 	}
 	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(got.Bytes)})
 }
 
 const quorumKeySize = 130
+
+// law opens what the deployment runs under and refuses a manifest that may not
+// follow.
+func (e *Enclave) law(ctx context.Context, ring *boot.Keyring, s *Serving, g *given) (*boot.Law, error) {
+	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: objectLaw, Newest: true})
+	if err != nil || !got.Found {
+		return nil, errors.Join(errors.New("loading the law"), err)
+	}
+	l, err := ring.OpenLaw(s.Deployment, got.Bytes)
+	if err != nil {
+		e.cfg.Alarms.Raise(fault.AlarmRecord)
+		return nil, err
+	}
+	if err := l.Allows(g.manifest, g.id); err != nil {
+		e.cfg.Alarms.Raise(fault.AlarmRecord)
+		return nil, err
+	}
+	return l, nil
+}
+
+// putLaw writes what the deployment runs under from now on.
+func (e *Enclave) putLaw(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.Law) error {
+	sealed, err := ring.SealLaw(e.cfg.Rand, deployment, l)
+	if err != nil {
+		return err
+	}
+	return e.putOnce(ctx, objectLaw+generation(l.Number), sealed)
+}

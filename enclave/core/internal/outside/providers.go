@@ -1,4 +1,4 @@
-package core
+package outside
 
 import (
 	"context"
@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
@@ -27,15 +29,16 @@ const (
 	exchangeWait = 5 * time.Second
 )
 
-// providers is what fetches from identity providers, and what is known already.
-type providers struct {
+// Providers is what fetches from identity providers, and what is known already.
+type Providers struct {
+	clock   ledger.Clock
 	client  *outward.Client
 	issuers *outward.Issuers[*login.KeySet]
 	issuer  string        // our own URL, empty where we issue nothing
 	own     *login.KeySet // of issuer
 	others  map[string]settings.Endpoints
 
-	loadsOf, exchangesOf *portion
+	loadsOf, exchangesOf *tenant.Portion
 
 	mu        sync.Mutex
 	loads     map[string]*load
@@ -59,17 +62,29 @@ type exchange struct {
 	shares int
 }
 
-// asking is what one request has fetched so far.
-type asking struct {
-	o     *providers
-	who   org.ID           // the tenant that it is for
-	tried map[string]error // issuers, with what came of it
+func newProviders(clock ledger.Clock, set *settings.Settings, own *login.KeySet, client *outward.Client, issuers *outward.Issuers[*login.KeySet]) *Providers {
+	return &Providers{clock: clock, client: client, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2, loadsOf: tenant.NewPortion(maxLoads),
+		exchangesOf: tenant.NewPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
 }
+
+// Lookups are what one request has asked identity providers so far.
+type Lookups struct {
+	providers *Providers
+	Tenant    org.ID           // that they are for
+	tried     map[string]error // issuers, with what came of it
+	exchange  *exchange        // that the request's activity shares in
+}
+
+// Lookups begins a request's.
+func (o *Providers) Lookups() *Lookups { return &Lookups{providers: o} }
+
+// End gives up the request's share in an exchange.
+func (a *Lookups) End() { a.providers.leave(a.exchange) }
 
 // Keys returns what is known of an issuer, or says what must be fetched. An issuer
 // is asked once for one request.
-func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
-	o := a.o
+func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
+	o := a.providers
 	switch {
 	case issuer == o.issuer && issuer != "":
 		return o.own, nil
@@ -78,13 +93,13 @@ func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*logi
 	}
 	set, err := o.issuers.Keys(issuer, has)
 	if !errors.Is(err, outward.ErrNotLoaded) {
-		return set, unkeyed(field, err)
+		return set, keyError(field, err)
 	}
 	if err, tried := a.tried[issuer]; tried {
 		if err == nil {
 			err = outward.ErrNotLoaded // it came and went
 		}
-		return nil, unkeyed(field, err)
+		return nil, keyError(field, err)
 	}
 	if len(a.tried) >= maxIssuers {
 		return nil, fault.New(fault.ResourceExhausted, "the request has OIDC tokens of more than %d issuers that must be asked for their keys", maxIssuers)
@@ -93,13 +108,13 @@ func (a *asking) Keys(field, issuer string, has func(*login.KeySet) bool) (*logi
 		if a.tried == nil {
 			a.tried = map[string]error{}
 		}
-		a.tried[issuer] = o.load(ctx, a.who, issuer, has)
+		a.tried[issuer] = o.load(ctx, a.Tenant, issuer, has)
 		return nil
 	}}
 }
 
-// fetched is Keys where no turn is held: what must be fetched is, at once.
-func (a *asking) fetched(ctx context.Context, field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
+// keysNow is Keys where no turn is held: what must be fetched is, at once.
+func (a *Lookups) keysNow(ctx context.Context, field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
 	set, err := a.Keys(field, issuer, has)
 	if m := (*org.Missing)(nil); errors.As(err, &m) {
 		if err := m.Fetch(ctx); err != nil {
@@ -110,15 +125,30 @@ func (a *asking) fetched(ctx context.Context, field, issuer string, has func(*lo
 	return set, err
 }
 
+// Identity verifies an identity token, for a tenant. It asks the token's issuer for its
+// keys if need be: nothing is held meanwhile.
+func (a *Lookups) Identity(ctx context.Context, tenant org.ID, field, token string) (*login.Identity, error) {
+	u, err := login.ParseIdentityToken(field, token)
+	if err != nil {
+		return nil, err
+	}
+	a.Tenant = tenant
+	set, err := a.keysNow(ctx, field, u.Issuer(), u.KnownTo)
+	if err != nil {
+		return nil, err
+	}
+	return u.Verify(set, uint64(a.providers.clock.Now().UnixMilli()))
+}
+
 // errCrowded says that too much is being fetched.
 var errCrowded = errors.New("too much is being fetched")
 
 // load fetches an issuer's key set for tenant who, or waits for who does.
-func (o *providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
+func (o *Providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
 	o.mu.Lock()
 	l := o.loads[issuer]
 	if l == nil {
-		if !o.loadsOf.take(who, 1) {
+		if !o.loadsOf.Take(who, 1) {
 			o.mu.Unlock()
 			return errCrowded
 		}
@@ -130,7 +160,7 @@ func (o *providers) load(ctx context.Context, who org.ID, issuer string, has fun
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			delete(o.loads, issuer)
-			o.loadsOf.add(who, -1)
+			o.loadsOf.Add(who, -1)
 			l.err = err
 			close(l.done)
 		}()
@@ -144,9 +174,9 @@ func (o *providers) load(ctx context.Context, who org.ID, issuer string, has fun
 	}
 }
 
-// unkeyed puts why there is no key set into words for users. What an issuer's own
+// keyError puts why there is no key set into words for users. What an issuer's own
 // documents are refused for is told as it is.
-func unkeyed(field string, err error) error {
+func keyError(field string, err error) error {
 	switch f := fault.Of(err); {
 	case err == nil:
 		return nil
@@ -162,11 +192,11 @@ func unkeyed(field string, err error) error {
 	if outward.KindOf(err) == outward.Refused {
 		return login.NoIssuer(field)
 	}
-	return login.IssuerAway(wentWrong(err))
+	return login.IssuerAway(failureText(err))
 }
 
-// wentWrong says in our words what happened outside.
-func wentWrong(err error) string {
+// failureText says in our words what happened outside.
+func failureText(err error) string {
 	switch outward.KindOf(err) {
 	case outward.Late:
 		return "it did not answer in time"
@@ -180,30 +210,31 @@ func wentWrong(err error) string {
 	return "it could not be reached"
 }
 
-// providersOf is activity.Providers for one activity of one request.
-type providersOf struct {
-	*asking
-	r   *request
-	act org.ID
+// For is what one activity of the request asks.
+func (a *Lookups) For(act org.ID) activity.Providers { return ofActivity{a, act} }
+
+type ofActivity struct {
+	*Lookups
+	activity org.ID
 }
 
 // Exchange answers what came of the activity's exchange, or says that it must be
 // made: after this turn, which has found that it may be.
-func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
-	if s := x.r.v.exchange; s != nil {
+func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
+	if s := x.exchange; s != nil {
 		e.Secret.Wipe()
 		return s.got, s.err
 	}
-	if x.o.client == nil {
+	if x.providers.client == nil {
 		e.Secret.Wipe()
 		return nil, fault.New(fault.Unavailable, "%s could not be asked: the enclave has no way out", e.Provider.Name)
 	}
 	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
-		s, err := x.o.share(ctx, x.who, x.act, e)
+		s, err := x.providers.share(ctx, x.Tenant, x.activity, e)
 		if err != nil {
 			return err
 		}
-		x.r.v.exchange = s
+		x.exchange = s
 		select {
 		case <-s.done:
 			return nil
@@ -216,14 +247,14 @@ func (x providersOf) Exchange(e *activity.Exchange) (*activity.Exchanged, error)
 // share begins the exchange of an activity, or joins the request that has: two
 // bodies that are the same, or two votes, must not exchange one code twice, for
 // which a provider may take back what it gave. The secret is wiped.
-func (o *providers) share(ctx context.Context, who, act org.ID, e *activity.Exchange) (*exchange, error) {
+func (o *Providers) share(ctx context.Context, who, act org.ID, e *activity.Exchange) (*exchange, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.exchanges[act]
 	switch {
 	case s != nil:
 		e.Secret.Wipe()
-	case !o.exchangesOf.take(who, 1):
+	case !o.exchangesOf.Take(who, 1):
 		e.Secret.Wipe()
 		return nil, fault.New(fault.Unavailable, "too many authorization codes are being exchanged; try again")
 	default:
@@ -247,7 +278,7 @@ func (o *providers) share(ctx context.Context, who, act org.ID, e *activity.Exch
 
 // leave ends a share in an exchange; s may be nil. The last one takes the outcome
 // along: by then the activity has ended, or nobody waits for it.
-func (o *providers) leave(s *exchange) {
+func (o *Providers) leave(s *exchange) {
 	if s == nil {
 		return
 	}
@@ -255,12 +286,12 @@ func (o *providers) leave(s *exchange) {
 	defer o.mu.Unlock()
 	if s.shares--; s.shares == 0 {
 		delete(o.exchanges, s.act)
-		o.exchangesOf.add(s.who, -1)
+		o.exchangesOf.Add(s.who, -1)
 	}
 }
 
 // exchange asks a provider for an access token and then whose it is.
-func (o *providers) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
+func (o *Providers) exchange(ctx context.Context, e *activity.Exchange) (*activity.Exchanged, error) {
 	p := e.Provider
 	if u, ok := o.others[p.Name]; ok {
 		p.TokenURL, p.UserURL = u.TokenURL, u.UserURL
@@ -293,7 +324,7 @@ func (o *providers) exchange(ctx context.Context, e *activity.Exchange) (*activi
 }
 
 // ask makes one request of a provider and wipes it.
-func (o *providers) ask(ctx context.Context, name string, ask *login.Request) (status int, body []byte, err error) {
+func (o *Providers) ask(ctx context.Context, name string, ask *login.Request) (status int, body []byte, err error) {
 	defer ask.Wipe()
 	out := outward.Request{Method: ask.Method, URL: ask.URL, Body: ask.Body, Wait: exchangeWait}
 	for _, h := range ask.Header {
@@ -301,7 +332,7 @@ func (o *providers) ask(ctx context.Context, name string, ask *login.Request) (s
 	}
 	answer, err := o.client.Exchange(ctx, out)
 	if err != nil {
-		return 0, nil, fault.New(fault.Unavailable, "%s could not be asked: %s; try again", name, wentWrong(err))
+		return 0, nil, fault.New(fault.Unavailable, "%s could not be asked: %s; try again", name, failureText(err))
 	}
 	return answer.Status, answer.Body, nil
 }

@@ -1,4 +1,4 @@
-package core
+package lifecycle
 
 import (
 	"context"
@@ -16,43 +16,43 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-var errKeyService = fault.Named(fault.InvalidArgument, "KEY_SERVICE_ANSWER", "the key service's answer does not open, or is of another key")
+var errKeyService = fault.WithCode(fault.InvalidArgument, "KEY_SERVICE_ANSWER", "the key service's answer does not open, or is of another key")
 
 // keyServiceRequest answers what the key service is to be asked, with this
 // enclave's document as the recipient: in hello, for a genesis, a new data key; in
 // seed the one that the share set names. A document holds for five minutes there.
-func (c *Core) keyServiceRequest() ([]byte, error) {
-	if err := c.refuseDebug(); err != nil {
+func (e *Enclave) keyServiceRequest() ([]byte, error) {
+	if err := e.refuseDebug(); err != nil {
 		return nil, err
 	}
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	s := state(c.state.Load())
-	if s != stateHello && s != stateSeed || c.cfg.Root != nil {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.State()
+	if s != stateHello && s != stateSeed || e.cfg.Root != nil {
 		return nil, errNotWaiting
 	}
-	if s == stateSeed && c.wait.holders.set.KeyService == nil {
-		return nil, fault.Named(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
+	if s == stateSeed && e.waiting.holders.set.KeyService == nil {
+		return nil, fault.WithCode(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
 	}
-	if c.recipient == nil {
-		r, err := kms.NewRecipient(mixed{c})
+	if e.recipient == nil {
+		r, err := kms.NewRecipient(e.cfg.Mixed)
 		if err != nil {
 			return nil, err
 		}
-		c.recipient = r
+		e.recipient = r
 	}
 	var userData []byte
 	if s == stateSeed {
-		userData = c.wait.id[:]
+		userData = e.waiting.id[:]
 	}
-	doc, err := c.cfg.Device.Attest(c.recipient.Public, userData, nil)
+	doc, err := e.cfg.Device.Attest(e.recipient.Public, userData, nil)
 	if err != nil {
 		return nil, fmt.Errorf("attesting: %w", err)
 	}
 	if s == stateHello {
 		return kms.GenerateRequest(doc)
 	}
-	blob, err := hex.DecodeString(c.wait.holders.set.KeyService.CiphertextBlob)
+	blob, err := hex.DecodeString(e.waiting.holders.set.KeyService.CiphertextBlob)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (c *Core) keyServiceRequest() ([]byte, error) {
 // newFactor opens the answer to GenerateDataKey. There is nothing to compare it
 // with: a host that made it up knows the data key, and the shares are what is
 // left.
-func (c *Core) newFactor(b *genesisBody) (*boot.Factor, error) {
+func (e *Enclave) newFactor(b *genesisBody) (*boot.Factor, error) {
 	if b.KeyService.CiphertextForRecipient == "" && b.KeyService.CiphertextBlob == "" {
 		return nil, nil
 	}
@@ -70,26 +70,26 @@ func (c *Core) newFactor(b *genesisBody) (*boot.Factor, error) {
 	if err != nil || len(blob) == 0 || len(blob) > kms.MaxBlob {
 		return nil, fault.Field("keyService.ciphertextBlob", "ciphertextBlob is no base64 of 1 to %d bytes", kms.MaxBlob)
 	}
-	key, err := c.openAnswer(b.KeyService.CiphertextForRecipient)
+	key, err := e.openAnswer(b.KeyService.CiphertextForRecipient)
 	if err != nil {
 		return nil, err
 	}
 	return &boot.Factor{Key: key, Blob: blob}, nil
 }
 
-func (c *Core) openAnswer(text string) (key secret.Secret, err error) {
+func (e *Enclave) openAnswer(text string) (key secret.Secret, err error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || c.recipient == nil {
+	if err != nil || e.recipient == nil {
 		return key, errKeyService
 	}
-	if key, err = c.recipient.Open(raw); err != nil {
+	if key, err = e.recipient.Open(raw); err != nil {
 		return key, errKeyService
 	}
 	return key, nil
 }
 
 // keyService takes the answer to Decrypt, as the service gave it.
-func (c *Core) keyService(ctx context.Context, body []byte) ([]byte, error) {
+func (e *Enclave) keyService(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		CiphertextForRecipient string `json:"CiphertextForRecipient" rule:"required"` // base64
 		KeyID                  string `json:"KeyId"`                                  // what else the service says is not looked at
@@ -99,16 +99,16 @@ func (c *Core) keyService(ctx context.Context, body []byte) ([]byte, error) {
 	if err := strictjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	if state(c.state.Load()) != stateSeed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateSeed {
 		return nil, errNotWaiting
 	}
-	h := c.wait.holders
+	h := e.waiting.holders
 	if h.set.KeyService == nil {
-		return nil, fault.Named(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
+		return nil, fault.WithCode(fault.FailedPrecondition, "KEY_SERVICE_NONE", "the root secret has no key service as a factor")
 	}
-	key, err := c.openAnswer(in.CiphertextForRecipient)
+	key, err := e.openAnswer(in.CiphertextForRecipient)
 	if err != nil {
 		return nil, err
 	}
@@ -121,19 +121,19 @@ func (c *Core) keyService(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	h.factor = f
-	return c.ready(ctx)
+	return e.proceed(ctx)
 }
 
-// ready goes on to recovering once all that the root secret is made of is here.
-func (c *Core) ready(ctx context.Context) ([]byte, error) {
-	w := c.wait
+// proceed goes on to recovering once all that the root secret is made of is here.
+func (e *Enclave) proceed(ctx context.Context) ([]byte, error) {
+	w := e.waiting
 	h := w.holders
 	if len(h.parts) < h.set.Operators.Threshold || h.set.KeyService != nil && h.factor == nil {
 		return json.Marshal(map[string]any{"state": stateSeed.String(), "shares": h.status()})
 	}
 	q, err := h.combine()
 	defer q.Wipe()
-	reply, err := c.begin(ctx, stateSeed, w.given, q, c.unwrapping(ctx, q, err))
+	reply, err := e.begin(ctx, stateSeed, w.given, q, e.unwrapWith(ctx, q, err))
 	if h.factor != nil {
 		h.factor.Key.Wipe()
 	}

@@ -1,8 +1,7 @@
-package core
+package lifecycle
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
-	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
@@ -45,65 +43,59 @@ import (
 // Nobody is asked who he is. What the operators have not approved gets nothing, and
 // the rest a host may do or leave, as it may end service in any other way.
 
-// Objects of a hand-over in the store.
-const (
-	objectHandOver = "handover/" // with the SHA-256 of the next manifest and the nonce behind it: to whom the keyring was given
-	objectFarewell = "farewell/" // with the SHA-256 of the setup key that the keyring went to
-)
-
 // farewellAfter is how long an enclave that said farewell still answers, that another
 // has what was its own: until every host has heard of it.
 const farewellAfter = 3 * time.Second
 
-// handing is the giving side.
-type handing struct {
+// handingOver is the giving side.
+type handingOver struct {
 	nonces map[[attestation.SetupNonceSize]byte]time.Time // drawn and not used yet, and until when
 	to     string                                         // the one setup key that gets the keyring and the farewell; empty: nobody yet
 }
 
 var (
-	errNoSuccessor = fault.Named(fault.FailedPrecondition, "HAND_OVER_WITHOUT_OPERATORS", "the manifest names no operators, so nobody could approve the one that comes after it")
-	errHandedOver  = fault.Named(fault.FailedPrecondition, "HAND_OVER_TO_ANOTHER", "the keyring was given to another enclave, and is given once: without that one the next is started by shares")
-	errNotReleased = fault.Named(fault.FailedPrecondition, "HAND_OVER_TOO_EARLY", "the enclave before this one has not said farewell: this one has nothing to hand over yet")
-	errStaleNonce  = fault.Named(fault.FailedPrecondition, "HAND_OVER_STALE", "the nonce is too old, was used, or is not of this enclave")
+	errNoSuccessor = fault.WithCode(fault.FailedPrecondition, "HAND_OVER_WITHOUT_OPERATORS", "the manifest names no operators, so nobody could approve the one that comes after it")
+	errHandedOver  = fault.WithCode(fault.FailedPrecondition, "HAND_OVER_TO_ANOTHER", "the keyring was given to another enclave, and is given once: without that one the next is started by shares")
+	errNotReleased = fault.WithCode(fault.FailedPrecondition, "HAND_OVER_TOO_EARLY", "the enclave before this one has not said farewell: this one has nothing to hand over yet")
+	errStaleNonce  = fault.WithCode(fault.FailedPrecondition, "HAND_OVER_STALE", "the nonce is too old, was used, or is not of this enclave")
 )
 
 func refusedHandOver(err error) error {
-	return fault.Named(fault.PermissionDenied, "HAND_OVER_REFUSED", "hand-over refused: %v", err)
+	return fault.WithCode(fault.PermissionDenied, "HAND_OVER_REFUSED", "hand-over refused: %v", err)
 }
 
 // handOverNonce draws a nonce for one setup document.
-func (c *Core) handOverNonce() ([]byte, error) {
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
+func (e *Enclave) handOverNonce() ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateServing {
+		return nil, ErrNotServing
 	}
-	if !c.serve.manifest.Operators.Named() {
+	if !e.serving.Manifest.Operators.Named() {
 		return nil, errNoSuccessor
 	}
-	now := c.cfg.Clock.Now()
-	for n, until := range c.handing.nonces {
+	now := e.cfg.Clock.Now()
+	for n, until := range e.handingOver.nonces {
 		if !now.Before(until) {
-			delete(c.handing.nonces, n)
+			delete(e.handingOver.nonces, n)
 		}
 	}
-	if len(c.handing.nonces) >= maxSetupNonces {
+	if len(e.handingOver.nonces) >= maxSetupNonces {
 		return nil, fault.New(fault.ResourceExhausted, "too many nonces wait for their use")
 	}
 	var nonce [attestation.SetupNonceSize]byte
-	if _, err := (mixed{c}).Read(nonce[:]); err != nil {
+	if _, err := e.cfg.Mixed.Read(nonce[:]); err != nil {
 		return nil, err
 	}
-	if c.handing.nonces == nil {
-		c.handing.nonces = map[[attestation.SetupNonceSize]byte]time.Time{}
+	if e.handingOver.nonces == nil {
+		e.handingOver.nonces = map[[attestation.SetupNonceSize]byte]time.Time{}
 	}
-	c.handing.nonces[nonce] = now.Add(setupLife)
+	e.handingOver.nonces[nonce] = now.Add(setupLife)
 	return json.Marshal(map[string]string{"nonce": hex.EncodeToString(nonce[:])})
 }
 
 // handOver gives the keyring to the enclave that comes after this one.
-func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
+func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		Nonce string                  `json:"nonce" rule:"required"`
 		Setup attestation.SetupAnswer `json:"setup" rule:"required"` // what the next enclave answered to setup_document with that nonce
@@ -115,49 +107,47 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateServing {
+		return nil, ErrNotServing
 	}
-	s := c.serve
-	until, known := c.handing.nonces[nonce]
-	delete(c.handing.nonces, nonce)
-	if !known || !c.cfg.Clock.Now().Before(until) {
+	s := e.serving
+	until, known := e.handingOver.nonces[nonce]
+	delete(e.handingOver.nonces, nonce)
+	if !known || !e.cfg.Clock.Now().Before(until) {
 		return nil, errStaleNonce
 	}
-	next, err := c.successor(in.Setup, nonce)
+	next, err := e.successor(in.Setup, nonce)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	if c.handing.to != "" && c.handing.to != next.PublicKeyHex {
+	if e.handingOver.to != "" && e.handingOver.to != next.PublicKeyHex {
 		return nil, errHandedOver
 	}
-	if alone, err := s.ranges.released(ctx); err != nil {
+	if alone, err := s.Ranges.Alone(ctx); err != nil {
 		return nil, err
 	} else if !alone {
 		return nil, errNotReleased
 	}
-	if err := c.announce(ctx, next, in.Setup); err != nil {
+	if err := e.announce(ctx, next, in.Setup); err != nil {
 		return nil, err
 	}
-	c.handing.to = next.PublicKeyHex
-	s.ranges.mu.Lock()
-	s.ranges.retiring, s.ranges.followed = true, true
-	s.ranges.mu.Unlock()
-	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.deployment, next.ManifestHash, nonce))
+	e.handingOver.to = next.PublicKeyHex
+	s.Ranges.Follow()
+	box, err := s.ring.HandTo(next.PublicKeyHex, attestation.HandOverInfo(s.Deployment, next.ManifestHash, nonce))
 	if err != nil {
 		return nil, err
 	}
-	h := attestation.HandOver{Nonce: in.Nonce, Deployment: hex.EncodeToString(s.deployment[:]), Box: base64.StdEncoding.EncodeToString(box)}
-	if err := strictjson.Decode(s.proof.current(c.cfg.Clock.Now()).json, &h.BootProof); err != nil {
+	h := attestation.HandOver{Nonce: in.Nonce, Deployment: hex.EncodeToString(s.Deployment[:]), Box: base64.StdEncoding.EncodeToString(box)}
+	if err := strictjson.Decode(s.proof.current(e.cfg.Clock.Now()).json, &h.BootProof); err != nil {
 		return nil, err
 	}
 	text, err := h.Text(next.PublicKeyHex, next.ManifestHash)
 	if err != nil {
 		return nil, err
 	}
-	sig, err := s.live.signText(text)
+	sig, err := s.Live.Sign(text)
 	if err != nil {
 		return nil, err
 	}
@@ -167,12 +157,12 @@ func (c *Core) handOver(ctx context.Context, body []byte) ([]byte, error) {
 
 // trust is how this enclave believes another of its deployment: under the root of
 // its own security module, which is the pinned one unless this is a simulator.
-func (c *Core) trust(manifest [32]byte, operators attestation.Operators) (attestation.Policy, error) {
+func (e *Enclave) trust(manifest [32]byte, operators attestation.Operators) (attestation.Policy, error) {
 	p := attestation.Policy{AllowedManifestSHA256: []string{hex.EncodeToString(manifest[:])}, Operators: operators}
-	if !c.cfg.Simulator {
+	if !e.cfg.Simulator {
 		return p, nil
 	}
-	doc, err := c.cfg.Device.Attest(nil, nil, nil)
+	doc, err := e.cfg.Device.Attest(nil, nil, nil)
 	if err != nil {
 		return p, fmt.Errorf("attesting: %w", err)
 	}
@@ -182,7 +172,7 @@ func (c *Core) trust(manifest [32]byte, operators attestation.Operators) (attest
 
 // successor verifies that an enclave that waits is one that may follow this one.
 // The image is pinned by the manifest, and the manifest by the operators.
-func (c *Core) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
+func (e *Enclave) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
 	envelope, err := base64.StdEncoding.Strict().DecodeString(a.Envelope)
 	if err != nil || len(envelope) > attestation.MaxEnvelope {
 		return nil, errors.New("envelope is not base64 or too long")
@@ -191,8 +181,8 @@ func (c *Core) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonc
 	if err != nil {
 		return nil, err
 	}
-	own := c.serve.manifest
-	p, err := c.trust(attestation.Hash(manifest), own.Operators)
+	own := e.serving.Manifest
+	p, err := e.trust(attestation.Hash(manifest), own.Operators)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +191,7 @@ func (c *Core) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonc
 		return nil, err
 	}
 	switch {
-	case next.Manifest.Predecessor != hex.EncodeToString(c.serve.manifestID[:]):
+	case next.Manifest.Predecessor != hex.EncodeToString(e.serving.manifestID[:]):
 		return nil, errors.New("not the manifest that comes after this enclave's")
 	case next.Manifest.QuorumPublicKey != own.QuorumPublicKey:
 		return nil, errors.New("manifest of another root secret")
@@ -209,16 +199,16 @@ func (c *Core) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonc
 		return nil, errors.New("storage keys change when an enclave is started by shares")
 	case !next.Manifest.Operators.Equal(own.Operators):
 		return nil, errors.New("other operators: they change when an enclave is started by shares")
-	case next.Manifest.MinKeyringEpoch > uint64(c.serve.ring.Epoch):
+	case next.Manifest.MinKeyringEpoch > uint64(e.serving.ring.Epoch):
 		return nil, errors.New("manifest asks for a newer keyring than there is")
 	}
-	return next, c.sameRole(next.Document)
+	return next, e.sameRole(next.Document)
 }
 
 // sameRole wants the other enclave's parent to have the role of this one's: without
 // it, anybody could run an approved image in an account of his own.
-func (c *Core) sameRole(doc *attestation.Document) error {
-	role, _, err := c.cfg.Device.DescribePCR(3)
+func (e *Enclave) sameRole(doc *attestation.Document) error {
+	role, _, err := e.cfg.Device.DescribePCR(3)
 	if err != nil {
 		return fmt.Errorf("reading PCR 3: %w", err)
 	}
@@ -230,17 +220,17 @@ func (c *Core) sameRole(doc *attestation.Document) error {
 
 // announce writes down whom the keyring is about to be given to. The host could
 // lose it, and whoever holds an earlier copy of the store has it.
-func (c *Core) announce(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
-	b, err := json.Marshal(map[string]any{"timeMs": c.now(), "setup": a, "by": c.serve.live.publicHex})
+func (e *Enclave) announce(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
+	b, err := json.Marshal(map[string]any{"timeMs": e.now(), "setup": a, "by": e.serving.Live.PublicHex})
 	if err != nil {
 		return err
 	}
-	return c.host.PutObject(ctx, wire.PutObject{Name: fmt.Sprintf("%s%x/%x", objectHandOver, next.ManifestHash, next.Nonce), Bytes: b, Once: true})
+	return e.cfg.Host.PutObject(ctx, wire.PutObject{Name: fmt.Sprintf("%s%x/%x", objectHandOver, next.ManifestHash, next.Nonce), Bytes: b, Once: true})
 }
 
 // takeOver takes the keyring from the enclave before this one and begins to serve,
 // without a range.
-func (c *Core) takeOver(ctx context.Context, body []byte) ([]byte, error) {
+func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	h, err := attestation.ParseHandOver(body)
 	if err != nil {
 		return nil, fault.New(fault.InvalidArgument, "%v", err)
@@ -249,40 +239,40 @@ func (c *Core) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	if state(c.state.Load()) != stateSeed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateSeed {
 		return nil, errNotWaiting
 	}
-	w := c.wait
-	giver, err := c.giver(w, h)
+	w := e.waiting
+	giver, err := e.giver(w, h)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	deployment, box, err := h.Verify(giver, w.key.publicHex, w.id)
+	deployment, box, err := h.Verify(giver, w.key.PublicHex, w.id)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
 	// After the signature: nobody else uses up a nonce.
-	if !w.answered(nonce, c.cfg.Clock.Now()) {
+	if !w.useNonce(nonce, e.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
 	ring, err := boot.TakeOver(w.key.open, attestation.HandOverInfo(deployment, w.id, nonce), box)
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	return c.begin(ctx, stateSeed, w.given, secret.Secret{}, func(s *serving) (*boot.Keyring, error) {
-		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.publicHex, attestation.SeedHandover
-		return ring, c.inherit(ctx, s, deployment)
+	return e.begin(ctx, stateSeed, w.given, secret.Secret{}, func(s *Serving) (*boot.Keyring, error) {
+		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.PublicHex, attestation.SeedHandover
+		return ring, e.inherit(ctx, s, deployment)
 	})
 }
 
 // giver verifies the boot proof of an enclave under the manifest before this one's.
-func (c *Core) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot, error) {
+func (e *Enclave) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot, error) {
 	if w.before == nil {
 		return nil, errors.New("a first manifest has nobody before it")
 	}
-	p, err := c.trust(attestation.Hash(w.predecessor), attestation.Operators{})
+	p, err := e.trust(attestation.Hash(w.predecessor), attestation.Operators{})
 	if err != nil {
 		return nil, err
 	}
@@ -290,102 +280,45 @@ func (c *Core) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot, er
 	if err != nil {
 		return nil, err
 	}
-	return giver, c.sameRole(giver.Document)
+	return giver, e.sameRole(giver.Document)
 }
 
 // inherit holds the store's genesis record against the deployment that was handed
 // over.
-func (c *Core) inherit(ctx context.Context, s *serving, deployment [32]byte) error {
-	record, err := c.object(ctx, objectGenesis)
+func (e *Enclave) inherit(ctx context.Context, s *Serving, deployment [32]byte) error {
+	record, err := e.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
 		return fmt.Errorf("loading the genesis record: %w", err)
 	}
 	if boot.Deployment(record) != deployment {
-		c.alarms.Raise(fault.AlarmRecord)
+		e.cfg.Alarms.Raise(fault.AlarmRecord)
 		return errors.New("the store holds another deployment")
 	}
 	g, err := boot.ParseGenesis(record)
 	if err != nil {
 		return err
 	}
-	s.deployment, s.count = deployment, int(g.Ranges)
+	s.Deployment, s.count = deployment, int(g.Ranges)
 	return nil
 }
 
 // farewell ends this enclave for good, once it owns nothing: it leaves the one that got
 // the keyring word that nobody else has what was its own, and is fenced.
-func (c *Core) farewell(ctx context.Context) ([]byte, error) {
-	c.bootMu.Lock()
-	defer c.bootMu.Unlock()
-	if state(c.state.Load()) != stateServing {
-		return nil, errNotServing
+func (e *Enclave) farewell(ctx context.Context) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateServing {
+		return nil, ErrNotServing
 	}
-	r := c.serve.ranges
-	if c.handing.to == "" {
-		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
+	if e.handingOver.to == "" {
+		return nil, fault.WithCode(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}
-	if !r.leave() {
-		return nil, fault.Named(fault.FailedPrecondition, "FAREWELL_TOO_EARLY", "this enclave still owns ranges: give them first")
-	}
-	object, name := farewellTo(c.serve.deployment, c.handing.to)
-	word, err := r.hands.Seal(c.cfg.Rand, name, []byte(c.serve.live.publicHex))
-	if err != nil {
-		return nil, err
-	}
-	if err := c.host.PutObject(ctx, wire.PutObject{Name: object, Bytes: word}); err != nil {
+	if err := e.serving.Ranges.Farewell(ctx, e.handingOver.to, e.serving.Live.PublicHex); err != nil {
 		return nil, err
 	}
 	go func() {
-		<-c.cfg.Clock.After(farewellAfter)
-		c.fence(errors.New("handed over"))
+		<-e.cfg.Clock.After(farewellAfter)
+		e.Fence(errors.New("handed over"))
 	}()
 	return json.Marshal(map[string]string{"state": stateFenced.String()})
-}
-
-// farewellTo is where the farewell to the enclave of a setup key lies, and its name.
-func farewellTo(deployment [32]byte, setupKeyHex string) (object string, name seal.Name) {
-	to := sha256.Sum256([]byte(setupKeyHex))
-	return objectFarewell + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: deployment, Root: to}
-}
-
-// released tells whether the enclave that handed over to this one, if one did, has said
-// farewell to it.
-func (s *ranges) released(ctx context.Context) (bool, error) {
-	s.mu.Lock()
-	giver := s.predecessor
-	s.mu.Unlock()
-	if giver == "" {
-		return true, nil
-	}
-	object, name := farewellTo(s.cfg.Deployment, s.setup)
-	word, err := s.c.object(ctx, object)
-	if err != nil {
-		return false, err
-	}
-	by, err := s.hands.Open(name, word)
-	if err != nil || string(by) != giver {
-		return false, nil
-	}
-	s.mu.Lock()
-	s.predecessor = ""
-	s.mu.Unlock()
-	return true, nil
-}
-
-// isFollowed tells whether another enclave comes after this one.
-func (s *ranges) isFollowed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.followed
-}
-
-// leave ends all and tells whether nothing is owned or on its way.
-func (s *ranges) leave() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.owned) > 0 || len(s.busy) > 0 {
-		return false
-	}
-	s.ended = true
-	return true
 }

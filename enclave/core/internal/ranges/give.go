@@ -1,10 +1,9 @@
-package core
+package ranges
 
 import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -45,27 +44,27 @@ const (
 	giveAsk   = 30 * time.Second
 )
 
-// A giving is to whom a range was given, and under which epoch it was owned.
-type giving struct {
+// An addressee is to whom a range was given, and under which epoch it was owned.
+type addressee struct {
 	to    org.ID
 	epoch uint64
 }
 
-func tipsName(r wire.Range, part int) string {
+func tipsObject(r wire.Range, part int) string {
 	return fmt.Sprintf("%s%03d/%05d", objectTips, r, part)
 }
 
-// sealed names one part of a range's tips: of how many, released at which epoch, for
+// tipsName names one part of a range's sealed tips: of how many, released at which epoch, for
 // which boot.
-func (s *ranges) sealed(r wire.Range, epoch uint64, to org.ID, part, parts int) seal.Name {
-	n := seal.Name{Kind: seal.KindTips, KeyID: uint32(part), Deployment: s.cfg.Deployment, Organization: to, Place: epoch}
+func (s *Ranges) tipsName(r wire.Range, epoch uint64, to org.ID, part, parts int) seal.Name {
+	n := seal.Name{Kind: seal.KindTips, KeyID: uint32(part), Deployment: s.cfg.Ledger.Deployment, Organization: to, Place: epoch}
 	n.Owner[0] = byte(r)
 	binary.BigEndian.PutUint32(n.Owner[1:], uint32(parts))
 	return n
 }
 
 // reserve keeps others from taking or giving a range meanwhile.
-func (s *ranges) reserve(r wire.Range, mine bool) (*owned, func(), error) {
+func (s *Ranges) reserve(r wire.Range, mine bool) (*owned, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.owned[r]
@@ -87,26 +86,29 @@ func (s *ranges) reserve(r wire.Range, mine bool) (*owned, func(), error) {
 	}, nil
 }
 
-// take makes a range this enclave's. With handed it does so only when the owner before
+// takeOne makes a range this enclave's. With handed it does so only when the owner before
 // has given it to this very boot and its tips are there; fits, unless nil, looks at the
 // range's row before.
-func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed bool, fits func(wire.Owned) error) error {
+func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, handed bool, fits func(wire.Owned) error) error {
 	_, done, err := s.reserve(r, false)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if !handed {
-		if alone, err := s.released(ctx); err != nil {
+		if alone, err := s.Alone(ctx); err != nil {
 			return err
 		} else if !alone {
-			return fault.Named(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
+			return fault.WithCode(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
 		}
 	}
-	if s.isFollowed() {
-		return fault.Named(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
+	s.mu.Lock()
+	followed := s.followed
+	s.mu.Unlock()
+	if followed {
+		return fault.WithCode(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
 	}
-	cfg := s.cfg
+	cfg := s.cfg.Ledger
 	cfg.Range = r
 	s.mu.Lock()
 	used, given := s.used[r], s.given[r]
@@ -114,7 +116,7 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 	s.mu.Unlock()
 	var epoch uint64
 	if !handed && !given.to.Zero() {
-		if err := s.usedUp(ctx, r, given); err != nil {
+		if err := s.checkUsedUp(ctx, r, given); err != nil {
 			return err
 		}
 	}
@@ -123,18 +125,18 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 			return err
 		}
 		if _, rises := ledger.RaiseFloor(cfg.Floor, cfg.Tips); !rises {
-			s.c.alarms.Raise(fault.AlarmTip)
+			s.cfg.Ledger.Alarms.Raise(fault.AlarmTip)
 			return fault.New(fault.FailedPrecondition, "range %d is handed on with less than this boot has seen of it", r)
 		}
 	}
 	s.mu.Lock()
 	cfg.Limits = s.shareLocked(len(s.owned) + 1)
 	s.mu.Unlock()
-	o := &owned{r: r, ledger: ledger.New(cfg), term: term, sinceMs: s.c.now(), handed: handed}
+	o := &owned{of: r, ledger: ledger.New(cfg), term: term, sinceMs: s.nowMs(), handed: handed}
 	err = o.ledger.Take(ctx, func(row wire.Owned) error {
 		switch {
 		case row.Epoch < used:
-			s.c.alarms.Raise(fault.AlarmSequence)
+			s.cfg.Ledger.Alarms.Raise(fault.AlarmSequence)
 			return fault.New(fault.FailedPrecondition, "range %d was this boot's under a later epoch", r)
 		case handed && (row.Epoch != epoch || !row.Released):
 			return fault.New(fault.FailedPrecondition, "range %d was not handed on to this boot", r)
@@ -158,7 +160,7 @@ func (s *ranges) take(ctx context.Context, r wire.Range, term org.ID, handed boo
 		o.ledger.Close()
 		return err
 	}
-	s.c.hear.clear() // what was remembered of an earlier time may be out of date
+	s.cfg.Taken()
 	if handed {
 		// If this is lost the giver takes the range back only from who hands it on.
 		_ = s.leaveWord(ctx, r, epoch)
@@ -170,49 +172,49 @@ func takenObject(r wire.Range, by org.ID) string {
 	return fmt.Sprintf("%s%03d/%x", objectTaken, r, by[:])
 }
 
-func (s *ranges) taken(r wire.Range, epoch uint64, by org.ID) seal.Name {
-	n := seal.Name{Kind: seal.KindTaken, Deployment: s.cfg.Deployment, Organization: by, Place: epoch}
+func (s *Ranges) takenName(r wire.Range, epoch uint64, by org.ID) seal.Name {
+	n := seal.Name{Kind: seal.KindTaken, Deployment: s.cfg.Ledger.Deployment, Organization: by, Place: epoch}
 	n.Owner[0] = byte(r)
 	return n
 }
 
 // leaveWord says, to who gave the range, that this boot took it with the tips of that
 // epoch: it will never believe them again.
-func (s *ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
-	by := org.ID(s.cfg.Boot)
-	word, err := s.hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Rand, s.taken(r, epoch, by), nil)
+func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
+	by := org.ID(s.cfg.Ledger.Boot)
+	word, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takenName(r, epoch, by), nil)
 	if err != nil {
 		return err
 	}
-	return s.c.host.PutObject(ctx, wire.PutObject{Name: takenObject(r, by), Bytes: word})
+	return s.cfg.Host.PutObject(ctx, wire.PutObject{Name: takenObject(r, by), Bytes: word})
 }
 
-// usedUp wants the word of who a range was given to that it took it, then or later:
+// checkUsedUp wants the word of who a range was given to that it took it, then or later:
 // until then it may still go on from the tips that it has.
-func (s *ranges) usedUp(ctx context.Context, r wire.Range, g giving) error {
-	word, err := s.c.object(ctx, takenObject(r, g.to))
+func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) error {
+	word, err := s.cfg.Host.Object(ctx, takenObject(r, g.to))
 	if err != nil {
 		return err
 	}
 	if len(word) > 8 {
 		if epoch := binary.BigEndian.Uint64(word); epoch >= g.epoch {
-			if _, err := s.hands.Open(s.taken(r, epoch, g.to), word[8:]); err == nil {
+			if _, err := s.cfg.Hands.Open(s.takenName(r, epoch, g.to), word[8:]); err == nil {
 				return nil
 			}
 		}
 	}
-	return fault.Named(fault.FailedPrecondition, "RANGE_GIVEN", "range %d was given to boot %x, which may take it still: another enclave can take it, or that one", r, g.to[:])
+	return fault.WithCode(fault.FailedPrecondition, "RANGE_GIVEN", "range %d was given to boot %x, which may take it still: another enclave can take it, or that one", r, g.to[:])
 }
 
 // loadTips opens what another enclave of the deployment has sealed for this boot. It
 // was released at epoch.
-func (s *ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips map[org.ID]ledger.Tip, err error) {
+func (s *Ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips map[org.ID]ledger.Tip, err error) {
 	refused := fault.New(fault.FailedPrecondition, "no tips of range %d that are for this boot", r)
 	tips = map[org.ID]ledger.Tip{}
 	parts := 1
 	var last org.ID
 	for part := 0; part < parts; part++ {
-		b, err := s.c.object(ctx, tipsName(r, part))
+		b, err := s.cfg.Host.Object(ctx, tipsObject(r, part))
 		if err != nil {
 			return 0, nil, err
 		}
@@ -225,23 +227,23 @@ func (s *ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips
 			return 0, nil, refused
 		}
 		epoch, parts = e, n
-		plain, err := s.hands.Open(s.sealed(r, epoch, org.ID(s.cfg.Boot), part, parts), b[12:])
+		plain, err := s.cfg.Hands.Open(s.tipsName(r, epoch, org.ID(s.cfg.Ledger.Boot), part, parts), b[12:])
 		if err != nil || ledger.DecodeTips(tips, &last, plain) != nil {
 			return 0, nil, refused
 		}
 	}
 	for id := range tips {
-		if wire.RangeOf(wire.ID(id), s.count) != r {
+		if wire.RangeOf(wire.ID(id), s.cfg.Count) != r {
 			return 0, nil, refused
 		}
 	}
 	return epoch, tips, nil
 }
 
-// give gives a range back once all that was decided in it is stored. If it is given to
+// giveOne gives a range back once all that was decided in it is stored. If it is given to
 // a boot, the tips are left for that one. Where storing what was decided takes longer
 // than ctx lasts, nothing has happened; after that only the answer is late.
-func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
+func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	o, done, err := s.reserve(r, true)
 	if err != nil {
 		return err
@@ -258,7 +260,7 @@ func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
 	// it give a range and take it back would otherwise show it an older state.
 	s.past[r], _ = ledger.RaiseFloor(s.past[r], tips)
 	if !to.Zero() {
-		s.given[r] = giving{to, o.ledger.BootNumber()}
+		s.given[r] = addressee{to, o.ledger.BootNumber()}
 	}
 	s.mu.Unlock()
 	ended := make(chan error, 1)
@@ -276,7 +278,7 @@ func (s *ranges) give(ctx context.Context, r wire.Range, to org.ID) error {
 
 // handOn leaves the tips of a range that has ended for a boot, if one is named, and
 // gives its row back. Nothing that the store answers undoes any of it.
-func (s *ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
+func (s *Ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
 	parts := ledger.EncodeTips(tips)
 	if to.Zero() {
 		parts = nil
@@ -288,12 +290,12 @@ func (s *ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
 	for i, part := range parts {
 		b := binary.BigEndian.AppendUint64(nil, epoch)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(parts)))
-		b, err := s.hands.Append(b, s.cfg.Rand, s.sealed(o.r, epoch, to, i, len(parts)), part)
+		b, err := s.cfg.Hands.Append(b, s.cfg.Ledger.Rand, s.tipsName(o.of, epoch, to, i, len(parts)), part)
 		if err != nil {
 			return err
 		}
-		put := wire.PutObject{Name: tipsName(o.r, i), Bytes: b}
-		if err := s.insist(func(ctx context.Context) error { return s.c.host.PutObject(ctx, put) }); err != nil {
+		put := wire.PutObject{Name: tipsObject(o.of, i), Bytes: b}
+		if err := s.insist(func(ctx context.Context) error { return s.cfg.Host.PutObject(ctx, put) }); err != nil {
 			return err
 		}
 	}
@@ -301,7 +303,7 @@ func (s *ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
 }
 
 // insist asks the store until it has answered, or this enclave has ended.
-func (s *ranges) insist(ask func(context.Context) error) error {
+func (s *Ranges) insist(ask func(context.Context) error) error {
 	for {
 		ctx, cancel := context.WithTimeout(s.life, giveAsk)
 		err := ask(ctx)
@@ -312,129 +314,105 @@ func (s *ranges) insist(ask func(context.Context) error) error {
 		select {
 		case <-s.life.Done():
 			return ledger.ErrFenced
-		case <-s.c.cfg.Clock.After(givePause):
+		case <-s.cfg.Ledger.Clock.After(givePause):
 		}
 	}
-}
-
-// bootID is this run's, once it serves.
-func (c *Core) bootID() org.ID { return c.serve.boot }
-
-// takeRange takes a range that is free, that its owner has given to this boot, or whose
-// owner is gone: that one is superseded, and its lease waited out before anything is
-// answered.
-func (c *Core) takeRange(ctx context.Context, r wire.Range, handed bool) error {
-	term, err := c.serve.ranges.draw()
-	if err != nil {
-		return err
-	}
-	return c.serve.ranges.take(ctx, r, term, handed, nil)
-}
-
-// giveRange gives a range to another boot, or with the zero id to nobody.
-func (c *Core) giveRange(ctx context.Context, r wire.Range, to org.ID) error {
-	return c.serve.ranges.give(ctx, r, to)
 }
 
 // errNoRanges refuses a request that names none.
 var errNoRanges = fault.Field("ranges", "ranges are missing")
 
-// named is a range that a request names.
-func (s *ranges) named(n uint32) (wire.Range, error) {
-	if n >= uint32(s.count) {
-		return 0, fault.Field("ranges", "the deployment has %d ranges", s.count)
+// rangeNamed is a range that a request names.
+func (s *Ranges) rangeNamed(n uint32) (wire.Range, error) {
+	if n >= uint32(s.cfg.Count) {
+		return 0, fault.Field("ranges", "the deployment has %d ranges", s.cfg.Count)
 	}
 	return wire.Range(n), nil
 }
 
-// takeRanges is the boot operation take.
-func (c *Core) takeRanges(ctx context.Context, body []byte) ([]byte, error) {
+// Take is the boot operation take. A range is taken that is free, that its owner has given
+// to this boot, or whose owner is gone: that one is superseded, and its lease waited out
+// before anything is answered.
+func (s *Ranges) Take(ctx context.Context, body []byte) error {
 	var in struct {
 		Ranges []uint32 `json:"ranges"`
 		Handed bool     `json:"handed"` // given to this very boot: not without the tips of the owner before
 	}
 	if err := strictjson.Decode(body, &in); err != nil {
-		return nil, err
+		return err
 	}
 	if len(in.Ranges) == 0 {
-		return nil, errNoRanges
+		return errNoRanges
 	}
 	for _, n := range in.Ranges {
-		r, err := c.serve.ranges.named(n)
+		r, err := s.rangeNamed(n)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := c.takeRange(ctx, r, in.Handed); err != nil {
+		term, err := s.draw()
+		if err != nil {
+			return err
+		}
+		if err := s.takeOne(ctx, r, term, in.Handed, nil); err != nil {
 			if errors.Is(err, ledger.ErrTaken) {
 				err = fault.New(fault.FailedPrecondition, "range %d went to another boot", r)
 			}
-			return nil, err
+			return err
 		}
 	}
-	return c.rangesOwned()
+	return nil
 }
 
-// giveRanges is the boot operation give.
-func (c *Core) giveRanges(ctx context.Context, body []byte) ([]byte, error) {
+// Give is the boot operation give: to another boot, or to nobody in particular.
+func (s *Ranges) Give(ctx context.Context, body []byte) error {
 	var in struct {
 		Ranges []uint32 `json:"ranges"`
 		To     string   `json:"to"` // the boot that is to take them, as the operation ranges tells it; absent: nobody in particular
 	}
 	if err := strictjson.Decode(body, &in); err != nil {
-		return nil, err
+		return err
 	}
 	if len(in.Ranges) == 0 {
-		return nil, errNoRanges
+		return errNoRanges
 	}
 	var to org.ID
 	if in.To != "" {
 		b, err := hex.DecodeString(in.To)
-		if err != nil || len(b) != len(to) || org.ID(b).Zero() || org.ID(b) == c.bootID() {
-			return nil, fault.Field("to", "want the id of another boot, 32 hex digits")
+		if err != nil || len(b) != len(to) || org.ID(b).Zero() || org.ID(b) == org.ID(s.cfg.Ledger.Boot) {
+			return fault.Field("to", "want the id of another boot, 32 hex digits")
 		}
 		to = org.ID(b)
 	}
 	for _, n := range in.Ranges {
-		r, err := c.serve.ranges.named(n)
+		r, err := s.rangeNamed(n)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := c.giveRange(ctx, r, to); err != nil {
-			return nil, err
+		if err := s.giveOne(ctx, r, to); err != nil {
+			return err
 		}
 	}
-	return c.rangesOwned()
+	return nil
 }
 
-// retire is the boot operation retire: hosts shall move all ranges elsewhere. Nothing
-// happens here but that the table says so.
-func (c *Core) retire() ([]byte, error) {
-	s := c.serve.ranges
+// Retire says that hosts shall move all ranges elsewhere. Nothing happens here but that
+// the table says so.
+func (s *Ranges) Retire() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.retiring = true
-	s.mu.Unlock()
-	return c.rangesOwned()
 }
 
-// rangesOwned is the boot operation ranges: what this enclave owns now, signed by its
-// live key.
-func (c *Core) rangesOwned() ([]byte, error) {
-	s := c.serve.ranges
-	t := wire.Table{Format: 1, Deployment: hex.EncodeToString(c.serve.deployment[:]), Boot: hex.EncodeToString(c.serve.boot[:]), TimeMs: c.now(), Ranges: s.count,
+// Table is what this enclave owns now.
+func (s *Ranges) Table(nowMs uint64) wire.Table {
+	each := &s.cfg.Ledger
+	t := wire.Table{Format: 1, Deployment: hex.EncodeToString(each.Deployment[:]), Boot: hex.EncodeToString(each.Boot[:]), TimeMs: nowMs, Ranges: s.cfg.Count,
 		Owned: []wire.TableRange{}}
 	s.mu.Lock()
 	t.Retiring = s.retiring
 	s.mu.Unlock()
 	for _, o := range s.all() {
-		t.Owned = append(t.Owned, wire.TableRange{Range: o.r, Epoch: o.ledger.BootNumber(), SinceMs: o.sinceMs, Handed: o.handed})
+		t.Owned = append(t.Owned, wire.TableRange{Range: o.of, Epoch: o.ledger.BootNumber(), SinceMs: o.sinceMs, Handed: o.handed})
 	}
-	text, err := json.Marshal(&t)
-	if err != nil {
-		return nil, err
-	}
-	sig, err := c.serve.live.signText(wire.TableText(string(text)))
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serve.live.publicHex, Signature: hex.EncodeToString(sig)})
+	return t
 }

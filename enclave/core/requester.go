@@ -15,11 +15,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// signer is who stamped a request, as far as it is known. An API key has proven
+// requester is who stamped a request, as far as it is known. An API key has proven
 // itself; a passkey waits for its public key, which is in the organization's
 // records, and a key that is nobody's for the token that vouches for it.
-type signer struct {
-	v       *visit
+type requester struct {
+	visit   *visit
 	caller  *stamp.Caller // once verified
 	passkey *stamp.Passkey
 	session *login.Session // of who only reads; none of the others then
@@ -33,8 +33,8 @@ type signer struct {
 	counter uint32             // that its authenticator told, 0 if it does not count
 }
 
-// read finds the stamp of a call and verifies it as far as it can be.
-func (v *visit) read(call *wire.Call) (*signer, error) {
+// readStamp finds the stamp of a call and verifies it as far as it can be.
+func (v *visit) readStamp(call *wire.Call) (*requester, error) {
 	if token, ok := inSession(call); ok {
 		return v.readSession(call, token)
 	}
@@ -42,11 +42,11 @@ func (v *visit) read(call *wire.Call) (*signer, error) {
 	for i, h := range call.Head {
 		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
 	}
-	caller, passkey, attested, err := v.c.stamps.Read(head, call.Body)
+	caller, passkey, attested, err := v.core.stamps.Read(head, call.Body)
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{v: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Door == wire.DoorProxy}
+	s := &requester{visit: v, caller: caller, passkey: passkey, attested: attested, proxy: call.Door == wire.DoorProxy}
 	if attested != nil {
 		if call.Door != wire.DoorSubmit {
 			return nil, errAttested
@@ -56,8 +56,8 @@ func (v *visit) read(call *wire.Call) (*signer, error) {
 	return s, err
 }
 
-// body is what the signer answers for, once that is known.
-func (s *signer) body() (stamp.Body, error) {
+// body is what the requester answers for, once that is known.
+func (s *requester) body() (stamp.Body, error) {
 	switch {
 	case s.session != nil:
 		return s.told, nil
@@ -67,8 +67,8 @@ func (s *signer) body() (stamp.Body, error) {
 	return s.caller.Body(), nil
 }
 
-// where tells where the signer is to be looked for, whether the body is verified or not.
-func (s *signer) where() (w stamp.Where, id org.ID, err error) {
+// where tells where the requester is to be looked for, whether the body is verified or not.
+func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	switch {
 	case s.session != nil:
 		w, err = s.told.Where()
@@ -85,8 +85,8 @@ func (s *signer) where() (w stamp.Where, id org.ID, err error) {
 	return w, id, err
 }
 
-// name is under what an organization knows the signer's credential.
-func (s *signer) name() (curve, publicKey string) {
+// name is under what an organization knows the requester's credential.
+func (s *requester) name() (curve, publicKey string) {
 	if s.session != nil {
 		return "", s.session.PublicKey
 	}
@@ -100,7 +100,7 @@ func (s *signer) name() (curve, publicKey string) {
 }
 
 // verify checks a passkey's stamp with the authenticator that the records name.
-func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
+func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	if s.checked != nil && s.checked.ID == a.ID && string(s.checked.PublicKey) == string(a.PublicKey) {
 		return nil // in an earlier turn of this request
 	}
@@ -110,8 +110,8 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 	}
 	var parent *org.Organization
 	if !o.Parent.Zero() {
-		if parent = s.v.origins[o.Parent]; parent == nil {
-			return &org.Missing{Fetch: func(ctx context.Context) error { return s.v.learnOrigins(ctx, o.Parent) }}
+		if parent = s.visit.origins[o.Parent]; parent == nil {
+			return &org.Missing{Fetch: func(ctx context.Context) error { return s.visit.learnOrigins(ctx, o.Parent) }}
 		}
 	}
 	counter, err := tx.Counter(a.ID)
@@ -129,8 +129,8 @@ func (s *signer) verify(tx *org.Tx, a *org.Authenticator) error {
 
 // learnOrigins keeps a parent's records, for its rules on origins.
 func (v *visit) learnOrigins(ctx context.Context, parent org.ID) error {
-	return v.turn(ctx, parent, func(t *ledger.Turn) error {
-		o, err := org.Begin(t.ID(), t.State, v.c.now()).Organization()
+	return v.Turn(ctx, parent, func(t *ledger.Turn) error {
+		o, err := org.Begin(t.ID(), t.State, v.core.now()).Organization()
 		if err == nil {
 			if v.origins == nil {
 				v.origins = map[org.ID]*org.Organization{}

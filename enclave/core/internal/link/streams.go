@@ -1,4 +1,4 @@
-package core
+package link
 
 import (
 	"context"
@@ -33,33 +33,36 @@ var errStreams = errors.New("too many streams")
 
 // streams are the byte streams to names outside.
 type streams struct {
-	c *Core
+	host *Host
 
 	mu       sync.Mutex
-	n        int // streams that stand or are waited for
+	taken    int // places: streams that stand or are waited for
 	waiting  map[wire.Ticket]chan net.Conn
 	kept     map[wire.Ticket]time.Time // given up, until when they are no alarm
 	standing map[*stream]bool
 	over     bool
 }
 
-func newStreams(c *Core) *streams {
-	return &streams{c: c, waiting: map[wire.Ticket]chan net.Conn{}, kept: map[wire.Ticket]time.Time{}, standing: map[*stream]bool{}}
+func newStreams(h *Host) *streams {
+	return &streams{host: h, waiting: map[wire.Ticket]chan net.Conn{}, kept: map[wire.Ticket]time.Time{}, standing: map[*stream]bool{}}
 }
 
-// A lane is a share of the streams: who waits for one kind of server takes no places
+// A Lane is a share of the streams: who waits for one kind of server takes no places
 // of another kind.
-type lane struct {
-	of   *streams
-	most int
-	n    int // under of.mu
+type Lane struct {
+	of    *streams
+	most  int
+	taken int // under of.mu
 }
 
-// dial is an outward.Dial. Errors say nothing of what the host said but its verdict.
-func (l *lane) dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
+// Lane makes one of at most so many streams.
+func (h *Host) Lane(most int) *Lane { return &Lane{of: h.streams, most: most} }
+
+// Dial is an outward.Dial. Errors say nothing of what the host said but its verdict.
+func (l *Lane) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	x := l.of
 	var ticket wire.Ticket
-	if _, err := io.ReadFull(x.c.cfg.Rand, ticket[:]); err != nil {
+	if _, err := io.ReadFull(x.host.cfg.Rand, ticket[:]); err != nil {
 		return nil, err
 	}
 	came, err := l.wait(ticket)
@@ -80,14 +83,14 @@ func (l *lane) dial(ctx context.Context, host string, port uint16) (net.Conn, er
 	x.mu.Unlock()
 	if over {
 		_ = s.Close()
-		return nil, errNoHost
+		return nil, ErrNoConnection
 	}
 	return s, nil
 }
 
 // ask has the host dial, and waits for the stream.
 func (x *streams) ask(ctx context.Context, q wire.Dial, came <-chan net.Conn) (net.Conn, error) {
-	a, err := question[wire.Dialed](ctx, x.c.host, wire.KindDial, q)
+	a, err := question[wire.Dialed](ctx, x.host, wire.KindDial, q)
 	if err != nil {
 		return nil, err
 	}
@@ -103,30 +106,30 @@ func (x *streams) ask(ctx context.Context, q wire.Dial, came <-chan net.Conn) (n
 }
 
 // wait makes a place for a stream.
-func (l *lane) wait(t wire.Ticket) (chan net.Conn, error) {
+func (l *Lane) wait(t wire.Ticket) (chan net.Conn, error) {
 	x := l.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over || l.n >= l.most || x.n >= wire.MaxStreams {
+	if x.over || l.taken >= l.most || x.taken >= wire.MaxStreams {
 		return nil, errStreams
 	}
 	came := make(chan net.Conn, 1)
-	x.n, l.n, x.waiting[t] = x.n+1, l.n+1, came
+	x.taken, l.taken, x.waiting[t] = x.taken+1, l.taken+1, came
 	return came, nil
 }
 
 // giveUp ends the wait for a stream. One that came in the end is closed.
-func (l *lane) giveUp(t wire.Ticket, came <-chan net.Conn) {
+func (l *Lane) giveUp(t wire.Ticket, came <-chan net.Conn) {
 	x := l.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.n, l.n = x.n-1, l.n-1
+	x.taken, l.taken = x.taken-1, l.taken-1
 	if _, waits := x.waiting[t]; !waits {
 		_ = (<-came).Close()
 		return
 	}
 	delete(x.waiting, t)
-	now := x.c.cfg.Clock.Now()
+	now := x.host.cfg.Clock.Now()
 	for old, until := range x.kept {
 		if !now.Before(until) {
 			delete(x.kept, old)
@@ -149,8 +152,8 @@ func (x *streams) take(t wire.Ticket, conn net.Conn) {
 	}
 	until, late := x.kept[t]
 	delete(x.kept, t)
-	if !late || !x.c.cfg.Clock.Now().Before(until) {
-		x.c.alarms.Raise(fault.AlarmFrame)
+	if !late || !x.host.cfg.Clock.Now().Before(until) {
+		x.host.cfg.Alarms.Raise(fault.AlarmFrame)
 	}
 	_ = conn.Close() // last, so that who sees it closed sees the alarm
 }
@@ -169,17 +172,18 @@ func (x *streams) close() {
 	}
 }
 
-// count is how many streams stand or are waited for.
-func (x *streams) count() uint64 {
+// Streams is how many streams stand or are waited for.
+func (h *Host) Streams() uint64 {
+	x := h.streams
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return uint64(x.n)
+	return uint64(x.taken)
 }
 
 // A stream gives its place back when it is closed.
 type stream struct {
 	net.Conn
-	lane *lane
+	lane *Lane
 	once sync.Once
 }
 
@@ -190,7 +194,7 @@ func (s *stream) Close() error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		delete(x.standing, s)
-		x.n, s.lane.n = x.n-1, s.lane.n-1
+		x.taken, s.lane.taken = x.taken-1, s.lane.taken-1
 	})
 	return s.Conn.Close()
 }

@@ -1,4 +1,4 @@
-package core
+package outgoing
 
 import (
 	"container/list"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/ledger"
@@ -36,17 +37,17 @@ const maxAudiences = 1 << 14
 type audiences struct {
 	mu     sync.Mutex
 	by     map[org.ID]*list.Element
-	recent list.List // of *audience, the most recently used in front
+	recent list.List // of *Audience, the most recently used in front
 }
 
-// audience is who receives the events of one organization, by the ids of
+// An Audience is who receives the events of one organization, by the ids of
 // org.Tx.Subscribers. It does not change.
-type audience struct {
-	organization org.ID
-	subscribers  []org.ID
+type Audience struct {
+	Organization org.ID
+	Subscribers  []org.ID
 }
 
-func (a *audiences) get(organization org.ID) *audience {
+func (a *audiences) get(organization org.ID) *Audience {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.by[organization]
@@ -54,22 +55,22 @@ func (a *audiences) get(organization org.ID) *audience {
 		return nil
 	}
 	a.recent.MoveToFront(e)
-	return e.Value.(*audience)
+	return e.Value.(*Audience)
 }
 
-func (a *audiences) put(of *audience) {
+func (a *audiences) put(of *Audience) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e := a.by[of.organization]; e != nil {
+	if e := a.by[of.Organization]; e != nil {
 		e.Value = of
 		return
 	}
 	if a.by == nil {
 		a.by = map[org.ID]*list.Element{}
 	}
-	a.by[of.organization] = a.recent.PushFront(of)
+	a.by[of.Organization] = a.recent.PushFront(of)
 	if len(a.by) > maxAudiences {
-		delete(a.by, a.recent.Remove(a.recent.Back()).(*audience).organization)
+		delete(a.by, a.recent.Remove(a.recent.Back()).(*Audience).Organization)
 	}
 }
 
@@ -89,84 +90,63 @@ func (a *audiences) forget(organization org.ID) {
 	}
 }
 
-// audience finds out who receives an organization's events, in its turn.
-func (v *visit) audience(ctx context.Context, id org.ID) (a *audience, err error) {
-	err = v.turn(ctx, id, func(t *ledger.Turn) error {
-		a = &audience{organization: id}
-		if a.subscribers, err = org.Begin(id, t.State, v.c.now()).Subscribers(); err == nil {
-			v.c.hear.put(a)
+// Forget forgets who hears of what: another enclave may have decided since.
+func (o *Outgoing) Forget() { o.audiences.clear() }
+
+// Audience is who receives an organization's events, nil if that is not known.
+func (o *Outgoing) Audience(organization org.ID) *Audience { return o.audiences.get(organization) }
+
+// FindAudience finds out who receives an organization's events, in its turn.
+func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID) (a *Audience, err error) {
+	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+		a = &Audience{Organization: id}
+		if a.Subscribers, err = org.Begin(id, t.State, o.nowMs()).Subscribers(); err == nil {
+			o.audiences.put(a)
 		}
 		return err
 	})
 	return a, err
 }
 
-// heardAnew brings what is remembered of an organization up to date with a change
+// UpdateAudience brings what is remembered of an organization up to date with a change
 // that was decided. Its turn is held.
-func (c *Core) heardAnew(t *ledger.Turn, change *org.Tx) {
-	if change == nil || !change.SubscribersChanged() || c.hear.get(t.ID()) == nil {
+func (o *Outgoing) UpdateAudience(t *ledger.Turn, change *org.Tx) {
+	if change == nil || !change.SubscribersChanged() || o.audiences.get(t.ID()) == nil {
 		return
 	}
-	subscribers, err := org.Begin(t.ID(), t.State, c.now()).Subscribers()
+	subscribers, err := org.Begin(t.ID(), t.State, o.nowMs()).Subscribers()
 	if err != nil {
-		c.hear.forget(t.ID())
+		o.audiences.forget(t.ID())
 		return
 	}
-	c.hear.put(&audience{t.ID(), subscribers})
+	o.audiences.put(&Audience{t.ID(), subscribers})
 }
 
-// hear finds who in the parent hears of the step.
-func (s *step) hear() error {
-	o, err := s.tx.Organization()
-	if err != nil || o.Parent.Zero() {
-		return err
-	}
-	if s.above != nil {
-		s.heard, err = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs).Subscribers()
-		return err
-	}
-	a := s.r.c.hear.get(o.Parent)
-	if a == nil {
-		a = s.r.v.hears // known a moment ago, and forgotten for others since
-	}
-	if a == nil || a.organization != o.Parent {
-		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
-			s.r.v.hears, err = s.r.v.audience(ctx, o.Parent)
-			return err
-		}}
-	}
-	s.heard = a.subscribers
-	return nil
-}
-
-// announce puts an event for everyone who hears of it into each of the step's
-// entries. Who has subscribed by this very step hears of it.
-func (s *step) announce(entries ...*org.Entry) error {
-	after := s.records
-	if after == nil {
-		after = org.Begin(s.tx.ID, s.t.State, s.tx.NowMs)
-	}
+// Announce puts an event for everyone who hears of it into each of a step's entries:
+// for those of the organization, of which after are the records once it is done, and for
+// those of its parent, who are named. Who has subscribed by this very step hears of it.
+func (o *Outgoing) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) error {
 	mine, err := after.Subscribers()
-	if err != nil || len(mine) == 0 && len(s.heard) == 0 {
+	if err != nil || len(mine) == 0 && len(above) == 0 {
 		return err
 	}
 	for _, e := range entries {
 		if e == nil {
 			continue
 		}
-		id, err := org.NewID(s.r.c.cfg.Rand)
+		id, err := org.NewID(o.cfg.Rand)
 		if err != nil {
 			return err
 		}
-		if err := s.tell(e, id, s.tx.ID, mine); err != nil {
+		if err := addEvents(e, id, after.ID, mine); err != nil {
 			return err
 		}
-		if len(s.heard) > 0 {
-			o, err := after.Organization()
+		if len(above) > 0 {
+			rec, err := after.Organization()
 			if err != nil {
 				return err
 			}
-			if err := s.tell(e, id, o.Parent, s.heard); err != nil {
+			if err := addEvents(e, id, rec.Parent, above); err != nil {
 				return err
 			}
 		}
@@ -174,8 +154,8 @@ func (s *step) announce(entries ...*org.Entry) error {
 	return nil
 }
 
-// tell adds sends of event id to the subscribers of an organization.
-func (s *step) tell(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
+// addEvents adds sends of event id to the subscribers of an organization.
+func addEvents(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
 	for _, to := range subscribers {
 		content, err := (&org.Event{ID: id, Subscriber: to, Owner: owner}).Encode()
 		if err != nil {
@@ -189,7 +169,7 @@ func (s *step) tell(e *org.Entry, id, owner org.ID, subscribers []org.ID) error 
 // openWebhook makes what a receiver is told of an entry that is stored: the activity
 // as the entry shows it, with the users as they are now, signed now. Where it goes
 // is what its owner's newest state says.
-func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
+func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
 	event, err := org.DecodeEvent(s.Content)
 	if err != nil {
 		return nil, err
@@ -197,19 +177,18 @@ func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org
 	opened := &wire.Opened{Found: true, Kind: wire.SendWebhook, ExpiresMs: s.ExpiresMs}
 	var url string
 	var body []byte
-	c := v.c
-	err = v.turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
-		url, err = org.Begin(t.ID(), t.State, c.now()).Receiver(event.Subscriber)
+	err = v.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
+		url, err = org.Begin(t.ID(), t.State, o.nowMs()).Receiver(event.Subscriber)
 		return err
 	})
 	if err == nil && url != "" {
-		err = v.turn(ctx, id, func(t *ledger.Turn) error {
-			body = eventBody(e, id, org.Begin(id, t.State, c.now()))
+		err = v.Turn(ctx, id, func(t *ledger.Turn) error {
+			body = eventBody(e, id, org.Begin(id, t.State, o.nowMs()))
 			return nil
 		})
 	}
 	if err == nil {
-		err = v.wait(ctx)
+		err = v.Wait(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -218,7 +197,7 @@ func (v *visit) openWebhook(ctx context.Context, id org.ID, e *org.Entry, s *org
 	if opened.Gone = url == "" || len(body) > wire.MaxWebhook; opened.Gone {
 		return opened, nil
 	}
-	head := c.serve.webhooks.Head(&webhook.Delivery{EventID: event.ID.String(), Type: org.ActivityUpdates, Organization: id.String(), AtMs: c.now(), Body: body})
+	head := o.cfg.Webhooks.Head(&webhook.Delivery{EventID: event.ID.String(), Type: org.ActivityUpdates, Organization: id.String(), AtMs: o.nowMs(), Body: body})
 	opened.Webhook = &wire.Webhook{URL: url, Body: body}
 	for _, h := range head {
 		opened.Webhook.Head = append(opened.Webhook.Head, wire.Header{Name: h.Name, Value: h.Value})
@@ -240,10 +219,4 @@ func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
 		},
 		CanApprove: open, CanReject: open,
 	})
-}
-
-// webhookKeys answers with the keys that verify webhooks, as a JWKS. Who does not
-// want to believe the host finds the key in what discoverKeys answers too.
-func (c *Core) webhookKeys() ([]byte, error) {
-	return c.serve.webhooks.JWKS(), nil
 }

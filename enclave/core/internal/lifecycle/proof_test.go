@@ -1,4 +1,4 @@
-package core_test
+package lifecycle_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/enclave/core"
+	"cloister/enclave/core/internal/lifecycle"
 )
 
 // A document is replaced at the first look after an hour; a module that fails leaves
@@ -14,7 +14,7 @@ import (
 func TestRenewal(t *testing.T) {
 	begun := time.Unix(1_800_000_000, 0)
 	made, broken := 0, false
-	r := core.NewRenewal(func(time.Time) ([]byte, error) {
+	r := lifecycle.NewRenewal(func(time.Time) ([]byte, error) {
 		made++
 		if broken {
 			return nil, errors.New("module")
@@ -57,7 +57,7 @@ func TestRenewalHoldsNobodyUp(t *testing.T) {
 	begun := time.Unix(1_800_000_000, 0)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	first := true
-	r := core.NewRenewal(func(time.Time) ([]byte, error) {
+	r := lifecycle.NewRenewal(func(time.Time) ([]byte, error) {
 		if first {
 			first = false
 			return []byte("old"), nil

@@ -1,0 +1,197 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"cloister/attestation"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
+)
+
+// genesisBody says what a deployment is made of.
+type genesisBody struct {
+	Ranges    uint32   `json:"ranges"` // 1 to wire.MaxRanges; 0 or absent: 1
+	Operators struct { // as the first manifest will name them; only where the secret is made in shares
+		Threshold  int32    `json:"threshold"`
+		PublicKeys []string `json:"publicKeys" rule:"max=64"`
+		ShareKeys  []string `json:"shareKeys" rule:"max=64"`
+	} `json:"operators"`
+	KeyService struct { // the answer to GenerateDataKey; absent: shares alone
+		CiphertextBlob         string `json:"ciphertextBlob"`         // base64
+		CiphertextForRecipient string `json:"ciphertextForRecipient"` // base64
+	} `json:"keyService"`
+}
+
+func (b *genesisBody) ranges() int { return max(int(b.Ranges), 1) }
+
+// genesis makes a deployment: its root secret, its keyring, its record. The body says
+// of how many ranges, {"ranges": 16}; one if it is empty. Where no root secret lies at
+// hand it is made in shares. A deployment that is there already stays as it is.
+func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
+	in := new(genesisBody)
+	if len(body) > 0 {
+		if err := strictjson.Decode(body, in); err != nil {
+			return nil, err
+		}
+		if in.Ranges > wire.MaxRanges {
+			return nil, fault.Field("ranges", "want 1 to %d", wire.MaxRanges)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.State() != stateHello {
+		return nil, errManifestGiven
+	}
+	if e.cfg.Root == nil {
+		return e.genesisInShares(ctx, in)
+	}
+	rand := e.cfg.Mixed
+	q, err := e.cfg.Root.Recover()
+	if errors.Is(err, ErrNoRootSecret) {
+		if q, err = secret.New(rand, boot.SecretSize); err == nil {
+			err = e.cfg.Root.Keep(q)
+		}
+	}
+	defer func() { q.Wipe() }()
+	if err != nil {
+		return nil, err
+	}
+	// Each step is done once; a crash between them is made good by the next try.
+	record, err := e.cfg.Host.Object(ctx, objectGenesis)
+	if err != nil {
+		return nil, err
+	}
+	if record == nil {
+		if record, err = boot.NewGenesis(rand, q, e.now(), in.ranges()); err != nil {
+			return nil, err
+		}
+		if err := e.cfg.Host.PutObject(ctx, wire.PutObject{Name: objectGenesis, Bytes: record, Once: true}); err != nil {
+			return nil, err
+		}
+	}
+	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: objectKeyring, Newest: true})
+	if err != nil {
+		return nil, err
+	}
+	if !got.Found {
+		if err := e.newKeyring(ctx, rand, q, record, attestation.Operators{}); err != nil {
+			return nil, err
+		}
+	}
+	return genesisReply(q)
+}
+
+func (e *Enclave) newKeyring(ctx context.Context, rand io.Reader, q secret.Secret, record []byte, operators attestation.Operators) error {
+	ring, err := boot.NewKeyring(rand)
+	if err != nil {
+		return err
+	}
+	defer ring.Wipe()
+	sealed, err := ring.Wrap(e.cfg.Rand, q, boot.Deployment(record))
+	if err != nil {
+		return err
+	}
+	if err := e.putOnce(ctx, keyringName(ring.Epoch), sealed); err != nil || !operators.Named() {
+		return err
+	}
+	return e.putLaw(ctx, ring, boot.Deployment(record), &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
+}
+
+func genesisReply(q secret.Secret) ([]byte, error) {
+	pub, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"quorumPublicKey": hex.EncodeToString(pub)})
+}
+
+// genesisInShares makes a deployment whose root secret nobody holds: it is drawn,
+// split among the operators and forgotten. The genesis record is stored last and
+// makes the deployment; what breaks off before it left nothing that was used, and
+// asks for an empty store.
+func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte, error) {
+	if err := e.refuseDebug(); err != nil {
+		return nil, err
+	}
+	operators := attestation.Operators{Threshold: int(in.Operators.Threshold), PublicKeys: in.Operators.PublicKeys, ShareKeys: in.Operators.ShareKeys}
+	if err := operators.CheckHolders(); err != nil {
+		return nil, fault.Field("operators", "%v", err)
+	}
+	record, err := e.cfg.Host.Object(ctx, objectGenesis)
+	if err != nil {
+		return nil, err
+	}
+	if record != nil {
+		return e.genesisAgain(ctx, record, operators)
+	}
+	for _, prefix := range []string{objectShares, objectKeyring, objectLaw} {
+		got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: prefix, Newest: true})
+		if err != nil {
+			return nil, err
+		}
+		if got.Found {
+			return nil, fault.WithCode(fault.FailedPrecondition, "GENESIS_BROKEN_OFF", "the store holds a genesis that broke off: begin with an empty one")
+		}
+	}
+	factor, err := e.newFactor(in)
+	if err != nil {
+		return nil, err
+	}
+	if factor != nil {
+		defer factor.Key.Wipe()
+	}
+	rand := e.cfg.Mixed
+	q, err := secret.New(rand, boot.SecretSize)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Wipe()
+	if record, err = boot.NewGenesis(rand, q, e.now(), in.ranges()); err != nil {
+		return nil, err
+	}
+	shares, err := e.split(ctx, q, boot.Deployment(record), 1, operators, factor)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.newKeyring(ctx, rand, q, record, operators); err != nil {
+		return nil, err
+	}
+	if err := e.putOnce(ctx, objectGenesis, record); err != nil {
+		return nil, err
+	}
+	return genesisOf(record, shares)
+}
+
+// genesisAgain answers a genesis that was made before, so that an answer which was
+// lost is told once more.
+func (e *Enclave) genesisAgain(ctx context.Context, record []byte, operators attestation.Operators) ([]byte, error) {
+	g, err := boot.ParseGenesis(record)
+	if err != nil {
+		return nil, err
+	}
+	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(hex.EncodeToString(g.Quorum)) + generation(1)})
+	if err != nil {
+		return nil, err
+	}
+	_, set, _, err := attestation.ParseAttestedShares(got.Bytes)
+	if !got.Found || err != nil || !set.Operators.Equal(operators) {
+		return nil, fault.New(fault.AlreadyExists, "the store holds a deployment of other operators")
+	}
+	return genesisOf(record, got.Bytes)
+}
+
+func genesisOf(record, shares []byte) ([]byte, error) {
+	_, set, _, err := attestation.ParseAttestedShares(shares)
+	if err != nil {
+		return nil, err
+	}
+	deployment := boot.Deployment(record)
+	return json.Marshal(map[string]any{"quorumPublicKey": set.QuorumPublicKey, "deployment": hex.EncodeToString(deployment[:]), "shares": json.RawMessage(shares)})
+}

@@ -1,0 +1,103 @@
+// Package outgoing is what a decision sends: mails, text messages, webhooks,
+// transactions.
+//
+// It promises that nothing is sent of what is not stored and proven, that what is secret
+// in a message leaves over TLS that ends here or, where the measured configuration says
+// so, through the host, and that one message is not handed in twice once a server has
+// taken it. It lives in the fourth moment, releasing; only the events for webhooks are
+// put into entries while these are decided.
+package outgoing
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/ranges"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/webhook"
+	"cloister/shared/wire"
+)
+
+// Config is what sends are made and delivered with.
+type Config struct {
+	Clock    ledger.Clock
+	Rand     io.Reader
+	Outside  *outside.Outside
+	Webhooks *webhook.Signer
+}
+
+// Outgoing is what becomes of sends.
+type Outgoing struct {
+	cfg        Config
+	deliveries deliveries
+	audiences  audiences
+}
+
+// New makes one of which nothing has been sent yet.
+func New(cfg Config) *Outgoing { return &Outgoing{cfg: cfg} }
+
+func (o *Outgoing) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli()) }
+
+// find is a send that the host names, and its entry, once that is stored and proven;
+// nil when there is none.
+func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
+	defer func() {
+		if r := recover(); r != nil { // its text stays here
+			err = link.ErrFailed
+		}
+	}()
+	if err := v.Serving(ctx); err != nil {
+		return nil, nil, err
+	}
+	var view *ledger.View
+	there := false
+	err = v.Turn(ctx, org.ID(id.Organization), func(t *ledger.Turn) error {
+		view, there = t.View(), id.Seq < t.Tip().Count
+		return nil
+	})
+	if errors.Is(err, ledger.ErrNoOrganization) || err == nil && !there {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err = view.Entry(ctx, id.Seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := v.Wait(ctx); err != nil {
+		return nil, nil, err
+	}
+	if int(id.Number) >= len(e.Sends) {
+		return nil, nil, nil
+	}
+	return e, &e.Sends[id.Number], nil
+}
+
+// Open tells what a send holds, to the host that wants to know. It is told once the
+// send's entry is stored and proven, and before it has expired.
+func (o *Outgoing) Open(ctx context.Context, v *ranges.Visit, id wire.SendID) (*wire.Opened, error) {
+	e, s, err := find(ctx, v, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return &wire.Opened{}, nil
+	case o.nowMs() >= s.ExpiresMs:
+		return &wire.Opened{Found: true, Expired: true}, nil
+	case s.Kind == org.SendWebhook:
+		return o.openWebhook(ctx, v, org.ID(id.Organization), e, s)
+	case s.Kind != org.SendTransaction:
+		return nil, errors.New("a send that is not for the host to see")
+	}
+	t, err := org.DecodeTransaction(s.Content)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Opened{Found: true, Kind: wire.SendKind(s.Kind), ExpiresMs: s.ExpiresMs, Chain: t.Chain, Signed: t.Signed, Name: t.Name,
+		From: t.From, Nonce: t.Nonce}, nil
+}

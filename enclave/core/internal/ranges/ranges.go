@@ -1,0 +1,299 @@
+// Package ranges knows whose an organization is: which parts of the deployment this
+// enclave owns, each with a ledger of its own, how they change hands, and what one call
+// sees of them.
+//
+// It promises that a range is served by one enclave at a time and never from an older
+// state than the one that was handed on, and that no reply leaves before all that it
+// could have seen is stored. It lives in the third moment, storing; a Visit leads from
+// reading to it.
+package ranges
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"cloister/enclave/core/internal/link"
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/shared/wire"
+)
+
+// Ranges are the parts of the deployment that this enclave owns, each with a ledger
+// of its own. A deployment of one range is one ledger.
+type Ranges struct {
+	cfg Config
+
+	mu    sync.Mutex
+	owned map[wire.Range]*owned
+	used  map[wire.Range]uint64                // highest epoch under which this boot has owned it
+	busy  map[wire.Range]bool                  // being taken or given
+	past  map[wire.Range]map[org.ID]ledger.Tip // tips of ranges that were given away; a map in it never changes
+	given map[wire.Range]addressee             // to whom tips of ranges were sealed that this boot has not owned since
+	ended bool
+
+	life context.Context // until this enclave has ended
+	end  context.CancelFunc
+
+	retiring bool // wants to own nothing; it goes on until that is so
+	alone    bool // no enclave before this one may still serve
+	followed bool // another enclave comes after this one: nothing is taken any more
+}
+
+// Config is what ranges are made with.
+type Config struct {
+	Ledger ledger.Config // of each range, but for what is its own
+	Count  int           // of the deployment
+	Hands  *seal.Key     // seals tips on their way to another owner, and farewells
+	Host   *link.Host    // keeps them
+	// Rand is randomness for what must not repeat, the module's and the kernel's.
+	Rand io.Reader
+	// Predecessor is the live key, in hex, of the enclave that handed over to this one,
+	// and Setup the key to which it did; empty if none did. Until it has said farewell to
+	// that, nothing is taken but what is handed, and nobody is handed over to.
+	Predecessor, Setup string
+	// Taken is called when a range was taken: what is remembered of an earlier time may
+	// be out of date.
+	Taken func()
+	// Fence is called once a range was lost: this enclave may serve no longer.
+	Fence func(reason error)
+}
+
+// owned is a range for as long as this enclave owns it.
+type owned struct {
+	of     wire.Range
+	ledger *ledger.Ledger
+	// term is of this ownership alone, random: what was begun in another, and cannot
+	// be told used from unused, is dead.
+	term    org.ID
+	sinceMs uint64
+	handed  bool // the owner before handed its tips on
+}
+
+// Moved says that an organization lies in a range that this enclave does not own.
+type Moved struct{ Range wire.Range }
+
+func (m *Moved) Error() string { return fmt.Sprintf("range %d is not this enclave's", m.Range) }
+
+// Hint names the range to the host, which knows whose it is.
+func (m *Moved) Hint() uint16 { return uint16(m.Range) + 1 }
+
+// ErrElsewhere is what a caller is told of it.
+var ErrElsewhere = fault.WithCode(fault.Unavailable, "MOVED", "another enclave serves this organization: try again")
+
+// New makes those of an enclave that owns none yet.
+func New(cfg Config) *Ranges {
+	s := &Ranges{cfg: cfg, alone: cfg.Predecessor == "", owned: map[wire.Range]*owned{}, used: map[wire.Range]uint64{}, busy: map[wire.Range]bool{},
+		past: map[wire.Range]map[org.ID]ledger.Tip{}, given: map[wire.Range]addressee{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	each := &s.cfg.Ledger
+	if each.Limits.StateBytes == 0 {
+		each.Limits.StateBytes = ledger.DefaultStateBytes
+	}
+	if each.Limits.UnstoredBytes == 0 {
+		each.Limits.UnstoredBytes = ledger.DefaultUnstoredBytes
+	}
+	each.Loads = ledger.NewLoads()
+	each.Ranges = cfg.Count
+	each.Fence = s.fence
+	return s
+}
+
+// Start takes what a boot takes by itself: the one range of a deployment that has one,
+// whoever owns it, and otherwise those that nobody owns. The others are taken when the
+// operation take says so.
+func (s *Ranges) Start(ctx context.Context) error {
+	if s.cfg.Predecessor != "" {
+		return nil // what it has is handed over
+	}
+	if s.cfg.Count == 1 {
+		err := s.takeOne(ctx, 0, org.ID(s.cfg.Ledger.Boot), false, nil)
+		if errors.Is(err, ledger.ErrTaken) {
+			s.cfg.Ledger.Alarms.Raise(fault.AlarmSuperseded)
+		}
+		return err
+	}
+	for r := range s.cfg.Count {
+		term, err := s.draw()
+		if err != nil {
+			return err
+		}
+		err = s.takeOne(ctx, wire.Range(r), term, false, func(row wire.Owned) error {
+			if !ledger.IsFree(row) {
+				return errNotFree
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errNotFree) && !errors.Is(err, ledger.ErrTaken) {
+			return err
+		}
+	}
+	return nil
+}
+
+var errNotFree = errors.New("the range has an owner")
+
+// fence ends the whole enclave once one range was lost.
+func (s *Ranges) fence(reason error) {
+	s.mu.Lock()
+	s.ended = true
+	all := s.allLocked()
+	s.mu.Unlock()
+	s.end()
+	for _, o := range all {
+		o.ledger.Quit()
+	}
+	s.cfg.Fence(reason)
+}
+
+// allLocked are the ranges owned, in their order.
+func (s *Ranges) allLocked() []*owned {
+	all := make([]*owned, 0, len(s.owned))
+	for _, o := range s.owned {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *owned) int { return int(a.of) - int(b.of) })
+	return all
+}
+
+func (s *Ranges) all() []*owned {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.allLocked()
+}
+
+// shareLocked divides the memory among n ledgers, of which those owned are told.
+func (s *Ranges) shareLocked(n int) (l ledger.Limits) {
+	l = s.cfg.Ledger.Limits
+	n = max(n, 1)
+	l.StateBytes = l.StateBytes / int64(n)
+	if n > 1 {
+		l.UnstoredBytes = max(l.UnstoredBytes/int64(n), min(l.UnstoredBytes, leastUnstored))
+	}
+	for _, o := range s.owned {
+		o.ledger.Share(l.StateBytes, l.UnstoredBytes)
+	}
+	return l
+}
+
+// leastUnstored is what one range may have unstored, however many there are.
+const leastUnstored = 1 << 20
+
+func (s *Ranges) at(r wire.Range) (*owned, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.owned[r]; o != nil {
+		return o, nil
+	}
+	if s.ended && !s.followed { // one that was followed knows that another has it
+		return nil, ledger.ErrFenced
+	}
+	return nil, &Moved{r}
+}
+
+// Term is the ownership in which a turn is taken. One that has ended meanwhile decides
+// nothing more.
+func (s *Ranges) Term(t *ledger.Turn) org.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.owned {
+		if o.ledger == t.Ledger() {
+			return o.term
+		}
+	}
+	return org.ID{}
+}
+
+// SinceMs is since when this enclave owns the range of an organization.
+func (s *Ranges) SinceMs(id org.ID) (uint64, error) {
+	o, err := s.at(wire.RangeOf(wire.ID(id), s.cfg.Count))
+	if err != nil {
+		return 0, err
+	}
+	return o.sinceMs, nil
+}
+
+// Serving waits until this enclave may answer, as far as that can be said before it is
+// known for whom.
+func (s *Ranges) Serving(ctx context.Context) error {
+	if s.cfg.Count > 1 {
+		return nil
+	}
+	o, err := s.at(0)
+	if err != nil {
+		return err
+	}
+	return o.ledger.Serving(ctx)
+}
+
+// PageIndex asks the host for rows of a key that stand under no organization.
+func (s *Ranges) PageIndex(ctx context.Context, key org.Hash, limit int) ([]ledger.IndexRow, error) {
+	all := s.all()
+	if len(all) == 0 {
+		return nil, &Moved{0} // to whomever: it knows where the organization is
+	}
+	return all[0].ledger.PageIndex(ctx, key, nil, nil, limit)
+}
+
+// Stats are the sums over all ledgers.
+func (s *Ranges) Stats() map[string]uint64 {
+	sum := map[string]uint64{}
+	for _, o := range s.all() {
+		for k, n := range o.ledger.Stats() {
+			sum[k] += n
+		}
+	}
+	if s.cfg.Count > 1 {
+		sum["ranges_owned"] = uint64(len(s.all()))
+	}
+	return sum
+}
+
+// BootNumber is the highest count of all that is owned, 0 if that is nothing.
+func (s *Ranges) BootNumber() (n uint64) {
+	for _, o := range s.all() {
+		n = max(n, o.ledger.BootNumber())
+	}
+	return n
+}
+
+// Release gives everything back in good order.
+func (s *Ranges) Release(ctx context.Context) error {
+	s.mu.Lock()
+	s.ended = true
+	all := s.allLocked()
+	s.mu.Unlock()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, o := range all {
+		wg.Go(func() { errs[i] = o.ledger.Release(ctx) })
+	}
+	wg.Wait()
+	s.end()
+	return errors.Join(errs...)
+}
+
+// Close ends everything and gives nothing back.
+func (s *Ranges) Close() {
+	s.mu.Lock()
+	s.ended = true
+	all := s.allLocked()
+	s.mu.Unlock()
+	s.end()
+	for _, o := range all {
+		o.ledger.Close()
+	}
+}
+
+func (s *Ranges) nowMs() uint64 { return uint64(s.cfg.Ledger.Clock.Now().UnixMilli()) }
+
+// draw is a term's name.
+func (s *Ranges) draw() (id org.ID, err error) {
+	_, err = io.ReadFull(s.cfg.Rand, id[:])
+	return id, err
+}

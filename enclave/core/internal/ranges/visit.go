@@ -1,0 +1,101 @@
+package ranges
+
+import (
+	"context"
+	"errors"
+
+	"cloister/enclave/internal/ledger"
+	"cloister/enclave/internal/org"
+	"cloister/shared/wire"
+)
+
+// A Visit is what one call sees of the deployment, from its first look to its reply. It
+// is about one range: whatever it looks at lies in the range of the first organization
+// that it asked for, in the same ledger throughout. So a range that is given away
+// and comes back meanwhile, with batches that count anew, is never taken for the one
+// that was looked at.
+type Visit struct {
+	ranges *Ranges
+	at     *owned // nil before the first look
+	By     org.ID // the first organization that it looked at: on whose behalf it waits
+	Batch  uint64 // the newest seen: no reply leaves before that is stored
+}
+
+// Visit begins a call's.
+func (s *Ranges) Visit() *Visit { return &Visit{ranges: s} }
+
+// Look is where an organization is. It waits until this enclave may answer for it.
+// Errors are *moved, ErrNoOrganization for one of another range than the call is about,
+// and those of ledger.Serving.
+func (v *Visit) Look(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
+	r := wire.RangeOf(wire.ID(id), v.ranges.cfg.Count)
+	if v.at == nil {
+		o, err := v.ranges.at(r)
+		if err == nil {
+			err = o.ledger.Serving(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		v.at, v.By = o, id
+	}
+	if v.at.of != r {
+		return nil, ledger.ErrNoOrganization
+	}
+	return v.at.ledger, nil
+}
+
+// Serving waits until this enclave may answer, as far as that can be said before it is
+// known for whom.
+func (v *Visit) Serving(ctx context.Context) error { return v.ranges.Serving(ctx) }
+
+// Step is ledger.Step for the organization that the call is about. The reply waits for
+// what f has seen, also where it ends with an error.
+func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Turn) error) error {
+	l, err := v.Look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return l.Step(ctx, id, v.By, func(t, above *ledger.Turn) error {
+		err := f(t, above)
+		v.Batch = max(v.Batch, t.Batch())
+		if above != nil {
+			v.Batch = max(v.Batch, above.Batch())
+		}
+		return err
+	})
+}
+
+// Turn is Step over one organization.
+func (v *Visit) Turn(ctx context.Context, id org.ID, f func(t *ledger.Turn) error) error {
+	return v.Step(ctx, id, func(t, _ *ledger.Turn) error { return f(t) })
+}
+
+// Wait is ledger.Wait for what the call has seen. Who has seen nothing waits for
+// nothing, but in a deployment of one range for the lease.
+func (v *Visit) Wait(ctx context.Context) error {
+	if v.at == nil {
+		return v.ranges.Serving(ctx)
+	}
+	return v.at.ledger.Wait(ctx, v.Batch)
+}
+
+// Gone tells, of an error that the call ended with, that its range is another enclave's,
+// or was given away meanwhile.
+func (v *Visit) Gone(err error) *Moved {
+	var m *Moved
+	if err == nil || errors.As(err, &m) {
+		return m
+	}
+	o := v.at
+	if o == nil || !errors.Is(err, ledger.ErrFenced) && !errors.Is(err, ledger.ErrGiven) {
+		return nil
+	}
+	s := v.ranges
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.owned[o.of] == o && !s.busy[o.of] {
+		return nil
+	}
+	return &Moved{o.of}
+}

@@ -1,0 +1,73 @@
+// Package tenant says who pays for what an organization and its sub-organizations use,
+// and divides what there is little of. It lives in the first moment, reading: what a
+// call is to have is taken before anything is decided.
+package tenant
+
+import (
+	"sync"
+
+	"cloister/enclave/internal/org"
+)
+
+// Of is the organization of the top level that pays for what happens in tx's.
+func Of(tx *org.Tx) (org.ID, error) {
+	o, err := tx.Organization()
+	if err != nil || o.Parent.Zero() {
+		return tx.ID, err
+	}
+	return o.Parent, nil
+}
+
+// A Portion divides an amount of something among tenants. Who has none of it is given
+// some as long as there is enough; who has some is given more up to an eighth of what
+// is left. So one tenant has an eighth of all at most, sixteen that want everything
+// leave a fifth, and who comes then is given some.
+type Portion struct {
+	mu   sync.Mutex
+	left int64
+	of   map[org.ID]int64
+}
+
+const portionOfLeft = 8
+
+// NewPortion divides all.
+func NewPortion(all int64) *Portion { return &Portion{left: all, of: map[org.ID]int64{}} }
+
+// Take gives a tenant n more, or nothing.
+func (p *Portion) Take(who org.ID, n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	has := p.of[who]
+	if n > p.left || has > 0 && has+n > (p.left-n)/portionOfLeft {
+		return false
+	}
+	p.addLocked(who, n)
+	return true
+}
+
+// Add gives a tenant n more, which may be less than none, without asking: it has it
+// already.
+func (p *Portion) Add(who org.ID, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.addLocked(who, n)
+}
+
+func (p *Portion) addLocked(who org.ID, n int64) {
+	p.left -= n
+	if has := p.of[who] + n; has != 0 {
+		p.of[who] = has
+	} else {
+		delete(p.of, who)
+	}
+}
+
+// Given is how much all tenants have.
+func (p *Portion) Given() (n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, has := range p.of {
+		n += has
+	}
+	return n
+}

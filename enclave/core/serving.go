@@ -1,0 +1,133 @@
+package core
+
+import (
+	"encoding/hex"
+	"hash"
+
+	"cloister/enclave/core/internal/lifecycle"
+	"cloister/enclave/core/internal/outgoing"
+	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/seal"
+	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/settings"
+	"cloister/enclave/internal/webhook"
+)
+
+// serving is what calls are answered with once the enclave serves.
+type serving struct {
+	*lifecycle.Serving
+	bundles   *bundle.Signer
+	sessions  *login.Signer
+	tokens    *login.Signer  // of verification tokens
+	legacy    *login.Signer  // of verification tokens of the first form
+	targets   *bundle.Signer // of keys to which passcodes are encrypted
+	roles     *activity.Roles
+	webhooks  *webhook.Signer
+	published keysDocument
+	blind     func() hash.Hash // keyed by the blind-index key
+	admission []byte           // compressed P-256 key that may make organizations
+	outside   *outside.Outside
+	outgoing  *outgoing.Outgoing
+}
+
+// equip takes from the keyring what calls are answered with. The identity tokens that the
+// enclave issues and its verification tokens have one key, whose public half the boot
+// proof vouches for; neither has the claims that the other must have.
+func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Settings) (err error) {
+	s := &serving{Serving: of, blind: ring.Hash()}
+	if s.admission, err = hex.DecodeString(of.Manifest.AdmissionKey); err != nil {
+		return err
+	}
+	if s.bundles, err = bundle.NewSigner(ring.Signer); err != nil {
+		return err
+	}
+	if s.sessions, err = login.NewSigner(ring.Session); err != nil {
+		return err
+	}
+	if s.tokens, err = login.NewSigner(ring.Token); err != nil {
+		return err
+	}
+	if s.legacy, err = login.NewSigner(ring.TokenLegacy); err != nil {
+		return err
+	}
+	if s.targets, err = bundle.NewSigner(ring.Token); err != nil { // clients pin one key for both
+		return err
+	}
+	if s.webhooks, err = webhook.NewSigner(ring.Webhook); err != nil {
+		return err
+	}
+	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
+	if s.outside, err = outside.New(outside.Config{Host: c.host, Clock: c.cfg.Clock, Rand: c.cfg.Rand, Alarms: &c.alarms, Simulator: c.cfg.Simulator},
+		set, login.KeySetOf(s.tokens.Public())); err != nil {
+		return err
+	}
+	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks})
+	c.serving = s
+	return nil
+}
+
+// activityID is the id of the activity that a body makes in an organization: a
+// UUIDv7 whose time is the body's timestamp and whose other bits are a keyed
+// hash of organization and fingerprint. One body has one id for ever, so the
+// host's index by id finds an old activity for a repeated body, and the host
+// learns nothing from it.
+func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampedMs uint64) (id [16]byte) {
+	m := s.blind()
+	m.Write([]byte("cloister activity 1"))
+	m.Write(organization[:])
+	m.Write(fingerprint[:])
+	copy(id[:], m.Sum(nil))
+	for i := range 6 {
+		id[i] = byte(stampedMs >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// organizationID is the id of the organization that an admission makes: one
+// body, one organization.
+func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
+	m := s.blind()
+	m.Write([]byte("cloister organization 1"))
+	m.Write(fingerprint[:])
+	copy(id[:], m.Sum(nil))
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// tokenKeys verify the enclave's verification tokens.
+func (s *serving) tokenKeys() login.TokenKeys {
+	return login.TokenKeys{Token: s.tokens.Public(), Legacy: s.legacy.Public()}
+}
+
+// vault seals the secrets of one organization's records under their owners' ids.
+type vault struct {
+	core *Core
+	name seal.Name
+	key  *seal.Key
+}
+
+func (c *Core) vault(id org.ID, key *seal.Key, keyID uint32) *vault {
+	return &vault{c, seal.Name{Kind: seal.KindSecret, KeyID: keyID, Deployment: c.serving.Deployment, Organization: id}, key}
+}
+
+// Seal encrypts a secret under its owner's id. The result names the key.
+func (v *vault) Seal(owner org.ID, s secret.Secret) ([]byte, error) {
+	n := v.name
+	n.Owner = owner
+	return v.key.SealSecret(v.core.cfg.Rand, n, s)
+}
+
+// Open decrypts what Seal made for the same owner.
+func (v *vault) Open(owner [16]byte, sealed []byte) (secret.Secret, error) {
+	n := v.name
+	n.Owner = owner
+	return v.key.OpenSecret(n, sealed)
+}
