@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/host/link"
 	"cloister/shared/collector"
 )
 
@@ -36,14 +38,21 @@ func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", o.enclaveAddr)
+	address := o.enclaveAddr
+	if !strings.HasPrefix(address, "unix:") {
+		address = "tcp://" + address
+	}
+	l, err := link.Listen(address)
 	if err != nil {
 		return err
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		return errors.New("the simulated enclave listens on loopback only")
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		if !a.IP.IsLoopback() {
+			return errors.New("the simulated enclave listens on loopback only")
+		}
+		address = "tcp://" + a.String()
 	}
-	fmt.Fprintf(stdout, "tcp://%s\n", l.Addr())
+	fmt.Fprintln(stdout, address)
 	served := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

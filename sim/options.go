@@ -60,7 +60,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 	f.StringVar(&o.store, "store", "", "sqlite:PATH or postgres://… (default: an SQLite file in the data directory)")
 	f.StringVar(&o.apiAddr, "api-addr", "127.0.0.1:8080", "address of the public API")
 	f.StringVar(&o.authProxyAddr, "auth-proxy-addr", "127.0.0.1:8081", "address of the auth proxy")
-	f.StringVar(&o.enclaveAddr, "enclave-addr", "127.0.0.1:0", "address of the simulated enclave, loopback only")
+	f.StringVar(&o.enclaveAddr, "enclave-addr", "127.0.0.1:0", "address of the simulated enclave: HOST:PORT on loopback, or unix:PATH")
 	f.StringVar(&o.hostBinary, "host-binary", "", "cloister-host to run (default: the one beside this program)")
 	f.IntVar(&o.ranges, "ranges", 1, "how many ranges a new deployment has, so that several enclaves can share it; fixed when it is made")
 	f.BoolVar(&o.join, "join", false, "boot: one more enclave of a deployment that was booted before")

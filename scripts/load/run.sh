@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Cloister beside the reference signer, in one run: CPU for a signature, requests a second, latency with one client, and p99
-# under an open loop at half of each one's own maximum. Server on CPU 0, generator on CPU 1. Full work: stamp verified, policy
-# decided, signed, app proofs, durable commit, replay protection; every request is a new body.
+# under an open loop at half of each one's own maximum. Server on CPU 0, generator on CPU 1; both reach their enclave by a Unix
+# socket. Full work: stamp verified, policy decided, signed, app proofs, durable commit, replay protection; every request is a
+# new body.
 #
 #   scripts/load/run.sh [REPETITIONS [SECONDS]]       results in scripts/load/out
 #   ORGANIZATIONS=100000 scripts/load/run.sh          with that many organizations in the store
@@ -25,7 +26,7 @@ cp "$src/sidebyside.py" "$out"
 rm -rf "$src"
 data=$(mktemp -d)
 api=127.0.0.1:${PORT:-18480}
-taskset -c 0 bin/cloister-sim -data-dir "$data" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" \
+taskset -c 0 bin/cloister-sim -data-dir "$data" -enclave-addr "unix:$data/enclave" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" \
 	-log-level warn >"$out/sim.log" 2>&1 &
 sim=$!
 trap 'kill -9 $sim 2>/dev/null || true; wait $sim 2>/dev/null || true; rm -rf "$data"' EXIT

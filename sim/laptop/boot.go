@@ -26,8 +26,11 @@ import (
 type Door struct{ conn *wire.Conn }
 
 func DialDoor(ctx context.Context, address string) (*Door, error) {
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(address, "tcp://"))
+	network, where := "tcp", strings.TrimPrefix(address, "tcp://")
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		network, where = "unix", path
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, network, where)
 	if err != nil {
 		return nil, err
 	}
