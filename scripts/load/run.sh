@@ -26,7 +26,7 @@ cp "$src/sidebyside.py" "$out"
 rm -rf "$src"
 data=$(mktemp -d)
 api=127.0.0.1:${PORT:-18480}
-taskset -c 0 bin/cloister-sim -data-dir "$data" -enclave-addr "unix:$data/enclave" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" \
+taskset -c 0 bin/cloister-sim -data-dir "$data" -enclave-addr "unix:$data/enclave.sock" -api-addr "$api" -auth-proxy-addr "127.0.0.1:$((${PORT:-18480} + 1))" -organizations "${ORGANIZATIONS:-0}" \
 	-log-level warn >"$out/sim.log" 2>&1 &
 sim=$!
 trap 'kill -9 $sim 2>/dev/null || true; wait $sim 2>/dev/null || true; rm -rf "$data"' EXIT
