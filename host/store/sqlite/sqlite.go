@@ -33,7 +33,7 @@ import (
 
 const (
 	readers         = 4
-	checkpointBytes = 1 << 20 // written since the last checkpoint
+	checkpointBytes = 4 << 20 // written since the last checkpoint
 	longLog         = 8 << 10 // frames of 4 KiB after which a checkpoint must end, writer waiting
 	cacheEntries    = 1 << 16 // organizations whose number is remembered
 )
