@@ -156,6 +156,7 @@ var table = []row{
 
 	// Load tests are clients.
 	{"scripts/load/check", "attestation/request attestation", "secp256k1 x/crypto", ""},
+	{"scripts/load/large", "attestation/request host/link host/store/open shared/wire", "", ""}, // fills as a host would
 	{"scripts/load/suborgs", "attestation/request", "", ""},
 	{"scripts/load/touched", "attestation/request", "", ""},
 	{"scripts/tls", "", "", ""},
