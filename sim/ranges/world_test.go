@@ -148,7 +148,7 @@ func (w *world) start() *enclave {
 	boot, done := context.WithTimeout(ctx, 5*time.Minute)
 	defer done()
 	if w.orgs == nil {
-		if _, err := w.dir.Boot(boot, e.address, 24); err != nil {
+		if _, err := w.dir.Boot(boot, e.address, 96); err != nil {
 			w.t.Fatal(err)
 		}
 		if w.orgs, err = w.dir.Organizations(); err != nil {
@@ -212,7 +212,7 @@ func (w *world) in(r wire.Range) laptop.Organization {
 			return o
 		}
 	}
-	w.t.Fatalf("no organization in range %d of %d", r, len(w.orgs)) // once in 4 * 0.75^24: a thousand runs
+	w.t.Fatalf("no organization in range %d of %d", r, len(w.orgs)) // once in 10^11 runs
 	panic("not reached")
 }
 
