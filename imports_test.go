@@ -42,6 +42,7 @@ var table = []row{
 
 	// What both processes run under.
 	{"shared/collector", "", "", ""},
+	{"shared/slack", "", "", ""},
 
 	// Which addresses both take for public.
 	{"shared/internet", "", "", ""},
@@ -132,7 +133,7 @@ var table = []row{
 	// Advice about policies, by their own compiler: for tools outside, never linked by the enclave.
 	{"enclave/lint", "enclave/internal/policy", "", ""},
 
-	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 shared/collector", "vsock x/sys", ""},
+	{"enclave", "enclave/core enclave/internal/nsm enclave/internal/pid1 shared/collector shared/slack", "vsock x/sys", ""},
 
 	// The host, which knows nothing of the enclave but shared/wire.
 	{"host/store", "shared/wire host/store/tree", "", ""},
@@ -148,7 +149,7 @@ var table = []row{
 	{"host/drill", "", "secp256k1 base58 x/crypto", ""}, // holds signatures against addresses
 	{"host/cert", "", "x/crypto", ""},
 	{"host/dashboard", "", "", ""},
-	{"host", "attestation/request host/... shared/wire shared/collector shared/pace", "", "prometheus"},
+	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack", "", "prometheus"},
 
 	// The image in QEMU.
 	{"scripts/nitro", "attestation eif/cpio sim/vhostvsock", "cbor", ""},
@@ -195,7 +196,7 @@ var table = []row{
 	{"sim/shares", "", "", "attestation attestation/checks attestation/client enclave/core host/... shared/wire sim/laptop sim/nsm"},
 	{"sim/sending", "", "", "host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig base58 x/crypto"},
 	{"sim/webhooks", "", "", "attestation host/egress host/store/... shared/wire sim/hostile sim/laptop sim/rig"},
-	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace sim/...", "x/sys", "porcupine pgx"},
+	{"sim", "enclave/core host/... attestation shared/wire shared/collector shared/pace shared/slack sim/...", "x/sys", "porcupine pgx"},
 }
 
 // Others' modules by the names of the table. A module is added with its reason in a commit of its own.

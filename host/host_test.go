@@ -19,7 +19,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -666,24 +665,5 @@ func acceptAll(l net.Listener, h wire.Handler) {
 			o.Handler = h
 		}
 		wire.NewConn(nc, o)
-	}
-}
-
-// TestSlack reads back from the kernel what slack has asked it for.
-func TestSlack(t *testing.T) {
-	self := filepath.Join("/proc", strconv.Itoa(os.Getpid()), "timerslack_ns")
-	if err := os.WriteFile(self, []byte("50000"), 0); err != nil {
-		t.Skipf("the kernel has no such file, or lets nobody write it: %v", err)
-	}
-	threads, err := os.ReadDir("/proc/self/task") // before: what starts meanwhile is not meant
-	if err != nil {
-		t.Fatal(err)
-	}
-	slack()
-	for _, thread := range threads {
-		got, err := os.ReadFile(filepath.Join("/proc", thread.Name(), "timerslack_ns"))
-		if err == nil && strings.TrimSpace(string(got)) != strconv.FormatInt(timerSlack.Nanoseconds(), 10) { // else it has ended
-			t.Errorf("thread %s: %s", thread.Name(), got)
-		}
 	}
 }

@@ -17,8 +17,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +30,7 @@ import (
 	"cloister/host/store/open"
 	"cloister/shared/collector"
 	"cloister/shared/pace"
+	"cloister/shared/slack"
 )
 
 const usage = `usage: cloister-host [command] [flags]
@@ -63,24 +62,8 @@ type world struct {
 // spareBytes is how much garbage a host may gather before it is collected.
 const spareBytes = 12 << 20
 
-// timerSlack is how much later than its time a host may wake: its timers are timeouts,
-// intervals and pauses, of which none asks for more.
-const timerSlack = time.Millisecond
-
-// slack asks the kernel for timerSlack, for the threads of this process and those that
-// they start. Go's runtime has a thread that wakes every 20 us while others wait for
-// the disk; a request with one client paid a twelfth for it. Where there is no such
-// file, or it is not to be written, the host is slower and no more.
-func slack() {
-	threads, _ := os.ReadDir("/proc/self/task")
-	for _, thread := range threads {
-		file := filepath.Join("/proc", thread.Name(), "timerslack_ns")
-		_ = os.WriteFile(file, strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10), 0)
-	}
-}
-
 func main() {
-	slack()
+	slack.AllowHere()
 	collector.Spare(spareBytes)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, &world{os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr, time.Now, rand.Reader})

@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/core"
 	"cloister/host/link"
 	"cloister/shared/collector"
+	"cloister/shared/slack"
 )
 
 // fencedExit is the exit status of an enclave that was fenced.
@@ -23,6 +24,7 @@ const fencedExit = 3
 // listens.
 func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	collector.Spare(core.SpareBytes)
+	slack.AllowHere()
 	if err := switchOff(o.insecure); err != nil {
 		return err
 	}

@@ -16,9 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"cloister/enclave/core"
 	"cloister/sim/laptop"
 )
 
@@ -91,11 +88,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// As in the image, where the enclave does it itself: a process begins with the slack
-	// of the thread that starts it.
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(core.TimerSlack.Nanoseconds()), 0, 0, 0) // without it the enclave is slower, no more
 	enclave, err := start("enclave", enc)
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the usual one again
 	if err != nil {
 		return err
 	}

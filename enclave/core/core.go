@@ -17,7 +17,6 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/link"
@@ -112,10 +111,6 @@ const (
 // SpareBytes is how much garbage the process of an enclave may gather before it
 // is collected; its main hands it to collector.Spare.
 const SpareBytes = 20 << 20
-
-// TimerSlack is how much later than its time the process of an enclave may wake: its
-// timers are leases, deadlines and pauses, of which none asks for more.
-const TimerSlack = time.Millisecond
 
 // New makes an enclave that waits for its manifest.
 func New(cfg Config) *Core {

@@ -100,28 +100,6 @@ func Prepare(s System) error {
 	return nil
 }
 
-// threads are those of this process.
-const threads = "proc/self/task"
-
-// Slack lets the kernel wake each thread of this process, and those that they start,
-// up to d after its time. Go's runtime has a thread that wakes every 20 us while
-// others work; each time is an interrupt, two switches, and in a guest an exit, and
-// together they are an eighth of what a signature costs. A thread that is gone, and a
-// kernel that forbids it, cost speed and are no failure.
-func Slack(s System, d time.Duration) error {
-	all, err := fs.ReadDir(s, threads)
-	if err != nil {
-		return fmt.Errorf("reading /%s: %w", threads, err)
-	}
-	for _, thread := range all {
-		err := s.Write("/proc/"+thread.Name()+"/timerslack_ns", strconv.FormatInt(d.Nanoseconds(), 10))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("slack of a thread: %w", err)
-		}
-	}
-	return nil
-}
-
 // swaps is the kernel's list of what it swaps to, below one line of heading.
 const swaps = "proc/swaps"
 

@@ -107,27 +107,6 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-func TestSlack(t *testing.T) {
-	files := map[string]string{"proc/self/task/1/stat": "", "proc/self/task/7/stat": "", "proc/self/task/12/stat": ""}
-	g := newGuest(files)
-	g.fails["write /proc/7/"], g.fails["write /proc/12/"] = fs.ErrNotExist, fs.ErrPermission
-	if err := pid1.Slack(g, time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"write /proc/1/timerslack_ns 1000000", "write /proc/12/timerslack_ns 1000000", "write /proc/7/timerslack_ns 1000000"}
-	if !slices.Equal(g.done, want) {
-		t.Errorf("did %q, want %q", g.done, want)
-	}
-	if err := pid1.Slack(newGuest(nil), time.Millisecond); err == nil {
-		t.Error("no list of threads: went on")
-	}
-	g = newGuest(files)
-	g.fails["write /proc/7/"] = errBroken
-	if err := pid1.Slack(g, time.Millisecond); !errors.Is(err, errBroken) {
-		t.Errorf("a write that fails: %v", err)
-	}
-}
-
 func TestHarden(t *testing.T) {
 	const heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 	for _, c := range []struct {
