@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"maps"
 
 	"cloister/host/store"
 	"cloister/host/store/tree"
@@ -49,6 +50,7 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 			if stored.Verdict, err = a.run(ctx); !isConstraint(err) {
 				return err
 			}
+			clear(s.last) // an entry stands where none was expected
 		}
 		stored.Verdict = wire.VerdictConflict
 		return nil
@@ -87,6 +89,9 @@ func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, 
 	case owned.Epoch != b.Epoch || owned.Boot != b.Boot || owned.Released:
 		return wire.VerdictSuperseded, false, nil
 	case b.Number == owned.Batches+1:
+		if last, wrote := a.store.last[b.Range]; !wrote || last != a.id()-1 {
+			clear(a.store.next) // another program has written since
+		}
 		return 0, true, nil
 	case b.Number > owned.Batches:
 		return wire.VerdictConflict, false, nil
@@ -233,9 +238,15 @@ func (a *appender) expect(ctx context.Context, number int64) error {
 	if _, ok := a.next[number]; ok {
 		return nil
 	}
-	n, err := count(ctx, a.store.writer, number)
+	n, known := a.store.next[number]
+	if !known {
+		var err error
+		if n, err = count(ctx, a.store.writer, number); err != nil {
+			return err
+		}
+	}
 	a.next[number] = n
-	return err
+	return nil
 }
 
 // count is how many entries an organization has.
@@ -306,6 +317,11 @@ func (a *appender) remember() {
 	for k, n := range a.kinds {
 		a.store.kinds[k] = n
 	}
+	if len(a.store.next)+len(a.next) > cacheEntries {
+		clear(a.store.next)
+	}
+	maps.Copy(a.store.next, a.next)
+	a.store.last[a.batch.Range] = a.id()
 	size := int64(16<<10 + len(a.batch.Header))
 	for i := range a.batch.Entries {
 		size += 8<<10 + int64(len(a.batch.Entries[i].Sealed)) + 4<<10*int64(len(a.batch.Entries[i].Index)+len(a.batch.Entries[i].Sends))

@@ -53,9 +53,13 @@ type Store struct {
 	writer  *conn
 	numbers map[[16]byte]int64 // organization to its number; rows never change
 	kinds   map[kind]int64     // likewise
-	beats   map[wire.Range]uint64
-	behind  int64 // bytes written since the last checkpoint
-	closed  bool
+	// Where the last batch that this store wrote to a range left the organizations in
+	// it: of use only while no other program has written there since.
+	last   map[wire.Range]int64 // range to that batch's id
+	next   map[int64]uint64     // number of an organization to its count of entries
+	beats  map[wire.Range]uint64
+	behind int64 // bytes written since the last checkpoint
+	closed bool
 
 	pool chan *conn
 
@@ -93,7 +97,7 @@ func open(ctx context.Context, path string, change bool) (*Store, error) {
 	}
 	s := &Store{
 		name: name, writing: make(chan struct{}, 1), pool: make(chan *conn, readers),
-		numbers: map[[16]byte]int64{}, kinds: map[kind]int64{}, beats: map[wire.Range]uint64{}, due: make(chan struct{}, 1),
+		numbers: map[[16]byte]int64{}, kinds: map[kind]int64{}, last: map[wire.Range]int64{}, next: map[int64]uint64{}, beats: map[wire.Range]uint64{}, due: make(chan struct{}, 1),
 	}
 	if err := s.connect(); err != nil {
 		return nil, errors.Join(err, s.disconnect())

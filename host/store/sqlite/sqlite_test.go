@@ -10,6 +10,7 @@ import (
 	"cloister/host/store"
 	"cloister/host/store/sqlite"
 	"cloister/host/store/storetest"
+	"cloister/shared/wire"
 )
 
 func open(t *testing.T) (store.Store, func() store.Store) {
@@ -147,4 +148,56 @@ func TestOtherReleases(t *testing.T) {
 	both(nil)
 	change("DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)")
 	both(store.ErrEarlier)
+}
+
+// TestTwoStores has two stores write one file in turns: what each remembers of an
+// organization's end counts only while nobody else has written.
+func TestTwoStores(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cloister.db")
+	var stores [2]*sqlite.Store
+	for i := range stores {
+		s, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		stores[i] = s
+	}
+	owned, err := stores[0].Own(t.Context(), wire.Own{Action: wire.OwnTake, Boot: wire.ID{1}})
+	if err != nil || !owned.OK {
+		t.Fatal(owned, err)
+	}
+	number := uint64(1)
+	for i, c := range []struct {
+		by         int
+		seq        uint64
+		want       wire.Verdict
+		statements uint64
+	}{
+		{0, 0, wire.VerdictStored, 0},
+		{0, 1, wire.VerdictStored, 5},
+		{0, 2, wire.VerdictStored, 5},
+		{0, 4, wire.VerdictConflict, 4}, // rolled back at the gap
+		{0, 3, wire.VerdictStored, 5},
+		{1, 4, wire.VerdictStored, 0},
+		{1, 5, wire.VerdictStored, 5},
+		{0, 4, wire.VerdictConflict, 0}, // the end that this one remembers
+		{0, 6, wire.VerdictStored, 0},
+		{1, 6, wire.VerdictConflict, 0},
+		{1, 7, wire.VerdictStored, 0},
+	} {
+		s := stores[c.by]
+		before := s.Statements()
+		got, err := s.Append(t.Context(), &wire.Batch{Boot: wire.ID{1}, Epoch: owned.Epoch, Number: number, Header: []byte{byte(i)},
+			Entries: []wire.Entry{{Organization: wire.ID{2}, Seq: c.seq, Sealed: []byte("sealed"), TimeMs: 1}}})
+		if err != nil || got.Verdict != c.want {
+			t.Fatalf("%d: seq %d: %+v %v, want verdict %d", i, c.seq, got, err, c.want)
+		}
+		if ran := s.Statements() - before; c.statements != 0 && ran != c.statements {
+			t.Errorf("%d: seq %d took %d statements, want %d", i, c.seq, ran, c.statements)
+		}
+		if c.want == wire.VerdictStored {
+			number++
+		}
+	}
 }
