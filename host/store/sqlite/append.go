@@ -63,8 +63,11 @@ func (s *Store) Append(ctx context.Context, batch *wire.Batch) (wire.Stored, err
 
 func (a *appender) run(ctx context.Context) (verdict wire.Verdict, err error) {
 	err = a.store.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-		fresh := false
-		if verdict, fresh, err = a.look(ctx); err != nil || !fresh {
+		fresh, err := a.follow(ctx)
+		if err == nil && !fresh {
+			verdict, fresh, err = a.look(ctx)
+		}
+		if err != nil || !fresh {
 			return false, err
 		}
 		verdict, err = a.insert(ctx)
@@ -77,8 +80,19 @@ func (a *appender) run(ctx context.Context) (verdict wire.Verdict, err error) {
 	return verdict, nil
 }
 
+// follow puts in the batch that comes after the last one of this store, if its boot
+// is still the owner. Had another program written a batch in between, it would have
+// this one's id.
+func (a *appender) follow(ctx context.Context) (fresh bool, err error) {
+	if last, wrote := a.store.last[a.batch.Range]; !wrote || last != a.id()-1 {
+		return false, nil
+	}
+	return a.store.writer.changes(ctx, "INSERT INTO batch (id, header) SELECT ?, ? FROM owner WHERE id = ? AND boot = ? AND epoch = ? AND NOT released",
+		a.id(), a.batch.Header, int64(a.batch.Range)+1, a.batch.Boot[:], int64(a.batch.Epoch))
+}
+
 // look compares the batch with the owner and with what is stored under its
-// number. It is fresh when it is the next one; else the verdict stands.
+// number. It is fresh, and put in, when it is the next one; else the verdict stands.
 func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, err error) {
 	owned, err := a.store.owner(ctx, a.batch.Range)
 	if err != nil {
@@ -89,10 +103,9 @@ func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, 
 	case owned.Epoch != b.Epoch || owned.Boot != b.Boot || owned.Released:
 		return wire.VerdictSuperseded, false, nil
 	case b.Number == owned.Batches+1:
-		if last, wrote := a.store.last[b.Range]; !wrote || last != a.id()-1 {
-			clear(a.store.next) // another program has written since
-		}
-		return 0, true, nil
+		clear(a.store.next) // another program has written since
+		err := a.store.writer.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), b.Header)
+		return 0, err == nil, err
 	case b.Number > owned.Batches:
 		return wire.VerdictConflict, false, nil
 	}
@@ -118,9 +131,6 @@ func (a *appender) id() int64 {
 
 func (a *appender) insert(ctx context.Context) (wire.Verdict, error) {
 	w := a.store.writer
-	if err := w.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), a.batch.Header); err != nil {
-		return 0, err
-	}
 	for i := range a.batch.Entries {
 		follows, err := a.entry(ctx, &a.batch.Entries[i], a.leaves[i])
 		if err != nil {

@@ -68,12 +68,26 @@ func (c *conn) bind(args []driver.Value) []driver.NamedValue {
 
 // exec runs a statement. Arguments are int64, []byte, string or nil.
 func (c *conn) exec(ctx context.Context, text string, args ...driver.Value) error {
+	_, err := c.run(ctx, text, args)
+	return err
+}
+
+// changes runs a statement and tells whether it changed any row.
+func (c *conn) changes(ctx context.Context, text string, args ...driver.Value) (bool, error) {
+	done, err := c.run(ctx, text, args)
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n > 0, err
+}
+
+func (c *conn) run(ctx context.Context, text string, args []driver.Value) (driver.Result, error) {
 	s, err := c.prepare(text)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = s.(driver.StmtExecContext).ExecContext(ctx, c.bind(args))
-	return err
+	return s.(driver.StmtExecContext).ExecContext(ctx, c.bind(args))
 }
 
 // query hands each row to the function until it wants no more. The row's values

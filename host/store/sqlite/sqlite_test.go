@@ -175,12 +175,12 @@ func TestTwoStores(t *testing.T) {
 		statements uint64
 	}{
 		{0, 0, wire.VerdictStored, 0},
-		{0, 1, wire.VerdictStored, 5},
-		{0, 2, wire.VerdictStored, 5},
-		{0, 4, wire.VerdictConflict, 4}, // rolled back at the gap
-		{0, 3, wire.VerdictStored, 5},
+		{0, 1, wire.VerdictStored, 4},
+		{0, 2, wire.VerdictStored, 4},
+		{0, 4, wire.VerdictConflict, 3}, // rolled back at the gap
+		{0, 3, wire.VerdictStored, 4},
 		{1, 4, wire.VerdictStored, 0},
-		{1, 5, wire.VerdictStored, 5},
+		{1, 5, wire.VerdictStored, 4},
 		{0, 4, wire.VerdictConflict, 0}, // the end that this one remembers
 		{0, 6, wire.VerdictStored, 0},
 		{1, 6, wire.VerdictConflict, 0},
@@ -199,5 +199,13 @@ func TestTwoStores(t *testing.T) {
 		if c.want == wire.VerdictStored {
 			number++
 		}
+	}
+	if taken, err := stores[0].Own(t.Context(), wire.Own{Action: wire.OwnTake, Boot: wire.ID{9}, Expect: owned.Epoch}); err != nil || !taken.OK {
+		t.Fatal(taken, err)
+	}
+	got, err := stores[1].Append(t.Context(), &wire.Batch{Boot: wire.ID{1}, Epoch: owned.Epoch, Number: number, Header: []byte{99},
+		Entries: []wire.Entry{{Organization: wire.ID{2}, Seq: 8, Sealed: []byte("sealed"), TimeMs: 1}}})
+	if err != nil || got.Verdict != wire.VerdictSuperseded {
+		t.Fatalf("the next batch of an owner that is none any more: %+v %v", got, err)
 	}
 }
