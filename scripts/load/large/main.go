@@ -7,11 +7,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	mrand "math/rand/v2"
 	"net/http"
 	"os"
@@ -25,11 +23,13 @@ import (
 	"time"
 
 	"cloister/attestation/request"
+	"cloister/scripts/load/internal/deployment"
 )
 
 // bench is a run.
 type bench struct {
 	programs
+	deployment.Table
 	database string // folder of the database
 	clients  int
 	reps     int
@@ -41,80 +41,24 @@ type bench struct {
 	wallet     string
 	accounts   []string
 	activities atomic.Int64
-	payload    atomic.Int64
 	runs       int
 
 	mu   sync.Mutex
 	subs []*sub
 	made *os.File
-
-	columns []string
-	rows    []string
-	cells   map[string]map[string]string
 }
 
 func (b *bench) late() bool { return !b.until.IsZero() && time.Now().After(b.until) }
-
-func (b *bench) put(row, text string) {
-	if b.cells[row] == nil {
-		b.cells[row] = map[string]string{}
-		b.rows = append(b.rows, row)
-	}
-	b.cells[row][b.columns[len(b.columns)-1]] = text
-	fmt.Fprintf(os.Stderr, "%s | %s | %s | %s\n", time.Now().Format(time.TimeOnly), b.columns[len(b.columns)-1], row, text)
-}
-
-// p50 is the median of many requests, one behind the other.
-func (b *bench) p50(row string, reps int, one func() error) error {
-	times := make([]time.Duration, reps)
-	busy := 0
-	for i := range times {
-		begun := time.Now()
-		for err := one(); err != nil; err = one() { // a caller would ask again as well
-			var refusal *request.Error
-			if busy++; busy > 1000 || !errors.As(err, &refusal) || refusal.Status != http.StatusServiceUnavailable {
-				return fmt.Errorf("%s: %w", row, err)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		times[i] = time.Since(begun)
-	}
-	slices.Sort(times)
-	text := fmt.Sprintf("%.2f ms", float64(times[reps/2])/1e6)
-	if busy > 0 {
-		text += fmt.Sprintf(", busy %d times", busy)
-	}
-	b.put(row, text)
-	return nil
-}
 
 func (b *bench) any() *sub { return b.subs[mrand.IntN(len(b.subs))] }
 func (b *bench) walletOwner() *sub {
 	return b.subs[mrand.IntN(len(b.subs)/withWallet)*withWallet]
 }
 
-// search expects a page of so many, or the very one that is looked for.
-func (b *bench) search(kind, value string, limit string, want func(ids []string) bool) error {
-	q := object{"paginationOptions": object{"limit": limit}}
-	if kind != "" {
-		q["filterType"], q["filterValue"] = kind, value
-	}
-	var f struct{ OrganizationIDs []string }
-	err := b.root.Query(context.Background(), "list_suborgs", q, &f)
-	if err == nil && !want(f.OrganizationIDs) {
-		err = fmt.Errorf("%s %q finds %v", kind, value, f.OrganizationIDs)
-	}
-	return err
-}
-
-func (b *bench) found(kind string, value func(*sub) (string, error), of func() *sub) func() error {
+func (b *bench) found(kind string, value func(*sub) string, of func() *sub) func() error {
 	return func() error {
-		s := of()
-		text, err := value(s)
-		if err != nil {
-			return err
-		}
-		return b.search(kind, text, "10", func(ids []string) bool { return slices.Contains(ids, s.id) }) // one more where an earlier run was killed
+		s := of() // one more where an earlier run was killed
+		return deployment.Search(b.root, kind, value(s), object{"limit": "10"}, func(ids []string) bool { return slices.Contains(ids, s.ID) })
 	}
 }
 
@@ -143,21 +87,18 @@ func (b *bench) use() error {
 func (b *bench) requests() error {
 	b.root.HTTP = b.over
 	hundred := object{"paginationOptions": object{"limit": "100"}}
-	type measure struct {
-		row string
-		do  func() error
-	}
+	type measure = deployment.Measure
 	var all []measure
 	if len(b.accounts) > 0 {
 		w := object{"walletId": b.wallet, "paginationOptions": object{"limit": "100"}}
-		all = append(all, measure{"first 100 accounts of the wallet", func() error {
+		all = append(all, measure{Row: "first 100 accounts of the wallet", Do: func() error {
 			var f struct{ Accounts []struct{ Address string } }
 			err := b.root.Query(context.Background(), "list_wallet_accounts", w, &f)
 			if err == nil && len(f.Accounts) != min(100, len(b.accounts)) {
 				err = fmt.Errorf("%d accounts", len(f.Accounts))
 			}
 			return err
-		}}, measure{"look-up of an account by address", func() error {
+		}}, measure{Row: "look-up of an account by address", Do: func() error {
 			a := b.accounts[mrand.IntN(len(b.accounts))]
 			var f struct{ Account struct{ Address string } }
 			err := b.root.Query(context.Background(), "get_wallet_account", object{"walletId": b.wallet, "address": a}, &f)
@@ -165,52 +106,35 @@ func (b *bench) requests() error {
 				err = errors.New("another account")
 			}
 			return err
-		}}, measure{"signature with any account of the wallet", func() error { return b.sign(b.root, b.accounts[mrand.IntN(len(b.accounts))]) }},
-			measure{"signature with one account", func() error { return b.sign(b.root, b.accounts[0]) }})
+		}}, measure{Row: "signature with any account of the wallet", Do: func() error { return deployment.Sign(b.root, b.accounts[mrand.IntN(len(b.accounts))]) }},
+			measure{Row: "signature with one account", Do: func() error { return deployment.Sign(b.root, b.accounts[0]) }})
 	}
 	if len(b.subs) > 0 {
-		warm, err := b.as(b.subs[0])
-		if err != nil {
-			return err
-		}
-		text := func(of func(*sub) string) func(*sub) (string, error) {
-			return func(s *sub) (string, error) { return of(s), nil }
-		}
+		warm := b.subs[0].As(b.root)
 		all = append(all,
-			measure{"first 100 sub-organizations", func() error { return b.search("", "", "100", func(ids []string) bool { return len(ids) == 100 }) }},
-			measure{"look-up by name", b.found("NAME", text((*sub).name), b.any)},
-			measure{"look-up by e-mail", b.found("EMAIL", text((*sub).email), b.any)},
-			measure{"look-up by user name", b.found("USERNAME", text((*sub).user), b.any)},
-			measure{"look-up by public key", b.found("PUBLIC_KEY", func(s *sub) (string, error) {
-				k, err := s.key()
-				if err != nil {
-					return "", err
-				}
-				return k.Public(), nil
-			}, b.any)},
-			measure{"look-up by address", b.found("WALLET_ACCOUNT_ADDRESS", text(func(s *sub) string { return s.address }), b.walletOwner)},
-			measure{"look-up of what nobody has", func() error {
-				return b.search("NAME", "nobody", "10", func(ids []string) bool { return len(ids) == 0 })
+			measure{Row: "first 100 sub-organizations", Do: func() error {
+				return deployment.Search(b.root, "", "", object{"limit": "100"}, func(ids []string) bool { return len(ids) == 100 })
 			}},
-			measure{"newest 100 activities of the parent", b.list(b.root, hundred, 100)},
-			measure{"newest 100 activities of the parent, of a rare type", b.list(b.root, object{"filterByType": []string{"ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS"}, "paginationOptions": object{"limit": "100"}}, 1)},
-			measure{"newest 100 activities of one sub-organization", b.list(warm, hundred, 0)},
-			measure{"signature in one sub-organization", func() error { return b.sign(warm, b.subs[0].address) }},
-			measure{"signature in any sub-organization", func() error {
-				s := b.walletOwner()
-				as, err := b.as(s)
-				if err != nil {
-					return err
-				}
-				return b.sign(as, s.address)
-			}})
+			measure{Row: "look-up by name", Do: b.found("NAME", (*sub).Name, b.any)},
+			measure{Row: "look-up by e-mail", Do: b.found("EMAIL", (*sub).Email, b.any)},
+			measure{Row: "look-up by user name", Do: b.found("USERNAME", func(s *sub) string { return s.User }, b.any)},
+			measure{Row: "look-up by public key", Do: b.found("PUBLIC_KEY", func(s *sub) string { return s.Key().Public() }, b.any)},
+			measure{Row: "look-up by address", Do: b.found("WALLET_ACCOUNT_ADDRESS", func(s *sub) string { return s.Address }, b.walletOwner)},
+			measure{Row: "look-up of what nobody has", Do: func() error {
+				return deployment.Search(b.root, "NAME", "nobody", object{"limit": "10"}, func(ids []string) bool { return len(ids) == 0 })
+			}},
+			measure{Row: "newest 100 activities of the parent", Do: b.list(b.root, hundred, 100)},
+			measure{Row: "newest 100 activities of the parent, of a rare type", Do: b.list(b.root, object{"filterByType": []string{"ACTIVITY_TYPE_CREATE_WALLET_ACCOUNTS"}, "paginationOptions": object{"limit": "100"}}, 1)},
+			measure{Row: "newest 100 activities of one sub-organization", Do: b.list(warm, hundred, 0)},
+			measure{Row: "signature in one sub-organization", Do: func() error { return b.subs[0].Sign(b.root) }},
+			measure{Row: "signature in any sub-organization", Do: func() error { return b.walletOwner().Sign(b.root) }})
 	}
 	for _, m := range all {
 		reps := b.reps
-		if strings.Contains(m.row, "100") {
+		if strings.Contains(m.Row, "100") {
 			reps /= 3 // these are large
 		}
-		if err := b.p50(m.row, reps, m.do); err != nil {
+		if err := b.Median(reps, m); err != nil {
 			return err
 		}
 	}
@@ -219,38 +143,25 @@ func (b *bench) requests() error {
 
 // memory tells what the processes hold.
 func (b *bench) memory(when string) error {
-	n, err := b.enclave.resident()
+	now, _, err := deployment.Resident(b.enclave.pid())
 	if err != nil {
 		return err
 	}
-	b.put("enclave, resident, "+when, fmt.Sprintf("%d MiB", n>>10))
-	b.put("enclave, live heap, "+when, b.enclave.live())
+	b.Put("enclave, resident, "+when, "%.0f MiB", now)
+	b.Put("enclave, live heap, "+when, "%s MiB", b.enclave.live())
 	if b.enclave.host == nil {
 		return nil
 	}
-	if n, err = b.enclave.host.resident(); err != nil {
+	if now, _, err = deployment.Resident(b.enclave.host.pid()); err != nil {
 		return err
 	}
-	b.put("host, resident, "+when, fmt.Sprintf("%d MiB", n>>10))
-	time.Sleep(1100 * time.Millisecond) // what the host may show from before
-	r, err := b.over.Get(b.root.URL + "/metrics")
+	b.Put("host, resident, "+when, "%.0f MiB", now)
+	counters, err := deployment.Counters(b.over, b.root.URL)
 	if err != nil {
 		return err
 	}
-	defer r.Body.Close()
-	var text strings.Builder
-	if _, err := io.Copy(&text, r.Body); err != nil {
-		return err
-	}
-	for line := range strings.Lines(text.String()) {
-		for _, name := range []string{"tips", "organizations_open_bytes", "organizations_open"} {
-			if strings.HasPrefix(line, `cloister_enclave_counter{counter="`+name+`"`) {
-				f := strings.Fields(line)
-				if v, err := strconv.ParseFloat(f[len(f)-1], 64); err == nil {
-					b.put("enclave, "+name+", "+when, strconv.FormatInt(int64(v), 10))
-				}
-			}
-		}
+	for _, name := range []string{"organizations_open", "organizations_open_bytes", "tips"} {
+		b.Put("enclave, "+name+", "+when, "%d", counters[name])
 	}
 	return nil
 }
@@ -278,7 +189,7 @@ func (b *bench) again() error {
 		times = append(times, time.Since(begun))
 		b.root.HTTP = b.over
 		if len(b.accounts) > 0 {
-			if err := b.sign(b.root, b.accounts[len(b.accounts)/2]); err != nil {
+			if err := deployment.Sign(b.root, b.accounts[len(b.accounts)/2]); err != nil {
 				return err
 			}
 			signed = append(signed, time.Since(begun))
@@ -288,40 +199,33 @@ func (b *bench) again() error {
 		}
 	}
 	slices.Sort(times)
-	b.put("start until ready (median of 5)", fmt.Sprintf("%.2f s", times[2].Seconds()))
+	b.Put("start until ready (median of 5)", "%.2f s", times[2].Seconds())
 	if len(signed) > 0 {
 		slices.Sort(signed)
-		b.put("start until a signature of the parent", fmt.Sprintf("%.2f s", signed[2].Seconds()))
+		b.Put("start until a signature of the parent", "%.2f s", signed[2].Seconds())
 	}
 	if err := b.memory("after start"); err != nil {
 		return err
 	}
 	if len(b.subs) > 0 {
 		seen := map[int]bool{}
-		err := b.p50("signature in a cold sub-organization", min(b.reps, len(b.subs)/withWallet/2), func() error {
+		return b.Median(min(b.reps, len(b.subs)/withWallet/2), deployment.Measure{Row: "signature in a cold sub-organization", Do: func() error {
 			s := b.walletOwner()
-			for seen[s.number] {
+			for seen[s.Number] {
 				s = b.walletOwner()
 			}
-			seen[s.number] = true
-			as, err := b.as(s)
-			if err != nil {
-				return err
-			}
-			return b.sign(as, s.address)
-		})
-		if err != nil {
-			return err
-		}
+			seen[s.Number] = true
+			return s.Sign(b.root)
+		}})
 	}
 	return nil
 }
 
 // measure fills a column. With start the enclave is started anew, which makes it forget the tips.
 func (b *bench) measure(what string, start bool) error {
-	b.columns = append(b.columns, what)
-	b.put("activities in all", strconv.FormatInt(b.activities.Load(), 10))
-	b.put("database", fmt.Sprintf("%.2f GiB", float64(size(b.database))/(1<<30)))
+	b.Column(what)
+	b.Put("activities in all", "%d", b.activities.Load())
+	b.Put("database", "%.2f GiB", float64(size(b.database))/(1<<30))
 	if err := b.memory("full"); err != nil {
 		return err
 	}
@@ -335,25 +239,13 @@ func (b *bench) measure(what string, start bool) error {
 		}
 	}
 	b.enclave.leave()
-	b.print()
+	b.Print()
 	return b.attach()
 }
 
 func (b *bench) attach() (err error) {
 	b.root.HTTP, err = b.enclave.attach(context.Background())
 	return err
-}
-
-func (b *bench) print() {
-	fmt.Printf("| | %s |\n|---|%s\n", strings.Join(b.columns, " | "), strings.Repeat("---|", len(b.columns)))
-	for _, row := range b.rows {
-		fmt.Printf("| %s |", row)
-		for _, c := range b.columns {
-			fmt.Printf(" %s |", b.cells[row][c])
-		}
-		fmt.Println()
-	}
-	fmt.Println()
 }
 
 func numbers(text string) (all []int, err error) {
@@ -369,7 +261,7 @@ func numbers(text string) (all []int, err error) {
 
 func run() error {
 	runtime.LockOSThread() // for the children, which end with it
-	b := &bench{cells: map[string]map[string]string{}, over: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+	b := &bench{over: deployment.Over(8)}
 	bin := flag.String("bin", "bin", "`folder` of the programs")
 	flag.StringVar(&b.data, "data", "", "data `directory`")
 	flag.StringVar(&b.store, "store", "", "the store, as cloister-host names it")
@@ -399,14 +291,14 @@ func run() error {
 		return err
 	}
 	defer func() { b.enclave.end() }()
-	b.root = &request.API{URL: "http://" + apiAddr}
-	if err := b.attach(); err != nil {
+	through, err := b.enclave.attach(context.Background())
+	if err != nil {
 		return err
 	}
 	if err := b.enclave.boot(context.Background()); err != nil {
 		return err
 	}
-	if err := b.credentials(); err != nil {
+	if b.root, err = deployment.Root(b.data, through); err != nil {
 		return err
 	}
 	if err := b.recall(); err != nil {
@@ -414,23 +306,6 @@ func run() error {
 	}
 	defer b.made.Close()
 	return b.steps(*accounts, *subs, *activities)
-}
-
-func (b *bench) credentials() error {
-	text, err := os.ReadFile(filepath.Join(b.data, "credentials.json"))
-	if err != nil {
-		return err
-	}
-	var c struct {
-		OrganizationID string
-		RootAPIKey     request.KeyPair
-	}
-	if err := json.Unmarshal(text, &c); err != nil {
-		return err
-	}
-	b.root.OrganizationID = c.OrganizationID
-	b.root.Key, err = request.ParseKey(c.RootAPIKey.PrivateKey)
-	return err
 }
 
 // steps fills and measures.

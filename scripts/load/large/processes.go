@@ -57,22 +57,10 @@ func (p *process) listen(r io.Reader) {
 func (p *process) live() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.heap + " MiB"
+	return p.heap
 }
 
-// resident is VmRSS.
-func (p *process) resident() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
-			return strconv.ParseInt(f[1], 10, 64)
-		}
-	}
-	return 0, errors.New("no VmRSS")
-}
+func (p *process) pid() int { return p.cmd.Process.Pid }
 
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)

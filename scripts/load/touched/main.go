@@ -10,22 +10,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"cloister/attestation/request"
+	"cloister/scripts/load/internal/deployment"
 )
 
 type organization struct {
@@ -34,39 +27,26 @@ type organization struct {
 }
 
 type bench struct {
-	url     string
-	enclave string // process id
-	http    *http.Client
+	root    *request.API
+	enclave int // process id
 	orgs    []organization
 	clients int
+	limit   int64
 }
 
-func open(data string, clients int) (*bench, error) {
-	b := &bench{clients: clients, http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * clients}}}
-	var cred struct{ APIURL string }
-	for name, into := range map[string]any{"credentials.json": &cred, "organizations.json": &b.orgs} {
-		text, err := os.ReadFile(filepath.Join(data, name))
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(text, into); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	b.url = cred.APIURL
-	pids, err := os.ReadFile(filepath.Join(data, "pids"))
-	if err != nil {
+func open(data string, clients int, limit int64) (b *bench, err error) {
+	b = &bench{clients: clients, limit: limit}
+	if b.root, err = deployment.Root(data, deployment.Over(clients)); err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(pids)) {
-		if id, ok := strings.CutSuffix(strings.TrimSpace(line), " enclave"); ok {
-			b.enclave = id
-		}
+	if err = deployment.Read(data, "organizations.json", &b.orgs); err != nil {
+		return nil, err
 	}
-	if b.enclave == "" || len(b.orgs) == 0 {
-		return nil, errors.New("no enclave or no organizations in " + data)
+	pids, err := deployment.Pids(data)
+	if b.enclave = pids["enclave"]; err == nil && (b.enclave == 0 || len(b.orgs) == 0) {
+		err = errors.New("no enclave or no organizations in " + data)
 	}
-	return b, nil
+	return b, err
 }
 
 // touch asks whoami as the organization's root user and holds the answer against
@@ -76,7 +56,7 @@ func (b *bench) touch(o *organization) error {
 	if err != nil {
 		return err
 	}
-	api := &request.API{URL: b.url, OrganizationID: o.OrganizationID, Key: key, HTTP: b.http}
+	api := &request.API{URL: b.root.URL, OrganizationID: o.OrganizationID, Key: key, HTTP: b.root.HTTP}
 	var r struct{ OrganizationID, UserID string }
 	if err := api.Query(context.Background(), "whoami", nil, &r); err != nil || r.OrganizationID != o.OrganizationID || r.UserID != o.RootUserID {
 		return fmt.Errorf("organization %s answers %+v, %w", o.OrganizationID, r, err)
@@ -84,108 +64,26 @@ func (b *bench) touch(o *organization) error {
 	return nil
 }
 
-func (b *bench) answer(req *http.Request) ([]byte, error) {
-	r, err := b.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %.300s", req.URL.Path, r.Status, text)
-	}
-	return text, err
-}
-
-// stale is how long the host may show what it has asked the enclave before.
-const stale = time.Second
-
-// counters are the enclave's own, as the host's metrics show them.
-func (b *bench) counters() (map[string]int64, error) {
-	time.Sleep(stale)
-	req, err := http.NewRequest(http.MethodGet, b.url+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	text, err := b.answer(req)
-	if err != nil {
-		return nil, err
-	}
-	m := map[string]int64{}
-	for line := range strings.Lines(string(text)) {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), `cloister_enclave_counter{counter="`)
-		name, value, cut := strings.Cut(rest, `",enclave="`)
-		_, value, _ = strings.Cut(value, `"} `)
-		if !ok || !cut {
-			continue
-		}
-		f, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return nil, err
-		}
-		m[name] = int64(f)
-	}
-	if _, ok := m["organizations_open_bytes"]; !ok {
-		return nil, errors.New("the metrics say nothing of opened organizations")
-	}
-	return m, nil
-}
-
-// memory is the enclave's resident memory and the most that it ever was.
-func (b *bench) memory() (now, peak int64, err error) {
-	text, err := os.ReadFile("/proc/" + b.enclave + "/status")
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 2 || f[0] != "VmRSS:" && f[0] != "VmHWM:" {
-			continue
-		}
-		kib, bad := strconv.ParseInt(f[1], 10, 64)
-		if err == nil {
-			err = bad
-		}
-		if f[0] == "VmRSS:" {
-			now = kib << 10
-		} else {
-			peak = kib << 10
-		}
-	}
-	return now, peak, err
-}
-
 // sweep touches organizations, many at a time, and answers how long each took.
 func (b *bench) sweep(orgs []organization) ([]time.Duration, error) {
 	took := make([]time.Duration, len(orgs))
-	var next atomic.Int64
-	var wrong error
-	var once sync.Once
-	var all sync.WaitGroup
-	for range b.clients {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(orgs); i = int(next.Add(1)) - 1 {
-				begun := time.Now()
-				if err := b.touch(&orgs[i]); err != nil {
-					once.Do(func() { wrong = err })
-					next.Add(int64(len(orgs)))
-					return
-				}
-				took[i] = time.Since(begun)
-			}
-		})
-	}
-	all.Wait()
+	err := deployment.Each(b.clients, "organization", 0, len(orgs), func(n int) error {
+		begun := time.Now()
+		err := b.touch(&orgs[n])
+		took[n] = time.Since(begun)
+		return err
+	})
 	slices.Sort(took)
-	return took, wrong
+	return took, err
 }
 
-const mib = 1 << 20
-
 // row tells how things stand and whether the opened ones keep to the limit.
-func (b *bench) row(touched int, took []time.Duration, second float64, limit int64) (now, evicted int64, err error) {
-	c, err := b.counters()
+func (b *bench) row(touched int, took []time.Duration, second float64) (now float64, evicted int64, err error) {
+	c, err := deployment.Counters(b.root.HTTP, b.root.URL)
 	if err != nil {
 		return 0, 0, err
 	}
-	now, peak, err := b.memory()
+	now, peak, err := deployment.Resident(b.enclave)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -193,10 +91,11 @@ func (b *bench) row(touched int, took []time.Duration, second float64, limit int
 	if n := len(took); n > 0 {
 		speed = fmt.Sprintf("%.0f | %.2f | %.2f", float64(n)/second, took[n/2].Seconds()*1e3, took[n*99/100].Seconds()*1e3)
 	}
-	fmt.Printf("| %d | %.0f MiB | %.0f MiB | %.1f MiB | %d | %d | %s |\n", touched, float64(now)/mib, float64(peak)/mib, float64(c["organizations_open_bytes"])/mib,
+	opened := c["organizations_open_bytes"]
+	fmt.Printf("| %d | %.0f MiB | %.0f MiB | %.1f MiB | %d | %d | %s |\n", touched, now, peak, float64(opened)/(1<<20),
 		c["organizations_open"], c["organization_evictions"], speed)
-	if limit > 0 && c["organizations_open_bytes"] > limit {
-		err = fmt.Errorf("%d bytes of opened organizations, allowed are %d", c["organizations_open_bytes"], limit)
+	if b.limit > 0 && opened > b.limit {
+		err = fmt.Errorf("%d bytes of opened organizations, allowed are %d", opened, b.limit)
 	}
 	return now, c["organization_evictions"], err
 }
@@ -210,16 +109,16 @@ func run() error {
 	if *clients < 1 || *steps < 1 {
 		return errors.New("want clients and steps")
 	}
-	b, err := open(*data, *clients)
+	b, err := open(*data, *clients, *limit)
 	if err != nil {
 		return err
 	}
 	fmt.Print("| organizations touched | enclave's memory | its peak | opened | organizations opened | evicted | touches/s | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|---|\n")
-	if _, _, err := b.row(0, nil, 0, *limit); err != nil {
+	if _, _, err := b.row(0, nil, 0); err != nil {
 		return err
 	}
-	var full int64 // memory when the first had been evicted
-	var now, evicted int64
+	var now, full float64 // full: when the first had been evicted
+	var evicted int64
 	done := 0
 	for i := 1; i <= *steps; i++ {
 		to := len(b.orgs) * i / *steps
@@ -229,7 +128,7 @@ func run() error {
 			return err
 		}
 		done = to
-		if now, evicted, err = b.row(done, took, time.Since(begun).Seconds(), *limit); err != nil {
+		if now, evicted, err = b.row(done, took, time.Since(begun).Seconds()); err != nil {
 			return err
 		}
 		if full == 0 && evicted > 0 {
@@ -240,7 +139,7 @@ func run() error {
 		fmt.Println("\nnothing had to go: the limit is above what was touched")
 		return nil
 	}
-	fmt.Printf("\nmemory from the first eviction on: %+.0f %%\n", 100*(float64(now)/float64(full)-1))
+	fmt.Printf("\nmemory from the first eviction on: %+.0f %%\n", 100*(now/full-1))
 	return nil
 }
 
