@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/stamp"
@@ -24,13 +25,13 @@ func BenchmarkSignRawPayload(b *testing.B) {
 }
 
 func benchmarkSign(b *testing.B, proofs bool) {
-	w := newWorld(b)
-	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
+	w := activitytest.New(b)
+	address := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
 	body := signBody(w, address)
 	v, err := kinds.Live.Lookup("sign_raw_payload", "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2")
-	w.must(err)
-	id := w.newID()
-	e := entry(w, v.Type, nil)
+	w.Must(err)
+	id := w.NewID()
+	e := w.Entry(v.Type, nil)
 	e.Body = body
 	b.ReportAllocs()
 	for b.Loop() {
@@ -46,24 +47,24 @@ func benchmarkSign(b *testing.B, proofs bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, WantsProofs: proofs, Grant: w.granted(v, in, id)}
+		tx := &activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, WantsProofs: proofs, Grant: w.GrantFor(v, in, id)}
 		if e.Result, err = v.Run(tx, in); err != nil {
 			b.Fatal(err)
 		}
 		vw := view(w)
 		vw.Intent = v.AppendIntent(nil, in)
-		kinds.Live.AppendActivity(make([]byte, 0, 2048), e, w.id, vw)
+		kinds.Live.AppendActivity(make([]byte, 0, 2048), e, w.ID, vw)
 	}
 }
 
 func signBody(w *world, address string) []byte {
-	p := signing(address, "69a8c6c42a121ce2042f3c69192ba2bf127def7c6d6094920db6fe74edd5abfc")
+	p := activitytest.Signing(address, "69a8c6c42a121ce2042f3c69192ba2bf127def7c6d6094920db6fe74edd5abfc")
 	p["hashFunction"] = "HASH_FUNCTION_NO_OP"
-	return text(object{"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "timestampMs": "1700000000000", "organizationId": w.id.String(), "parameters": p, "generateAppProofs": true})
+	return activitytest.JSON(object{"type": "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", "timestampMs": "1700000000000", "organizationId": w.ID.String(), "parameters": p, "generateAppProofs": true})
 }
 
 func BenchmarkParseSubmit(b *testing.B) {
-	w := newWorld(b)
+	w := activitytest.New(b)
 	body := signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -74,11 +75,11 @@ func BenchmarkParseSubmit(b *testing.B) {
 }
 
 func BenchmarkDecodeAndRepeat(b *testing.B) {
-	w := newWorld(b)
+	w := activitytest.New(b)
 	s, err := activity.ParseSubmit(stamp.BodyFromEntry(signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")))
-	w.must(err)
+	w.Must(err)
 	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
-	w.must(err)
+	w.Must(err)
 	b.ReportAllocs()
 	for b.Loop() {
 		in, err := v.Decode(s.Parameters)
@@ -90,18 +91,18 @@ func BenchmarkDecodeAndRepeat(b *testing.B) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	w := newWorld(b)
-	address := list(w.run("CREATE_WALLET", wallet("w", ethAccount(0))), "addresses")[0]
+	w := activitytest.New(b)
+	address := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
 	s, err := activity.ParseSubmit(stamp.BodyFromEntry(signBody(w, address)))
-	w.must(err)
+	w.Must(err)
 	v, err := kinds.Live.Lookup("sign_raw_payload", s.Type)
-	w.must(err)
+	w.Must(err)
 	in, err := v.Decode(s.Parameters)
-	w.must(err)
-	id := w.newID()
+	w.Must(err)
+	id := w.NewID()
 	b.ReportAllocs()
 	for b.Loop() {
-		tx := &activity.Tx{Tx: w.tx(), Vault: w.vault, Rand: w.rand, Keys: w.keys, User: w.user, Activity: id, Grant: w.granted(v, in, id)}
+		tx := &activity.Tx{Tx: w.Tx(), Vault: w.Vault, Rand: w.Rand, Keys: w.Keys, User: w.User, Activity: id, Grant: w.GrantFor(v, in, id)}
 		if _, err := v.Run(tx, in); err != nil {
 			b.Fatal(err)
 		}
@@ -109,15 +110,15 @@ func BenchmarkRun(b *testing.B) {
 }
 
 func BenchmarkAppendActivity(b *testing.B) {
-	w := newWorld(b)
-	e := entry(w, "ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", nil)
+	w := activitytest.New(b)
+	e := w.Entry("ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2", nil)
 	e.Body = signBody(w, "0x58A57ed9d8d624cBD12e2C467D34787555bB1b25")
 	e.Proofs = []org.Proof{{Key: make([]byte, 130), Payload: bytes.Repeat([]byte(`"member":"some value",`), 18), Signature: make([]byte, 64)}}
 	vw := view(w)
 	vw.Intent = []byte(`{"signRawPayloadIntentV2":{}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		kinds.Live.AppendActivity(make([]byte, 0, 4096), e, w.id, vw)
+		kinds.Live.AppendActivity(make([]byte, 0, 4096), e, w.ID, vw)
 	}
 }
 
@@ -125,20 +126,20 @@ func BenchmarkAppendActivity(b *testing.B) {
 func BenchmarkAccount(b *testing.B) {
 	for _, have := range []int{1, 10_000} {
 		b.Run(fmt.Sprint(have), func(b *testing.B) {
-			w := newWorld(b)
-			id := w.run("CREATE_WALLET", wallet("w"))["walletId"]
+			w := activitytest.New(b)
+			id := w.Run("CREATE_WALLET", activitytest.Wallet("w"))["walletId"]
 			for made := 0; made < have; made += 500 {
 				var more []any
 				for i := range min(500, have-made) {
-					more = append(more, ethAccount(made+i))
+					more = append(more, activitytest.EthAccount(made+i))
 				}
-				w.run("CREATE_WALLET_ACCOUNTS", object{"walletId": id, "accounts": more})
+				w.Run("CREATE_WALLET_ACCOUNTS", object{"walletId": id, "accounts": more})
 			}
 			n := 1 << 20
 			b.ResetTimer()
 			for b.Loop() {
 				n++
-				w.run("CREATE_WALLET_ACCOUNTS", object{"walletId": id, "accounts": []any{ethAccount(n)}})
+				w.Run("CREATE_WALLET_ACCOUNTS", object{"walletId": id, "accounts": []any{activitytest.EthAccount(n)}})
 			}
 		})
 	}

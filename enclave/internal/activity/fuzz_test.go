@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/stamp"
@@ -19,7 +20,7 @@ import (
 func FuzzIntent(f *testing.F) {
 	types := slices.Sorted(maps.Keys(kinds.Live))
 	for i, typ := range types {
-		f.Add(uint8(i), text(sample(api.Activities[typ].IntentType)))
+		f.Add(uint8(i), activitytest.JSON(activitytest.Sample(activitytest.API.Activities[typ].IntentType)))
 	}
 	f.Add(uint8(0), []byte(`{"users":null}`))
 	f.Fuzz(func(t *testing.T, i uint8, params []byte) {
@@ -35,7 +36,7 @@ func FuzzIntent(f *testing.F) {
 			return
 		}
 		b := v.AppendIntent(nil, in)
-		if wrong := api.Check("Intent", b); len(wrong) > 0 {
+		if wrong := activitytest.API.Check("Intent", b); len(wrong) > 0 {
 			t.Fatalf("%s: %q", b, wrong)
 		}
 		var m map[string]json.RawMessage
@@ -78,10 +79,10 @@ func FuzzFailure(f *testing.F) {
 	f.Add(activity.AppendError(nil, fault.WithCode(3, "REQUEST_INVALID", "x")))
 	f.Add([]byte(`{"code":1,"details":[{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w := newWorld(t)
-		e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
+		w := activitytest.New(t)
+		e := w.Entry("ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.Root})
 		e.Failure = body
-		if b := kinds.Live.AppendActivity(nil, e, w.id, view(w)); !json.Valid(b) {
+		if b := kinds.Live.AppendActivity(nil, e, w.ID, view(w)); !json.Valid(b) {
 			t.Fatalf("%s", b)
 		}
 	})

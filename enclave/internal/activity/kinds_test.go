@@ -11,12 +11,11 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/apitest"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 )
-
-var api = apitest.Load()
 
 // liveTypes are what this release answers; every other type of the interface is
 // UNIMPLEMENTED.
@@ -49,16 +48,9 @@ var liveTypes = strings.Fields(`
 	CREATE_WEBHOOK_ENDPOINT UPDATE_WEBHOOK_ENDPOINT DELETE_WEBHOOK_ENDPOINT
 	APPROVE_ACTIVITY REJECT_ACTIVITY`)
 
-func code(err error) fault.Code {
-	if e := fault.Of(err); e != nil {
-		return e.Code
-	}
-	return 0
-}
-
 func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 	n := 0
-	for _, o := range api.Operations {
+	for _, o := range activitytest.API.Operations {
 		if o.Kind != "submit" {
 			if activity.KnownOp(o.Name) {
 				t.Errorf("%s is a submit operation", o.Name)
@@ -74,20 +66,20 @@ func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 			if err != nil || v.Type != o.Type || v.Kind.Op != o.Name {
 				t.Errorf("%s: %v", o.Type, err)
 			}
-		} else if code(err) != fault.Unimplemented || err.Error() != "UNIMPLEMENTED: "+o.Name {
+		} else if activitytest.Code(err) != fault.Unimplemented || err.Error() != "UNIMPLEMENTED: "+o.Name {
 			t.Errorf("%s: %v", o.Type, err)
 		}
-		if _, err := kinds.Live.Lookup("create_wallets", o.Type); code(err) != fault.NotFound {
+		if _, err := kinds.Live.Lookup("create_wallets", o.Type); activitytest.Code(err) != fault.NotFound {
 			t.Errorf("unknown path: %v", err)
 		}
 		for _, other := range []string{"update_wallet", "sign_transaction"} {
-			if _, err := kinds.Live.Lookup(other, o.Type); o.Name != other && code(err) != fault.InvalidArgument {
+			if _, err := kinds.Live.Lookup(other, o.Type); o.Name != other && activitytest.Code(err) != fault.InvalidArgument {
 				t.Errorf("%s at %s: %v", o.Type, other, err)
 			}
 		}
 	}
-	if n != len(api.Activities) || n != 162 {
-		t.Errorf("%d types in the list, %d in the description", n, len(api.Activities))
+	if n != len(activitytest.API.Activities) || n != 162 {
+		t.Errorf("%d types in the list, %d in the description", n, len(activitytest.API.Activities))
 	}
 	for typ := range kinds.Live {
 		if !slices.Contains(liveTypes, strings.TrimPrefix(typ, "ACTIVITY_TYPE_")) {
@@ -98,7 +90,7 @@ func TestEveryTypeIsLiveOrUnimplemented(t *testing.T) {
 
 func TestUnknownTypesAreRefused(t *testing.T) {
 	for _, typ := range []string{"", "CREATE_WALLET", "ACTIVITY_TYPE_CREATE_WALLET_V2", "ACTIVITY_TYPE_CREATE_WALLET_V1", "activity_type_create_wallet", "ACTIVITY_TYPE_CREATE_USERS_V5", "ACTIVITY_TYPE_CREATE_USERS_V1"} {
-		if _, err := kinds.Live.Lookup("create_wallet", typ); code(err) != fault.InvalidArgument {
+		if _, err := kinds.Live.Lookup("create_wallet", typ); activitytest.Code(err) != fault.InvalidArgument {
 			t.Errorf("%q: %v", typ, err)
 		}
 		if activity.KnownType(typ) {
@@ -109,18 +101,18 @@ func TestUnknownTypesAreRefused(t *testing.T) {
 
 func TestNamesFollowTheDescription(t *testing.T) {
 	for typ, v := range kinds.Live {
-		a := api.Activities[typ]
+		a := activitytest.API.Activities[typ]
 		if v.IntentKey != a.Intent || v.ResultKey != a.Result && !v.Kind.Vote { // a vote answers with what it is about
 			t.Errorf("%s: %s and %s, want %s and %s", typ, v.IntentKey, v.ResultKey, a.Intent, a.Result)
 		}
 		path := "/public/v1/submit/" + v.Kind.Op
-		if a.Path == "" && api.Endpoints[path].Op == "" { // it is ours to name
+		if a.Path == "" && activitytest.API.Endpoints[path].Op == "" { // it is ours to name
 			continue
 		}
 		if a.Path != path {
 			t.Errorf("%s: %s, want %s", typ, path, a.Path)
 		}
-		if _, ok := api.Endpoints[a.Path].ActivityTypes[typ]; !ok {
+		if _, ok := activitytest.API.Endpoints[a.Path].ActivityTypes[typ]; !ok {
 			t.Errorf("%s does not belong to %s", typ, a.Path)
 		}
 	}
@@ -142,7 +134,7 @@ func TestShapesFollowTheDescription(t *testing.T) {
 	for typ, v := range kinds.Live {
 		intent, result := v.Shapes()
 		mine := maps.Clone(excused) // several types may share a shape
-		wrongs := api.Request(api.Activities[typ].IntentType, intent, mine)
+		wrongs := activitytest.API.Request(activitytest.API.Activities[typ].IntentType, intent, mine)
 		maps.DeleteFunc(left, func(where, _ string) bool { _, unused := mine[where]; return !unused })
 		for _, wrong := range wrongs {
 			t.Errorf("%s: %s", typ, wrong)
@@ -150,7 +142,7 @@ func TestShapesFollowTheDescription(t *testing.T) {
 		if v.Kind.Vote {
 			continue
 		}
-		for _, wrong := range api.Response(api.Activities[typ].ResultType, result) {
+		for _, wrong := range activitytest.API.Response(activitytest.API.Activities[typ].ResultType, result) {
 			t.Errorf("%s: %s", typ, wrong)
 		}
 	}
@@ -174,7 +166,7 @@ func TestTheComparisonFindsMistakes(t *testing.T) {
 		shape any
 		n     int
 	}{{none{}, 2}, {extra{}, 1}, {other{}, 3}} {
-		if got := api.Request("UpdateUserNameIntent", reflect.TypeOf(c.shape), nil); len(got) != c.n {
+		if got := activitytest.API.Request("UpdateUserNameIntent", reflect.TypeOf(c.shape), nil); len(got) != c.n {
 			t.Errorf("%T: %q", c.shape, got)
 		}
 	}
@@ -224,103 +216,8 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// sample makes a value of a described type with every member set, those that
-// are not live left empty.
-func sample(typ string) map[string]any {
-	m := map[string]any{}
-	for name, notation := range api.Types[typ] {
-		f := apitest.Parse(notation)
-		rule := api.Rules[typ][name]
-		switch {
-		case name == "oauthProviders" && strings.HasPrefix(rule, "dive"):
-			m[name] = []any{}
-			continue
-		case strings.HasSuffix(name, "emplateId"), name == "captchaEnabled":
-			continue
-		case (name == "verificationToken" || name == "clientSignature") && !strings.HasPrefix(typ, "OtpLogin"), typ == "OauthProviderParamsV2" && name == "oidcToken":
-			continue
-		}
-		var v any
-		switch {
-		case samples[typ+"."+name] != nil:
-			v = samples[typ+"."+name]
-		case samples[name] != nil:
-			v = samples[name]
-		case f.Base == "bool":
-			v = true
-		case f.Base == "string" && strings.Contains(rule, "uuid"):
-			v = someID
-		case f.Base == "string" && strings.Contains(rule, "email"):
-			v = "someone@example.org"
-		case f.Base == "string":
-			v = "Some text"
-		case strings.HasPrefix(f.Base, "@"):
-			v = sample(f.Base[1:])
-		case strings.HasPrefix(f.Base, "="):
-			v = f.Base[1:]
-		case strings.HasPrefix(f.Base, "#"):
-			v = api.Enums[f.Base[1:]][0]
-		default:
-			panic(typ + "." + name)
-		}
-		if _, isList := v.([]any); f.List && !isList {
-			v = []any{v}
-		}
-		m[name] = v
-	}
-	return m
-}
-
-const someKey = "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5"  // 2·G of secp256k1
-const someP256 = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" // G of P-256
-
-// someBundle is of the right form and opens with nothing.
-const someBundle = `{"encappedPublic":"046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5","ciphertext":"000102030405060708090a0b0c0d0e0f10"}`
-
-// someToken is an identity token by its form.
-const someToken = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2lzc3Vlci5leGFtcGxlIiwic3ViIjoicyIsImF1ZCI6ImEifQ.c2lnbmF0dXJl"
-
-const someID = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
-
-var samples = map[string]any{
-	"fingerprint": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-	"apiKeyName":  "A key", "publicKey": someP256, "curveType": "API_KEY_CURVE_P256", "expirationSeconds": "3600",
-	"userEmail": "someone@example.org", "userPhoneNumber": "+15551234567",
-	"path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM", "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM", "ADDRESS_FORMAT_COMPRESSED"},
-	"curve": "CURVE_SECP256K1", "mnemonicLength": json.Number("12"), "rootQuorumThreshold": json.Number("1"),
-	"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "privateKeyId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8",
-	"walletIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}, "apiKeyIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
-	"id": "c29tZQ", "rawId": "c29tZQ", "credentialId": "c29tZQ", "clientDataJson": "c29tZQ", "attestationObject": "c29tZQ",
-	"targetPublicKey": someP256, "encryptedBundle": someBundle, "unsignedTransaction": "0x00ff", "payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
-	"condition": "true", "consensus": "true", "time": "true", "policyCondition": "true", "policyConsensus": "true", "scope": "true",
-	"Selector.subject": "activity.type", "SelectorV2.subject": "activity.type",
-	"SetOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH", "SetOrganizationFeatureIntent.value": "", "RemoveOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH",
-	"allowedOrigins": []any{"https://example.org"}, "threshold": json.Number("1"), "order": json.Number("7"),
-	"AuthenticationMethodParams.type": "AUTHENTICATION_TYPE_SESSION", "AuthenticationMethodParams.id": someID,
-	"cidr": "10.0.0.0/24", "onEvaluationError": "DENY", "rules": []any{map[string]any{"cidr": "10.0.0.0/24", "label": "Office"}},
-	"sponsor": false, "from": someAddress, "to": someAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
-	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{someSolana}, "signedTransaction": signedTransfer,
-	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": someSolana,
-	"sessionProfileId": someID, "otpLength": json.Number("9"), "otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "logoUrl": "https://example.org/logo.png",
-	"magicLinkTemplate": "https://example.org/#%s", "templateVariables": `{"some":"text"}`, "templateId": "", "template": "{{ .OtpCode }}",
-	"InitOtpIntent.expirationSeconds": "600", "InitOtpIntentV2.expirationSeconds": "600", "InitOtpIntentV3.expirationSeconds": "600", "InitOtpAuthIntentV3.expirationSeconds": "600",
-	"oidcToken": someToken, "authCode": "abc", "redirectUri": "https://example.org/back", "codeVerifier": strings.Repeat("v", 43), "clientId": "client", "oauth2CredentialId": someID,
-	"bearerTokenTargetPublicKey": someP256, "fiatOnrampCredentialId": someID, "projectId": "project", "publishableApiKey": "pk_test", "encryptedSecretApiKey": "abc", "encryptedPrivateApiKey": "abc",
-	"allowedAuthMethods": []any{"email", "social"}, "enabledSocialProviders": []any{"google"}, "socialLinkingClientIds": []any{"client-1"},
-	"oauthClientIds": map[string]any{"google": "client-1"}, "oauthRedirectUrl": "https://example.org/back",
-	"SmsCustomizationParams.template": "Code {{ .OtpCode }}",
-	"otpExpirationSeconds":            json.Number("120"), "verificationTokenExpirationSeconds": json.Number("120"), "sessionExpirationSeconds": json.Number("120"),
-	"url": "https://example.org/hook", "eventType": "ACTIVITY_UPDATES", "filtersJson": "{}",
-	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
-}
-
-func text(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
+// 2·G of secp256k1
+// G of P-256
 
 // secretsOf are what intents hold in clear that is good for one use. Tokens are not
 // among it: they are results too, which whoever may read the activity sees there.
@@ -332,8 +229,8 @@ var secretsOf = map[string][]string{
 
 func TestSamplesAreTakenAndRepeated(t *testing.T) {
 	for typ, v := range kinds.Live {
-		want := sample(api.Activities[typ].IntentType)
-		in, err := v.Decode(text(want))
+		want := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
+		in, err := v.Decode(activitytest.JSON(want))
 		if err != nil {
 			t.Errorf("%s: %v", typ, err)
 			continue
@@ -343,7 +240,7 @@ func TestSamplesAreTakenAndRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		var plain map[string]any
-		json.Unmarshal(text(want), &plain)
+		json.Unmarshal(activitytest.JSON(want), &plain)
 		for _, name := range secretsOf[typ] {
 			if plain[name] == nil {
 				t.Errorf("%s has no %s", typ, name)
@@ -354,10 +251,10 @@ func TestSamplesAreTakenAndRepeated(t *testing.T) {
 			t.Errorf("%s holds secrets: %t", typ, v.Secret())
 		}
 		if !reflect.DeepEqual(got, map[string]any{v.IntentKey: plain}) {
-			t.Errorf("%s repeats %s for %s", typ, text(got), text(want))
+			t.Errorf("%s repeats %s for %s", typ, activitytest.JSON(got), activitytest.JSON(want))
 		}
 		// snake_case is read, camelCase is repeated.
-		snaked, err := v.Decode([]byte(snakeKeys(string(text(want)))))
+		snaked, err := v.Decode([]byte(snakeKeys(string(activitytest.JSON(want)))))
 		if err != nil || string(v.AppendIntent(nil, snaked)) != string(v.AppendIntent(nil, in)) {
 			t.Errorf("%s in snake_case: %v", typ, err)
 		}
@@ -392,14 +289,14 @@ func mutate(typ string, m map[string]any, path string, visit func(what string)) 
 	m["unheardOf"] = true
 	visit(path + ": unknown member")
 	delete(m, "unheardOf")
-	for name, notation := range api.Types[typ] {
+	for name, notation := range activitytest.API.Types[typ] {
 		old, ok := m[name]
 		if !ok {
 			continue
 		}
 		f := apitest.Parse(notation)
 		at := path + "." + name
-		if f.Required && !f.List && !strings.HasPrefix(api.Rules[typ][name], "omitempty") {
+		if f.Required && !f.List && !strings.HasPrefix(activitytest.API.Rules[typ][name], "omitempty") {
 			delete(m, name)
 			visit(at + ": missing")
 			m[name] = nil
@@ -417,7 +314,7 @@ func mutate(typ string, m map[string]any, path string, visit func(what string)) 
 			if len(values) == 0 {
 				continue
 			}
-			if strings.HasPrefix(api.Rules[typ][name], "required") {
+			if strings.HasPrefix(activitytest.API.Rules[typ][name], "required") {
 				m[name] = []any{}
 				visit(at + ": empty")
 				m[name] = old
@@ -431,7 +328,7 @@ func mutate(typ string, m map[string]any, path string, visit func(what string)) 
 			}
 			bad := map[string]any{"bool": "yes", "int32": "one", "uint32": "one", "string": 7}[f.Base]
 			if f.Base[0] == '#' {
-				bad = api.Enums[f.Base[1:]][0] + "X"
+				bad = activitytest.API.Enums[f.Base[1:]][0] + "X"
 			}
 			put := func(x any) {
 				m[name] = x
@@ -443,13 +340,13 @@ func mutate(typ string, m map[string]any, path string, visit func(what string)) 
 			}
 			put(bad)
 			visit(fmt.Sprintf("%s: %v", at, bad))
-			if strings.Contains(api.Rules[typ][name], "uuid") {
+			if strings.Contains(activitytest.API.Rules[typ][name], "uuid") {
 				for _, bad := range []string{"x", "6ba7b8109dad41d180b400c04fd430c8", "6BA7B810-9DAD-41D1-80B4-00C04FD430C8", " 6ba7b810-9dad-41d1-80b4-00c04fd430c8"} {
 					put(bad)
 					visit(fmt.Sprintf("%s: %q", at, bad))
 				}
 			}
-			if strings.Contains(api.Rules[typ][name], "label") {
+			if strings.Contains(activitytest.API.Rules[typ][name], "label") {
 				for _, bad := range []string{" x", "x ", "a\nb", "a\x00b", strings.Repeat("ä", 256)} {
 					put(bad)
 					visit(fmt.Sprintf("%s: %q", at, bad))
@@ -464,16 +361,16 @@ func mutate(typ string, m map[string]any, path string, visit func(what string)) 
 func TestMutatedSamplesAreRefused(t *testing.T) {
 	n := 0
 	for typ, v := range kinds.Live {
-		intent := api.Activities[typ].IntentType
-		m := sample(intent)
+		intent := activitytest.API.Activities[typ].IntentType
+		m := activitytest.Sample(intent)
 		mutate(intent, m, intent, func(what string) {
 			n++
-			_, err := v.Decode(text(m))
-			if code(err) != fault.InvalidArgument {
+			_, err := v.Decode(activitytest.JSON(m))
+			if activitytest.Code(err) != fault.InvalidArgument {
 				t.Errorf("%s: %v", what, err)
 			}
 		})
-		if _, err := v.Decode(text(m)); err != nil {
+		if _, err := v.Decode(activitytest.JSON(m)); err != nil {
 			t.Errorf("%s: the sample was not put back: %v", typ, err)
 		}
 	}
@@ -489,9 +386,9 @@ func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
 			value any
 			want  bool
 		}{{true, true}, {false, false}, {nil, false}} {
-			m := sample(api.Activities[typ].IntentType)
+			m := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
 			m["generateAppProofs"] = c.value
-			in, err := v.Decode(text(m))
+			in, err := v.Decode(activitytest.JSON(m))
 			if err != nil {
 				t.Errorf("%s: %v", typ, err)
 				continue
@@ -500,9 +397,9 @@ func TestGenerateAppProofsInsideOfParameters(t *testing.T) {
 				t.Errorf("%s: %v", typ, c.value)
 			}
 		}
-		m := sample(api.Activities[typ].IntentType)
+		m := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
 		m["generateAppProofs"] = "yes"
-		if _, err := v.Decode(text(m)); code(err) != fault.InvalidArgument {
+		if _, err := v.Decode(activitytest.JSON(m)); activitytest.Code(err) != fault.InvalidArgument {
 			t.Errorf("%s: %v", typ, err)
 		}
 	}
@@ -546,5 +443,22 @@ func TestTablesThatPanic(t *testing.T) {
 			}()
 			activity.NewTable(families...)
 		}()
+	}
+}
+
+// These are all types that take a verification token. A new one belongs here, in what
+// TestBoundTokens… tell of it, and in enclave/README.md.
+func TestTypesThatTakeAToken(t *testing.T) {
+	want := []string{"CREATE_SUB_ORGANIZATION_V7", "CREATE_SUB_ORGANIZATION_V8", "OTP_LOGIN", "OTP_LOGIN_V2", "UPDATE_USER_EMAIL", "UPDATE_USER_PHONE_NUMBER"}
+	var got []string
+	for typ, v := range kinds.Live {
+		intent, _ := v.Shapes()
+		if _, takes := intent.FieldByName("VerificationToken"); takes {
+			got = append(got, strings.TrimPrefix(typ, "ACTIVITY_TYPE_"))
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
 	}
 }

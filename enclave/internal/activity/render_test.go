@@ -8,25 +8,16 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
-// entry is an activity of one user who submitted it.
-func entry(w *world, typ string, params any) *org.Entry {
-	body := text(object{"type": typ, "timestampMs": "1700000000000", "organizationId": w.id.String(), "parameters": params})
-	return &org.Entry{
-		Activity: w.newID(), Type: typ, Status: org.StatusCompleted, Body: body, Fingerprint: org.Hash{1, 2}, CreatedMs: 1_700_000_000_999, TimeMs: 1_700_000_002_001,
-		Votes:  []org.Vote{{ID: w.newID(), User: w.user, UserName: "Root", PublicKey: someP256, Signature: "3045", Scheme: "SIGNATURE_SCHEME_TK_API_P256", CreatedMs: 1_700_000_000_999}},
-		Result: []byte(`{"updateWalletResult":{"walletId":"` + w.root + `"}}`),
-	}
-}
-
 func view(w *world) activity.ActivityView {
 	return activity.ActivityView{CanReject: true, Users: func(id org.ID) *org.User {
-		u, err := w.tx().User(id)
-		w.must(err)
+		u, err := w.Tx().User(id)
+		w.Must(err)
 		return u
 	}}
 }
@@ -41,18 +32,18 @@ func parsed(t *testing.T, b []byte) object {
 }
 
 func TestAppendActivity(t *testing.T) {
-	w := newWorld(t)
-	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root, "walletName": nil, "generateAppProofs": true})
-	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
-	for _, wrong := range api.Check("Activity", b) {
+	w := activitytest.New(t)
+	e := w.Entry("ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.Root, "walletName": nil, "generateAppProofs": true})
+	b := kinds.Live.AppendActivity(nil, e, w.ID, view(w))
+	for _, wrong := range activitytest.API.Check("Activity", b) {
 		t.Error(wrong)
 	}
 	m := parsed(t, b)
 	vote := m["votes"].([]any)[0].(object)
 	for _, c := range []struct{ got, want any }{
-		{m["id"], e.Activity.String()}, {m["organizationId"], w.id.String()}, {m["status"], "ACTIVITY_STATUS_COMPLETED"},
-		{m["intent"], object{"updateWalletIntent": object{"walletId": w.root}}},
-		{m["result"], object{"updateWalletResult": object{"walletId": w.root}}},
+		{m["id"], e.Activity.String()}, {m["organizationId"], w.ID.String()}, {m["status"], "ACTIVITY_STATUS_COMPLETED"},
+		{m["intent"], object{"updateWalletIntent": object{"walletId": w.Root}}},
+		{m["result"], object{"updateWalletResult": object{"walletId": w.Root}}},
 		{m["fingerprint"], "sha256:0102" + strings.Repeat("0", 60)},
 		{m["canApprove"], false}, {m["canReject"], true}, {m["failure"], nil},
 		{m["createdAt"], object{"seconds": "1700000000", "nanos": "0"}}, {m["updatedAt"], object{"seconds": "1700000002", "nanos": "0"}},
@@ -74,21 +65,21 @@ func TestAppendActivity(t *testing.T) {
 // What is good for one use is nowhere in an activity, however its body was written
 // and whatever today's rules say of it; the fingerprint stays.
 func TestSecretsAreNotShown(t *testing.T) {
-	w := newWorld(t)
+	w := activitytest.New(t)
 	for typ, names := range secretsOf {
-		params := sample(api.Activities[typ].IntentType)
+		params := activitytest.Sample(activitytest.API.Activities[typ].IntentType)
 		for _, name := range names {
 			params[name] = "theSecret-" + strings.Repeat("s", 43)
 		}
 		old := maps.Clone(params)
 		old["nolonger"] = "known"
 		for _, body := range []any{params, old} {
-			e := entry(w, typ, body)
+			e := w.Entry(typ, body)
 			for _, raw := range []string{string(e.Body), snakeKeys(string(e.Body))} {
 				e.Body = []byte(raw)
 				for _, status := range []org.Status{org.StatusCompleted, org.StatusConsensusNeeded, org.StatusFailed} {
 					e.Status = status
-					b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
+					b := kinds.Live.AppendActivity(nil, e, w.ID, view(w))
 					if strings.Contains(string(b), "theSecret") {
 						t.Errorf("%s shows its secret: %s", typ, b)
 					}
@@ -106,19 +97,19 @@ func TestSecretsAreNotShown(t *testing.T) {
 }
 
 func TestAppendActivityInOtherStates(t *testing.T) {
-	w := newWorld(t)
-	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
-	gone := w.newID()
-	e.Votes = append(e.Votes, org.Vote{ID: w.newID(), User: gone, UserName: "Gone", Rejected: true, Message: []byte("{\"other\":\"\u2028\\\"\x01\"}"), Scheme: "S", CreatedMs: 1})
+	w := activitytest.New(t)
+	e := w.Entry("ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.Root})
+	gone := w.NewID()
+	e.Votes = append(e.Votes, org.Vote{ID: w.NewID(), User: gone, UserName: "Gone", Rejected: true, Message: []byte("{\"other\":\"\u2028\\\"\x01\"}"), Scheme: "S", CreatedMs: 1})
 	e.Status, e.Result = org.StatusConsensusNeeded, nil
 	e.Proofs = []org.Proof{{Key: []byte{4, 0xAB}, Payload: []byte(`{"type":"x"}`), Signature: []byte{1}}}
 	// While it waits, the vote of a user who is gone is gone; what has ended stays.
-	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w))); len(m["votes"].([]any)) != 1 {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.ID, view(w))); len(m["votes"].([]any)) != 1 {
 		t.Error(m["votes"])
 	}
 	e.Status = org.StatusRejected
-	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
-	for _, wrong := range api.Check("Activity", b) {
+	b := kinds.Live.AppendActivity(nil, e, w.ID, view(w))
+	for _, wrong := range activitytest.API.Check("Activity", b) {
 		t.Error(wrong)
 	}
 	m := parsed(t, b)
@@ -134,33 +125,33 @@ func TestAppendActivityInOtherStates(t *testing.T) {
 		t.Error(proof)
 	}
 	// Without anybody to ask, votes have the name that was kept.
-	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, activity.ActivityView{})); m["votes"].([]any)[0].(object)["user"].(object)["userName"] != "Root" {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.ID, activity.ActivityView{})); m["votes"].([]any)[0].(object)["user"].(object)["userName"] != "Root" {
 		t.Error(m["votes"])
 	}
 	// The caller's own text of the intent is taken as it is.
 	v := view(w)
 	v.Intent = []byte(`{"updateWalletIntent":{"walletId":"given"}}`)
-	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, v)); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "given"}}) {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.ID, v)); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "given"}}) {
 		t.Error(m["intent"])
 	}
 	// An intent that today's rules refuse is shown as it was sent.
-	e = entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": "of old", "form": 1})
-	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "of old", "form": 1.0}}) {
+	e = w.Entry("ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": "of old", "form": 1})
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.ID, view(w))); !reflect.DeepEqual(m["intent"], object{"updateWalletIntent": object{"walletId": "of old", "form": 1.0}}) {
 		t.Error(m["intent"])
 	}
 	e.Body = []byte("{")
-	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w))); !reflect.DeepEqual(m["intent"], object{}) {
+	if m := parsed(t, kinds.Live.AppendActivity(nil, e, w.ID, view(w))); !reflect.DeepEqual(m["intent"], object{}) {
 		t.Error(m["intent"])
 	}
 }
 
 func TestFailuresAreShown(t *testing.T) {
-	w := newWorld(t)
-	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
+	w := activitytest.New(t)
+	e := w.Entry("ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.Root})
 	e.Status, e.Result = org.StatusFailed, nil
 	e.Failure = activity.AppendRefusal(nil, fault.WithCode(fault.InvalidArgument, "REQUEST_INVALID", "no \"x\""), e.Activity, "sha256:00")
-	b := kinds.Live.AppendActivity(nil, e, w.id, view(w))
-	for _, wrong := range api.Check("Activity", b) {
+	b := kinds.Live.AppendActivity(nil, e, w.ID, view(w))
+	for _, wrong := range activitytest.API.Check("Activity", b) {
 		t.Error(wrong)
 	}
 	f := parsed(t, b)["failure"].(object)
@@ -168,41 +159,41 @@ func TestFailuresAreShown(t *testing.T) {
 		t.Error(f)
 	}
 	e.Failure = []byte("not JSON")
-	if f := parsed(t, kinds.Live.AppendActivity(nil, e, w.id, view(w)))["failure"].(object); f["code"] != 13.0 {
+	if f := parsed(t, kinds.Live.AppendActivity(nil, e, w.ID, view(w)))["failure"].(object); f["code"] != 13.0 {
 		t.Error(f)
 	}
 }
 
 func TestVotable(t *testing.T) {
-	w := newWorld(t)
-	o := mustOrganization(w)
-	e := entry(w, "ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.root})
-	other := w.newID()
+	w := activitytest.New(t)
+	o := w.Organization()
+	e := w.Entry("ACTIVITY_TYPE_UPDATE_WALLET", object{"walletId": w.Root})
+	other := w.NewID()
 	two := *o
 	two.RootUsers = append([]org.ID{other}, o.RootUsers...)
 	e2 := *e
-	e2.Votes = []org.Vote{{User: w.user, Rejected: true}}
+	e2.Votes = []org.Vote{{User: w.User, Rejected: true}}
 	for _, c := range []struct {
 		o               *org.Organization
 		e               *org.Entry
 		who             org.ID
 		approve, reject bool
 	}{
-		{o, e, w.user, false, true}, // who submitted has approved
+		{o, e, w.User, false, true}, // who submitted has approved
 		{&two, e, other, true, true},
-		{&two, &e2, w.user, true, false}, // changed to a no
+		{&two, &e2, w.User, true, false}, // changed to a no
 		{o, e, other, false, false},
 	} {
 		steps := activity.VotableSteps
-		if a, r, err := kinds.Live.Votable(w.tx(), c.o, c.e, c.who, &steps); a != c.approve || r != c.reject || err != nil {
+		if a, r, err := kinds.Live.Votable(w.Tx(), c.o, c.e, c.who, &steps); a != c.approve || r != c.reject || err != nil {
 			t.Errorf("%v %v, want %v %v: %v", a, r, c.approve, c.reject, err)
 		}
 	}
 }
 
 func TestAppendError(t *testing.T) {
-	w := newWorld(t)
-	id := w.newID()
+	w := activitytest.New(t)
+	id := w.NewID()
 	detail := func(typ string, more object) object {
 		more["@type"] = "type.googleapis.com/" + typ
 		return more
@@ -230,7 +221,7 @@ func TestAppendError(t *testing.T) {
 			object{"code": 7.0, "message": "m", "details": []any{permission("The following policies denied this action: p", object{"policyId": "p", "outcome": "OUTCOME_DENY_EXPLICIT"}, object{"policyId": "q", "outcome": "OUTCOME_ALLOW"})}}},
 	} {
 		if got := parsed(t, c.body); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s\nwant %s", text(got), text(c.want))
+			t.Errorf("%s\nwant %s", activitytest.JSON(got), activitytest.JSON(c.want))
 		}
 	}
 }
@@ -238,7 +229,7 @@ func TestAppendError(t *testing.T) {
 // The names of errors that this package gives are the interface's.
 func TestErrorNames(t *testing.T) {
 	known := map[string]bool{}
-	for _, n := range api.Enums["TurnkeyErrorCode"] {
+	for _, n := range activitytest.API.Enums["TurnkeyErrorCode"] {
 		known[n] = true
 	}
 	for _, n := range []string{"REQUEST_INVALID", "INVALID_ORGANIZATION_ID", "INVALID_ACTIVITY_CALLER", "WALLET_ACCOUNT_NOT_EXPORTED", "INVALID_EMAIL"} {

@@ -1,0 +1,144 @@
+package activitytest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/secret"
+	"cloister/enclave/internal/secret/secrettest"
+)
+
+// ErrNotYet is what core turns into a fetch.
+var ErrNotYet = errors.New("not fetched yet")
+
+// providers knows the keys of issuers, and what an exchange comes to.
+type providers struct {
+	Sets      map[string]*login.KeySet
+	Exchanged func(*activity.Exchange) (*activity.Exchanged, error)
+}
+
+func newProviders() *providers { return &providers{Sets: map[string]*login.KeySet{}} }
+
+// Keys knows the issuers of Sets.
+func (o *providers) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
+	set := o.Sets[issuer]
+	switch {
+	case set == nil:
+		return nil, ErrNotYet
+	case !has(set):
+		return nil, login.NoIssuerKey(field)
+	}
+	return set, nil
+}
+
+// Exchange comes to what the test says.
+func (o *providers) Exchange(x *activity.Exchange) (*activity.Exchanged, error) {
+	if o.Exchanged == nil {
+		return nil, ErrNotYet
+	}
+	return o.Exchanged(x)
+}
+
+func newRoles(w *World) *activity.Roles {
+	r := &activity.Roles{Issuer: "https://cloister.example", Identities: newSigner(w)}
+	var err error
+	r.ClientSecrets, err = bundle.NewPrivateKey(w.Rand)
+	w.Must(err)
+	r.OnRamp, err = bundle.NewPrivateKey(w.Rand)
+	w.Must(err)
+	return r
+}
+
+func newSigner(w *World) *login.Signer {
+	s, _ := newPair(w)
+	return s
+}
+
+func newPair(w *World) (*login.Signer, *ecdsa.PrivateKey) {
+	private, err := bundle.NewPrivateKey(w.Rand)
+	w.Must(err)
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), secrettest.Bytes(private))
+	w.Must(err)
+	s, err := login.NewSigner(private)
+	w.Must(err)
+	return s, key
+}
+
+// PublicOf is the compressed public key of a private one.
+func (w *World) PublicOf(private secret.Secret) string {
+	s, err := login.NewSigner(private)
+	w.Must(err)
+	return s.Public().String()
+}
+
+// Issuer is somebody who issues identity tokens.
+type Issuer struct {
+	World *World // of which the clock is
+	URL   string
+	by    *login.Signer
+	key   *ecdsa.PrivateKey
+}
+
+// Stranger is one whose keys are not known.
+func (w *World) Stranger(url string) *Issuer {
+	by, key := newPair(w)
+	return &Issuer{w, url, by, key}
+}
+
+// NewIssuer is one whose keys are known.
+func (w *World) NewIssuer(url string) *Issuer {
+	i := w.Stranger(url)
+	w.Providers.Sets[url] = login.KeySetOf(i.by.Public())
+	return i
+}
+
+// Token issues a token of now, changed.
+func (i *Issuer) Token(sub, aud string, change ...func(*login.IdentityToken)) string {
+	t := &login.IdentityToken{Issuer: i.URL, Audience: aud, Subject: sub, IssuedMs: i.World.Now, ExpiresMs: i.World.Now + 300_000}
+	for _, c := range change {
+		c(t)
+	}
+	text, err := login.IssueIdentityToken(i.by, t)
+	i.World.Must(err)
+	return text
+}
+
+// BoundTo gives a token the nonce of a key.
+func BoundTo(public string) func(*login.IdentityToken) {
+	return func(t *login.IdentityToken) { t.Nonce = login.Nonce(public) }
+}
+
+// ByToken are the parameters of a provider that an identity token proves.
+func ByToken(token string) Object { return Object{"providerName": "p", "oidcToken": token} }
+
+// Base64 is base64url without padding, as in tokens.
+func Base64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// Sign signs claims that login would not write.
+func (i *Issuer) Sign(claims string) string {
+	token := i.Token("x", "x")
+	head := token[:strings.IndexByte(token, '.')]
+	text := head + "." + Base64(claims)
+	digest := sha256.Sum256([]byte(text))
+	r, sig, err := ecdsa.Sign(i.World.Rand, i.key, digest[:])
+	i.World.Must(err)
+	var b [64]byte
+	r.FillBytes(b[:32])
+	sig.FillBytes(b[32:])
+	return text + "." + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// FreshP256 is the public key of another client each time, compressed.
+func (w *World) FreshP256() string {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), w.Rand)
+	w.Must(err)
+	return hex.EncodeToString(elliptic.MarshalCompressed(elliptic.P256(), k.X, k.Y))
+}

@@ -1,0 +1,108 @@
+package activitytest
+
+import (
+	"encoding/json"
+	"strings"
+
+	"cloister/enclave/internal/activity/apitest"
+)
+
+// NotP256 is G of secp256k1, whose x is no P-256 point's.
+const NotP256 = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
+
+// API is the description of the interface.
+var API = apitest.Load()
+
+// Sample makes a value of a described type with every member set, those that
+// are not live left empty.
+func Sample(typ string) map[string]any {
+	m := map[string]any{}
+	for name, notation := range API.Types[typ] {
+		f := apitest.Parse(notation)
+		rule := API.Rules[typ][name]
+		switch {
+		case name == "oauthProviders" && strings.HasPrefix(rule, "dive"):
+			m[name] = []any{}
+			continue
+		case strings.HasSuffix(name, "emplateId"), name == "captchaEnabled":
+			continue
+		case (name == "verificationToken" || name == "clientSignature") && !strings.HasPrefix(typ, "OtpLogin"), typ == "OauthProviderParamsV2" && name == "oidcToken":
+			continue
+		}
+		var v any
+		switch {
+		case samples[typ+"."+name] != nil:
+			v = samples[typ+"."+name]
+		case samples[name] != nil:
+			v = samples[name]
+		case f.Base == "bool":
+			v = true
+		case f.Base == "string" && strings.Contains(rule, "uuid"):
+			v = SomeID
+		case f.Base == "string" && strings.Contains(rule, "email"):
+			v = "someone@example.org"
+		case f.Base == "string":
+			v = "Some text"
+		case strings.HasPrefix(f.Base, "@"):
+			v = Sample(f.Base[1:])
+		case strings.HasPrefix(f.Base, "="):
+			v = f.Base[1:]
+		case strings.HasPrefix(f.Base, "#"):
+			v = API.Enums[f.Base[1:]][0]
+		default:
+			panic(typ + "." + name)
+		}
+		if _, isList := v.([]any); f.List && !isList {
+			v = []any{v}
+		}
+		m[name] = v
+	}
+	return m
+}
+
+// SomeKey is the public key of 2 on secp256k1.
+const SomeKey = "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5"
+
+// SomeP256 is the generator of P-256.
+const SomeP256 = "036b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+
+// SomeBundle is of the right form and opens with nothing.
+const SomeBundle = `{"encappedPublic":"046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5","ciphertext":"000102030405060708090a0b0c0d0e0f10"}`
+
+// someToken is an identity token by its form.
+const someToken = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2lzc3Vlci5leGFtcGxlIiwic3ViIjoicyIsImF1ZCI6ImEifQ.c2lnbmF0dXJl"
+
+// SomeID is an id of nothing.
+const SomeID = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+
+var samples = map[string]any{
+	"fingerprint": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+	"apiKeyName":  "A key", "publicKey": SomeP256, "curveType": "API_KEY_CURVE_P256", "expirationSeconds": "3600",
+	"userEmail": "someone@example.org", "userPhoneNumber": "+15551234567",
+	"path": "m/44'/60'/0'/0/0", "addressFormat": "ADDRESS_FORMAT_ETHEREUM", "addressFormats": []any{"ADDRESS_FORMAT_ETHEREUM", "ADDRESS_FORMAT_COMPRESSED"},
+	"curve": "CURVE_SECP256K1", "mnemonicLength": json.Number("12"), "rootQuorumThreshold": json.Number("1"),
+	"walletId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "userId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "privateKeyId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8",
+	"walletIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"}, "apiKeyIds": []any{"6ba7b810-9dad-41d1-80b4-00c04fd430c8"},
+	"id": "c29tZQ", "rawId": "c29tZQ", "credentialId": "c29tZQ", "clientDataJson": "c29tZQ", "attestationObject": "c29tZQ",
+	"targetPublicKey": SomeP256, "encryptedBundle": SomeBundle, "unsignedTransaction": "0x00ff", "payload": "0x00ff", "payloads": []any{"00", "0x01"}, "challenge": "Y2g", "name": "A name",
+	"condition": "true", "consensus": "true", "time": "true", "policyCondition": "true", "policyConsensus": "true", "scope": "true",
+	"Selector.subject": "activity.type", "SelectorV2.subject": "activity.type",
+	"SetOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH", "SetOrganizationFeatureIntent.value": "", "RemoveOrganizationFeatureIntent.name": "FEATURE_NAME_SMS_AUTH",
+	"allowedOrigins": []any{"https://example.org"}, "threshold": json.Number("1"), "order": json.Number("7"),
+	"AuthenticationMethodParams.type": "AUTHENTICATION_TYPE_SESSION", "AuthenticationMethodParams.id": SomeID,
+	"cidr": "10.0.0.0/24", "onEvaluationError": "DENY", "rules": []any{map[string]any{"cidr": "10.0.0.0/24", "label": "Office"}},
+	"sponsor": false, "from": SomeAddress, "to": SomeAddress, "data": "0x00ff", "EthSendTransactionIntent.value": "7", "EthCallParams.value": "7", "nonce": "7", "gasLimit": "21000",
+	"maxFeePerGas": "7", "maxPriorityFeePerGas": "7", "deadline": "7", "gasStationNonce": "7", "signWiths": []any{SomeSolana}, "signedTransaction": SignedTransfer,
+	"SolSendTransactionIntent.unsignedTransaction": solanaTransfer, "SolSendTransactionIntentV2.unsignedTransaction": solanaTransfer, "recentBlockhash": SomeSolana,
+	"sessionProfileId": SomeID, "otpLength": json.Number("9"), "otpType": "OTP_TYPE_EMAIL", "contact": "someone@example.org", "logoUrl": "https://example.org/logo.png",
+	"magicLinkTemplate": "https://example.org/#%s", "templateVariables": `{"some":"text"}`, "templateId": "", "template": "{{ .OtpCode }}",
+	"InitOtpIntent.expirationSeconds": "600", "InitOtpIntentV2.expirationSeconds": "600", "InitOtpIntentV3.expirationSeconds": "600", "InitOtpAuthIntentV3.expirationSeconds": "600",
+	"oidcToken": someToken, "authCode": "abc", "redirectUri": "https://example.org/back", "codeVerifier": strings.Repeat("v", 43), "clientId": "client", "oauth2CredentialId": SomeID,
+	"bearerTokenTargetPublicKey": SomeP256, "fiatOnrampCredentialId": SomeID, "projectId": "project", "publishableApiKey": "pk_test", "encryptedSecretApiKey": "abc", "encryptedPrivateApiKey": "abc",
+	"allowedAuthMethods": []any{"email", "social"}, "enabledSocialProviders": []any{"google"}, "socialLinkingClientIds": []any{"client-1"},
+	"oauthClientIds": map[string]any{"google": "client-1"}, "oauthRedirectUrl": "https://example.org/back",
+	"SmsCustomizationParams.template": "Code {{ .OtpCode }}",
+	"otpExpirationSeconds":            json.Number("120"), "verificationTokenExpirationSeconds": json.Number("120"), "sessionExpirationSeconds": json.Number("120"),
+	"url": "https://example.org/hook", "eventType": "ACTIVITY_UPDATES", "filtersJson": "{}",
+	"smartContractAddress": "0x000000000000000000000000000000000000dEaD", "smartContractInterface": `[{"type":"receive"}]`,
+}

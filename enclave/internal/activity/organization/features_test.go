@@ -1,0 +1,175 @@
+package organization_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"cloister/enclave/internal/activity/activitytest"
+	"cloister/enclave/internal/fault"
+)
+
+func feature(name, value string) object {
+	return object{"name": "FEATURE_NAME_" + name, "value": value}
+}
+
+// on lists the features of a result as name=value.
+func on(r object) []string {
+	out := []string{}
+	for _, f := range r["features"].([]any) {
+		f := f.(object)
+		s := strings.TrimPrefix(f["name"].(string), "FEATURE_NAME_")
+		if v, ok := f["value"]; ok {
+			s += "=" + v.(string)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestFeatures(t *testing.T) {
+	w := activitytest.New(t)
+	w.Now += 1000
+	for _, c := range []struct {
+		in   object
+		want []string
+	}{
+		{feature("SMS_AUTH", ""), []string{"SMS_AUTH"}},
+		{feature("EMAIL_AUTH", ""), []string{"EMAIL_AUTH", "SMS_AUTH"}},
+		{feature("EMAIL_AUTH", ""), []string{"EMAIL_AUTH", "SMS_AUTH"}},
+		{feature("WEBHOOK", "https://example.org/hook"), []string{"EMAIL_AUTH", "SMS_AUTH", "WEBHOOK=https://example.org/hook"}},
+		{feature("WEBHOOK", "https://hooks.example.org:8443/a?b=c"), []string{"EMAIL_AUTH", "SMS_AUTH", "WEBHOOK=https://hooks.example.org:8443/a?b=c"}},
+	} {
+		if got := on(w.Run("SET_ORGANIZATION_FEATURE", c.in)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v: %v", c.in, got)
+		}
+	}
+	for _, v := range []string{"https://example.org", "https://example.org,http://localhost:3000", "https://example.org, https://app.example.org/"} {
+		if got := on(w.Run("SET_ORGANIZATION_FEATURE", feature("WEBAUTHN_ORIGINS", v))); got[2] != "WEBAUTHN_ORIGINS="+v {
+			t.Errorf("%v", got)
+		}
+	}
+	for _, v := range []string{"https://1.1.1.1/x", "https://[2606:4700::1111]:443/", "https://xn--bcher-kva.example/"} {
+		w.Run("SET_ORGANIZATION_FEATURE", feature("WEBHOOK", v))
+	}
+	if o := w.Organization(); o.UpdatedMs != activitytest.Start+1000 || len(o.Features) != 4 {
+		t.Errorf("%+v", o)
+	}
+	for _, name := range []string{"SMS_AUTH", "WEBHOOK", "WEBAUTHN_ORIGINS"} {
+		w.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + name})
+	}
+	if got := on(w.Run("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_EMAIL_AUTH"})); len(got) != 0 {
+		t.Error(got)
+	}
+	w.Run("SET_ORGANIZATION_FEATURE", feature("OTP_EMAIL_AUTH", ""))
+}
+
+func TestFeaturesRefuse(t *testing.T) {
+	w := activitytest.New(t)
+	for _, c := range []struct {
+		name, value string
+		code        fault.Code
+		says        string
+	}{
+		{"SMS_AUTH", "true", 3, "feature takes no value"},
+		{"EMAIL_AUTH", " ", 3, "feature takes no value"},
+		{"OTP_EMAIL_AUTH", "x", 3, "feature takes no value"},
+		{"EMAIL_RECOVERY", "x", 3, "feature takes no value"},
+		{"ROOT_USER_EMAIL_RECOVERY", "x", 3, "feature takes no value"},
+		{"AUTH_PROXY", "x", 3, "enable_auth_proxy"},
+		{"SWAP_CONFIG", "", 12, "UNIMPLEMENTED: set_organization_feature with FEATURE_NAME_SWAP_CONFIG"},
+		{"EARN_CONFIG", "", 12, "FEATURE_NAME_EARN_CONFIG"},
+		{"SOLANA_RENT_PREFUND_ENABLED", "", 12, "SOLANA_RENT_PREFUND_ENABLED"},
+		{"NOBODY_KNOWS", "", 3, "name"},
+		{"WEBAUTHN_ORIGINS", "", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", ",", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", "example.org", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", "http://example.org", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", "https://example.org,", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", "https://example.org/path", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", "https://user@example.org", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", strings.Repeat("https://example.org,", 100) + "https://example.org", 3, "invalid origins"},
+		{"WEBAUTHN_ORIGINS", "https://example.org" + strings.Repeat(" ", 17<<10), 3, "invalid origins: more than"},
+		{"WEBHOOK", "", 3, "invalid webhook URL"},
+		{"WEBHOOK", "example.org", 3, "must be https"},
+		{"WEBHOOK", "http://example.org/", 3, "must be https"},
+		{"WEBHOOK", "https:///x", 3, "must be https"},
+		{"WEBHOOK", "https:example.org", 3, "must be https"},
+		{"WEBHOOK", "https://user:pw@example.org/", 3, "must be https"},
+		{"WEBHOOK", "https://@example.org/", 3, "must be https"},
+		{"WEBHOOK", "https://example.org/#x", 3, "must be https"},
+		{"WEBHOOK", "https://example.org\\@evil.example/", 3, "must be https"},
+		{"WEBHOOK", "https://example.org:/", 3, "must be https"},
+		{"WEBHOOK", "https://example.org:99999/", 3, "must be https"},
+		{"WEBHOOK", "https://example.org:0/", 3, "must be https"},
+		{"WEBHOOK", "https://exa%6dple.org/", 3, "must be https"},
+		{"WEBHOOK", "https://bücher.example/", 3, "must be https"},
+		{"WEBHOOK", "https://a..example/", 3, "must be https"},
+		{"WEBHOOK", "https://example.org./", 3, "must be https"},
+		{"WEBHOOK", "https://x.123/", 3, "must be https"},
+		{"WEBHOOK", "https://2130706433/", 3, "must be https"},
+		{"WEBHOOK", "https://0x7f.1/", 3, "must be https"},
+		{"WEBHOOK", "https://[fe80::1%25eth0]/", 3, "must be https"},
+		{"WEBHOOK", "https://example.org/" + strings.Repeat("x", 2048), 3, "must be https"},
+		{"WEBHOOK", "https://localhost/", 3, "not public"},
+		{"WEBHOOK", "https://api.localhost/", 3, "not public"},
+		{"WEBHOOK", "https://printer.local/", 3, "not public"},
+		{"WEBHOOK", "https://metadata.google.internal/", 3, "not public"},
+		{"WEBHOOK", "https://intranet/", 3, "not public"},
+		{"WEBHOOK", "https://127.0.0.1/", 3, "not public"},
+		{"WEBHOOK", "https://10.1.2.3/", 3, "not public"},
+		{"WEBHOOK", "https://172.16.0.1/", 3, "not public"},
+		{"WEBHOOK", "https://192.168.1.1/", 3, "not public"},
+		{"WEBHOOK", "https://169.254.169.254/latest", 3, "not public"},
+		{"WEBHOOK", "https://100.64.0.1/", 3, "not public"},
+		{"WEBHOOK", "https://0.0.0.0/", 3, "not public"},
+		{"WEBHOOK", "https://224.0.0.1/", 3, "not public"},
+		{"WEBHOOK", "https://255.255.255.255/", 3, "not public"},
+		{"WEBHOOK", "https://[::1]/", 3, "not public"},
+		{"WEBHOOK", "https://[::]/", 3, "not public"},
+		{"WEBHOOK", "https://[fc00::1]/", 3, "not public"},
+		{"WEBHOOK", "https://[fe80::1]/", 3, "not public"},
+		{"WEBHOOK", "https://[::ffff:10.0.0.1]/", 3, "not public"},
+		{"WEBHOOK", "https://[64:ff9b::a00:1]/", 3, "not public"},
+		{"WEBHOOK", "https://[2002:a00:1::]/", 3, "not public"},
+		{"WEBHOOK", "https://168.63.129.16/", 3, "not public"},
+		{"WEBHOOK", "https://[::ffff:10.0.0.1]/", 3, "not public"},
+	} {
+		w.Refuse("SET_ORGANIZATION_FEATURE", feature(c.name, c.value), c.code, c.says)
+	}
+	w.Refuse("SET_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_SMS_AUTH"}, 3, "missing field `value`")
+	for _, name := range []string{"SMS_AUTH", "WEBHOOK", "SWAP_CONFIG"} {
+		w.Refuse("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_" + name}, 3, "feature is not set: FEATURE_NAME_"+name)
+	}
+	w.Refuse("REMOVE_ORGANIZATION_FEATURE", object{"name": "FEATURE_NAME_AUTH_PROXY"}, 3, "disable_auth_proxy")
+	w.Refuse("REMOVE_ORGANIZATION_FEATURE", object{}, 3, "missing field `name`")
+}
+
+func TestUpdateAllowedOrigins(t *testing.T) {
+	w := activitytest.New(t)
+	origins := func(os ...any) object { return object{"allowedOrigins": os} }
+	w.Run("UPDATE_ALLOWED_ORIGINS", origins("https://example.org", "http://localhost"))
+	if got := w.Organization().Features["FEATURE_NAME_WEBAUTHN_ORIGINS"]; got != "https://example.org,http://localhost" {
+		t.Error(got)
+	}
+	var many []any
+	for i := range 101 {
+		many = append(many, fmt.Sprintf("https://example%d.org", i))
+	}
+	for _, c := range []struct {
+		in   object
+		says string
+	}{
+		{object{"allowedOrigins": []any{}}, "at least 1 element"},
+		{object{}, "at least 1 element"},
+		{origins("https://a.org,https://b.org"), "a comma in one"},
+		{origins(""), "invalid origins"},
+		{origins("*"), "invalid origins"},
+		{origins("https://a.org", "ftp://a.org"), "invalid origins"},
+		{origins(many...), "invalid origins"},
+	} {
+		w.Refuse("UPDATE_ALLOWED_ORIGINS", c.in, 3, c.says)
+	}
+	w.Run("UPDATE_ALLOWED_ORIGINS", origins(many[:100]...))
+}
