@@ -9,6 +9,7 @@ import (
 
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/outgoing"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
@@ -51,11 +52,11 @@ func (c *Core) answer(ctx context.Context, call *wire.Call) (*wire.Reply, *room)
 
 // frame answers one frame of a calls connection.
 func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
-	if kind == wire.KindOpenSend {
-		return c.openSend(ctx, payload)
-	}
-	if kind == wire.KindDeliver {
-		return c.deliverSend(ctx, payload)
+	switch kind {
+	case wire.KindOpenSend:
+		return aboutSend(ctx, c, payload, wire.KindOpened, (*outgoing.Outgoing).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
+	case wire.KindDeliver:
+		return aboutSend(ctx, c, payload, wire.KindDelivered, (*outgoing.Outgoing).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
@@ -76,37 +77,22 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	return wire.KindReply, b
 }
 
-// openSend answers the host that wants to know what a send holds. It is told once
-// the send's entry is stored and proven, and before it has expired.
-func (c *Core) openSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
-	var ask wire.OpenSend
+// aboutSend answers the host that wants to know what a send holds, or wants it delivered:
+// by what do says of it, or by where else to ask.
+func aboutSend[A any](ctx context.Context, c *Core, payload []byte, kind wire.Kind,
+	do func(*outgoing.Outgoing, context.Context, *ranges.Visit, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
+	var ask wire.OpenSend // or a wire.Deliver, which is of the same form
 	v := c.visit()
 	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
 	defer cancel()
-	opened, err := c.serving.outgoing.Open(ctx, v.Visit, ask.Send)
+	answer, err := do(c.serving.outgoing, ctx, v.Visit, ask.Send)
 	if m := v.Gone(err); m != nil {
-		opened, err = &wire.Opened{Moved: m.Hint()}, nil
+		answer, err = moved(m.Hint()), nil
 	}
-	return link.EncodeAnswer(wire.KindOpened, opened, err)
-}
-
-// deliverSend answers the host that wants a send delivered.
-func (c *Core) deliverSend(ctx context.Context, payload []byte) (wire.Kind, []byte) {
-	var ask wire.Deliver
-	v := c.visit()
-	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
-		return wire.KindFailed, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
-	defer cancel()
-	came, err := c.serving.outgoing.Deliver(ctx, v.Visit, ask.Send)
-	if m := v.Gone(err); m != nil {
-		came, err = &wire.Delivered{Moved: m.Hint()}, nil
-	}
-	return link.EncodeAnswer(wire.KindDelivered, came, err)
+	return link.EncodeAnswer(kind, answer, err)
 }
 
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
