@@ -49,8 +49,8 @@ const farewellAfter = 3 * time.Second
 
 // handingOver is the giving side.
 type handingOver struct {
-	nonces map[[attestation.SetupNonceSize]byte]time.Time // drawn and not used yet, and until when
-	to     string                                         // the one setup key that gets the keyring and the farewell; empty: nobody yet
+	nonces nonces // drawn for setup documents
+	to     string // the one setup key that gets the keyring and the farewell; empty: nobody yet
 }
 
 var (
@@ -74,23 +74,13 @@ func (e *Enclave) handOverNonce() ([]byte, error) {
 	if !e.serving.Manifest.Operators.Named() {
 		return nil, errNoSuccessor
 	}
-	now := e.cfg.Clock.Now()
-	for n, until := range e.handingOver.nonces {
-		if !now.Before(until) {
-			delete(e.handingOver.nonces, n)
-		}
-	}
-	if len(e.handingOver.nonces) >= maxSetupNonces {
-		return nil, fault.New(fault.ResourceExhausted, "too many nonces wait for their use")
-	}
 	var nonce [attestation.SetupNonceSize]byte
 	if _, err := e.cfg.Mixed.Read(nonce[:]); err != nil {
 		return nil, err
 	}
-	if e.handingOver.nonces == nil {
-		e.handingOver.nonces = map[[attestation.SetupNonceSize]byte]time.Time{}
+	if err := e.handingOver.nonces.add(nonce, e.cfg.Clock.Now()); err != nil {
+		return nil, err
 	}
-	e.handingOver.nonces[nonce] = now.Add(setupLife)
 	return json.Marshal(map[string]string{"nonce": hex.EncodeToString(nonce[:])})
 }
 
@@ -113,9 +103,7 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, ErrNotServing
 	}
 	s := e.serving
-	until, known := e.handingOver.nonces[nonce]
-	delete(e.handingOver.nonces, nonce)
-	if !known || !e.cfg.Clock.Now().Before(until) {
+	if !e.handingOver.nonces.use(nonce, e.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
 	next, err := e.successor(in.Setup, nonce)
@@ -254,7 +242,7 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, refusedHandOver(err)
 	}
 	// After the signature: nobody else uses up a nonce.
-	if !w.useNonce(nonce, e.cfg.Clock.Now()) {
+	if !w.nonces.use(nonce, e.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
 	ring, err := boot.TakeOver(w.key.open, attestation.HandOverInfo(deployment, w.id, nonce), box)

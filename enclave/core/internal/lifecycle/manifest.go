@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"cloister/attestation"
@@ -157,20 +158,13 @@ func (e *Enclave) configuration(m *attestation.Manifest, text string) (*settings
 	return settings.Parse(raw, e.cfg.Simulator)
 }
 
-// A setup document is for one use within setupLife on the enclave's clock; at
-// most maxSetupNonces wait for theirs.
-const (
-	setupLife      = 10 * time.Minute
-	maxSetupNonces = 256
-)
-
 // waiting is an enclave in state seed: it has its manifest and a setup key, to
 // which whoever holds part of the root secret encrypts it.
 type waiting struct {
 	*given
 	key     *Key
 	holders *holders
-	nonces  map[[attestation.SetupNonceSize]byte]time.Time // of setup documents not used yet, and until when
+	nonces  nonces // of setup documents
 }
 
 // refuseDebug refuses to go on with an image whose console its parent reads. The
@@ -208,7 +202,7 @@ func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.waiting = &waiting{given: g, key: key, holders: h, nonces: map[[attestation.SetupNonceSize]byte]time.Time{}}
+	e.waiting = &waiting{given: g, key: key, holders: h}
 	if !e.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
 		return nil, errManifestGiven
 	}
@@ -251,20 +245,13 @@ func (e *Enclave) setupDocument(_ context.Context, body []byte) ([]byte, error) 
 	if e.State() != stateSeed {
 		return nil, errNotWaiting
 	}
-	now := e.cfg.Clock.Now()
-	for n, until := range w.nonces {
-		if !now.Before(until) {
-			delete(w.nonces, n)
-		}
-	}
-	if _, known := w.nonces[nonce]; !known && len(w.nonces) >= maxSetupNonces {
-		return nil, fault.New(fault.ResourceExhausted, "too many setup documents wait for their use")
+	if err := w.nonces.add(nonce, e.cfg.Clock.Now()); err != nil {
+		return nil, err
 	}
 	doc, err := e.cfg.Device.Attest(w.key.Public, w.id[:], nonce[:])
 	if err != nil {
 		return nil, fmt.Errorf("attesting: %w", err)
 	}
-	w.nonces[nonce] = now.Add(setupLife)
 	a := attestation.SetupAnswer{Document: base64.StdEncoding.EncodeToString(doc), Envelope: base64.StdEncoding.EncodeToString(w.envelope())}
 	if w.predecessor != nil {
 		a.Predecessor = base64.StdEncoding.EncodeToString(w.predecessor)
@@ -280,10 +267,33 @@ func nonceOf(text string) (n [attestation.SetupNonceSize]byte, err error) {
 	return [attestation.SetupNonceSize]byte(b), nil
 }
 
-// useNonce tells whether the nonce is that of a setup document that may still be
-// used. It can be used once: it is forgotten here.
-func (w *waiting) useNonce(nonce [attestation.SetupNonceSize]byte, now time.Time) bool {
-	until, known := w.nonces[nonce]
-	delete(w.nonces, nonce)
+// A setup document is for one use within setupLife on the enclave's clock; at
+// most maxSetupNonces wait for theirs.
+const (
+	setupLife      = 10 * time.Minute
+	maxSetupNonces = 256
+)
+
+// nonces are those of setup documents that were not used yet, and until when they may be.
+type nonces map[[attestation.SetupNonceSize]byte]time.Time
+
+// add remembers a nonce, if too many do not wait already.
+func (n *nonces) add(nonce [attestation.SetupNonceSize]byte, now time.Time) error {
+	if *n == nil {
+		*n = nonces{}
+	}
+	maps.DeleteFunc(*n, func(_ [attestation.SetupNonceSize]byte, until time.Time) bool { return !now.Before(until) })
+	if _, known := (*n)[nonce]; !known && len(*n) >= maxSetupNonces {
+		return fault.New(fault.ResourceExhausted, "too many setup documents wait for their use")
+	}
+	(*n)[nonce] = now.Add(setupLife)
+	return nil
+}
+
+// use tells whether a nonce was added and may still be used. It can be used once: it
+// is forgotten here.
+func (n nonces) use(nonce [attestation.SetupNonceSize]byte, now time.Time) bool {
+	until, known := n[nonce]
+	delete(n, nonce)
 	return known && now.Before(until)
 }

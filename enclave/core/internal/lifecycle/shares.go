@@ -134,7 +134,7 @@ func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if !w.useNonce(nonce, now) {
+	if !w.nonces.use(nonce, now) {
 		return fault.WithCode(fault.FailedPrecondition, "SHARE_STALE", "operator %d: the setup document is too old, was used, or is of another enclave", in.Operator)
 	}
 	box, err := hex.DecodeString(in.Box)
