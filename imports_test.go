@@ -131,6 +131,9 @@ var table = []row{
 	{"enclave/core/internal/outgoing", "enclave/core/internal/link enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
 		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/login enclave/internal/outward enclave/internal/settings enclave/internal/webhook " +
 		"enclave/internal/erase shared/wire", "", ""},
+	{"enclave/core/internal/proxy", "enclave/core/internal/ranges enclave/core/internal/outside enclave/internal/org enclave/internal/ledger " +
+		"enclave/internal/activity enclave/internal/activity/kinds enclave/internal/authproxy enclave/internal/login enclave/internal/stamp enclave/internal/p256 " +
+		"enclave/internal/erase enclave/internal/secret enclave/internal/fault shared/wire shared/pace", "", ""},
 	{"enclave/core/internal/lifecycle", "enclave/core/internal/link enclave/core/internal/ranges enclave/internal/org enclave/internal/ledger enclave/internal/boot " +
 		"enclave/internal/kms enclave/internal/p256 enclave/internal/seal enclave/internal/secret enclave/internal/settings enclave/internal/strictjson " +
 		"enclave/internal/fault enclave/internal/insecure attestation shared/wire", "", ""},

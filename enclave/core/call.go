@@ -174,6 +174,25 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 	return a, err
 }
 
+// proxy answers a call at the door of the auth proxy. What its room makes of the call and
+// stamps takes the way of any stamped call.
+func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
+	x, err := c.serving.proxy.Read(ctx, call, v.Visit, v.lookups)
+	v.timing.end(phaseStamp)
+	v.toll.count = x.Count
+	a := answer{status: 200, body: x.Body}
+	if err == nil && x.Stamped != nil {
+		ask := c.submit
+		if x.Query {
+			ask = c.query
+		}
+		a, err = ask(ctx, x.Stamped, v)
+		a.body, err = x.Cut(a.status, a.body, err)
+	}
+	a.readable = x.Readable
+	return a, err
+}
+
 // verify checks the stamp over the body as it came.
 func (c *Core) verify(call *wire.Call) (*stamp.Caller, error) {
 	head := make([]stamp.Header, len(call.Head))

@@ -93,7 +93,6 @@ type Core struct {
 	stamps  *stamp.Verifier
 	keys    *keys.Cache[activity.KeyID]
 	meter   *meter
-	proxies proxies
 	replies *tenant.Portion // of replyBytes
 
 	serving *serving // set before the enclave serves
@@ -122,7 +121,7 @@ func New(cfg Config) *Core {
 		cfg.Rates = cfg.Rates.withUsual()
 	}
 	c := &Core{cfg: cfg, stamps: stamp.NewVerifier(), keys: keys.NewCache[activity.KeyID](keyCacheKeys, keyCacheBytes),
-		meter: newMeter(cfg.Rates), proxies: newProxies(cfg.Rates.Proxy), replies: tenant.NewPortion(replyBytes), active: make(chan struct{}, 1)}
+		meter: newMeter(cfg.Rates), replies: tenant.NewPortion(replyBytes), active: make(chan struct{}, 1)}
 	c.host = link.New(link.Config{Clock: cfg.Clock, Rand: cfg.Rand, Alarms: &c.alarms, Call: c.frame})
 	c.life = lifecycle.New(lifecycle.Config{Device: cfg.Device, Clock: cfg.Clock, Rand: cfg.Rand, Mixed: mixed{c}, Root: cfg.Root, Simulator: cfg.Simulator,
 		ApplicationDigest: cfg.ApplicationDigest, Limits: cfg.Limits, Alarms: &c.alarms, Host: c.host, Equip: c.equip,

@@ -10,6 +10,7 @@ import (
 	"cloister/enclave/internal/authproxy"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/secret/secrettest"
 	"cloister/shared/wire"
 )
 
@@ -33,18 +34,24 @@ func (c *Core) Put(ctx context.Context, id org.ID, sends ...org.Send) (seq uint6
 	return seq, err
 }
 
-// StampAsProxy stamps a body with the key of a configuration's auth proxy, as
-// whoever had stolen the key could.
-func (c *Core) StampAsProxy(ctx context.Context, config string, body []byte) ([]wire.Header, error) {
-	id, err := authproxy.ParseConfigID(config)
+// ProxyKey is the private key of an organization's auth proxy, which nobody outside
+// can have.
+func (c *Core) ProxyKey(ctx context.Context, id org.ID, config string) (private []byte, err error) {
+	of, err := authproxy.ParseConfigID(config)
 	if err != nil {
 		return nil, err
 	}
-	x := &proxyCall{core: c, visit: c.visit(), call: &wire.Call{}}
-	if err := x.open(ctx, id); err != nil {
-		return nil, err
-	}
-	return x.stamp(ctx, body)
+	err = c.visit().Turn(ctx, id, func(t *ledger.Turn) error {
+		p, err := org.Begin(id, t.State, c.now()).AuthProxy(of)
+		if err != nil {
+			return err
+		}
+		key, keyID := t.Key()
+		opened, err := c.vault(id, key, keyID).Open(p.Key, p.Sealed)
+		private = secrettest.Bytes(opened)
+		return err
+	})
+	return private, err
 }
 
 // AsProxy takes a body and its stamp on the way that the proxy's own take.

@@ -33,13 +33,13 @@ func (s *serving) indexKey(parent org.ID, h org.Handle) (key org.Hash) {
 // auth proxy in a top-level organization, all that is left to drop when the organization is
 // deleted. An *org.Missing must be handed up: it asks for the pieces that tell
 // whether something dropped is still there in another record.
-func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
+func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	o, err := tx.Organization()
 	if err != nil || o == nil {
 		return nil, err
 	}
 	if o.Parent.Zero() {
-		return c.proxyChanges(tx, o), nil
+		return s.proxyChanges(tx, o), nil
 	}
 	var puts, drops []org.IndexChange
 	var seen map[org.Handle]bool
@@ -50,7 +50,7 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 		if o.Deleted {
 			seen[h] = true
 		}
-		x := org.IndexChange{Key: c.serving.indexKey(o.Parent, h), Rank: o.CreatedMs, Drop: !has || o.Deleted}
+		x := org.IndexChange{Key: s.indexKey(o.Parent, h), Rank: o.CreatedMs, Drop: !has || o.Deleted}
 		if x.Drop {
 			drops = append(drops, x)
 		} else {
@@ -82,11 +82,16 @@ func (c *Core) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 
 // proxyChanges are the rows that lead from configurations of the auth proxy to
 // their organization. They stand under no parent.
-func (c *Core) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChange) {
+func (s *serving) proxyChanges(tx *org.Tx, o *org.Organization) (xs []org.IndexChange) {
 	tx.EachChangedAuthProxy(func(id org.ID, is bool) {
-		xs = append(xs, org.IndexChange{Key: c.serving.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
+		xs = append(xs, org.IndexChange{Key: s.indexKey(org.ID{}, org.AuthProxyHandle(id)), Rank: o.CreatedMs, Drop: !is})
 	})
 	return xs
+}
+
+// findProxy asks the host for such a row.
+func (s *serving) findProxy(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
+	return s.Ranges.PageIndex(ctx, s.indexKey(org.ID{}, org.AuthProxyHandle(config)), 1)
 }
 
 // suborgIndex is query.Index for one query: about the sub-organizations of the

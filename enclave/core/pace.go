@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"cloister/enclave/core/internal/proxy"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/shared/pace"
@@ -17,6 +18,9 @@ type Rates struct {
 	// Proxy are those of the auth proxy, which are on unless switched off.
 	Proxy ProxyRates
 }
+
+// ProxyRates are how much the auth proxy answers.
+type ProxyRates = proxy.Rates
 
 // usualRates are those of an enclave that nobody gave any: the production enclave. An
 // enclave on two processors answers some thousand signatures a second. One tenant's

@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"cloister/enclave/internal/org"
 	"cloister/shared/wire"
+	"cloister/sim/laptop"
 	"cloister/sim/rig"
 )
 
@@ -26,22 +29,38 @@ func text(v any) []byte {
 // A thief has the proxy's key, which nobody outside can have.
 type thief struct {
 	*rig.Rig
-	t *testing.T
+	t   *testing.T
+	key laptop.KeyPair
 }
 
 func newThief(t *testing.T, o rig.Options) *thief {
 	o.AuthProxy = true
-	return &thief{rig.Start(t, o), t}
+	r := rig.Start(t, o)
+	id, err := org.ParseID(r.Credentials.OrganizationID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := r.Enclave.ProxyKey(t.Context(), id, r.Credentials.AuthProxyConfigID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &thief{r, t, laptop.KeyPair{PrivateKey: hex.EncodeToString(private)}}
+}
+
+// stamp stamps a body with the proxy's key.
+func (f *thief) stamp(body []byte) []wire.Header {
+	f.t.Helper()
+	head, err := laptop.Stamp(f.key, body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return head
 }
 
 // at sends a body stamped with the proxy's key to a door.
 func (f *thief) at(door wire.Door, op string, body []byte) (int, string) {
 	f.t.Helper()
-	head, err := f.Enclave.StampAsProxy(context.Background(), f.Credentials.AuthProxyConfigID, body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	r := f.Enclave.Call(context.Background(), &wire.Call{Door: door, Op: op, Head: head, Body: body})
+	r := f.Enclave.Call(context.Background(), &wire.Call{Door: door, Op: op, Head: f.stamp(body), Body: body})
 	return int(r.Status), string(r.Body)
 }
 
@@ -153,11 +172,7 @@ func TestOnlyProxiedActivitiesOnTheProxysWay(t *testing.T) {
 		proxied := strings.Contains("init_otp verify_otp otp_login oauth_login create_sub_organization", opOf(typ))
 		for range 50 {
 			body := f.Body(typ, params)
-			head, err := f.Enclave.StampAsProxy(ctx, f.Credentials.AuthProxyConfigID, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			status, got := f.Enclave.AsProxy(ctx, false, opOf(typ), head, body)
+			status, got := f.Enclave.AsProxy(ctx, false, opOf(typ), f.stamp(body), body)
 			if !proxied && (status != 403 || !strings.Contains(string(got), "stamps only what the proxy asks for")) {
 				t.Errorf("%s: %d %s", typ, status, got)
 			}

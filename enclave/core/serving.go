@@ -7,9 +7,11 @@ import (
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/outgoing"
 	"cloister/enclave/core/internal/outside"
+	"cloister/enclave/core/internal/proxy"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/bundle"
+	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
@@ -33,6 +35,7 @@ type serving struct {
 	admission []byte           // compressed P-256 key that may make organizations
 	outside   *outside.Outside
 	outgoing  *outgoing.Outgoing
+	proxy     *proxy.Proxy
 }
 
 // equip takes from the keyring what calls are answered with. The identity tokens that the
@@ -67,6 +70,11 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 		return err
 	}
 	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks})
+	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Told.Text, Tokens: s.tokenKeys(), Find: s.findProxy,
+		Open: func(t *ledger.Turn, p *org.AuthProxy) (secret.Secret, error) {
+			key, keyID := t.Key()
+			return c.vault(t.ID(), key, keyID).Open(p.Key, p.Sealed)
+		}})
 	c.serving = s
 	return nil
 }

@@ -319,12 +319,12 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 // index says what the host's index must change with the entries.
 func (s *step) index() (err error) {
 	if s.records != nil {
-		if s.entry.Index, err = s.request.core.indexChanges(s.records); err != nil {
+		if s.entry.Index, err = s.request.core.serving.indexChanges(s.records); err != nil {
 			return err
 		}
 	}
 	for i := range s.children {
-		if s.children[i].Entry.Index, err = s.request.core.indexChanges(s.children[i].Tx); err != nil {
+		if s.children[i].Entry.Index, err = s.request.core.serving.indexChanges(s.children[i].Tx); err != nil {
 			return err
 		}
 	}

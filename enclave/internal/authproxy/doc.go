@@ -3,8 +3,8 @@
 //
 // An endpoint's body comes from anybody: nobody has stamped it. It is bounded and
 // read strictly, in camelCase or snake_case, and becomes the body of one activity
-// or query, whose parameters beyond the caller's are the configuration's. core
-// stamps that body with the proxy's key and lets it take the way of any other.
+// or query, whose parameters beyond the caller's are the configuration's. The room
+// core/internal/proxy stamps that body with the proxy's key, and it takes the way of any other.
 //
 // All of it are functions of what is handed in. Nothing here reads a clock, holds
 // a key, counts requests or knows whether an activity is live. The errors are

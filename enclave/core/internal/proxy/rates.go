@@ -1,4 +1,4 @@
-package core
+package proxy
 
 import (
 	"crypto/sha256"
@@ -11,10 +11,10 @@ import (
 	"cloister/shared/pace"
 )
 
-// ProxyRates are how much the auth proxy answers. Addresses are the host's word:
+// Rates are how much is answered. Addresses are the host's word:
 // against a host that lies only the rates of a contact and of a configuration hold.
 // A zero rate is the usual one.
-type ProxyRates struct {
+type Rates struct {
 	// Off sets no limits at all.
 	Off bool
 	// Caller is what one address may ask, whatever it names.
@@ -29,7 +29,7 @@ type ProxyRates struct {
 }
 
 // usual are the rates where nothing is said.
-var usual = ProxyRates{
+var usual = Rates{
 	Caller:    pace.Rate{Count: 600, Per: time.Minute},
 	Config:    pace.Rate{Count: 6000, Per: time.Minute},
 	Accounts:  pace.Rate{Count: 30, Per: time.Minute},
@@ -38,6 +38,9 @@ var usual = ProxyRates{
 	Signups:   pace.Rate{Count: 60, Per: time.Hour},
 	Contact:   pace.Rate{Count: 3, Per: 3 * time.Minute},
 }
+
+// maxBuckets is how many of each are counted at a time.
+const maxBuckets = 1 << 16
 
 // at is an address as one configuration counts it.
 type at struct {
@@ -51,15 +54,15 @@ type recipient struct {
 	contact [32]byte // its hash: contacts are of any length
 }
 
-// proxyMeter counts calls of the auth proxy.
-type proxyMeter struct {
+// meter counts calls.
+type meter struct {
 	callers                                *pace.Buckets[netip.Addr]
 	configs                                *pace.Buckets[org.ID]
 	accounts, passcodes, attempts, signups *pace.Buckets[at]
 	contacts                               *pace.Buckets[recipient]
 }
 
-func newProxyMeter(r ProxyRates) *proxyMeter {
+func newMeter(r Rates) *meter {
 	rate := func(own, usual pace.Rate) pace.Rate {
 		switch {
 		case r.Off:
@@ -69,7 +72,7 @@ func newProxyMeter(r ProxyRates) *proxyMeter {
 		}
 		return usual
 	}
-	return &proxyMeter{
+	return &meter{
 		callers:   pace.New[netip.Addr](rate(r.Caller, usual.Caller), maxBuckets),
 		configs:   pace.New[org.ID](rate(r.Config, usual.Config), maxBuckets),
 		accounts:  pace.New[at](rate(r.Accounts, usual.Accounts), maxBuckets),
@@ -81,13 +84,13 @@ func newProxyMeter(r ProxyRates) *proxyMeter {
 }
 
 // caller counts a call before anything of it is looked for.
-func (m *proxyMeter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
+func (m *meter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
 	return rateError(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
 }
 
 // visit counts a call of a configuration that is there. What an address is refused
 // counts neither for the contact nor for the configuration.
-func (m *proxyMeter) visit(config org.ID, source netip.Addr, r *authproxy.Request, now time.Time) (pace.Count, error) {
+func (m *meter) visit(config org.ID, source netip.Addr, r *authproxy.Request, now time.Time) (pace.Count, error) {
 	of := m.attempts
 	switch {
 	case r.Account != nil:
@@ -125,10 +128,10 @@ func rateError(c pace.Count, name, what string) (pace.Count, error) {
 }
 
 // source is where the host says that the call came from.
-func (x *proxyCall) source() netip.Addr { return pace.Source(x.call.From.Address) }
+func (x *Call) source() netip.Addr { return pace.Source(x.call.From.Address) }
 
 // pay takes note of what was counted.
-func (x *proxyCall) pay(c pace.Count, err error) error {
-	x.visit.toll.count = pace.Least(x.visit.toll.count, c)
+func (x *Call) pay(c pace.Count, err error) error {
+	x.Count = pace.Least(x.Count, c)
 	return err
 }

@@ -1,4 +1,4 @@
-package core
+package proxy
 
 import (
 	"context"
@@ -19,17 +19,16 @@ import (
 )
 
 // stamp signs a body with the proxy's key, which is opened for that alone.
-func (x *proxyCall) stamp(ctx context.Context, body []byte) (head []wire.Header, err error) {
+func (x *Call) stamp(ctx context.Context, body []byte) (head []wire.Header, err error) {
 	var private secret.Secret
 	defer func() { private.Wipe() }()
 	public := ""
 	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, x.core.now())
+		tx := org.Begin(t.ID(), t.State, x.proxy.now())
 		if public, err = proxyKey(tx, x.config.ID); err != nil {
 			return err
 		}
-		key, keyID := t.Key()
-		private, err = x.core.vault(t.ID(), key, keyID).Open(x.config.Key, x.config.Sealed)
+		private, err = x.proxy.cfg.Open(t, x.config.AuthProxy)
 		return err
 	})
 	if err != nil {
@@ -69,11 +68,8 @@ func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, 
 			signature, err = key.Sign(sha256.Sum256(body))
 		}
 	})
-	if err != nil {
-		return nil, errors.New("the auth proxy's key does not sign")
-	}
-	der, err := signature.DER()
-	if err != nil {
+	der, derr := signature.DER()
+	if err != nil || derr != nil {
 		return nil, errors.New("the auth proxy's key does not sign")
 	}
 	text := `{"publicKey":"` + public + `","scheme":"` + stamp.P256.String() + `","signature":"` + hex.EncodeToString(der) + `"}`
@@ -87,7 +83,8 @@ const ahead = 60_000
 // timestamp is a time in milliseconds that no body of the enclave's own has had:
 // the same words a second time are another activity. It is the present one unless
 // there are more than a thousand of them in a second.
-func (p *proxies) timestamp(nowMs uint64) (uint64, error) {
+func (p *Proxy) timestamp() (uint64, error) {
+	nowMs := p.now()
 	for {
 		last := p.lastMs.Load()
 		at := max(nowMs, last+1)
