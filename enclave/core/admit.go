@@ -27,7 +27,7 @@ type admission struct {
 // answered from its record. The organization begins with entry 0 of its ledger,
 // which is no activity.
 func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
-	who, err := c.verify(call)
+	who, err := c.stamps.Verify(stampHead(call), call.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ var errAttested = fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID",
 // readVoucher reads the token of an attested stamp.
 func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
 	if !a.OIDC() {
-		return v.core.readVerification(a)
+		return v.readVerification(a)
 	}
 	token, err := login.ParseIdentityToken("X-Stamp-Attested", a.Token())
 	if err != nil {
@@ -54,7 +54,7 @@ func attestedError(err error) error {
 }
 
 // voucherUser is credential for a stamp that a token vouches for.
-func (c *Core) voucherUser(tx *org.Tx, s *requester) (*caller, error) {
+func (s *requester) voucherUser(tx *org.Tx) (*caller, error) {
 	u, proven, by, err := s.voucher.find(tx)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (c *Core) voucherUser(tx *org.Tx, s *requester) (*caller, error) {
 	if s.caller, err = s.attested.Verify(by); err != nil {
 		return nil, err
 	}
-	return &caller{user: u, credential: proven}, s.visit.toll.pay(tx, proven.ID.String(), c.cfg.Clock.Now())
+	return &caller{user: u, credential: proven}, s.visit.pay(tx, proven.ID.String())
 }
 
 // identityVoucher is an identity token. Its issuer's keys are fetched only where a
@@ -126,8 +126,8 @@ type verificationVoucher struct{ token *login.VerificationToken }
 // readVerification reads a verification token that is bound to the key of the stamp.
 // One of before this enclave had the organization proves nothing: nobody can tell
 // what it was used for.
-func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
-	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), c.serving.tokenKeys(), c.now())
+func (v *visit) readVerification(a *stamp.Attested) (voucher, error) {
+	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), v.core.serving.tokenKeys(), v.core.now())
 	if err != nil {
 		return nil, attestedError(err)
 	}
@@ -146,7 +146,7 @@ func (c *Core) readVerification(a *stamp.Attested) (voucher, error) {
 	if err != nil {
 		return nil, err
 	}
-	sinceMs, err := c.serving.Ranges.SinceMs(of)
+	sinceMs, err := v.core.serving.Ranges.SinceMs(of)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // scope is what bounds the session key that stamped, nil for other credentials.
 // Session profiles live in the top-level organization.
-func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (*policy.Program, error) {
+func scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (*policy.Program, error) {
 	if cred.Profile.Zero() {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func (c *Core) scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (
 // checkAllowlist asks the allowlists of a top-level organization, if it has any, whether
 // its users' requests may come from an address. The host says where a request
 // came from: the list keeps out who has stolen a key, not a host that lies.
-func (c *Core) checkAllowlist(tx *org.Tx, who *caller, from string) error {
+func checkAllowlist(tx *org.Tx, who *caller, from string) error {
 	all, err := tx.Allowlist("")
 	if err != nil || all == nil || !all.Enabled || who.proxy { // the proxy's callers are no users of the organization
 		return err

@@ -15,7 +15,6 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/ledger"
-	"cloister/enclave/internal/stamp"
 	"cloister/shared/wire"
 )
 
@@ -191,15 +190,6 @@ func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, er
 	}
 	a.readable = x.Readable
 	return a, err
-}
-
-// verify checks the stamp over the body as it came.
-func (c *Core) verify(call *wire.Call) (*stamp.Caller, error) {
-	head := make([]stamp.Header, len(call.Head))
-	for i, h := range call.Head {
-		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
-	}
-	return c.stamps.Verify(head, call.Body)
 }
 
 // refuse turns an error into what the user may read.

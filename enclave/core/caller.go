@@ -30,8 +30,8 @@ func (*stranger) Error() string { return "stranger" }
 
 // authenticate finds whose credential made the stamp. In a deleted organization
 // it is nobody's.
-func (c *Core) authenticate(tx *org.Tx, s *requester) (*caller, error) {
-	who, err := c.credential(tx, s)
+func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
+	who, err := s.credential(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,12 @@ func (c *Core) authenticate(tx *org.Tx, s *requester) (*caller, error) {
 
 // credential is authenticate where deleted organizations still know their own:
 // who deleted one may hear so again.
-func (c *Core) credential(tx *org.Tx, s *requester) (*caller, error) {
+func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	if s.session != nil {
-		return c.sessionUser(tx, s)
+		return s.sessionUser(tx)
 	}
 	if s.voucher != nil {
-		return c.voucherUser(tx, s)
+		return s.voucherUser(tx)
 	}
 	curve, public := s.name()
 	cred, err := tx.Credential(curve, public)
@@ -82,7 +82,7 @@ func (c *Core) credential(tx *org.Tx, s *requester) (*caller, error) {
 			if err := s.verify(tx, a); err != nil {
 				return nil, err
 			}
-			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.visit.toll.pay(tx, public, c.cfg.Clock.Now())
+			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.visit.pay(tx, public)
 		}
 		return nil, errors.New("credential without an authenticator")
 	}
@@ -108,7 +108,7 @@ func (c *Core) credential(tx *org.Tx, s *requester) (*caller, error) {
 		if k.Proxy { // it is shared by all who call the proxy, which has rates of its own
 			payer = ""
 		}
-		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.visit.toll.pay(tx, payer, c.cfg.Clock.Now())
+		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.visit.pay(tx, payer)
 	}
 	return nil, errors.New("credential without a key")
 }
@@ -168,11 +168,11 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	}
 	err = s.visit.Turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
 		tx := org.Begin(t.ID(), t.State, s.visit.core.now())
-		if u, err = s.visit.core.authenticate(tx, s); err != nil {
+		if u, err = s.authenticate(tx); err != nil {
 			return err
 		}
 		t.Renew()
-		if err = s.visit.core.checkAllowlist(tx, u, from); err != nil {
+		if err = checkAllowlist(tx, u, from); err != nil {
 			return err
 		}
 		u.home, err = tx.Organization()

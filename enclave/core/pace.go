@@ -92,7 +92,6 @@ func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count
 
 // A toll is what one call pays. It pays once, however often its turn runs again.
 type toll struct {
-	*meter
 	paid  bool
 	count pace.Count
 	err   error
@@ -100,7 +99,8 @@ type toll struct {
 
 // pay counts the call for the organization of tx, whose user signed with key. A
 // deleted one pays nothing: it must not be told from one that never was.
-func (t *toll) pay(tx *org.Tx, key string, now time.Time) error {
+func (v *visit) pay(tx *org.Tx, key string) error {
+	t := &v.toll
 	if t.paid {
 		return t.err
 	}
@@ -112,7 +112,7 @@ func (t *toll) pay(tx *org.Tx, key string, now time.Time) error {
 		return nil
 	}
 	t.paid = true
-	c, err := t.take(tx.ID, !rec.Parent.Zero(), key, now)
+	c, err := v.core.meter.take(tx.ID, !rec.Parent.Zero(), key, v.core.cfg.Clock.Now())
 	t.count, t.err = pace.Least(t.count, c), err
 	return err
 }

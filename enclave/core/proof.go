@@ -30,8 +30,8 @@ type decisionContext struct {
 // prove signs what app proofs can say of a completed activity. The digest of
 // the organization's data is the root of its ledger's tree before the activity:
 // it binds every record that the decision could read.
-func (c *Core) prove(s *step, claims []claim) ([]org.Proof, error) {
-	t, e, k := s.turn, s.entry, s.version.Kind
+func (s *step) prove(claims []claim) ([]org.Proof, error) {
+	c, t, e, k := s.request.core, s.turn, s.entry, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
 		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
 	approvals := []attestation.Approval{}

@@ -84,7 +84,7 @@ func (r *reading) decode() error {
 func (r *reading) admit(ctx context.Context, op string) error {
 	err := r.visit.Turn(ctx, r.id, func(t *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, r.core.now())
-		who, err := r.core.authenticate(tx, r.requester)
+		who, err := r.requester.authenticate(tx)
 		var unknown *stranger
 		if errors.As(err, &unknown) && !unknown.deleted && op == "whoami" {
 			id, derr := r.requester.descend(tx)
@@ -107,7 +107,7 @@ func (r *reading) admit(ctx context.Context, op string) error {
 		}
 		t.Renew()
 		r.user, r.cred = who.user, who.credential
-		return r.core.checkAllowlist(tx, who, r.from)
+		return checkAllowlist(tx, who, r.from)
 	})
 	var unknown *stranger
 	switch {

@@ -14,7 +14,7 @@ type claim = activity.Claim
 // activityReply writes {"activity":…} from an entry, as a member of the
 // organization sees it. With an error, such as *org.Missing, it does not tell
 // whether he may vote.
-func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) ([]byte, error) {
+func activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) ([]byte, error) {
 	view := activity.ActivityView{Users: func(u org.ID) *org.User {
 		rec, err := tx.User(u)
 		if err != nil {
@@ -44,7 +44,7 @@ func (c *Core) activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v 
 func (v *visit) render(ctx context.Context, id org.ID, e *org.Entry, who *org.User) (a answer, err error) {
 	a.status = 200
 	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
-		a.body, err = v.core.activityReply(e, id, org.Begin(id, t.State, v.core.now()), who.ID, nil, nil)
+		a.body, err = activityReply(e, id, org.Begin(id, t.State, v.core.now()), who.ID, nil, nil)
 		return err
 	})
 	return a, err

@@ -33,16 +33,21 @@ type requester struct {
 	counter uint32             // that its authenticator told, 0 if it does not count
 }
 
+// stampHead are the headers of a call, as stamps are read from them.
+func stampHead(call *wire.Call) []stamp.Header {
+	head := make([]stamp.Header, len(call.Head))
+	for i, h := range call.Head {
+		head[i] = stamp.Header(h)
+	}
+	return head
+}
+
 // readStamp finds the stamp of a call and verifies it as far as it can be.
 func (v *visit) readStamp(call *wire.Call) (*requester, error) {
 	if token, ok := inSession(call); ok {
 		return v.readSession(call, token)
 	}
-	head := make([]stamp.Header, len(call.Head))
-	for i, h := range call.Head {
-		head[i] = stamp.Header{Name: h.Name, Value: h.Value}
-	}
-	caller, passkey, attested, err := v.core.stamps.Read(head, call.Body)
+	caller, passkey, attested, err := v.core.stamps.Read(stampHead(call), call.Body)
 	if err != nil {
 		return nil, err
 	}

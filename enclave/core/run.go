@@ -19,7 +19,8 @@ type run struct {
 
 // activityTx is what the activity's function may touch. It runs as whoever
 // submitted the activity, whoever's vote let it.
-func (c *Core) activityTx(s *step, n *run, g *policy.Grant) *activity.Tx {
+func (s *step) activityTx(n *run, g *policy.Grant) *activity.Tx {
+	c := s.request.core
 	key, keyID := s.turn.Key()
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,

@@ -58,7 +58,7 @@ func (v *visit) readSession(call *wire.Call, token string) (*requester, error) {
 
 // sessionUser is the user of a read-only session, in the session's own organization
 // only. The session ends with the user, and with the credential that asked for it.
-func (c *Core) sessionUser(tx *org.Tx, s *requester) (*caller, error) {
+func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	if s.session.OrganizationID != tx.ID.String() {
 		return nil, &stranger{}
 	}
@@ -84,7 +84,7 @@ func (c *Core) sessionUser(tx *org.Tx, s *requester) (*caller, error) {
 	default:
 		return nil, &stranger{deleted: o.Deleted}
 	}
-	return who, s.visit.toll.pay(tx, s.session.PublicKey, c.cfg.Clock.Now())
+	return who, s.visit.pay(tx, s.session.PublicKey)
 }
 
 // noSession is the one answer to a session of another organization, of a user who

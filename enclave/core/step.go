@@ -109,7 +109,7 @@ func (s *step) pose() (err error) {
 	if err != nil {
 		return err
 	}
-	s.question.Scope, err = s.request.core.scope(s.law, s.above, &s.who.credential)
+	s.question.Scope, err = scope(s.law, s.above, &s.who.credential)
 	return err
 }
 
@@ -248,7 +248,7 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err
 	}
 	n := &run{request: s.request, turn: s.turn, nowMs: s.tx.NowMs, activity: s.entry.Activity, grant: g}
-	at := s.request.core.activityTx(s, n, g)
+	at := s.activityTx(n, g)
 	result, err := s.version.Run(at, s.intent)
 	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
 		s.end(f) // kept, so that the same body gets the same answer
@@ -266,7 +266,7 @@ func (s *step) run(g *policy.Grant) (err error) {
 		return err
 	}
 	if at.WantsProofs {
-		s.entry.Proofs, err = s.request.core.prove(s, at.Claims)
+		s.entry.Proofs, err = s.prove(at.Claims)
 	}
 	return err
 }
@@ -310,7 +310,7 @@ func (s *step) commit(own *org.Entry) (answer, error) {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {
 		// It is decided: what the reply cannot tell of who may vote it leaves out.
-		a.body, _ = s.request.core.activityReply(s.entry, s.turn.ID(), org.Begin(s.turn.ID(), s.turn.State, s.entry.TimeMs), s.who.user.ID, s.version, s.intent)
+		a.body, _ = activityReply(s.entry, s.turn.ID(), org.Begin(s.turn.ID(), s.turn.State, s.entry.TimeMs), s.who.user.ID, s.version, s.intent)
 	}
 	s.request.visit.timing.end(phaseExecute)
 	return a, nil

@@ -157,7 +157,7 @@ func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, ol
 		home = above
 	}
 	home.Renew()
-	if err := r.core.checkAllowlist(law, who, r.from); err != nil {
+	if err := checkAllowlist(law, who, r.from); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	if err := r.hold(tx, int64(len(r.body.Bytes()))); err != nil {
@@ -173,7 +173,7 @@ func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, ol
 // kinds that are asked for in the parent's name, one's of the organization below that knows
 // it; for kinds that a parent's users may ask for as well, one's of the parent.
 func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who *caller, err error) {
-	who, err = r.core.credential(tx, r.requester)
+	who, err = r.requester.credential(tx)
 	var unknown *stranger
 	if !errors.As(err, &unknown) || unknown.deleted || r.shape != nil {
 		return tx, who, err
@@ -194,7 +194,7 @@ func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who
 		return nil, nil, activity.ErrNeedsParent
 	}
 	law = org.Begin(above.ID(), above.State, tx.NowMs)
-	who, err = r.core.authenticate(law, r.requester)
+	who, err = r.requester.authenticate(law)
 	return law, who, err
 }
 

@@ -38,7 +38,6 @@ type kept struct {
 // visit begins a call's.
 func (c *Core) visit() *visit {
 	v := &visit{core: c, state: c.life.State(), Visit: new(ranges.Visit), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
-	v.toll.meter = c.meter
 	if v.state == wire.StateServing {
 		v.Visit = c.serving.Ranges.Visit()
 		v.lookups = c.serving.outside.Providers.Lookups()

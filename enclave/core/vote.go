@@ -171,7 +171,7 @@ func (s *step) same(mine *org.PendingVote) (answer, error) {
 			return s.commit(own)
 		}
 	}
-	body, err := s.request.core.activityReply(s.last, s.turn.ID(), s.tx, s.who.user.ID, s.version, s.intent)
+	body, err := activityReply(s.last, s.turn.ID(), s.tx, s.who.user.ID, s.version, s.intent)
 	return answer{status: 200, body: body}, err
 }
 
