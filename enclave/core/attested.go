@@ -60,11 +60,7 @@ func (s *requester) voucherUser(tx *org.Tx) (*caller, error) {
 		return nil, err
 	}
 	if u == nil {
-		o, err := tx.Organization()
-		if err != nil {
-			return nil, err
-		}
-		return nil, &stranger{o.Parent, o.Deleted}
+		return nil, strangerTo(tx)
 	}
 	if s.caller, err = s.attested.Verify(by); err != nil {
 		return nil, err

@@ -28,6 +28,15 @@ type stranger struct {
 
 func (*stranger) Error() string { return "stranger" }
 
+// strangerTo says that tx's organization does not know a key.
+func strangerTo(tx *org.Tx) error {
+	o, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	return &stranger{o.Parent, o.Deleted}
+}
+
 // authenticate finds whose credential made the stamp. In a deleted organization
 // it is nobody's.
 func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
@@ -60,11 +69,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		return nil, err
 	}
 	if cred == nil {
-		o, err := tx.Organization()
-		if err != nil {
-			return nil, err
-		}
-		return nil, &stranger{o.Parent, o.Deleted}
+		return nil, strangerTo(tx)
 	}
 	u, err := tx.User(cred.User)
 	if err != nil {
@@ -94,11 +99,7 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		// The auth proxy's key is good at the proxy's door and nowhere else, and no
 		// other is good there.
 		if k.Proxy != s.proxy {
-			o, err := tx.Organization()
-			if err != nil {
-				return nil, err
-			}
-			return nil, &stranger{o.Parent, o.Deleted}
+			return nil, strangerTo(tx)
 		}
 		if k.Expired(tx.NowMs) {
 			return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
