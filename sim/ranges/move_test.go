@@ -48,6 +48,13 @@ func TestMove(t *testing.T) {
 		a.must(w.tag(w.in(r), "before"))
 		b.elsewhere(w.tag(w.in(r), "stray"), r)
 		b.elsewhere(w.whoami(w.in(r)), r)
+		send := wire.SendID{Organization: wire.ID{byte(int(r) * 256 / count)}}
+		if got, err := b.link.OpenSend(t.Context(), send); err != nil || got.Found || got.Moved != uint16(r)+1 {
+			t.Fatalf("open_send: %+v %v", got, err)
+		}
+		if got, err := b.link.Deliver(t.Context(), send); err != nil || got.Found || got.Moved != uint16(r)+1 {
+			t.Fatalf("deliver: %+v %v", got, err)
+		}
 	}
 	move(t, 2, a, b)
 	if a.owned() != "0 1 3" || b.owned() != "2" {
