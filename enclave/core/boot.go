@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"cloister/enclave/core/internal/lifecycle"
+	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/tally"
 	"cloister/shared/wire"
@@ -42,8 +43,8 @@ func bare(f func(*Core) ([]byte, error)) bootHandler {
 var bootHandlers = map[string]bootHandler{
 	wire.OpStatus:             bare((*Core).status),
 	wire.OpRanges:             bare((*Core).rangeTable),
-	wire.OpTake:               (*Core).takeRanges,
-	wire.OpGive:               (*Core).giveRanges,
+	wire.OpTake:               moving((*ranges.Ranges).Take),
+	wire.OpGive:               moving((*ranges.Ranges).Give),
 	wire.OpRetire:             bare((*Core).retire),
 	wire.OpKeys:               bare((*Core).publicKeys),
 	wire.OpDiscoveryKeys:      (*Core).discoverKeys,
@@ -74,20 +75,14 @@ func (c *Core) counters() map[string]uint64 {
 	return m
 }
 
-// takeRanges is the boot operation take.
-func (c *Core) takeRanges(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
-	if err := c.serving.Ranges.Take(ctx, call.Body); err != nil {
-		return nil, err
+// moving is a boot operation that moves ranges and answers what this enclave owns then.
+func moving(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler {
+	return func(c *Core, ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
+		if err := do(c.serving.Ranges, ctx, call.Body); err != nil {
+			return nil, err
+		}
+		return c.rangeTable()
 	}
-	return c.rangeTable()
-}
-
-// giveRanges is the boot operation give.
-func (c *Core) giveRanges(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
-	if err := c.serving.Ranges.Give(ctx, call.Body); err != nil {
-		return nil, err
-	}
-	return c.rangeTable()
 }
 
 // retire is the boot operation retire.
