@@ -166,7 +166,7 @@ func lacks(err error, t, above *Turn) (*need, error) {
 // settle counts what a turn has left in memory.
 func (o *organization) settle(lacks *need) {
 	full := o.account()
-	if full && !o.snapshotting && !o.fetching && (lacks == nil || lacks.missing.Fetch != nil) {
+	if full && (lacks == nil || lacks.missing.Fetch != nil) {
 		// Nobody else can be evicted: give back what can be loaded again.
 		o.state.Shed()
 		o.account()

@@ -102,6 +102,7 @@ type Limits struct {
 	WindowMarks   int   // fingerprints of one organization
 	SnapshotEvery int   // entries between snapshots of an organization
 	SnapshotBytes int   // or their sealed bytes, whichever comes first
+	RootBytes     int   // of a snapshot's root
 	Lease         time.Duration
 }
 
@@ -228,6 +229,9 @@ func New(cfg Config) *Ledger {
 	}
 	if l.SnapshotBytes == 0 {
 		l.SnapshotBytes = DefaultSnapshotBytes
+	}
+	if l.RootBytes == 0 {
+		l.RootBytes = wire.MaxSnapshot
 	}
 	if l.Lease == 0 {
 		l.Lease = DefaultLease

@@ -134,6 +134,9 @@ func (l *Ledger) adopt(o *organization) {
 // are too many and nobody can go. The turn is held.
 func (o *organization) account() (full bool) {
 	size := int64(o.state.Bytes() + o.window.Bytes() + 1024)
+	if o.pending != nil {
+		size += int64(o.pending.bytes())
+	}
 	if size == o.size {
 		return false
 	}
@@ -177,7 +180,7 @@ func (o *organization) busy(stored uint64) bool {
 		return true
 	}
 	defer o.unlock()
-	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.snapshotting
+	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.pending != nil
 }
 
 // load brings an organization in from the host. It is bound to no request: who
@@ -205,8 +208,8 @@ func (l *Ledger) load(o *organization) {
 	l.mu.Unlock()
 	if err == nil {
 		o.lock()
-		o.account()
 		o.maybeSnapshot()
+		o.account()
 		o.unlock()
 	}
 	close(o.ready)
@@ -378,16 +381,7 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 // is installed: by then a snapshot may have replaced the piece, and a host that
 // has dropped it since did no wrong.
 func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
-	if err := enter(ctx, o, nil, by); err != nil {
-		return err
-	}
-	keys := map[uint32]*seal.Key{o.keyID: o.key}
-	leave(o, nil)
-	var ws []org.Write
-	got, err := l.pieces(ctx, o.id, []org.Hash{ref})
-	if err == nil {
-		ws, err = l.openPiece(o.id, keys, got[0])
-	}
+	ws, err := o.loadPiece(ctx, ref)
 	if err := enter(ctx, o, nil, by); err != nil {
 		return err
 	}
@@ -405,8 +399,17 @@ func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.
 	return nil
 }
 
+// loadPiece asks for one piece and opens it.
+func (o *organization) loadPiece(ctx context.Context, ref org.Hash) ([]org.Write, error) {
+	got, err := o.ledger.pieces(ctx, o.id, []org.Hash{ref})
+	if err != nil {
+		return nil, err
+	}
+	return o.ledger.openPiece(o.id, map[uint32]*seal.Key{o.keyID: o.key}, got[0])
+}
+
 // pieces asks for sealed pieces and holds each against the hash it is named by.
-// It, openPiece and openPart leave it to the caller to raise a breach.
+// It, loadPiece, openPiece and openPart leave it to the caller to raise a breach.
 func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
 	var out [][]byte
 	for len(refs) > 0 {

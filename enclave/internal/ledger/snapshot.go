@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloister/enclave/internal/fault"
@@ -32,173 +33,82 @@ const (
 	maxDrops  = 1 << 16
 )
 
-// maybeSnapshot starts a snapshot when enough has happened since the last. The
-// turn is held. Pieces that it needs and that are not there postpone it until
-// they have been brought in.
+// What a root takes in which no piece or chunk is named, and each of them beside the key
+// that it begins with, at most.
+const (
+	rootMargin = 4 << 10
+	refMargin  = 64
+)
+
+// maybeSnapshot starts a snapshot when enough has happened since the last. The turn is
+// held.
 func (o *organization) maybeSnapshot() {
 	l := o.ledger
-	if o.snapshotting || o.fetching || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
+	if o.pending != nil || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
 		return
 	}
-	m := o.trySnapshot()
-	if m == nil {
-		return
-	}
+	s := o.beginSnapshot()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.spawnLocked(func() { l.fetchFor(o, m.Piece) }) {
-		o.uses++
-		o.fetching = true
+	if l.spawnLocked(func() { l.deliver(s) }) {
+		o.pending = s
 	}
-}
-
-// trySnapshot makes a snapshot and sends it on its way, or tells what is missing.
-func (o *organization) trySnapshot() *org.Missing {
-	l := o.ledger
-	puts, err := o.takeSnapshot()
-	var m *org.Missing
-	if errors.As(err, &m) {
-		return m
-	}
-	o.since, o.sinceSize = 0, 0
-	if err != nil {
-		// Randomness failed or the root is too large. The ledger itself is whole,
-		// and after as many entries again the next snapshot may go through.
-		return nil
-	}
-	covered := o.lastBatch
-	l.mu.Lock()
-	o.snapshotting = l.spawnLocked(func() { l.deliver(o, puts, covered) })
 	l.mu.Unlock()
-	return nil
 }
 
-// fetchFor brings in the pieces that only a snapshot needs, one by one, and then
-// makes it. If it fails the next entry tries again.
-func (l *Ledger) fetchFor(o *organization, ref org.Hash) {
-	defer l.leave(o)
-	for {
-		ctx, cancel := context.WithTimeout(l.life, askTimeout)
-		err := l.fetch(ctx, o, o.id, ref)
-		cancel()
-		var m *org.Missing
-		o.lock()
-		if err == nil {
-			m = o.trySnapshot()
-		}
-		o.fetching = m != nil
-		o.unlock()
-		if m == nil {
-			return
-		}
-		ref = m.Piece
-	}
+// A pendingSnapshot is on its way: what it must write, as it stood in the turn that began
+// it. To make it takes as long as the organization is large, and nobody's turn waits for that.
+// Pieces for which there is no room beside the root travel ahead of it.
+type pendingSnapshot struct {
+	snapshot
+	organization *organization
+	fold         *org.Folding
+	marks        [][]org.Mark     // chunks to be written
+	covered      uint64           // the batch with the last entry in it
+	put          wire.PutSnapshot // the message in the making
+	parts        []org.NewPiece   // in it
+	size         int              // its bytes
 }
 
-// takeSnapshot folds the state and seals what changed. Nothing gets its name before
-// all of it is sealed: after an error the next snapshot has it all again.
-func (o *organization) takeSnapshot() ([]wire.PutSnapshot, error) {
-	changed, dropped, err := o.state.Fold()
-	if err != nil {
-		return nil, err
-	}
-	parts, gone := o.window.Fold()
-	for _, h := range append(dropped, gone...) {
-		o.drops = append(o.drops, wire.Hash(h))
-	}
-	puts, refs, err := o.sealSnapshot(changed, parts)
-	if err != nil {
-		for _, p := range changed {
-			p.SetName(org.Hash{})
-		}
-		return nil, err
-	}
-	o.window.SetNames(refs)
-	o.drops = append([]wire.Hash(nil), o.drops[min(len(o.drops), maxDrops):]...)
-	return puts, nil
-}
-
-// sealSnapshot seals pieces, chunks and root, and answers the chunks' names.
-func (o *organization) sealSnapshot(changed []org.NewPiece, parts [][]org.Mark) ([]wire.PutSnapshot, []org.Hash, error) {
-	p := parcels{blank: wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: o.ledger.cfg.Boot, Epoch: o.ledger.pipe.epoch, Over: o.snapshotCount, Range: o.ledger.cfg.Range}}
-	for _, c := range changed {
-		ref, err := o.sealPiece(&p, seal.KindPiece, c.Records())
-		if err != nil {
-			return nil, nil, err
-		}
-		c.SetName(ref)
-	}
-	chunks := o.window.Chunks()
-	refs := make([]org.Hash, len(parts))
-	for i, ms := range parts {
-		var err error
-		if refs[i], err = o.sealPiece(&p, seal.KindChunk, encodeMarks(ms)); err != nil {
-			return nil, nil, err
-		}
-		chunks = append(chunks, org.ChunkOf(refs[i], ms))
-	}
-	s := snapshot{Count: o.count, Root: o.root, Pieces: o.state.Refs(), Chunks: chunks, FloorMs: o.floorMs}
+func (o *organization) beginSnapshot() *pendingSnapshot {
+	l := o.ledger
+	o.since, o.sinceSize = 0, 0
+	s := &pendingSnapshot{organization: o, fold: o.state.Fold(), covered: o.lastBatch}
+	s.put = wire.PutSnapshot{Organization: wire.ID(o.id), Count: o.count, Boot: l.cfg.Boot, Epoch: l.pipe.epoch, Over: o.snapshotCount, Range: l.cfg.Range}
+	var gone []org.Hash
+	s.marks, gone = o.window.Fold()
+	o.drop(gone)
+	s.snapshot = snapshot{Count: o.count, Root: o.root, Chunks: o.window.Chunks(), FloorMs: o.floorMs}
 	for _, h := range o.edge.Hashes() {
 		s.Edge = append(s.Edge, wire.Hash(h))
 	}
-	root, err := o.sealPart(seal.KindSnapshot, o.count, &s)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(root) > wire.MaxSnapshot {
-		return nil, nil, fmt.Errorf("snapshot of %d bytes", len(root))
-	}
-	drops := o.drops[:min(len(o.drops), maxDrops)]
-	last := p.messageFor(len(root) + len(drops)*(len(wire.Hash{})+2))
-	last.Snapshot, last.Drop = root, drops
-	return p.puts, refs, nil
+	return s
 }
 
-func (o *organization) sealPiece(p *parcels, kind seal.Kind, v any) (org.Hash, error) {
-	stored, err := o.sealPart(kind, 0, v)
-	if err != nil {
-		return org.Hash{}, err
+func (o *organization) drop(gone []org.Hash) {
+	for _, h := range gone {
+		o.drops = append(o.drops, wire.Hash(h))
 	}
-	put := p.messageFor(len(stored))
-	put.Pieces = append(put.Pieces, stored)
-	return sha256.Sum256(stored), nil
 }
 
-// sealPart makes key id ‖ sealed record.
-func (o *organization) sealPart(kind seal.Kind, place uint64, v any) ([]byte, error) {
-	plain, err := wire.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	n := o.ledger.name(kind, o.id, o.keyID)
-	n.Place = place
-	sealed, err := o.key.Seal(o.ledger.cfg.Rand, n, plain)
-	if err != nil {
-		return nil, err
-	}
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), o.keyID), sealed...), nil
+// bytes is about how much memory the snapshot takes at most: the fold, and one message,
+// sealed and in parts that the store does not hold yet. The turn is held.
+func (s *pendingSnapshot) bytes() int {
+	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.window.Bytes(), wire.MaxFrame/2)
 }
 
-// parcels are the messages of one snapshot: pieces for which there is no room
-// beside the root travel ahead of it.
-type parcels struct {
-	blank wire.PutSnapshot // what all of them say
-	puts  []wire.PutSnapshot
-	size  int // bytes in the last
+// fits tells whether a store would take the root. Nothing is sent for one that it might
+// not, since no root would ever have the host drop it again. Where absent pieces are to
+// be cut that is known from a bound alone, so that the last hundredths of the room may
+// stay empty. A snapshot that does not fit leaves the ledger whole, with a longer tail,
+// and is looked at again after as many entries, without a question to the host.
+func (s *pendingSnapshot) fits() bool {
+	refs, keys := s.fold.MostRefs()
+	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
 }
 
-// messageFor answers the message that n more bytes go into.
-func (p *parcels) messageFor(n int) *wire.PutSnapshot {
-	last := len(p.puts) - 1
-	if last < 0 || p.size+n > wire.MaxFrame/2 || len(p.puts[last].Pieces) == maxParcel {
-		p.puts, p.size = append(p.puts, p.blank), 0
-		last++
-	}
-	p.size += n
-	return &p.puts[last]
-}
-
-// deliver sends a snapshot once all that it covers is stored.
+// deliver makes a snapshot and sends it, once all that it covers is stored. What does not
+// come, neither pieces nor answers nor randomness, it asks for again until the ledger ends:
+// nothing is sent twice that the host has taken, and no turn waits.
 //
 // The host says no when this boot does not own the store or another snapshot
 // lies there than the one that this was built on. While we own it the second
@@ -206,43 +116,155 @@ func (p *parcels) messageFor(n int) *wire.PutSnapshot {
 // renewal or batch tells and fences. Until then the organization stays in memory
 // as if the snapshot were still on its way: what its pieces hold may be nowhere
 // else in folded form, and no further snapshot can follow one that was refused.
-func (l *Ledger) deliver(o *organization, puts []wire.PutSnapshot, covered uint64) {
-	if l.pipe.wait(l.life, covered) != nil {
+func (l *Ledger) deliver(s *pendingSnapshot) {
+	if l.pipe.wait(l.life, s.covered) != nil {
 		return
 	}
-	for _, p := range puts {
-		done, err := l.put(p)
-		if err != nil {
-			return
-		}
-		if !done.OK {
-			l.cfg.Alarms.Raise(fault.AlarmSnapshot)
-			return
-		}
+	fits := s.fits()
+	if fits && s.send() != nil {
+		return
 	}
-	l.shots.Add(1)
+	o := s.organization
 	o.lock()
-	o.snapshotCount = puts[len(puts)-1].Count
-	o.snapshotting = false
+	defer o.unlock()
+	if o.pending = nil; fits {
+		l.shots.Add(1)
+		s.fold.SetStored(s.parts)
+		o.snapshotCount = s.Count
+	}
 	o.maybeSnapshot() // much may have happened while this one was on its way
-	o.unlock()
+	o.account()
 }
 
-// put sends one message until the host has answered it or the ledger ends.
-func (l *Ledger) put(p wire.PutSnapshot) (wire.Done, error) {
-	wait := 50 * time.Millisecond
-	for {
-		done, err := askStore(l.life, l.cfg.Store.PutSnapshot, p)
-		if err == nil {
-			return done, nil
+// send seals all of a snapshot, piece by piece, and sends it.
+func (s *pendingSnapshot) send() error {
+	o := s.organization
+	for s.fold.Next() {
+		if err := s.bring(); err != nil {
+			return err
 		}
+		for _, part := range s.fold.Parts() {
+			ref, err := s.add(seal.KindPiece, part.Records())
+			if err != nil {
+				return err
+			}
+			part.SetName(ref)
+			s.parts = append(s.parts, part)
+		}
+	}
+	chunks := make([]org.Hash, len(s.marks))
+	for i, ms := range s.marks {
+		var err error
+		if chunks[i], err = s.add(seal.KindChunk, encodeMarks(ms)); err != nil {
+			return err
+		}
+		s.Chunks = append(s.Chunks, org.ChunkOf(chunks[i], ms))
+	}
+	s.Pieces = s.fold.Refs()
+	root, err := o.sealPart(seal.KindSnapshot, s.Count, &s.snapshot)
+	if err != nil {
+		return err
+	}
+	// Another snapshot would add drops meanwhile, and there is none.
+	o.drop(s.fold.Drops())
+	now := o.drops[:min(len(o.drops), maxDrops)]
+	if err := s.makeRoom(len(root) + len(now)*(len(wire.Hash{})+2)); err != nil {
+		return err
+	}
+	s.put.Snapshot, s.put.Drop = root, now
+	// From here on nobody asks for a piece that the root makes the host drop.
+	o.lock()
+	s.fold.End()
+	o.window.SetNames(s.marks, chunks)
+	o.drops = slices.Clone(o.drops[len(now):])
+	o.unlock()
+	return s.sendParcel()
+}
+
+// bring brings the piece in that is folded next, unless it is there.
+func (s *pendingSnapshot) bring() error {
+	ref, absent := s.fold.Absent()
+	if !absent {
+		return nil
+	}
+	l := s.organization.ledger
+	return l.retry(func() error {
+		ws, err := s.organization.loadPiece(l.life, ref)
+		if err == nil && s.fold.Load(ws) != nil {
+			err = fault.NewBreach(fault.AlarmSnapshot, "piece does not fit")
+		}
+		return l.raiseAlarm(err)
+	})
+}
+
+// add seals a piece or chunk and answers its name.
+func (s *pendingSnapshot) add(kind seal.Kind, v any) (org.Hash, error) {
+	stored, err := s.organization.sealPart(kind, 0, v)
+	if err == nil {
+		err = s.makeRoom(len(stored))
+	}
+	if err != nil {
+		return org.Hash{}, err
+	}
+	s.put.Pieces = append(s.put.Pieces, stored)
+	return sha256.Sum256(stored), nil
+}
+
+// makeRoom makes room for n more bytes in the message in the making.
+func (s *pendingSnapshot) makeRoom(n int) error {
+	if len(s.put.Pieces) > 0 && (s.size+n > wire.MaxFrame/2 || len(s.put.Pieces) == maxParcel) {
+		if err := s.sendParcel(); err != nil {
+			return err
+		}
+		s.fold.SetStored(s.parts)
+		s.put.Pieces, s.parts, s.size = nil, nil, 0
+	}
+	s.size += n
+	return nil
+}
+
+var errRefused = errors.New("ledger: a snapshot was refused")
+
+// sendParcel waits until the host has taken the message.
+func (s *pendingSnapshot) sendParcel() error {
+	l := s.organization.ledger
+	var done wire.Done
+	err := l.retry(func() (err error) {
+		done, err = askStore(l.life, l.cfg.Store.PutSnapshot, s.put)
+		return err
+	})
+	if err == nil && !done.OK {
+		l.cfg.Alarms.Raise(fault.AlarmSnapshot)
+		err = errRefused
+	}
+	return err
+}
+
+// sealPart makes key id ‖ sealed record.
+func (o *organization) sealPart(kind seal.Kind, place uint64, v any) ([]byte, error) {
+	n := o.ledger.name(kind, o.id, o.keyID)
+	n.Place = place
+	var sealed []byte
+	err := o.ledger.retry(func() error {
+		plain, err := wire.Marshal(v)
+		if err == nil {
+			sealed, err = o.key.Seal(o.ledger.cfg.Rand, n, plain)
+		}
+		return err
+	})
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), o.keyID), sealed...), err
+}
+
+// retry tries until it succeeds or the ledger ends.
+func (l *Ledger) retry(try func() error) error {
+	for wait := 50 * time.Millisecond; try() != nil; wait = min(2*wait, 5*time.Second) {
 		select {
 		case <-l.done:
-			return wire.Done{}, ErrFenced
+			return ErrFenced
 		case <-l.cfg.Clock.After(wait):
 		}
-		wait = min(2*wait, 5*time.Second)
 	}
+	return nil
 }
 
 // restore starts an organization from a snapshot that covers count entries.

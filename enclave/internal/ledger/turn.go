@@ -17,6 +17,8 @@ import (
 type organization struct {
 	id     org.ID
 	ledger *Ledger
+	key    *seal.Key // as long as it is open, with keyID
+	keyID  uint32
 
 	queue queue
 
@@ -27,16 +29,13 @@ type organization struct {
 	count         uint64
 	root          wire.Hash
 	edge          *compact.Range
-	key           *seal.Key
-	keyID         uint32
 	lastBatch     uint64
-	since         int         // entries since the last snapshot
-	sinceSize     int         // their bytes
-	snapshotCount uint64      // entries that the stored snapshot covers, 0 if there is none
-	drops         []wire.Hash // pieces that the next snapshot's root names no more
-	snapshotting  bool        // a snapshot is on its way to the store
-	fetching      bool        // pieces that a snapshot needs are being brought in
-	size          int64       // as last counted into the ledger's bytes
+	since         int              // entries since the last snapshot
+	sinceSize     int              // their bytes
+	snapshotCount uint64           // entries that the stored snapshot covers, 0 if there is none
+	drops         []wire.Hash      // pieces that the next snapshot's root names no more
+	pending       *pendingSnapshot // on its way to the store
+	size          int64            // as last counted into the ledger's bytes
 
 	// The ledger's mutex guards these.
 	uses  int

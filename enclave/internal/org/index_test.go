@@ -210,11 +210,7 @@ func TestHandlesOfAbsentPieces(t *testing.T) {
 	if len(ws) != 0 {
 		t.Fatal(len(ws))
 	}
-	changed, _, err := m.state.Fold()
-	must(t, err)
-	for _, p := range changed {
-		m.name(p)
-	}
+	m.store = foldAll(m.state)
 	m.state.Shed()
 	put := org.Begin(id(1), m.state, 1)
 	must(t, put.PutAccount(&org.Account{Wallet: id(4), No: 4000, Path: "x"}, "x"))

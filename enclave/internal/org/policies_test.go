@@ -55,9 +55,7 @@ func TestPolicySet(t *testing.T) {
 	want("a change of a user", tx, 3)
 	tx.Keep()
 	want("a user put", begin(), 3)
-	if _, _, err := s.Fold(); err != nil {
-		t.Fatal(err)
-	}
+	foldAll(s)
 	want("a snapshot", begin(), 3)
 
 	ws, err := put(4).Writes()

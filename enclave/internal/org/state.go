@@ -10,15 +10,18 @@
 // they prove absence as well as presence.
 //
 // Nothing here reads a clock, draws randomness or talks to anybody. A State is
-// not safe for concurrent use; its organization's turn guards it.
+// not safe for concurrent use; its organization's turn guards it. A Folding goes
+// on beside the turn.
 package org
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"sync"
 
 	"cloister/enclave/internal/fault"
 )
@@ -80,10 +83,20 @@ type piece struct {
 	records int  // how many
 	size    int  // encoded bytes
 	run     *run // nil when absent
+
+	unstored bool     // it cannot be loaded: what is to hold it is not stored yet
+	parts    []*piece // what a fold has made of it
 }
+
+// bytes is about how much memory a piece takes that is present.
+func (p *piece) bytes() int { return p.size + 80*p.records }
 
 // State is an organization's records in memory.
 type State struct {
+	// mu is held where a run comes or goes, in the turn or out of it, and where a fold,
+	// which does not have the turn, looks for one.
+	mu sync.Mutex
+
 	pieces  []*piece         // ascending by lo; the first has lo ""
 	over    map[string]*slot // written since the pieces were made; nil slot: deleted
 	sorted  []string         // keys of over in order but for fresh; nil until somebody asks
@@ -263,9 +276,165 @@ func (w Write) Check() error {
 	return nil
 }
 
-// A NewPiece is the content of one new piece on its way into a snapshot.
+// PieceRef names a piece in a snapshot: where it begins and its sealed bytes.
+type PieceRef struct {
+	Lo      []byte `cbor:"1,keyasint"`
+	Ref     Hash   `cbor:"2,keyasint"`
+	Records uint32 `cbor:"3,keyasint"`
+	Size    uint32 `cbor:"4,keyasint"`
+}
+
+// A Folding lays what was written up to one moment into the pieces, one piece after the
+// other, while the state is read and written further: so a snapshot needs memory for a
+// message and not for all pieces, and nobody waits for it. Fold, End, Bytes, and SetStored
+// behind End, want the organization's turn; the others do not, so that a snapshot of
+// thousands of pieces does not queue for thousands of turns.
+//
+//	f := s.Fold()
+//	for f.Next() {
+//		if ref, absent := f.Absent(); absent {
+//			err = f.Load(records of ref)
+//		}
+//		for _, p := range f.Parts() {
+//			p.SetName(hash of p.Records(), sealed)
+//		}
+//	}
+//	f.End()
+//
+// One that is left before End has changed nothing.
+type Folding struct {
+	state   *State
+	over    map[string]*slot
+	keys    []string // of over that are not laid into a piece yet, in order
+	pieces  []*piece // not looked at yet
+	out     []*piece
+	dropped []Hash
+	size    int
+	held    int
+
+	piece *piece // the one that is changed now
+	laid  []string
+	run   *run // its records; nil when absent
+	ended bool
+}
+
+// Fold begins to fold what was written since the last snapshot.
+func (s *State) Fold() *Folding {
+	f := &Folding{state: s, over: maps.Clone(s.over), keys: slices.Clone(s.order()), pieces: s.pieces, size: s.overLen}
+	f.held = s.overLen + 256*len(s.pieces) // values overwritten since are nowhere else
+	for _, p := range s.pieces {
+		f.size += p.size
+	}
+	return f
+}
+
+// Size is about how many bytes the pieces will have together.
+func (f *Folding) Size() int { return f.size }
+
+// Bytes is about how much memory the fold takes at most, beside the state and parts that
+// are not stored: for a present piece the list of its records once more, which is a third
+// of what is reckoned for a record without its bytes.
+func (f *Folding) Bytes() int { return f.held + f.state.resid/3 }
+
+// MostRefs bounds what Refs will be: how many, and the bytes of the keys that they begin
+// with. It must come before Next. Only a piece that is absent and outgrows its size keeps
+// it from being exact, but for one.
+func (f *Folding) MostRefs() (refs, keys int) {
+	refs, keys = 1+len(f.pieces), MaxKey // the one is cut where the large collections begin
+	rest := f.keys
+	for i, p := range f.pieces {
+		end := keysBefore(rest, f.pieces[i+1:])
+		size := p.size
+		for _, k := range rest[:end] {
+			if v := f.over[k]; v != nil {
+				size += recordSize(k, v)
+			}
+		}
+		if keys += len(p.lo); size > MaxPiecePart {
+			if r := f.state.runOf(p); r != nil {
+				for _, part := range cut(merge(r, rest[:end], f.over))[1:] {
+					refs, keys = refs+1, keys+len(part.keys[0])
+				}
+			} else { // any two parts side by side are more than PieceTarget
+				n := 2 * size / PieceTarget
+				refs, keys = refs+n, keys+n*MaxKey
+			}
+		}
+		rest = rest[end:]
+	}
+	return refs, keys
+}
+
+// keysBefore is how many keys come before the piece that is next, all if there is none.
+func keysBefore(keys []string, next []*piece) int {
+	if len(next) == 0 {
+		return len(keys)
+	}
+	n, _ := slices.BinarySearch(keys, next[0].lo)
+	return n
+}
+
+func (s *State) runOf(p *piece) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.run
+}
+
+// Next goes to the next piece that changes, or that was never stored, and tells whether
+// there is one.
+func (f *Folding) Next() bool {
+	for f.run = nil; len(f.pieces) > 0; {
+		f.piece, f.pieces = f.pieces[0], f.pieces[1:]
+		end := keysBefore(f.keys, f.pieces)
+		if end > 0 || f.piece.ref == (Hash{}) {
+			f.laid, f.keys = f.keys[:end], f.keys[end:]
+			f.run = f.state.runOf(f.piece)
+			return true
+		}
+		f.out = append(f.out, f.piece)
+	}
+	return false
+}
+
+// Absent names the piece if its records must be given by Load.
+func (f *Folding) Absent() (ref Hash, absent bool) { return f.piece.ref, f.run == nil }
+
+// Load gives the records of the piece that is absent.
+func (f *Folding) Load(records []Write) (err error) {
+	f.run, err = f.piece.read(records, f.pieces)
+	return err
+}
+
+// Parts are the pieces that take the piece's place. One that became empty has none: the
+// one before it then covers its stretch.
+func (f *Folding) Parts() (parts []NewPiece) {
+	if f.piece.ref != (Hash{}) {
+		f.dropped = append(f.dropped, f.piece.ref)
+	}
+	merged := merge(f.run, f.laid, f.over)
+	if len(merged.keys) == 0 && len(f.out) > 0 {
+		return nil
+	}
+	var news []*piece
+	for i, r := range cut(merged) {
+		lo := f.piece.lo
+		if i > 0 {
+			lo = r.keys[0]
+		}
+		np := &piece{lo: lo, records: len(r.keys), size: r.size, run: r, unstored: true}
+		news, parts = append(news, np), append(parts, NewPiece{np, f.piece})
+	}
+	f.out = append(f.out, news...)
+	f.state.mu.Lock()
+	f.piece.parts = news
+	f.state.mu.Unlock()
+	return parts
+}
+
+// A NewPiece is a new piece on its way into a snapshot.
 type NewPiece struct {
 	piece *piece
+	of    *piece // in whose place it comes
 }
 
 // Records encodes the part.
@@ -277,71 +446,50 @@ func (p NewPiece) Records() []Write {
 	return ws
 }
 
-// SetName tells the part under which hash its sealed bytes are stored.
+// SetName tells the part under which hash its sealed bytes are going to be stored.
 func (p NewPiece) SetName(h Hash) { p.piece.ref = h }
 
-// PieceRef names a piece in a snapshot: where it begins and its sealed bytes.
-type PieceRef struct {
-	Lo      []byte `cbor:"1,keyasint"`
-	Ref     Hash   `cbor:"2,keyasint"`
-	Records uint32 `cbor:"3,keyasint"`
-	Size    uint32 `cbor:"4,keyasint"`
+// Refs lists all pieces in order, once there is no Next.
+func (f *Folding) Refs() []PieceRef { return refsOf(f.out) }
+
+// Drops names the pieces that are none any more after End.
+func (f *Folding) Drops() []Hash { return f.dropped }
+
+// End puts the new pieces in the place of the old ones. All parts need SetName.
+func (f *Folding) End() {
+	s := f.state
+	since, size := map[string]*slot{}, 0
+	for k, v := range s.over {
+		if then, was := f.over[k]; was && then == v {
+			continue
+		}
+		since[k] = v
+		if size += len(k) + 96; v != nil {
+			size += len(v.bytes)
+		}
+	}
+	s.over, s.sorted, s.fresh, s.overLen = since, nil, nil, size
+	s.pieces, s.resid, f.ended = f.out, 0, true
+	for _, p := range s.pieces {
+		if p.run != nil {
+			s.resid += p.bytes()
+		}
+	}
 }
 
-// Fold lays what was written since the last snapshot into the pieces and
-// returns the pieces that changed and the names of those that nothing holds
-// any more. Changed pieces need SetName before Refs is called; one that was not
-// is among the changed again the next time. An absent piece that must change
-// answers *Missing, with nothing done. A piece that became empty goes: the one
-// before it then covers its stretch.
-func (s *State) Fold() (changed []NewPiece, dropped []Hash, err error) {
-	over := s.order()
-	for _, k := range over {
-		if p := s.at(k); p.run == nil {
-			return nil, nil, &Missing{Piece: p.ref}
-		}
-	}
-	var out []*piece
-	oi := 0
-	for i, p := range s.pieces {
-		end := len(over)
-		if i+1 < len(s.pieces) {
-			end, _ = slices.BinarySearch(over, s.pieces[i+1].lo)
-		}
-		if oi == end {
-			if p.ref == (Hash{}) {
-				changed = append(changed, NewPiece{p})
-			}
-			out = append(out, p)
+// SetStored tells that parts can be loaded again. Those whose piece is absent go.
+func (f *Folding) SetStored(parts []NewPiece) {
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
+	for _, part := range parts {
+		p := part.piece
+		if p.unstored = false; part.of.run != nil || p.run == nil {
 			continue
 		}
-		merged := merge(p.run, over[oi:end], s.over)
-		oi = end
-		if p.ref != (Hash{}) {
-			dropped = append(dropped, p.ref)
-		}
-		if len(merged.keys) == 0 && i > 0 {
-			continue
-		}
-		for j, r := range cut(merged) {
-			lo := p.lo
-			if j > 0 {
-				lo = r.keys[0]
-			}
-			np := &piece{lo: lo, records: len(r.keys), size: r.size, run: r}
-			out = append(out, np)
-			changed = append(changed, NewPiece{np})
+		if p.run = nil; f.ended {
+			f.state.resid -= p.bytes()
 		}
 	}
-	s.pieces = out
-	s.over, s.sorted, s.fresh, s.overLen = map[string]*slot{}, nil, nil, 0
-	s.resid = 0
-	for _, p := range out {
-		if p.run != nil {
-			s.resid += p.size + 80*p.records
-		}
-	}
-	return changed, dropped, nil
 }
 
 func merge(r *run, keys []string, over map[string]*slot) *run {
@@ -402,9 +550,11 @@ func cut(r *run) []*run {
 }
 
 // Refs lists the pieces in order, as a snapshot names them.
-func (s *State) Refs() []PieceRef {
-	refs := make([]PieceRef, len(s.pieces))
-	for i, p := range s.pieces {
+func (s *State) Refs() []PieceRef { return refsOf(s.pieces) }
+
+func refsOf(pieces []*piece) []PieceRef {
+	refs := make([]PieceRef, len(pieces))
+	for i, p := range pieces {
 		refs[i] = PieceRef{Lo: []byte(p.lo), Ref: p.ref, Records: uint32(p.records), Size: uint32(p.size)}
 	}
 	return refs
@@ -439,25 +589,36 @@ func (s *State) Install(ref Hash, records []Write) error {
 		if p.run != nil {
 			return nil // somebody else's wish was quicker
 		}
-		r := &run{keys: make([]string, len(records)), slots: make([]*slot, len(records))}
-		last := p.lo
-		for j, w := range records {
-			k := string(w.Key)
-			if w.Value == nil || len(k) == 0 || k < last || (j > 0 && k == last) || (i+1 < len(s.pieces) && k >= s.pieces[i+1].lo) {
-				return fmt.Errorf("record outside of its piece")
-			}
-			last = k
-			r.keys[j], r.slots[j] = k, &slot{bytes: w.Value}
-			r.size += recordSize(k, r.slots[j])
+		r, err := p.read(records, s.pieces[i+1:])
+		if err != nil {
+			return err
 		}
-		if len(records) != p.records || r.size != p.size {
-			return fmt.Errorf("piece of another size")
-		}
+		s.mu.Lock()
 		p.run = r
-		s.resid += p.size + 80*p.records
+		s.mu.Unlock()
+		s.resid += p.bytes()
 		return nil
 	}
 	return fmt.Errorf("no such piece")
+}
+
+// read makes a run of records that must be the piece's, which others follow.
+func (p *piece) read(records []Write, next []*piece) (*run, error) {
+	r := &run{keys: make([]string, len(records)), slots: make([]*slot, len(records))}
+	last := p.lo
+	for j, w := range records {
+		k := string(w.Key)
+		if w.Value == nil || len(k) == 0 || k < last || (j > 0 && k == last) || (len(next) > 0 && k >= next[0].lo) {
+			return nil, fmt.Errorf("record outside of its piece")
+		}
+		last = k
+		r.keys[j], r.slots[j] = k, &slot{bytes: w.Value}
+		r.size += recordSize(k, r.slots[j])
+	}
+	if len(records) != p.records || r.size != p.size {
+		return nil, fmt.Errorf("piece of another size")
+	}
+	return r, nil
 }
 
 // Misses tells whether the piece named ref is one of the state's and absent.
@@ -470,12 +631,21 @@ func (s *State) Misses(ref Hash) bool {
 	return false
 }
 
-// Shed drops the large pieces that can be loaded again, to make room.
+// Shed drops the large pieces that can be loaded again, to make room, and with each what
+// a fold has made of it and stored.
 func (s *State) Shed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, p := range s.pieces {
-		if p.run != nil && p.ref != (Hash{}) && p.lo != "" && Large(p.lo[0]) {
-			p.run = nil
-			s.resid -= p.size + 80*p.records
+		if p.run == nil || p.ref == (Hash{}) || p.unstored || p.lo == "" || !Large(p.lo[0]) {
+			continue
+		}
+		p.run = nil
+		s.resid -= p.bytes()
+		for _, part := range p.parts {
+			if !part.unstored {
+				part.run = nil
+			}
 		}
 	}
 }

@@ -2,9 +2,11 @@ package org_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand"
 	"slices"
 	"strings"
@@ -175,28 +177,12 @@ func (m *model) compare(tx *org.Tx, want map[string][]byte) {
 
 // fold makes a snapshot and checks every promise about its pieces.
 func (m *model) fold() {
-	changed, dropped, err := m.state.Fold()
-	for m.install(err) {
-		changed, dropped, err = m.state.Fold()
+	if m.r.Intn(3) == 0 { // one that comes to nothing
+		m.folded(false)
 	}
-	for _, ref := range dropped {
-		if _, ok := m.store[ref]; !ok {
-			m.t.Fatal("drops a piece that no snapshot holds")
-		}
-		delete(m.store, ref)
-	}
-	for _, p := range changed {
-		if m.r.Intn(10) == 0 {
-			continue // sealing failed: it is among the changed again the next time
-		}
-		m.name(p)
-	}
-	changed, dropped, err = m.state.Fold()
-	if err != nil || len(dropped) > 0 {
-		m.t.Fatalf("folding nothing drops %d, %v", len(dropped), err)
-	}
-	for _, p := range changed {
-		m.name(p)
+	m.folded(true)
+	if f := m.state.Fold(); f.Next() {
+		m.t.Fatal("folding nothing changes a piece")
 	}
 	refs := m.state.Refs()
 	named := map[org.Hash]bool{}
@@ -226,12 +212,72 @@ func (m *model) fold() {
 	}
 }
 
-func (m *model) name(p org.NewPiece) {
-	m.next++
-	var h org.Hash
-	binary.BigEndian.PutUint64(h[:], m.next)
-	m.store[h] = copied(p.Records())
-	p.SetName(h)
+// folded folds, to its end or not, piece by piece from the store where one is absent.
+func (m *model) folded(end bool) {
+	f := m.state.Fold()
+	most, mostKeys := f.MostRefs()
+	var sent []org.NewPiece
+	onWay := map[org.Hash][]org.Write{}
+	stored := func() {
+		if end {
+			maps.Copy(m.store, onWay)
+		}
+		f.SetStored(sent)
+		sent = nil
+	}
+	for f.Next() {
+		if m.r.Intn(8) == 0 {
+			m.state.Shed()
+		}
+		if m.r.Intn(8) == 0 {
+			m.compare(org.Begin(org.ID{}, m.state, 0), m.want)
+		}
+		if ref, absent := f.Absent(); absent {
+			m.must(f.Load(copied(m.store[ref])))
+		}
+		for _, p := range f.Parts() {
+			m.next++
+			var h org.Hash
+			binary.BigEndian.PutUint64(h[:], m.next)
+			p.SetName(h)
+			sent, onWay[h] = append(sent, p), copied(p.Records())
+			if m.r.Intn(3) == 0 {
+				stored()
+			}
+		}
+		if !end && m.r.Intn(3) == 0 {
+			return
+		}
+	}
+	if !end {
+		return
+	}
+	keys := 0
+	for _, ref := range f.Refs() {
+		keys += len(ref.Lo)
+	}
+	if n := len(f.Refs()); n > most || keys > mostKeys {
+		m.t.Fatalf("%d pieces that begin with %d bytes, at most %d with %d", n, keys, most, mostKeys)
+	}
+	f.End()
+	for _, ref := range f.Drops() {
+		if _, ok := m.store[ref]; !ok {
+			m.t.Fatal("drops a piece that no snapshot holds")
+		}
+		delete(m.store, ref)
+	}
+	if m.r.Intn(2) == 0 { // before what is not stored yet has come to be
+		m.state.Shed()
+		m.compare(org.Begin(org.ID{}, m.state, 0), m.want)
+	}
+	stored()
+}
+
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 func (m *model) checkPiece(refs []org.PieceRef, i int, ws []org.Write) {
@@ -438,18 +484,209 @@ func TestAbsenceIsProven(t *testing.T) {
 func TestFoldNeedsTheTouchedPieceOnly(t *testing.T) {
 	s, store, refs := large(t)
 	s.Apply([]org.Write{{Key: []byte("d5"), Value: []byte("new")}, {Key: []byte("A1"), Value: []byte("new")}})
-	unsaved := s.UnsavedBytes()
-	_, _, err := s.Fold()
-	var miss *org.Missing
-	if !errors.As(err, &miss) || s.UnsavedBytes() != unsaved {
-		t.Fatalf("folded without the piece: %v", err)
+	before := s.Bytes()
+	f := s.Fold()
+	absent, parts := 0, 0
+	for f.Next() {
+		if ref, ok := f.Absent(); ok {
+			absent++
+			if f.Load(store[ref][1:]) == nil || f.Load(append(copied(store[ref]), record("d9", 5))) == nil {
+				t.Fatal("takes other records than the piece's")
+			}
+			if err := f.Load(copied(store[ref])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ps := f.Parts()
+		for _, p := range ps {
+			parts++
+			p.SetName(org.Hash{9, byte(parts)})
+		}
+		f.SetStored(ps)
 	}
-	if err := s.Install(miss.Piece, copied(store[miss.Piece])); err != nil {
-		t.Fatal(err)
+	if absent != 1 || parts != 2 || s.Bytes() != before {
+		t.Fatalf("%d absent, %d parts, %d bytes more", absent, parts, s.Bytes()-before)
 	}
-	changed, dropped, err := s.Fold()
-	if err != nil || len(changed) != 2 || len(dropped) != 2 || len(s.Refs()) != len(refs) {
-		t.Fatalf("%d changed, %d dropped, %d pieces; %v", len(changed), len(dropped), len(s.Refs()), err)
+	f.End()
+	if len(f.Drops()) != 2 || len(s.Refs()) != len(refs) || s.Bytes() > before {
+		t.Fatalf("%d dropped, %d pieces, %d bytes more", len(f.Drops()), len(s.Refs()), s.Bytes()-before)
+	}
+	if _, err := s.Get([]byte("d5")); !errors.As(err, new(*org.Missing)) {
+		t.Fatalf("a piece that was absent stays: %v", err)
+	}
+}
+
+// What is shed while a fold is under way the fold does not hold either: a piece that it
+// has not come to, nor one that it has made and that is stored.
+func TestShedDuringAFold(t *testing.T) {
+	s, store, _ := large(t)
+	for i := range 10 {
+		k := fmt.Sprint("d", i)
+		var miss *org.Missing
+		if _, err := s.Get([]byte(k)); errors.As(err, &miss) {
+			if err := s.Install(miss.Piece, copied(store[miss.Piece])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Apply([]org.Write{record(k, 7)})
+	}
+	before := s.Bytes()
+	f := s.Fold()
+	if f.Bytes() < s.UnsavedBytes() || f.Bytes() > before {
+		t.Errorf("the fold counts %d bytes, the state %d", f.Bytes(), before)
+	}
+	var loaded, changed int
+	for shed := false; f.Next(); {
+		if ref, absent := f.Absent(); absent {
+			if !shed {
+				t.Fatal("absent before anything was shed")
+			}
+			loaded++
+			if err := f.Load(copied(store[ref])); err != nil {
+				t.Fatal(err)
+			}
+		} else if shed {
+			t.Error("the fold has a piece that was shed")
+		}
+		parts := f.Parts()
+		for _, p := range parts {
+			changed++
+			p.SetName(org.Hash{7, byte(changed)})
+			store[org.Hash{7, byte(changed)}] = copied(p.Records())
+		}
+		if f.SetStored(parts); !shed {
+			s.Shed()
+			shed = true
+		}
+	}
+	if f.End(); loaded < 2 || changed != loaded+1 || s.Bytes() >= before/2 {
+		t.Errorf("%d pieces changed, %d loaded, %d bytes of %d", changed, loaded, s.Bytes(), before)
+	}
+	for i := range 10 {
+		k := fmt.Sprint("d", i)
+		var miss *org.Missing
+		_, err := s.Get([]byte(k))
+		if errors.As(err, &miss) {
+			err = s.Install(miss.Piece, store[miss.Piece])
+		} else if i == 0 {
+			t.Error("what the fold had made stays")
+		}
+		if v, _ := s.Get([]byte(k)); err != nil || len(v) != 7 {
+			t.Errorf("%s: %d bytes, %v", k, len(v), err)
+		}
+	}
+}
+
+// A fold beside turns that shed, and beside such that load: for the race detector.
+func TestFoldBesideTurns(t *testing.T) {
+	for name, shed := range map[string]bool{"shed": true, "load": false} {
+		t.Run(name, func(t *testing.T) {
+			s, store, _ := large(t)
+			load := func() {
+				for ref, ws := range store {
+					if s.Misses(ref) {
+						if err := s.Install(ref, copied(ws)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			for i := range 10 {
+				s.Apply([]org.Write{record(fmt.Sprint("d", i), 7)})
+			}
+			turn := load
+			if shed {
+				load()
+				turn = s.Shed
+			}
+			f := s.Fold()
+			folded := make(chan struct{})
+			go func() {
+				defer close(folded)
+				for n := byte(0); f.Next(); {
+					if ref, absent := f.Absent(); absent {
+						if err := f.Load(copied(store[ref])); err != nil {
+							t.Error(err)
+						}
+					}
+					parts := f.Parts()
+					for _, p := range parts {
+						n++
+						p.SetName(org.Hash{7, n})
+						_ = p.Records()
+					}
+					f.SetStored(parts)
+				}
+			}()
+			for done := false; !done; {
+				select {
+				case <-folded:
+					done = true
+				default:
+				}
+				if v, err := s.Get([]byte("d5")); err != nil || len(v) != 7 {
+					t.Fatal(len(v), err)
+				}
+				turn()
+			}
+			if f.End(); s.UnsavedBytes() != 0 {
+				t.Errorf("%d bytes unsaved", s.UnsavedBytes())
+			}
+		})
+	}
+}
+
+// The bound for present pieces is what comes of them, but for one.
+func TestMostRefsOfPresentPieces(t *testing.T) {
+	s := org.NewState()
+	for i := range 1000 {
+		s.Apply([]org.Write{record(fmt.Sprintf("d%05d", i), 3000)})
+	}
+	foldAll(s)
+	for i := range 1000 {
+		s.Apply([]org.Write{record(fmt.Sprintf("d%05d-", i), 6000)})
+	}
+	f := s.Fold()
+	refs, keys := f.MostRefs()
+	foldAll(s)
+	if n := len(s.Refs()); refs != n+1 || keys > 8*n+org.MaxKey {
+		t.Errorf("%d pieces at most with %d bytes of keys; %d pieces", refs, keys, n)
+	}
+}
+
+// What is written while a fold is under way is in the state and not in the fold.
+func TestWritesDuringAFold(t *testing.T) {
+	s, store, _ := large(t)
+	s.Apply([]org.Write{record("d1", 7), record("d2", 7), {Key: []byte("d3")}, {Key: []byte("d4")}, record("A1", 7)})
+	f := s.Fold()
+	s.Apply([]org.Write{record("d1", 8), {Key: []byte("d2")}, record("d3", 8), record("d6", 8)})
+	var held []string
+	for f.Next() {
+		if ref, ok := f.Absent(); ok {
+			if err := f.Load(copied(store[ref])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, p := range f.Parts() {
+			p.SetName(org.Hash{8, byte(len(held))})
+			for _, w := range p.Records() {
+				if len(w.Value) < 10 {
+					held = append(held, fmt.Sprint(string(w.Key), len(w.Value)))
+				}
+			}
+		}
+	}
+	f.End()
+	if !slices.Equal(held, []string{"A17", "d17", "d27"}) {
+		t.Errorf("the fold holds %v", held)
+	}
+	for k, want := range map[string]int{"d1": 8, "d2": 0, "d3": 8, "d4": 0, "d6": 8, "A1": 7} {
+		if v, err := s.Get([]byte(k)); len(v) != want || err != nil {
+			t.Errorf("%s has %d bytes, want %d: %v", k, len(v), want, err)
+		}
+	}
+	if s.UnsavedBytes() == 0 {
+		t.Error("nothing is unsaved")
 	}
 }
 
@@ -535,9 +772,13 @@ func TestFromRefsRefuses(t *testing.T) {
 func TestShedKeepsWhatIsNotStored(t *testing.T) {
 	s := org.NewState()
 	s.Apply([]org.Write{record("A", 5), record("d1", 5)})
-	if _, _, err := s.Fold(); err != nil { // and nothing is named
-		t.Fatal(err)
+	f := s.Fold()
+	for i := byte(1); f.Next(); i++ {
+		for j, p := range f.Parts() {
+			p.SetName(org.Hash{i, byte(j)})
+		}
 	}
+	f.End() // and nothing is stored
 	s.Apply([]org.Write{record("d2", 5)})
 	s.Shed()
 	for _, k := range []string{"A", "d1", "d2"} {
@@ -560,8 +801,8 @@ func TestBytesFollowWrites(t *testing.T) {
 	if got := s.Bytes(); got >= one-900 || got <= empty {
 		t.Fatalf("deleted: %d bytes", got)
 	}
-	if _, _, err := s.Fold(); err != nil || s.Bytes() != empty {
-		t.Fatalf("folded: %d bytes, %v", s.Bytes(), err)
+	if foldAll(s); s.Bytes() != empty {
+		t.Fatalf("folded: %d bytes", s.Bytes())
 	}
 }
 
@@ -570,20 +811,29 @@ func BenchmarkFold(b *testing.B) {
 	for i := range 20_000 {
 		s.Apply([]org.Write{record(fmt.Sprintf("a%06d", i), 150)})
 	}
-	var h org.Hash
 	for b.Loop() {
 		for i := range 64 {
 			s.Apply([]org.Write{record(fmt.Sprintf("a%06d", i*300), 150)})
 		}
-		changed, _, err := s.Fold()
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, p := range changed {
-			binary.BigEndian.PutUint64(h[:], binary.BigEndian.Uint64(h[:])+1)
-			p.SetName(h)
-		}
+		foldAll(s)
 	}
+}
+
+// foldAll folds a state of which nothing is absent.
+func foldAll(s *org.State) map[org.Hash][]org.Write {
+	stored := map[org.Hash][]org.Write{}
+	f := s.Fold()
+	for f.Next() {
+		ps := f.Parts()
+		for _, p := range ps {
+			h := org.Hash(sha256.Sum256(fmt.Append(nil, p.Records())))
+			p.SetName(h)
+			stored[h] = copied(p.Records())
+		}
+		f.SetStored(ps)
+	}
+	f.End()
+	return stored
 }
 
 func BenchmarkGet(b *testing.B) {
@@ -591,9 +841,7 @@ func BenchmarkGet(b *testing.B) {
 	for i := range 20_000 {
 		s.Apply([]org.Write{record(fmt.Sprintf("a%06d", i), 150)})
 	}
-	if _, _, err := s.Fold(); err != nil {
-		b.Fatal(err)
-	}
+	foldAll(s)
 	k := []byte("a012345")
 	b.ReportAllocs()
 	for b.Loop() {

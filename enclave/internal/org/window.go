@@ -133,16 +133,17 @@ func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
 	return parts, dropped
 }
 
-// SetNames tells under which names the parts of Fold are stored, in order.
-func (w *Window) SetNames(refs []Hash) {
-	for _, ref := range refs {
-		n := min(len(w.tail), ChunkMarks)
-		if n < ChunkMarks {
-			w.saved = ChunkOf(ref, w.tail)
+// SetNames tells under which names the parts of Fold are stored, in order. Marks may
+// have been added since.
+func (w *Window) SetNames(parts [][]Mark, refs []Hash) {
+	for i, ms := range parts {
+		c := ChunkOf(refs[i], ms)
+		if len(ms) < ChunkMarks {
+			w.saved = c
 			return
 		}
-		w.full = append(w.full, ChunkOf(ref, w.tail[:n]))
-		w.tail = append([]Mark(nil), w.tail[n:]...)
+		w.full = append(w.full, c)
+		w.tail = append([]Mark(nil), w.tail[len(ms):]...)
 	}
 }
 

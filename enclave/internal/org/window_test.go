@@ -94,7 +94,7 @@ func (m *windowModel) fold() {
 		binary.BigEndian.PutUint64(refs[i][:], m.name)
 		m.store[refs[i]] = slices.Clone(ms)
 	}
-	m.w.SetNames(refs)
+	m.w.SetNames(parts, refs)
 	m.since = 0
 	chunks := m.w.Chunks()
 	m.add(m.r.Intn(3)) // what comes later is not in the snapshot
@@ -200,7 +200,7 @@ func TestFullChunksAreNotRewritten(t *testing.T) {
 		for i, r := range refs {
 			hs[i] = org.Hash{r}
 		}
-		m.w.SetNames(hs)
+		m.w.SetNames(parts, hs)
 		return parts, dropped
 	}
 	if parts, dropped := fold(1, 2, 3); len(parts) != 3 || len(dropped) != 0 || len(parts[2]) != 5 {

@@ -353,14 +353,18 @@ func TestBootProofs(t *testing.T) {
 func TestMissingPiecesPassThrough(t *testing.T) {
 	w := newWorld(t)
 	w.wallet(1, 1000, 3)
-	parts, _, err := w.state.Fold()
-	w.must(err)
 	stored := map[org.Hash][]org.Write{}
-	for i, p := range parts {
-		h := org.Hash{byte(i + 1)}
-		p.SetName(h)
-		stored[h] = p.Records()
+	f := w.state.Fold()
+	for f.Next() {
+		ps := f.Parts()
+		for _, p := range ps {
+			h := org.Hash{byte(len(stored) + 1)}
+			p.SetName(h)
+			stored[h] = p.Records()
+		}
+		f.SetStored(ps)
 	}
+	f.End()
 	for _, c := range []struct {
 		op string
 		q  object

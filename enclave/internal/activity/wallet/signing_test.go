@@ -273,14 +273,18 @@ func TestKeysOfOrganizationsStayApart(t *testing.T) {
 func TestMissingPiecesPassThrough(t *testing.T) {
 	w := activitytest.New(t)
 	address := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
-	parts, _, err := w.State.Fold()
-	w.Must(err)
 	stored := map[org.Hash][]org.Write{}
-	for i, p := range parts {
-		h := org.Hash{byte(i + 1)}
-		p.SetName(h)
-		stored[h] = p.Records()
+	f := w.State.Fold()
+	for f.Next() {
+		ps := f.Parts()
+		for _, p := range ps {
+			h := org.Hash{byte(len(stored) + 1)}
+			p.SetName(h)
+			stored[h] = p.Records()
+		}
+		f.SetStored(ps)
 	}
+	f.End()
 	w.State.Shed()
 	n := 0
 	for {
