@@ -33,8 +33,8 @@ const (
 	maxDrops  = 1 << 16
 )
 
-// What a root takes in which no piece or chunk is named, and each of them beside the key
-// that it begins with, at most.
+// A root that names nothing takes at most rootMargin bytes. Each piece or chunk that it
+// names takes at most refMargin more, and a piece its first key.
 const (
 	rootMargin = 4 << 10
 	refMargin  = 64
@@ -96,19 +96,18 @@ func (s *pendingSnapshot) bytes() int {
 	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.window.Bytes(), wire.MaxFrame/2)
 }
 
-// fits tells whether a store would take the root. Nothing is sent for one that it might
-// not, since no root would ever have the host drop it again. Where absent pieces are to
-// be cut that is known from a bound alone, so that the last hundredths of the room may
-// stay empty. A snapshot that does not fit leaves the ledger whole, with a longer tail,
-// and is looked at again after as many entries, without a question to the host.
+// fits tells whether a store would take the root. If it might not, nothing is sent: no
+// later root would have the host drop those pieces. The root's size is bounded before it
+// is made, so that a little room may stay unused. A snapshot that does not fit leaves the
+// ledger whole, with a longer tail; after as many entries again the next one is tried.
 func (s *pendingSnapshot) fits() bool {
 	refs, keys := s.fold.MostRefs()
 	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
 }
 
-// deliver makes a snapshot and sends it, once all that it covers is stored. What does not
-// come, neither pieces nor answers nor randomness, it asks for again until the ledger ends:
-// nothing is sent twice that the host has taken, and no turn waits.
+// deliver makes a snapshot and sends it, once all that it covers is stored. Pieces,
+// answers and randomness that do not come are asked for again until the ledger ends, so
+// nothing is sent twice that the host has taken. No turn waits for it.
 //
 // The host says no when this boot does not own the store or another snapshot
 // lies there than the one that this was built on. While we own it the second
