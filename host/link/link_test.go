@@ -179,7 +179,7 @@ func TestCall(t *testing.T) {
 		if got := p.all(8); len(got[wire.RoleCalls]) != 2 || len(got[wire.RoleStores]) != 1 || len(got[wire.RoleLoads]) != 2 || len(got[wire.RoleSnapshots]) != 1 || len(got[wire.RoleChains]) != 1 || len(got[wire.RoleDials]) != 1 {
 			t.Fatal(got)
 		}
-		waitFor(t, func() bool { return l.Ready() == nil })
+		waitFor(t, func() bool { return l.Ready() == nil && l.Stats().Connected == 8 }) // the other side may see a connection first
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
