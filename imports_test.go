@@ -112,7 +112,7 @@ var table = []row{
 		"enclave/internal/secret/... enclave/internal/bundle enclave/internal/login enclave/internal/fault sim/authenticator", "secp256k1", ""}, // an organization for the tests of all rooms
 	{"enclave/internal/query", "enclave/internal/org enclave/internal/stamp enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/organization " +
 		"enclave/internal/activity/kinds enclave/internal/policy enclave/internal/chain enclave/internal/strictjson " +
-		"enclave/internal/fault", "", "enclave/internal/activity/apitest"},
+		"enclave/internal/fault", "", "enclave/internal/activity/apitest enclave/internal/activity/activitytest"},
 	{"enclave/internal/authproxy", "enclave/internal/org enclave/internal/activity enclave/internal/activity/wallet enclave/internal/activity/user " +
 		"enclave/internal/activity/organization enclave/internal/activity/auth enclave/internal/login enclave/internal/strictjson enclave/internal/fault", "",
 		"enclave/internal/activity/apitest enclave/internal/activity/kinds enclave/internal/stamp"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/enclave/internal/activity/activitytest"
 	"cloister/enclave/internal/org"
 )
 
@@ -353,18 +354,7 @@ func TestBootProofs(t *testing.T) {
 func TestMissingPiecesPassThrough(t *testing.T) {
 	w := newWorld(t)
 	w.wallet(1, 1000, 3)
-	stored := map[org.Hash][]org.Write{}
-	f := w.state.Fold()
-	for f.Next() {
-		ps := f.Parts()
-		for _, p := range ps {
-			h := org.Hash{byte(len(stored) + 1)}
-			p.SetName(h)
-			stored[h] = p.Records()
-		}
-		f.SetStored(ps)
-	}
-	f.End()
+	stored := activitytest.Store(w.state)
 	for _, c := range []struct {
 		op string
 		q  object

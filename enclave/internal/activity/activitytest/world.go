@@ -444,3 +444,21 @@ func (w *World) Entry(typ string, params any) *org.Entry {
 		Result: []byte(`{"updateWalletResult":{"walletId":"` + w.Root + `"}}`),
 	}
 }
+
+// Store folds a state as a snapshot does, and answers the records of its pieces by their
+// names. What is shed then can be installed again from there.
+func Store(s *org.State) map[org.Hash][]org.Write {
+	stored := map[org.Hash][]org.Write{}
+	f := s.Fold()
+	for f.Next() {
+		parts := f.Parts()
+		for _, p := range parts {
+			name := org.Hash{byte(len(stored) + 1)}
+			p.SetName(name)
+			stored[name] = p.Records()
+		}
+		f.SetStored(parts)
+	}
+	f.End()
+	return stored
+}

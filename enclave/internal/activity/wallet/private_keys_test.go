@@ -92,11 +92,14 @@ func TestDeletePrivateKeys(t *testing.T) {
 	w.Run("DELETE_PRIVATE_KEYS", del(nil, ids[2]))
 }
 
-// asksPolicy evaluates a condition for an activity that the root user asks for.
-func asksPolicy(w *world, typ string, params object, condition string) (bool, error) {
+// What a condition comes to.
+const holds, not, fails = 1, 0, -1
+
+// checkPolicy holds what a condition comes to, when the root user asks for an activity,
+// against what it should.
+func checkPolicy(w *world, typ string, params object, condition string, want int) {
 	w.TB.Helper()
-	typ = "ACTIVITY_TYPE_" + typ
-	v, err := kinds.Live.Lookup(activity.OpOf(typ), typ)
+	v, err := kinds.Live.Lookup(activity.OpOf("ACTIVITY_TYPE_"+typ), "ACTIVITY_TYPE_"+typ)
 	w.Must(err)
 	in, err := v.Decode(activitytest.JSON(params))
 	w.Must(err)
@@ -104,7 +107,16 @@ func asksPolicy(w *world, typ string, params object, condition string) (bool, er
 	w.Must(err)
 	p, err := policy.Compile(policy.ClauseCondition, condition)
 	w.Must(err)
-	return p.Holds(&q)
+	yes, err := p.Holds(&q)
+	got := not
+	if err != nil {
+		got = fails
+	} else if yes {
+		got = holds
+	}
+	if got != want {
+		w.TB.Errorf("%s: %s: %d (%v), want %d", typ, condition, got, err, want)
+	}
 }
 
 func TestWhatPoliciesRead(t *testing.T) {
@@ -131,7 +143,6 @@ func TestWhatPoliciesRead(t *testing.T) {
 	v1 := activitytest.Without(activitytest.Signing("", "00"), "signWith")
 	v1["privateKeyId"] = key[0]
 	del := func(list string, ids ...any) object { return object{list: ids} }
-	const holds, not, fails = 1, 0, -1
 	for _, c := range []struct {
 		typ       string
 		params    object
@@ -190,15 +201,6 @@ func TestWhatPoliciesRead(t *testing.T) {
 		{"CREATE_ORGANIZATION_V2", activitytest.Sample("CreateOrganizationIntentV2"), "activity.kind == ''", holds},
 		{"UPDATE_ALLOWED_ORIGINS", object{"allowedOrigins": []any{"https://example.org"}}, "activity.resource == '' && activity.action == ''", holds},
 	} {
-		yes, err := asksPolicy(w, c.typ, c.params, c.condition)
-		got := not
-		if err != nil {
-			got = fails
-		} else if yes {
-			got = holds
-		}
-		if got != c.want {
-			t.Errorf("%s: %s: %d (%v), want %d", c.typ, c.condition, got, err, c.want)
-		}
+		checkPolicy(w, c.typ, c.params, c.condition, c.want)
 	}
 }

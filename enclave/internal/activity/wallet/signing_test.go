@@ -273,18 +273,7 @@ func TestKeysOfOrganizationsStayApart(t *testing.T) {
 func TestMissingPiecesPassThrough(t *testing.T) {
 	w := activitytest.New(t)
 	address := activitytest.List(w.Run("CREATE_WALLET", activitytest.Wallet("w", activitytest.EthAccount(0))), "addresses")[0]
-	stored := map[org.Hash][]org.Write{}
-	f := w.State.Fold()
-	for f.Next() {
-		ps := f.Parts()
-		for _, p := range ps {
-			h := org.Hash{byte(len(stored) + 1)}
-			p.SetName(h)
-			stored[h] = p.Records()
-		}
-		f.SetStored(ps)
-	}
-	f.End()
+	stored := activitytest.Store(w.State)
 	w.State.Shed()
 	n := 0
 	for {

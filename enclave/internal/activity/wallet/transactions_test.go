@@ -164,7 +164,6 @@ func TestWhatPoliciesReadOfTransactions(t *testing.T) {
 	authorization := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP7702_AUTHORIZATION", "hashFunction": "HASH_FUNCTION_NO_OP",
 		"payload": `{"address":"` + tokenAt + `","chainId":1,"nonce":3}`}
 	batch := object{"signWith": with, "encoding": "PAYLOAD_ENCODING_EIP712", "hashFunction": "HASH_FUNCTION_NO_OP", "payloads": []any{typedMail(7), typedMail(8)}}
-	const holds, not, fails = 1, 0, -1
 	for round, cases := range [][]struct {
 		typ       string
 		params    object
@@ -195,16 +194,7 @@ func TestWhatPoliciesReadOfTransactions(t *testing.T) {
 		{"SIGN_TRANSACTION_V2", transaction(with, legacy), "eth.tx.function_name == ''", holds},
 	}} {
 		for _, c := range cases {
-			yes, err := asksPolicy(w, c.typ, c.params, c.condition)
-			got := not
-			if err != nil {
-				got = fails
-			} else if yes {
-				got = holds
-			}
-			if got != c.want {
-				t.Errorf("%s: %s: %d (%v), want %d", c.typ, c.condition, got, err, c.want)
-			}
+			checkPolicy(w, c.typ, c.params, c.condition, c.want)
 		}
 		if round == 0 {
 			w.Run("CREATE_SMART_CONTRACT_INTERFACE", object{"smartContractAddress": tokenAt, "smartContractInterface": erc20,

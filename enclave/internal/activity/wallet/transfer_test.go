@@ -590,7 +590,6 @@ func TestWhatPoliciesReadOfTransfers(t *testing.T) {
 	key := importKey(w, "Key", "ED25519", strings.Repeat("11", 32))["privateKeyId"].(string)
 	to := newReceiver(w).public()
 	nobody := w.NewID().String()
-	const holds, not, fails = 1, 0, -1
 	for _, c := range []struct {
 		typ       string
 		params    object
@@ -610,16 +609,7 @@ func TestWhatPoliciesReadOfTransfers(t *testing.T) {
 		{"INIT_IMPORT_PRIVATE_KEY", object{"userId": w.Root}, "activity.kind == 'INIT_IMPORT_PRIVATE_KEY' && activity.action == 'IMPORT'", holds},
 		{"IMPORT_WALLET", walletIn(w, "x", activitytest.SomeBundle), "activity.params.target_public_key == ''", fails},
 	} {
-		yes, err := asksPolicy(w, c.typ, c.params, c.condition)
-		got := not
-		if err != nil {
-			got = fails
-		} else if yes {
-			got = holds
-		}
-		if got != c.want {
-			t.Errorf("%s: %s: %d (%v), want %d", c.typ, c.condition, got, err, c.want)
-		}
+		checkPolicy(w, c.typ, c.params, c.condition, c.want)
 	}
 }
 
