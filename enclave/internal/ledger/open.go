@@ -130,10 +130,14 @@ func (l *Ledger) adopt(o *organization) {
 	close(o.ready)
 }
 
+// emptyBytes is what an opened organization takes beside records and window, measured:
+// half of it is the state of its data key's cipher.
+const emptyBytes = 3 << 10
+
 // account counts the organization's bytes anew and tells whether all together
 // are too many and nobody can go. The turn is held.
 func (o *organization) account() (full bool) {
-	size := int64(o.state.Bytes() + o.window.Bytes() + 1024)
+	size := int64(o.state.Bytes() + o.window.Bytes() + emptyBytes)
 	if o.pending != nil {
 		size += int64(o.pending.bytes())
 	}

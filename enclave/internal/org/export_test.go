@@ -33,3 +33,6 @@ func (t *Tx) Same(u *Tx, key string) bool {
 	b, _ := u.slot(key)
 	return a != nil && a == b
 }
+
+// UnsavedBytes is how many bytes of writes no snapshot holds yet.
+func (s *State) UnsavedBytes() int { return s.overLen }

@@ -309,7 +309,7 @@ func (w *World) Run(typ string, params any) map[string]any {
 // that holds text, and without effect.
 func (w *World) Refuse(typ string, params any, want fault.Code, says string) {
 	w.TB.Helper()
-	before := w.State.UnsavedBytes()
+	before := w.State.Bytes()
 	r, err := w.Try(typ, params)
 	e := fault.Of(err)
 	switch {
@@ -320,7 +320,7 @@ func (w *World) Refuse(typ string, params any, want fault.Code, says string) {
 	case e.Code != want || !strings.Contains(e.Message, says):
 		w.TB.Errorf("%s: %d %q, want %d %q", typ, e.Code, e.Message, want, says)
 	}
-	if w.State.UnsavedBytes() != before {
+	if w.State.Bytes() != before {
 		w.TB.Errorf("%s: a refusal changed the state", typ)
 	}
 }

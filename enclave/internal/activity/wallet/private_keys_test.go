@@ -47,9 +47,9 @@ func TestDisablePrivateKey(t *testing.T) {
 		in["payloads"] = []any{"00"}
 		w.Refuse("SIGN_RAW_PAYLOADS", in, 3, "private key is disabled: "+ids[0])
 	}
-	before := w.State.UnsavedBytes()
+	before := w.State.Bytes()
 	w.Run("DISABLE_PRIVATE_KEY", object{"privateKeyId": ids[0]})
-	if w.State.UnsavedBytes() != before {
+	if w.State.Bytes() != before {
 		t.Error("disabling again changes something")
 	}
 	other := w.NewID().String()

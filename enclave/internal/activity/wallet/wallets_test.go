@@ -138,9 +138,9 @@ func TestCreateWalletAccounts(t *testing.T) {
 	made := w.Run("CREATE_WALLET", activitytest.Wallet("One", activitytest.EthAccount(0)))
 	id := made["walletId"]
 	in := object{"walletId": id, "accounts": []any{activitytest.EthAccount(1), activitytest.EthAccount(2)}, "persist": false}
-	before := w.State.UnsavedBytes()
+	before := w.State.Bytes()
 	seen := activitytest.List(w.Run("CREATE_WALLET_ACCOUNTS", in), "addresses")
-	if w.State.UnsavedBytes() != before {
+	if w.State.Bytes() != before {
 		t.Error("persist:false wrote something")
 	}
 	in["persist"] = true
@@ -174,9 +174,9 @@ func TestUpdateWallet(t *testing.T) {
 	w.Run("CREATE_WALLET", activitytest.Wallet("Two"))
 	w.Now += 1000
 	for _, in := range []object{{"walletId": id}, {"walletId": id, "walletName": nil}, {"walletId": id, "walletName": ""}} {
-		before := w.State.UnsavedBytes()
+		before := w.State.Bytes()
 		w.Run("UPDATE_WALLET", in)
-		if w.State.UnsavedBytes() != before {
+		if w.State.Bytes() != before {
 			t.Errorf("%v changed the state", in)
 		}
 	}
