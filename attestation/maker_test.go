@@ -182,7 +182,7 @@ func (m *maker) approval() attestation.ManifestApproval {
 func (m *maker) appProof(c attestation.Claim) attestation.AppProof {
 	text, err := attestation.EncodePayload(m.now.Add(time.Minute), c)
 	must(m.t, err)
-	return m.signText(text)
+	return m.signText(string(text))
 }
 
 func (m *maker) signText(text string) attestation.AppProof {

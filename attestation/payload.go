@@ -108,23 +108,23 @@ type payload struct {
 // EncodePayload gives the text to be signed, the same for the same arguments. It
 // refuses a claim that ParsePayload would refuse. The time is cut to
 // milliseconds.
-func EncodePayload(at time.Time, c Claim) (string, error) {
+func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	if err := c.check(); err != nil {
-		return "", fmt.Errorf("app proof payload: %w", err)
+		return nil, fmt.Errorf("app proof payload: %w", err)
 	}
 	if ms := at.UnixMilli(); ms <= 0 || ms > maxExactInt {
-		return "", errors.New("app proof payload: time is out of range")
+		return nil, errors.New("app proof payload: time is out of range")
 	}
 	p := payload{Type: c.Type(), TimestampMs: strconv.FormatInt(at.UnixMilli(), 10)}
 	c.into(&p)
 	raw, err := encodeJSON(p)
 	if err != nil {
-		return "", fmt.Errorf("app proof payload: %w", err)
+		return nil, fmt.Errorf("app proof payload: %w", err)
 	}
 	if len(raw) > MaxPayload {
-		return "", errors.New("app proof payload: too long")
+		return nil, errors.New("app proof payload: too long")
 	}
-	return string(raw), nil
+	return raw, nil
 }
 
 // ParsePayload reads a payload strictly: unknown types and members are refused.

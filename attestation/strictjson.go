@@ -155,8 +155,8 @@ func surrogateHalf(raw []byte, i int) byte {
 
 // encodeJSON writes without escaping of HTML characters and without a newline.
 func encodeJSON(v any) ([]byte, error) {
-	b := bytes.NewBuffer(make([]byte, 0, 1<<10)) // an app proof's payload has about that
-	enc := json.NewEncoder(b)
+	var b bytes.Buffer // which the encoder writes to once
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, err

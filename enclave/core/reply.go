@@ -33,7 +33,7 @@ func activityReply(e *org.Entry, id org.ID, tx *org.Tx, who org.ID, v *activity.
 	// Room for all of it at once: body, intent and proofs each stand in it.
 	size := 2048 + 3*len(e.Body) + len(e.Result)
 	for i := range e.Proofs {
-		size += 512 + 3*len(e.Proofs[i].Payload)/2
+		size += 576 + 9*len(e.Proofs[i].Payload)/8
 	}
 	out := append(make([]byte, 0, size), `{"activity":`...)
 	return append(kinds.Live.AppendActivity(out, e, id, view), '}'), err

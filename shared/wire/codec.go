@@ -58,7 +58,7 @@ func Marshal(v any) ([]byte, error) {
 // keys that are not unsigned numbers in strictly rising order, unknown keys,
 // tags, null, floating point, indefinite lengths, invalid UTF-8, byte strings
 // that do not fill an ID or Hash exactly, bytes that follow, and whatever
-// exceeds the bounds above. No part of v shares memory with b.
+// exceeds the bounds above. No part of v but its Bytes shares memory with b.
 func Unmarshal(b []byte, v any) error {
 	n, err := scan(b, 0)
 	if err != nil && !lenient() {
@@ -97,6 +97,20 @@ func (t *Ticket) UnmarshalCBOR(b []byte) error { return fill(t[:], b) }
 
 // UnmarshalCBOR takes a byte string of exactly 32 bytes.
 func (h *Hash) UnmarshalCBOR(b []byte) error { return fill(h[:], b) }
+
+// Bytes is a byte string that may be large. Decoded, it lies in the message that it
+// came in, of which it is no copy.
+type Bytes []byte
+
+// UnmarshalCBOR takes a byte string of any size.
+func (b *Bytes) UnmarshalCBOR(item []byte) error {
+	major, n, head, err := readHead(item)
+	if err != nil || major != majorBytes || n != uint64(len(item)-head) {
+		return ErrEncoding
+	}
+	*b = item[head:]
+	return nil
+}
 
 // fill exists because the codec would pad a short byte string with zeros and
 // cut a long one.

@@ -282,6 +282,31 @@ func TestDecodedSharesNothing(t *testing.T) {
 	}
 }
 
+// Bytes lie in the message, and nothing else than a byte string is taken for them.
+func TestBytes(t *testing.T) {
+	for size := range 300 {
+		want := bytes.Repeat([]byte{7}, size)
+		b, err := wire.Marshal(&wire.ProvenEntry{Sealed: want})
+		var p wire.ProvenEntry
+		if err != nil || wire.Unmarshal(b, &p) != nil || !bytes.Equal(p.Sealed, want) {
+			t.Fatalf("%d bytes: %x", size, p.Sealed)
+		}
+		if size == 0 {
+			continue
+		}
+		at := len(b) - size
+		if b[at]++; p.Sealed[0] != 8 {
+			t.Fatalf("%d bytes are a copy", size)
+		}
+	}
+	for name, item := range map[string]string{"text": "6161", "null": "f6", "array of numbers": "8101", "number": "01", "map": "a0", "false": "f4"} {
+		b, _ := hex.DecodeString("a2010402" + item)
+		if err := wire.Unmarshal(b, new(wire.ProvenEntry)); !errors.Is(err, wire.ErrEncoding) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // FuzzUnmarshal holds every decoder to: no panic, and what is accepted encodes
 // to something that is accepted and stays as it is.
 func FuzzUnmarshal(f *testing.F) {

@@ -123,7 +123,7 @@ type Call struct {
 	Door Door     `cbor:"1,keyasint"`
 	Op   string   `cbor:"2,keyasint"` // last segment of the path
 	Head []Header `cbor:"3,keyasint,omitempty"`
-	Body []byte   `cbor:"4,keyasint"`
+	Body Bytes    `cbor:"4,keyasint"`
 	From From     `cbor:"5,keyasint,omitempty"`
 	// WithinMs is how long the caller is willing to wait. 0 means DefaultWait.
 	WithinMs uint32 `cbor:"6,keyasint,omitempty"`
@@ -132,7 +132,7 @@ type Call struct {
 // A Reply answers a Call. Body is JSON.
 type Reply struct {
 	Status uint16 `cbor:"1,keyasint"`
-	Body   []byte `cbor:"2,keyasint"`
+	Body   Bytes  `cbor:"2,keyasint"`
 	// Request is the SHA-256 of the body that this answers.
 	Request Hash `cbor:"3,keyasint"`
 	// Phases are microseconds spent: stamp, decide, execute, store.
@@ -218,7 +218,7 @@ type Owned struct {
 type Entry struct {
 	Organization ID     `cbor:"1,keyasint"`
 	Seq          uint64 `cbor:"2,keyasint"`
-	Sealed       []byte `cbor:"3,keyasint"`
+	Sealed       Bytes  `cbor:"3,keyasint"`
 	Activity     ID     `cbor:"4,keyasint"` // zero: no activity (entry 0 of a first organization, upkeep)
 	Type         string `cbor:"5,keyasint,omitempty"`
 	Status       uint8  `cbor:"6,keyasint,omitempty"`
@@ -260,7 +260,7 @@ type Batch struct {
 	Number uint64 `cbor:"3,keyasint"` // 1 for the boot's first
 	// Header binds boot, number, the header before and the tips moved. The
 	// host stores it as it is; it is a leaf of the deployment's log.
-	Header  []byte       `cbor:"4,keyasint"`
+	Header  Bytes        `cbor:"4,keyasint"`
 	Entries []Entry      `cbor:"5,keyasint"`
 	Keys    []WrappedKey `cbor:"6,keyasint,omitempty"`
 	Range   Range        `cbor:"7,keyasint,omitempty"` // of all its organizations
@@ -369,7 +369,7 @@ type IndexRows struct {
 // upwards) under the tree of the size asked for.
 type ProvenEntry struct {
 	Seq    uint64 `cbor:"1,keyasint"`
-	Sealed []byte `cbor:"2,keyasint"`
+	Sealed Bytes  `cbor:"2,keyasint"`
 	Proof  []Hash `cbor:"3,keyasint,omitempty"`
 }
 

@@ -8,9 +8,6 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// AppendString writes s as a JSON string. Invalid UTF-8 becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte { return strictjson.AppendString(dst, s) }
-
 // AppendTime writes a Timestamp object. The interface counts whole seconds.
 func AppendTime(dst []byte, ms uint64) []byte {
 	dst = append(dst, `{"seconds":"`...)
@@ -32,4 +29,6 @@ func AppendHex(dst []byte, key string, b []byte) []byte {
 }
 
 // AppendText writes a member whose value is a string. key is as for an id.
-func AppendText(dst []byte, key, s string) []byte { return AppendString(append(dst, key...), s) }
+func AppendText[text string | []byte](dst []byte, key string, s text) []byte {
+	return strictjson.AppendString(append(dst, key...), s)
+}

@@ -128,7 +128,7 @@ func AppendProofs(dst []byte, ps []org.Proof) []byte {
 		}
 		dst = append(dst, `{"scheme":"SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"`...)
 		dst = AppendHex(dst, `,"publicKey":`, ps[i].Key)
-		dst = AppendText(dst, `,"proofPayload":`, string(ps[i].Payload))
+		dst = AppendText(dst, `,"proofPayload":`, ps[i].Payload)
 		dst = AppendHex(dst, `,"signature":`, ps[i].Signature)
 		dst = append(dst, '}')
 	}

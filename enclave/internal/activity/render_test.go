@@ -12,6 +12,7 @@ import (
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
 )
 
 func view(w *world) activity.ActivityView {
@@ -241,7 +242,7 @@ func TestErrorNames(t *testing.T) {
 
 func TestAppendString(t *testing.T) {
 	for _, s := range []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"} {
-		b := activity.AppendString(nil, s)
+		b := strictjson.AppendString(nil, s)
 		var got string
 		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(s, "\xed") {
 			t.Errorf("%q: %s %q %v", s, b, got, err)

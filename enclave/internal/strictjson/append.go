@@ -108,7 +108,7 @@ func (p *plan) appendMap(dst []byte, v reflect.Value, mask bool) []byte {
 
 // AppendString writes s as a JSON string. HTML is not escaped; invalid UTF-8
 // becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte {
+func AppendString[text string | []byte](dst []byte, s text) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -118,7 +118,7 @@ func AppendString(dst []byte, s string) []byte {
 			continue
 		}
 		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
+			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 			if r == utf8.RuneError && n == 1 {
 				dst = append(append(dst, s[start:i]...), "\ufffd"...)
 				start = i + 1

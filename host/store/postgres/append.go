@@ -162,7 +162,7 @@ func (a *appender) run(ctx context.Context, on asker) (wire.Verdict, error) {
 	var verdict int32
 	text, args := appendBatch, []any{
 		int16(a.batch.Range),
-		[16]byte(a.batch.Boot), int64(a.batch.Epoch), int64(a.batch.Number), a.batch.Header,
+		[16]byte(a.batch.Boot), int64(a.batch.Epoch), int64(a.batch.Number), []byte(a.batch.Header),
 		a.gap, list(a.uuids), list(a.first),
 		list(a.org), list(a.seq), list(a.time), list(a.activities), list(a.kinds), list(a.leaves), list(a.sealed),
 		list(a.laterEntry), list(a.priorSeq),

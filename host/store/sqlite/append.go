@@ -88,7 +88,7 @@ func (a *appender) follow(ctx context.Context) (fresh bool, err error) {
 		return false, nil
 	}
 	return a.store.writer.changes(ctx, "INSERT INTO batch (id, header) SELECT ?, ? FROM owner WHERE id = ? AND boot = ? AND epoch = ? AND NOT released",
-		a.id(), a.batch.Header, int64(a.batch.Range)+1, a.batch.Boot[:], int64(a.batch.Epoch))
+		a.id(), []byte(a.batch.Header), int64(a.batch.Range)+1, a.batch.Boot[:], int64(a.batch.Epoch))
 }
 
 // look compares the batch with the owner and with what is stored under its
@@ -104,7 +104,7 @@ func (a *appender) look(ctx context.Context) (verdict wire.Verdict, fresh bool, 
 		return wire.VerdictSuperseded, false, nil
 	case b.Number == owned.Batches+1:
 		clear(a.store.next) // another program has written since
-		err := a.store.writer.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), b.Header)
+		err := a.store.writer.exec(ctx, "INSERT INTO batch (id, header) VALUES (?, ?)", a.id(), []byte(b.Header))
 		return 0, err == nil, err
 	case b.Number > owned.Batches:
 		return wire.VerdictConflict, false, nil
@@ -171,7 +171,7 @@ func (a *appender) entry(ctx context.Context, e *wire.Entry, leaf wire.Hash) (fo
 		}
 	}
 	err = w.exec(ctx, "INSERT INTO entry (id, kind, time, activity, leaf, sealed) VALUES (?, ?, ?, ?, ?, ?)",
-		place, kind, int64(e.TimeMs), activity, leaf[:], e.Sealed)
+		place, kind, int64(e.TimeMs), activity, leaf[:], []byte(e.Sealed))
 	if err != nil {
 		return false, err
 	}

@@ -55,11 +55,10 @@ func newKey(rand io.Reader) (*Key, error) {
 // key away is left to the hardware, which is trusted, and the key dies with the
 // boot.
 func (k *Key) Prove(at time.Time, c attestation.Claim) (org.Proof, error) {
-	text, err := attestation.EncodePayload(at, c)
+	payload, err := attestation.EncodePayload(at, c)
 	if err != nil {
 		return org.Proof{}, fmt.Errorf("encoding a proof: %w", err)
 	}
-	payload := []byte(text)
 	sig, err := k.Sign(payload)
 	if err != nil {
 		return org.Proof{}, err
