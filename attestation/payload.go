@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ type Claim interface {
 	Fresh() *ClaimFreshness
 
 	check() error
-	into(*payload)
+	write(*writer)
 }
 
 // ClaimFreshness says how far the state behind a claim can be trusted to be the
@@ -115,16 +116,14 @@ func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	if ms := at.UnixMilli(); ms <= 0 || ms > maxExactInt {
 		return nil, errors.New("app proof payload: time is out of range")
 	}
-	p := payload{Type: c.Type(), TimestampMs: strconv.FormatInt(at.UnixMilli(), 10)}
-	c.into(&p)
-	raw, err := encodeJSON(p)
-	if err != nil {
-		return nil, fmt.Errorf("app proof payload: %w", err)
-	}
-	if len(raw) > MaxPayload {
+	w := append(make(writer, 0, 80), '{') // the claim makes room for itself
+	w.text("type", c.Type())
+	w.text("timestampMs", strconv.FormatInt(at.UnixMilli(), 10))
+	c.write(&w)
+	if w = append(w, '}'); len(w) > MaxPayload {
 		return nil, errors.New("app proof payload: too long")
 	}
-	return raw, nil
+	return w, nil
 }
 
 // ParsePayload reads a payload strictly: unknown types and members are refused.
@@ -216,9 +215,72 @@ func (c *PolicyOutcome) Fresh() *ClaimFreshness { return c.Freshness }
 // Fresh is the claim's freshness, nil where it says nothing.
 func (c *SignatureMade) Fresh() *ClaimFreshness { return c.Freshness }
 
-func (c *AddressDerivation) into(p *payload) { p.Address = c }
-func (c *PolicyOutcome) into(p *payload)     { p.Policy = c }
-func (c *SignatureMade) into(p *payload)     { p.SignatureMade = c }
+func (c *AddressDerivation) write(w *writer) {
+	w.name("addressDerivationProof")
+	*w = append(*w, '{')
+	w.text("organizationId", c.OrganizationID)
+	w.optional("walletId", c.WalletID)
+	w.optional("derivationPath", c.DerivationPath)
+	w.text("address", c.Address)
+	w.optional("activityId", c.ActivityID)
+	w.optional("fingerprint", c.Fingerprint)
+	w.freshness(c.Freshness)
+	*w = append(*w, '}')
+}
+
+func (c *PolicyOutcome) write(w *writer) {
+	room := 640
+	for _, a := range c.UserRequestApprovals {
+		room += 288 + len(a.Message) + len(a.Message)/4
+	}
+	*w = slices.Grow(*w, room)
+	w.name("policyOutcomeProof")
+	*w = append(*w, '{')
+	w.text("organizationId", c.OrganizationID)
+	w.text("outcome", c.Outcome)
+	w.text("decisionContextDigest", c.DecisionContextDigest)
+	w.text("organizationDataDigest", c.OrganizationDataDigest)
+	w.optional("parentOrganizationDataDigest", c.ParentOrganizationDataDigest)
+	w.name("userRequestApprovals")
+	*w = append(*w, '[')
+	for i, a := range c.UserRequestApprovals {
+		if i > 0 {
+			*w = append(*w, ',')
+		}
+		*w = append(*w, '{')
+		w.text("scheme", a.Scheme)
+		w.text("publicKey", a.PublicKey)
+		w.text("message", a.Message)
+		w.text("signature", a.Signature)
+		*w = append(*w, '}')
+	}
+	*w = append(*w, ']')
+	w.optional("activityId", c.ActivityID)
+	w.optional("fingerprint", c.Fingerprint)
+	w.freshness(c.Freshness)
+	*w = append(*w, '}')
+}
+
+func (c *SignatureMade) write(w *writer) {
+	*w = slices.Grow(*w, 400+len(c.PublicKey)+72*len(c.Digests))
+	w.name("signatureProof")
+	*w = append(*w, '{')
+	w.text("organizationId", c.OrganizationID)
+	w.text("activityId", c.ActivityID)
+	w.text("fingerprint", c.Fingerprint)
+	w.text("publicKey", c.PublicKey)
+	w.name("digests")
+	*w = append(*w, '[')
+	for i, d := range c.Digests {
+		if i > 0 {
+			*w = append(*w, ',')
+		}
+		w.quote(d)
+	}
+	*w = append(*w, ']')
+	w.freshness(c.Freshness)
+	*w = append(*w, '}')
+}
 
 func (c *AddressDerivation) check() error {
 	if (c.WalletID == "") != (c.DerivationPath == "") {

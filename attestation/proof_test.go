@@ -310,6 +310,37 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
+// Payloads are written by hand, and are what encoding/json would write.
+func TestPayloadIsJSON(t *testing.T) {
+	at := time.UnixMilli(1767225600123)
+	texts := []string{"", "\"\\", "\u2028 \u2029 <&> \x7f", "\xff\xc3 é 日本 \U0001f600", `{"a":"b\"c"}`, strings.Repeat("\"", 300)}
+	for c := range 256 {
+		texts = append(texts, "a"+string([]byte{byte(c)})+"b")
+	}
+	for _, text := range texts {
+		message := "m" + text
+		full := policyClaim()
+		full.UserRequestApprovals = []attestation.Approval{{Scheme: "s", PublicKey: "k", Message: message, Signature: "g"}, {Scheme: message, PublicKey: message, Message: "m", Signature: message}}
+		bare := *full
+		bare.UserRequestApprovals, bare.Freshness, bare.ActivityID, bare.Fingerprint = []attestation.Approval{}, nil, "", ""
+		many := signatureClaim("body")
+		many.Digests = append(many.Digests, many.Digests...)
+		for member, c := range map[string]attestation.Claim{"policyOutcomeProof": full, "policyOutcomeProof ": &bare, "signatureProof": many, "addressDerivationProof": addressClaim(),
+			"publicKeysProof": &attestation.PublicKeys{Keys: someKeys(t), AttestationRootSHA256: strings.Repeat("0A", 32), Freshness: fresh}} {
+			got, err := attestation.EncodePayload(at, c)
+			must(t, err)
+			var want strings.Builder
+			want.WriteString(`{"type":"` + c.Type() + `","timestampMs":"1767225600123","` + strings.TrimSpace(member) + `":`)
+			enc := json.NewEncoder(&want)
+			enc.SetEscapeHTML(false)
+			must(t, enc.Encode(c))
+			if want := strings.Replace(want.String(), "\n", "}", 1); string(got) != want {
+				t.Fatalf("%q: %s\nwant %s", text, got, want)
+			}
+		}
+	}
+}
+
 // The bytes that are signed are a format: a change here is a change of format.
 func TestPayloadGolden(t *testing.T) {
 	at := time.UnixMilli(1767225600123)
