@@ -42,7 +42,7 @@ func (a asker) call(door wire.Door, op string, body []byte, head ...wire.Header)
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	r, err := a.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body})
+	r, err := a.Link.Call(ctx, &wire.Call{Door: door, Op: op, Head: head, Body: body, WithinMs: uint32(wire.MaxWait / time.Millisecond)})
 	if err != nil {
 		a.t.Fatal(err)
 	}

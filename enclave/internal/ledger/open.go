@@ -137,7 +137,7 @@ const emptyBytes = 3 << 10
 // account counts the organization's bytes anew and tells whether all together
 // are too many and nobody can go. The turn is held.
 func (o *organization) account() (full bool) {
-	size := int64(o.state.Bytes() + o.window.Bytes() + emptyBytes)
+	size := int64(o.state.Memory() + o.window.Bytes() + emptyBytes)
 	if o.pending != nil {
 		size += int64(o.pending.bytes())
 	}

@@ -112,9 +112,12 @@ func NewState() *State {
 	return &State{pieces: []*piece{{run: &run{}}}, over: map[string]*slot{}}
 }
 
-// Bytes is about how much memory the records take. What was written since the last
+// Bytes is about how many bytes the records have that are in memory.
+func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }
+
+// Memory is about how much memory the state takes. What was written since the last
 // snapshot counts twice: once used, a record is there decoded as well.
-func (s *State) Bytes() int { return 2*s.overLen + s.resid + 64*len(s.pieces) }
+func (s *State) Memory() int { return s.Bytes() + s.overLen }
 
 func (s *State) at(key string) *piece {
 	i := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key })
