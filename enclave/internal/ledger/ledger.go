@@ -177,6 +177,7 @@ type Ledger struct {
 	loads   atomic.Uint64
 	evicted atomic.Uint64
 	shots   atomic.Uint64
+	misfits atomic.Uint64 // snapshots that were not sent, since no store would take their root
 
 	rewrapped atomic.Uint64 // data keys wrapped anew
 	wrapped   atomic.Bool   // all of the range's are under the storage key, as far as the host showed them
@@ -309,7 +310,7 @@ func (l *Ledger) Stats() map[string]uint64 {
 	l.turns.Unlock()
 	m := map[string]uint64{
 		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
-		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(),
+		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(), "snapshots_too_large": l.misfits.Load(),
 		"batches_stored": stored, "unstored_bytes": uint64(unstored),
 	}
 	if l.cfg.Before != nil {

@@ -120,7 +120,9 @@ func (l *Ledger) deliver(s *pendingSnapshot) {
 		return
 	}
 	fits := s.fits()
-	if fits && s.send() != nil {
+	if !fits {
+		l.misfits.Add(1)
+	} else if s.send() != nil {
 		return
 	}
 	o := s.organization
