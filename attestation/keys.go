@@ -102,11 +102,7 @@ func (*PublicKeys) Names() (string, string, string) { return "", "", "" }
 // Fresh is the claim's freshness, nil where it says nothing.
 func (c *PublicKeys) Fresh() *ClaimFreshness { return c.Freshness }
 
-func (c *PublicKeys) write(w *writer) {
-	w.name("publicKeysProof")
-	text, _ := encodeJSON(c) // strings alone: nothing can fail
-	*w = append(*w, text...)
-}
+func (c *PublicKeys) write(w *writer) { w.value("publicKeysProof", c) }
 
 func (c *PublicKeys) check() error {
 	if err := c.Keys.check(); err != nil {

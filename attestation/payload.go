@@ -215,18 +215,7 @@ func (c *PolicyOutcome) Fresh() *ClaimFreshness { return c.Freshness }
 // Fresh is the claim's freshness, nil where it says nothing.
 func (c *SignatureMade) Fresh() *ClaimFreshness { return c.Freshness }
 
-func (c *AddressDerivation) write(w *writer) {
-	w.name("addressDerivationProof")
-	*w = append(*w, '{')
-	w.text("organizationId", c.OrganizationID)
-	w.optional("walletId", c.WalletID)
-	w.optional("derivationPath", c.DerivationPath)
-	w.text("address", c.Address)
-	w.optional("activityId", c.ActivityID)
-	w.optional("fingerprint", c.Fingerprint)
-	w.freshness(c.Freshness)
-	*w = append(*w, '}')
-}
+func (c *AddressDerivation) write(w *writer) { w.value("addressDerivationProof", c) }
 
 func (c *PolicyOutcome) write(w *writer) {
 	room := 640
@@ -234,8 +223,7 @@ func (c *PolicyOutcome) write(w *writer) {
 		room += 288 + len(a.Message) + len(a.Message)/4
 	}
 	*w = slices.Grow(*w, room)
-	w.name("policyOutcomeProof")
-	*w = append(*w, '{')
+	w.open("policyOutcomeProof")
 	w.text("organizationId", c.OrganizationID)
 	w.text("outcome", c.Outcome)
 	w.text("decisionContextDigest", c.DecisionContextDigest)
@@ -252,19 +240,18 @@ func (c *PolicyOutcome) write(w *writer) {
 		w.text("publicKey", a.PublicKey)
 		w.text("message", a.Message)
 		w.text("signature", a.Signature)
-		*w = append(*w, '}')
+		w.close()
 	}
 	*w = append(*w, ']')
 	w.optional("activityId", c.ActivityID)
 	w.optional("fingerprint", c.Fingerprint)
 	w.freshness(c.Freshness)
-	*w = append(*w, '}')
+	w.close()
 }
 
 func (c *SignatureMade) write(w *writer) {
 	*w = slices.Grow(*w, 400+len(c.PublicKey)+72*len(c.Digests))
-	w.name("signatureProof")
-	*w = append(*w, '{')
+	w.open("signatureProof")
 	w.text("organizationId", c.OrganizationID)
 	w.text("activityId", c.ActivityID)
 	w.text("fingerprint", c.Fingerprint)
@@ -279,7 +266,7 @@ func (c *SignatureMade) write(w *writer) {
 	}
 	*w = append(*w, ']')
 	w.freshness(c.Freshness)
-	*w = append(*w, '}')
+	w.close()
 }
 
 func (c *AddressDerivation) check() error {

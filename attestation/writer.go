@@ -13,6 +13,26 @@ func (w *writer) name(name string) {
 	*w = append(append(append(*w, '"'), name...), '"', ':')
 }
 
+// open begins a member that is an object; close ends it.
+func (w *writer) open(name string) {
+	w.name(name)
+	*w = append(*w, '{')
+}
+
+func (w *writer) close() { *w = append(*w, '}') }
+
+// value writes a member by reflection. It has strings alone in it, with which nothing
+// can fail.
+func (w *writer) value(name string, v any) {
+	w.name(name)
+	w.encode(v)
+}
+
+func (w *writer) encode(v any) {
+	text, _ := encodeJSON(v)
+	*w = append(*w, text...)
+}
+
 // text writes a member that is a string.
 func (w *writer) text(name, value string) {
 	w.name(name)
@@ -35,8 +55,8 @@ func (w *writer) quote(s string) {
 			*w = append(append(*w, s[start:i]...), '\\')
 			start = i
 		case c < ' ' || c > '~':
-			text, _ := encodeJSON(s) // a string never fails
-			*w = append(before, text...)
+			*w = before
+			w.encode(s)
 			return
 		}
 	}
@@ -47,10 +67,9 @@ func (w *writer) freshness(f *ClaimFreshness) {
 	if f == nil {
 		return
 	}
-	w.name("freshness")
-	*w = append(*w, '{')
+	w.open("freshness")
 	w.text("mode", f.Mode)
 	w.text("bootNumber", f.BootNumber)
 	w.text("seedSource", f.SeedSource)
-	*w = append(*w, '}')
+	w.close()
 }

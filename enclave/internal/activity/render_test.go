@@ -12,7 +12,6 @@ import (
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/strictjson"
 )
 
 func view(w *world) activity.ActivityView {
@@ -236,16 +235,6 @@ func TestErrorNames(t *testing.T) {
 	for _, n := range []string{"REQUEST_INVALID", "INVALID_ORGANIZATION_ID", "INVALID_ACTIVITY_CALLER", "WALLET_ACCOUNT_NOT_EXPORTED", "INVALID_EMAIL"} {
 		if !known[n] {
 			t.Errorf("%s is no code of the interface", n)
-		}
-	}
-}
-
-func TestAppendString(t *testing.T) {
-	for _, s := range []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"} {
-		b := strictjson.AppendString(nil, s)
-		var got string
-		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(s, "\xed") {
-			t.Errorf("%q: %s %q %v", s, b, got, err)
 		}
 	}
 }

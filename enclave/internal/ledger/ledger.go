@@ -166,18 +166,18 @@ type Ledger struct {
 	used  *list.List // of *organization, least recently used in front
 	bytes int64      // of opened organizations
 
-	fenced  atomic.Bool
-	done    chan struct{}   // closed when fenced or closed
-	life    context.Context // ends with done
-	end     context.CancelFunc
-	once    sync.Once
-	stopped bool // under mu: nothing more is spawned
-	wg      sync.WaitGroup
-	slots   chan struct{} // one for each load under way
-	loads   atomic.Uint64
-	evicted atomic.Uint64
-	shots   atomic.Uint64
-	misfits atomic.Uint64 // snapshots that were not sent, since no store would take their root
+	fenced   atomic.Bool
+	done     chan struct{}   // closed when fenced or closed
+	life     context.Context // ends with done
+	end      context.CancelFunc
+	once     sync.Once
+	stopped  bool // under mu: nothing more is spawned
+	wg       sync.WaitGroup
+	slots    chan struct{} // one for each load under way
+	loads    atomic.Uint64
+	evicted  atomic.Uint64
+	shots    atomic.Uint64
+	tooLarge atomic.Uint64 // snapshots that were not sent, since no store would take their root
 
 	rewrapped atomic.Uint64 // data keys wrapped anew
 	wrapped   atomic.Bool   // all of the range's are under the storage key, as far as the host showed them
@@ -310,7 +310,7 @@ func (l *Ledger) Stats() map[string]uint64 {
 	l.turns.Unlock()
 	m := map[string]uint64{
 		"turns_waited_for": uint64(waiting), "organizations_open": uint64(n), "organizations_open_bytes": uint64(b), "tips": uint64(t),
-		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(), "snapshots_too_large": l.misfits.Load(),
+		"organization_loads": l.loads.Load(), "organization_evictions": l.evicted.Load(), "snapshots": l.shots.Load(), "snapshots_too_large": l.tooLarge.Load(),
 		"batches_stored": stored, "unstored_bytes": uint64(unstored),
 	}
 	if l.cfg.Before != nil {

@@ -121,7 +121,7 @@ func (l *Ledger) deliver(s *pendingSnapshot) {
 	}
 	fits := s.fits()
 	if !fits {
-		l.misfits.Add(1)
+		l.tooLarge.Add(1)
 	} else if s.send() != nil {
 		return
 	}

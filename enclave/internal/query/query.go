@@ -252,7 +252,7 @@ func array[T any](dst []byte, key string, elements []T, write func([]byte, T) []
 	return append(dst, ']')
 }
 
-func text(dst []byte, key, s string) []byte { return strictjson.AppendString(append(dst, key...), s) }
+func text(dst []byte, key, s string) []byte { return activity.AppendText(dst, key, s) }
 
 func ident(dst []byte, key string, i org.ID) []byte {
 	return append(i.Append(append(append(dst, key...), '"')), '"')

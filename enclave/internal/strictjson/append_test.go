@@ -1,9 +1,11 @@
 package strictjson_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"cloister/enclave/internal/strictjson"
@@ -119,5 +121,18 @@ func TestAppendMasked(t *testing.T) {
 			}()
 			strictjson.Prepare(bad)
 		}()
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	for _, s := range []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"} {
+		b := strictjson.AppendString(nil, s)
+		var got string
+		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(s, "\xed") {
+			t.Errorf("%q: %s %q %v", s, b, got, err)
+		}
+		if other := strictjson.AppendString(nil, []byte(s)); !bytes.Equal(other, b) {
+			t.Errorf("%q: %s as bytes, %s as a string", s, other, b)
+		}
 	}
 }
