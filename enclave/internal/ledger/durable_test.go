@@ -349,6 +349,45 @@ func TestHotOrganizationsStay(t *testing.T) {
 	}
 }
 
+// Organizations that were opened at the same time may be too many together. The next use
+// of one makes room, also when it changes nothing.
+func TestReadingMakesRoom(t *testing.T) {
+	s := newStore()
+	r := start(t, s, nil)
+	for i := range 2 {
+		r.found(orgID(i))
+	}
+	eventually(t, func() bool { return r.l.Stats()["unstored_bytes"] == 0 }, func() string { return "unstored" })
+	r.l.Close()
+	var asked, inside, left sync.WaitGroup
+	asked.Add(2)
+	inside.Add(2)
+	s.lie(hooks{org: func(_ wire.LoadOrganization, o wire.Organization) (wire.Organization, error) {
+		asked.Done()
+		asked.Wait()
+		return o, nil
+	}})
+	r = start(t, s, tiny)
+	for i := range 2 {
+		left.Go(func() {
+			if err := r.l.Turn(ctx(t), orgID(i), func(*ledger.Turn) error {
+				inside.Done()
+				inside.Wait()
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	left.Wait()
+	s.lie(hooks{})
+	r.room(orgID(0))
+	if n := r.l.Stats()["organizations_open"]; n != 1 {
+		t.Errorf("%d organizations are open where there is room for one", n)
+	}
+	r.quiet()
+}
+
 type header struct {
 	Format     uint8       `cbor:"1,keyasint"`
 	Deployment wire.Hash   `cbor:"2,keyasint"`

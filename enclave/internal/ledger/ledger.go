@@ -163,8 +163,8 @@ type Ledger struct {
 	mu    sync.Mutex
 	orgs  map[org.ID]*organization
 	tips  map[org.ID]Tip
-	used  *list.List // of *organization, least recently used in front
-	bytes int64      // of opened organizations
+	used  *list.List   // of *organization, least recently used in front
+	bytes atomic.Int64 // of opened organizations; added to under mu
 
 	fenced   atomic.Bool
 	done     chan struct{}   // closed when fenced or closed
@@ -300,7 +300,7 @@ func (l *Ledger) fence(reason error) {
 // Stats are counters for the operator.
 func (l *Ledger) Stats() map[string]uint64 {
 	l.mu.Lock()
-	n, b, t := len(l.orgs), l.bytes, len(l.tips)
+	n, b, t := len(l.orgs), l.bytes.Load(), len(l.tips)
 	l.mu.Unlock()
 	l.pipe.mu.Lock()
 	stored, unstored := l.pipe.stored, l.pipe.unstored

@@ -71,7 +71,7 @@ func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 		return nil, ErrFenced
 	}
 	if o == nil {
-		if l.bytes > l.stateBytes.Load() && !l.evictLocked() {
+		if l.bytes.Load() > l.stateBytes.Load() && !l.evictLocked() {
 			l.mu.Unlock()
 			return nil, ErrBusy
 		}
@@ -141,15 +141,15 @@ func (o *organization) account() (full bool) {
 	if o.pending != nil {
 		size += int64(o.pending.bytes())
 	}
-	if size == o.size {
+	l := o.ledger
+	if size == o.size && l.bytes.Load() <= l.stateBytes.Load() {
 		return false
 	}
-	l := o.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bytes += size - o.size
+	l.bytes.Add(size - o.size)
 	o.size = size
-	for l.bytes > l.stateBytes.Load() {
+	for l.bytes.Load() > l.stateBytes.Load() {
 		if !l.evictLocked() {
 			return true
 		}
@@ -170,7 +170,7 @@ func (l *Ledger) evictLocked() bool {
 		}
 		l.used.Remove(e)
 		delete(l.orgs, o.id)
-		l.bytes -= o.size
+		l.bytes.Add(-o.size)
 		l.evicted.Add(1)
 		return true
 	}
@@ -200,22 +200,22 @@ func (l *Ledger) load(o *organization) {
 	case <-l.done:
 		err = ErrFenced
 	}
+	if err == nil {
+		o.lock()
+		o.maybeSnapshot()
+		o.account() // before it can be evicted, or it would be counted for ever
+		o.unlock()
+	}
 	l.mu.Lock()
 	if err != nil {
 		o.err = err
 		delete(l.orgs, o.id)
-		l.bytes -= o.size
+		l.bytes.Add(-o.size)
 	} else {
 		// First to go until somebody authenticated has used it.
 		o.place = l.used.PushFront(o)
 	}
 	l.mu.Unlock()
-	if err == nil {
-		o.lock()
-		o.maybeSnapshot()
-		o.account()
-		o.unlock()
-	}
 	close(o.ready)
 }
 
