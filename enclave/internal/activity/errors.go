@@ -12,15 +12,11 @@ import (
 const typePrefix = `{"@type":"type.googleapis.com/`
 
 // AppendError writes the body of an error answer.
-func AppendError(dst []byte, e *fault.Error) []byte { return appendError(dst, e, org.ID{}, "") }
+func AppendError(dst []byte, e *fault.Error) []byte { return AppendRefusal(dst, e, org.ID{}, "") }
 
-// AppendRefusal writes the body of an error answer to an activity that is kept,
-// naming it. The fingerprint is `sha256:` and hex.
+// AppendRefusal writes the body of an error answer that names the activity, which is kept.
+// The fingerprint is `sha256:` and hex.
 func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
-	return appendError(dst, e, activity, fingerprint)
-}
-
-func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendUint(dst, uint64(e.Code), 10)
 	dst = AppendText(dst, `,"message":`, e.Message)
@@ -39,8 +35,8 @@ func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string
 	}
 	if len(e.Violations) > 0 {
 		next()
-		dst = appendViolations(append(dst, `google.rpc.BadRequest","fieldViolations":[`...), e.Violations)
-		dst = append(dst, `]}`...)
+		dst = AppendList(dst, `google.rpc.BadRequest","fieldViolations":`, e.Violations, appendViolation)
+		dst = append(dst, '}')
 	}
 	if e.Denied {
 		next()
@@ -59,16 +55,10 @@ func appendError(dst []byte, e *fault.Error, activity org.ID, fingerprint string
 	return append(dst, '}')
 }
 
-func appendViolations(dst []byte, vs []fault.Violation) []byte {
-	for i, v := range vs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendText(dst, `{"field":`, v.Field)
-		dst = AppendText(dst, `,"description":`, v.Description)
-		dst = append(dst, '}')
-	}
-	return dst
+func appendViolation(dst []byte, v *fault.Violation) []byte {
+	dst = AppendText(dst, `{"field":`, v.Field)
+	dst = AppendText(dst, `,"description":`, v.Description)
+	return append(dst, '}')
 }
 
 // appendDenial tells which policies denied, or that none allowed. Clients
@@ -85,14 +75,7 @@ func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 		text = "The following policies denied this action: " + strings.Join(deniers, ", ")
 	}
 	dst = AppendText(dst, `"message":`, text)
-	dst = append(dst, `,"policyEvaluations":[`...)
-	for i := range es {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendEvaluation(dst, &es[i])
-	}
-	return append(dst, `]}`...)
+	return append(AppendList(dst, `,"policyEvaluations":`, es, appendEvaluation), '}')
 }
 
 // appendEvaluation writes what a policy came to, with what explains it.
@@ -131,15 +114,7 @@ func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {
 
 // AppendEvaluations writes the array of what policies came to.
 func AppendEvaluations(dst []byte, ps []org.PolicyOutcome) []byte {
-	dst = append(dst, '[')
-	es := PolicyEvaluations(ps)
-	for i := range es {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendEvaluation(dst, &es[i])
-	}
-	return append(dst, ']')
+	return AppendList(dst, "", PolicyEvaluations(ps), appendEvaluation)
 }
 
 // appendFailure writes an activity's failure: an error body less its top-level

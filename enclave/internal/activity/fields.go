@@ -19,6 +19,16 @@ func TextOf(s *string) string {
 	return *s
 }
 
+// IsOn reads an option, which is off when absent.
+func IsOn(option *bool) bool { return option != nil && *option }
+
+// Set puts an option into a record unless it is absent.
+func Set[T any](into *T, option *T) {
+	if option != nil {
+		*into = *option
+	}
+}
+
 // FieldAt names a field of an element of a list.
 func FieldAt(list string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", list, i, field) }
 

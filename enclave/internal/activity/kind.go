@@ -147,6 +147,23 @@ func (t *Tx) Above() (*org.Tx, error) {
 	return t.Parent, nil
 }
 
+// Top returns the records of the top-level organization: the parent's, or the organization's own.
+func (t *Tx) Top() (*org.Tx, error) {
+	top, err := t.Above()
+	if err == nil && top == nil {
+		top = t.Tx
+	}
+	return top, err
+}
+
+// AboveUsers is Above for an organization whose record need not be there yet. Then Parent must be set.
+func (t *Tx) AboveUsers() (*org.Tx, error) {
+	if o, err := t.Organization(); err != nil || o == nil {
+		return t.Parent, err
+	}
+	return t.Above()
+}
+
 // A Claim is what an app proof can say of an activity: one of its members is set.
 type Claim struct {
 	Address   *AddressClaim
@@ -242,36 +259,27 @@ type Traits struct {
 	RootQuorum, Vote, ByCredential, FromAbove, Attested, ByProxy bool
 }
 
-// Older is a version below the newest: its intent, and its result where that has
-// another shape.
+// Older is a version below the newest.
 type Older struct {
-	Intent OlderIntent
-	Result OlderResult
+	intent, newest reflect.Type // its own and that which it becomes
+	decode         func([]byte) (*Intent, error)
+
+	result, of reflect.Type // its own and that which it is made of; nil: the newest
+	narrow     func(any) any
 }
 
-// An OlderIntent is a shape that becomes the newest.
-type OlderIntent struct {
-	shape, newest reflect.Type
-	decode        func([]byte) (*Intent, error)
-}
-
-// Upgrade is the intent that carry makes the newest of.
-func Upgrade[O, I any](carry func(*O) I) OlderIntent {
-	return OlderIntent{reflect.TypeFor[O](), reflect.TypeFor[I](), decoder(func(o *O) *I {
+// Upgrade is a version from whose intent carry makes the newest.
+func Upgrade[O, I any](carry func(*O) I) Older {
+	return Older{intent: reflect.TypeFor[O](), newest: reflect.TypeFor[I](), decode: decoder(func(o *O) *I {
 		in := carry(o)
 		return &in
 	})}
 }
 
-// An OlderResult is a shape that comes of the newest.
-type OlderResult struct {
-	shape, newest reflect.Type
-	narrow        func(any) any
-}
-
-// Downgrade is the result that narrow makes of the newest.
-func Downgrade[R, S any](narrow func(*R) *S) OlderResult {
-	return OlderResult{reflect.TypeFor[S](), reflect.TypeFor[R](), func(r any) any { return narrow(r.(*R)) }}
+// Downgrade is version o with a result that narrow makes of the newest.
+func Downgrade[R, S any](o Older, narrow func(*R) *S) Older {
+	o.result, o.of, o.narrow = reflect.TypeFor[S](), reflect.TypeFor[R](), func(r any) any { return narrow(r.(*R)) }
+	return o
 }
 
 // Version is one activity type of a kind.
@@ -383,12 +391,12 @@ func (k Kind[I, R]) versions() []*Version {
 			v.ResultKey = cmp.Or(k.ResultKey, v.ResultKey)
 		} else {
 			o := &k.Older[i]
-			if o.Intent.newest != intent || o.Result.newest != nil && o.Result.newest != result {
+			if o.newest != intent || o.of != nil && o.of != result {
 				panic("activity: version " + strconv.Itoa(i+1) + " of " + k.Name + " does not become the newest")
 			}
-			v.decode, v.intent = o.Intent.decode, o.Intent.shape
-			if o.Result.newest != nil {
-				v.narrow, v.result = o.Result.narrow, o.Result.shape
+			v.decode, v.intent = o.decode, o.intent
+			if o.of != nil {
+				v.narrow, v.result = o.narrow, o.result
 			}
 		}
 		v.secret = strictjson.Masks(v.intent)
@@ -505,18 +513,4 @@ func NewTable(families ...Family) Table {
 		}
 	}
 	return t
-}
-
-// AboveUsers is what is above the users of tx, nil for those of a top-level
-// organization. The organization's record need not be there yet, but then tx.Parent
-// must be it.
-func (t *Tx) AboveUsers() (*org.Tx, error) {
-	o, err := t.Organization()
-	if err == nil && o == nil {
-		return t.Parent, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t.Above()
 }

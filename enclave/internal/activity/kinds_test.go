@@ -422,13 +422,13 @@ func TestTablesThatPanic(t *testing.T) {
 	type other struct{}
 	run := func(*activity.Tx, *intent) (*intent, error) { return nil, nil }
 	same := func(*other) intent { return intent{} }
-	good := activity.Kind[intent, intent]{Name: "UPDATE_POLICY", Run: run, Older: []activity.Older{{Intent: activity.Upgrade(same)}}}
+	good := activity.Kind[intent, intent]{Name: "UPDATE_POLICY", Run: run, Older: []activity.Older{activity.Upgrade(same)}}
 	if n := len(activity.NewTable(activity.Family{good})); n != 2 {
 		t.Errorf("%d versions", n)
 	}
 	astray, misshapen, unknown, oneTooMany := good, good, good, good
-	astray.Older = []activity.Older{{Intent: activity.Upgrade(func(*intent) other { return other{} })}}
-	misshapen.Older = []activity.Older{{Intent: activity.Upgrade(same), Result: activity.Downgrade(func(*other) *intent { return nil })}}
+	astray.Older = []activity.Older{activity.Upgrade(func(*intent) other { return other{} })}
+	misshapen.Older = []activity.Older{activity.Downgrade(activity.Upgrade(same), func(*other) *intent { return nil })}
 	unknown.Name = "UPDATE_NOTHING"
 	oneTooMany.Older = append(slices.Clone(good.Older), good.Older...)
 	for name, families := range map[string][]activity.Family{

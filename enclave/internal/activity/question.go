@@ -397,27 +397,6 @@ func MeetsFactor(f *org.Factor, cs []org.VoteCredential) bool {
 	return false
 }
 
-// AppendFactor writes an AuthenticationMethod object.
-func AppendFactor(dst []byte, f org.Factor) []byte {
-	dst = AppendText(dst, `{"type":`, f.Type)
-	if f.ID != nil {
-		dst = appendID(dst, `,"id":`, *f.ID)
-	}
-	return append(dst, '}')
-}
-
-// AppendMFAMethod writes a RequiredAuthenticationMethod object.
-func AppendMFAMethod(dst []byte, m org.MFAMethod) []byte {
-	dst = append(dst, `{"any":[`...)
-	for i, f := range m.Any {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendFactor(dst, f)
-	}
-	return append(dst, `]}`...)
-}
-
 // IdentityCredential is an identity as policies and votes see it: who stamps by it
 // has shown a token of its issuer.
 func IdentityCredential(p *org.OauthProvider) org.VoteCredential {

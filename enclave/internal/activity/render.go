@@ -7,6 +7,7 @@ import (
 
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/stamp"
+	"cloister/enclave/internal/strictjson"
 )
 
 // ActivityView is how an activity looks to one caller.
@@ -65,8 +66,7 @@ func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, vie
 	dst = append(AppendFingerprint(dst, e.Fingerprint), '"')
 	dst = strconv.AppendBool(append(dst, `,"canApprove":`...), view.CanApprove)
 	dst = strconv.AppendBool(append(dst, `,"canReject":`...), view.CanReject)
-	dst = AppendTime(append(dst, `,"createdAt":`...), e.CreatedMs)
-	dst = AppendTime(append(dst, `,"updatedAt":`...), e.TimeMs)
+	dst = appendTimes(dst, e.CreatedMs, e.TimeMs)
 	dst = appendFailure(append(dst, `,"failure":`...), e.Failure)
 	return append(dst, '}')
 }
@@ -79,12 +79,9 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 // appendIntentOf reads the intent from the entry's body. An intent that today's
 // rules would refuse is shown as it was sent, or not at all if its type has secrets.
 func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
-	s, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
-	if err != nil {
-		return append(dst, `{}`...)
-	}
 	v := t[e.Type]
-	if v == nil {
+	s, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
+	if v == nil || err != nil {
 		return append(dst, `{}`...)
 	}
 	if in, err := v.Decode(s.Parameters); err == nil {
@@ -108,7 +105,7 @@ func (t Table) appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []
 	}
 	dst = append(dst, selection...)
 	message := v.Message
-	if v := t[e.Type]; len(message) == 0 && v != nil && !v.secret {
+	if of := t[e.Type]; len(message) == 0 && of != nil && !of.secret {
 		message = e.Body
 	}
 	dst = AppendText(dst, `,"message":`, string(message))
@@ -121,18 +118,13 @@ func (t Table) appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []
 
 // AppendProofs writes an array of AppProof objects.
 func AppendProofs(dst []byte, ps []org.Proof) []byte {
-	dst = append(dst, '[')
-	for i := range ps {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	return AppendList(dst, "", ps, func(dst []byte, p *org.Proof) []byte {
 		dst = append(dst, `{"scheme":"SIGNATURE_SCHEME_EPHEMERAL_KEY_P256"`...)
-		dst = AppendHex(dst, `,"publicKey":`, ps[i].Key)
-		dst = AppendText(dst, `,"proofPayload":`, ps[i].Payload)
-		dst = AppendHex(dst, `,"signature":`, ps[i].Signature)
-		dst = append(dst, '}')
-	}
-	return append(dst, ']')
+		dst = AppendHex(dst, `,"publicKey":`, p.Key)
+		dst = AppendText(dst, `,"proofPayload":`, p.Payload)
+		dst = AppendHex(dst, `,"signature":`, p.Signature)
+		return append(dst, '}')
+	})
 }
 
 // AppendUser writes a User object.
@@ -145,39 +137,13 @@ func AppendUser(dst []byte, u *org.User) []byte {
 	if u.Phone != "" {
 		dst = AppendText(dst, `,"userPhoneNumber":`, u.Phone)
 	}
-	dst = append(dst, `,"authenticators":[`...)
-	for i := range u.Authenticators {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendAuthenticator(dst, &u.Authenticators[i])
-	}
-	dst = append(dst, `],"apiKeys":[`...)
-	for i := range u.APIKeys {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendAPIKey(dst, &u.APIKeys[i])
-	}
-	dst = appendIDs(append(dst, ']'), `,"userTags":`, u.Tags)
-	dst = append(dst, `,"oauthProviders":[`...)
-	for i := range u.OauthProviders {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendOauthProvider(dst, &u.OauthProviders[i])
-	}
-	dst = append(dst, ']')
-	dst = AppendTime(append(dst, `,"createdAt":`...), u.CreatedMs)
-	dst = AppendTime(append(dst, `,"updatedAt":`...), u.UpdatedMs)
-	dst = append(dst, `,"mfaPolicies":[`...)
-	for i := range u.MFAPolicies {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendMFAPolicy(dst, &u.MFAPolicies[i])
-	}
-	return append(dst, `]}`...)
+	dst = AppendList(dst, `,"authenticators":`, u.Authenticators, AppendAuthenticator)
+	dst = AppendList(dst, `,"apiKeys":`, u.APIKeys, AppendAPIKey)
+	dst = appendIDs(dst, `,"userTags":`, u.Tags)
+	dst = AppendList(dst, `,"oauthProviders":`, u.OauthProviders, AppendOauthProvider)
+	dst = appendTimes(dst, u.CreatedMs, u.UpdatedMs)
+	dst = AppendList(dst, `,"mfaPolicies":`, u.MFAPolicies, AppendMFAPolicy)
+	return append(dst, '}')
 }
 
 // AppendOauthProvider writes an OauthProvider object.
@@ -187,7 +153,7 @@ func AppendOauthProvider(dst []byte, p *org.OauthProvider) []byte {
 	dst = AppendText(dst, `,"issuer":`, p.Issuer)
 	dst = AppendText(dst, `,"audience":`, p.Audience)
 	dst = AppendText(dst, `,"subject":`, p.Subject)
-	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
+	return append(appendTimes(dst, p.CreatedMs, p.UpdatedMs), '}')
 }
 
 // AppendTag writes a Tag object.
@@ -195,7 +161,7 @@ func AppendTag(dst []byte, t *org.Tag) []byte {
 	dst = appendID(dst, `{"tagId":`, t.ID)
 	dst = AppendText(dst, `,"tagName":`, t.Name)
 	dst = AppendText(dst, `,"tagType":`, t.Type)
-	return appendTimes(dst, t.CreatedMs, t.UpdatedMs)
+	return append(appendTimes(dst, t.CreatedMs, t.UpdatedMs), '}')
 }
 
 // AppendInvitation writes an Invitation object.
@@ -207,24 +173,17 @@ func AppendInvitation(dst []byte, i *org.Invitation) []byte {
 	dst = AppendText(dst, `,"accessType":`, i.AccessType)
 	dst = AppendText(dst, `,"status":`, i.Status)
 	dst = appendID(dst, `,"senderUserId":`, i.Sender)
-	return appendTimes(dst, i.CreatedMs, i.UpdatedMs)
+	return append(appendTimes(dst, i.CreatedMs, i.UpdatedMs), '}')
 }
 
 func appendIDs(dst []byte, key string, ids []org.ID) []byte {
-	dst = append(append(dst, key...), '[')
-	for i, id := range ids {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendID(dst, "", id)
-	}
-	return append(dst, ']')
+	return AppendList(dst, key, ids, func(dst []byte, id *org.ID) []byte { return appendID(dst, "", *id) })
 }
 
-// appendTimes ends an object with the times that every record has.
+// appendTimes writes the times that every record has.
 func appendTimes(dst []byte, createdMs, updatedMs uint64) []byte {
 	dst = AppendTime(append(dst, `,"createdAt":`...), createdMs)
-	return append(AppendTime(append(dst, `,"updatedAt":`...), updatedMs), '}')
+	return AppendTime(append(dst, `,"updatedAt":`...), updatedMs)
 }
 
 // AppendAPIKey writes an ApiKey object.
@@ -236,8 +195,7 @@ func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 	}
 	dst = appendID(append(dst, '}'), `,"apiKeyId":`, k.ID)
 	dst = AppendText(dst, `,"apiKeyName":`, k.Name)
-	dst = AppendTime(append(dst, `,"createdAt":`...), k.CreatedMs)
-	dst = AppendTime(append(dst, `,"updatedAt":`...), k.UpdatedMs)
+	dst = appendTimes(dst, k.CreatedMs, k.UpdatedMs)
 	if k.ExpirationSeconds != 0 {
 		dst = strconv.AppendUint(append(dst, `,"expirationSeconds":"`...), k.ExpirationSeconds, 10)
 		dst = append(dst, '"')
@@ -248,14 +206,8 @@ func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 // AppendAuthenticator writes an Authenticator object. The model is not known:
 // nobody is asked about an AAGUID.
 func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
-	dst = append(dst, `{"transports":[`...)
-	for i, t := range a.Transports {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendText(dst, "", t)
-	}
-	dst = AppendText(dst, `],"attestationType":`, a.Attestation)
+	dst = AppendList(dst, `{"transports":`, a.Transports, func(dst []byte, t *string) []byte { return AppendText(dst, "", *t) })
+	dst = AppendText(dst, `,"attestationType":`, a.Attestation)
 	dst = appendID(dst, `,"aaguid":`, a.AAGUID)
 	dst = AppendText(dst, `,"credentialId":`, base64.RawURLEncoding.EncodeToString(a.CredentialID))
 	dst = append(dst, `,"model":""`...)
@@ -263,9 +215,7 @@ func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
 	dst = append(dst, `,"type":"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"}`...)
 	dst = appendID(dst, `,"authenticatorId":`, a.ID)
 	dst = AppendText(dst, `,"authenticatorName":`, a.Name)
-	dst = AppendTime(append(dst, `,"createdAt":`...), a.CreatedMs)
-	dst = AppendTime(append(dst, `,"updatedAt":`...), a.UpdatedMs)
-	return append(dst, '}')
+	return append(appendTimes(dst, a.CreatedMs, a.UpdatedMs), '}')
 }
 
 // AppendMFAPolicy writes an MfaPolicy object.
@@ -273,16 +223,61 @@ func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
 	dst = appendID(dst, `{"mfaPolicyId":`, p.ID)
 	dst = AppendText(dst, `,"mfaPolicyName":`, p.Name)
 	dst = AppendText(dst, `,"condition":`, p.Condition)
-	dst = append(dst, `,"requiredAuthenticationMethods":[`...)
-	for i, m := range p.Required {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendMFAMethod(dst, m)
-	}
-	dst = strconv.AppendUint(append(dst, `],"order":`...), uint64(p.Order), 10)
+	dst = AppendList(dst, `,"requiredAuthenticationMethods":`, p.Required, AppendMFAMethod)
+	dst = strconv.AppendUint(append(dst, `,"order":`...), uint64(p.Order), 10)
 	if p.Notes != "" {
 		dst = AppendText(dst, `,"notes":`, p.Notes)
 	}
-	return appendTimes(dst, p.CreatedMs, p.UpdatedMs)
+	return append(appendTimes(dst, p.CreatedMs, p.UpdatedMs), '}')
+}
+
+// AppendFactor writes an AuthenticationMethod object.
+func AppendFactor(dst []byte, f *org.Factor) []byte {
+	dst = AppendText(dst, `{"type":`, f.Type)
+	if f.ID != nil {
+		dst = appendID(dst, `,"id":`, *f.ID)
+	}
+	return append(dst, '}')
+}
+
+// AppendMFAMethod writes a RequiredAuthenticationMethod object.
+func AppendMFAMethod(dst []byte, m *org.MFAMethod) []byte {
+	return append(AppendList(dst, `{"any":`, m.Any, AppendFactor), '}')
+}
+
+// AppendTime writes a Timestamp object. The interface counts whole seconds.
+func AppendTime(dst []byte, ms uint64) []byte {
+	dst = append(dst, `{"seconds":"`...)
+	dst = strconv.AppendUint(dst, ms/1000, 10)
+	return append(dst, `","nanos":"0"}`...)
+}
+
+// appendID writes a member whose value is an id. key is `"name":` with what
+// stands before it.
+func appendID(dst []byte, key string, id org.ID) []byte {
+	dst = append(append(dst, key...), '"')
+	return append(id.Append(dst), '"')
+}
+
+// AppendHex writes a member whose value is hex. key is as for an id.
+func AppendHex(dst []byte, key string, b []byte) []byte {
+	dst = append(append(dst, key...), '"')
+	return append(hex.AppendEncode(dst, b), '"')
+}
+
+// AppendText writes a member whose value is a string. key is as for an id.
+func AppendText[text string | []byte](dst []byte, key string, s text) []byte {
+	return strictjson.AppendString(append(dst, key...), s)
+}
+
+// AppendList writes a member whose value is a list. key is as for an id.
+func AppendList[T any](dst []byte, key string, list []T, element func([]byte, *T) []byte) []byte {
+	dst = append(append(dst, key...), '[')
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = element(dst, &list[i])
+	}
+	return append(dst, ']')
 }

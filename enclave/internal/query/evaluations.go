@@ -196,8 +196,8 @@ func answerMFAStatus(v *View, r *Request) ([]byte, error) {
 			dst = ident(dst, `{"mfaPolicyId":`, m.ID)
 			dst = ident(dst, `,"userId":`, u.ID)
 			dst = strconv.AppendBool(append(dst, `,"satisfied":`...), activity.Satisfies(m, vote.Credentials))
-			dst = array(dst, `,"satisfiedMethods":`, activity.FactorsMet(m, vote.Credentials), activity.AppendFactor)
-			dst = array(dst, `,"requiredMethods":`, m.Required, activity.AppendMFAMethod)
+			dst = activity.AppendList(dst, `,"satisfiedMethods":`, activity.FactorsMet(m, vote.Credentials), activity.AppendFactor)
+			dst = activity.AppendList(dst, `,"requiredMethods":`, m.Required, activity.AppendMFAMethod)
 			dst = append(dst, '}')
 		}
 	}

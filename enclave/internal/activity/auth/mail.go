@@ -17,17 +17,17 @@ var Mails = activity.Family{
 	activity.Kind[EmailAuth, MailedKey]{
 		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: mailKey,
 		Older: []activity.Older{
-			{Intent: activity.Upgrade(func(v *EmailAuthV1) EmailAuth { return v.carry() })},
-			{Intent: activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() })},
+			activity.Upgrade(func(v *EmailAuthV1) EmailAuth { return v.carry() }),
+			activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() }),
 		},
 		Examine: func(tx *org.Tx, _ *EmailAuth) error { return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_AUTH") },
 	},
 	activity.Kind[InitUserEmailRecovery, user.UserID]{
 		Name: "INIT_USER_EMAIL_RECOVERY", Resource: "RECOVERY", Action: "CREATE", FromAbove: true, Run: initRecovery,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
+		Older: []activity.Older{activity.Upgrade(func(v *InitUserEmailRecoveryV1) InitUserEmailRecovery {
 			return InitUserEmailRecovery{Email: v.Email, TargetPublicKey: v.TargetPublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				EmailCustomization: v.EmailCustomization.carry(), MailSender: v.MailSender}
-		})}},
+		})},
 		Examine: func(tx *org.Tx, _ *InitUserEmailRecovery) error {
 			return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_RECOVERY")
 		},

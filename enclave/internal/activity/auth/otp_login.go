@@ -13,14 +13,14 @@ import (
 var OTPLogins = activity.Family{
 	activity.Kind[OTPLogin, LoginSession]{
 		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: otpLogin,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *OTPLoginV1) OTPLogin {
+		Older: []activity.Older{activity.Upgrade(func(v *OTPLoginV1) OTPLogin {
 			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
 				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
 			if v.ClientSignature != nil {
 				in.ClientSignature = *v.ClientSignature
 			}
 			return in
-		})}},
+		})},
 		Params: func(in *OTPLogin) policy.Value { return profileParams(in.SessionProfileID) },
 	},
 }

@@ -17,22 +17,22 @@ var Passcodes = activity.Family{
 	activity.Kind[InitOTP, OTPSent]{
 		Name: "INIT_OTP", Resource: "OTP", Action: "CREATE", ByProxy: true, Run: initOTP, ResultKey: "initOtpResultV2",
 		Older: []activity.Older{
-			{Intent: activity.Upgrade(func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), Result: activity.Downgrade(plainOTP)},
-			{Intent: activity.Upgrade(func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), Result: activity.Downgrade(plainOTP)},
+			activity.Downgrade(activity.Upgrade(func(v *InitOTPV1) InitOTP { return InitOTP{PasscodeWish: v.wish(), plain: true} }), plainOTP),
+			activity.Downgrade(activity.Upgrade(func(v *InitOTPV2) InitOTP { return InitOTP{PasscodeWish: v.PasscodeWish, plain: true} }), plainOTP),
 		},
 		Examine: func(tx *org.Tx, in *InitOTP) error { return in.examine(tx) },
 	},
 	activity.Kind[VerifyOTP, VerifiedOTP]{
 		Name: "VERIFY_OTP", Resource: "OTP", Action: "VERIFY", ByProxy: true, Run: verifyOTP,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *VerifyOTPV1) VerifyOTP {
+		Older: []activity.Older{activity.Upgrade(func(v *VerifyOTPV1) VerifyOTP {
 			return VerifyOTP{OtpID: v.OtpID, ExpirationSeconds: v.ExpirationSeconds, code: v.OtpCode, publicKey: activity.TextOf(v.PublicKey), plain: true}
-		})}},
+		})},
 	},
 	activity.Kind[InitOTPAuth, OTPID]{
 		Name: "INIT_OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: initOTPAuth, Results: []int{1, 2},
 		Older: []activity.Older{
-			{Intent: activity.Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} })},
-			{Intent: activity.Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} })},
+			activity.Upgrade(func(v *InitOTPAuthV1) InitOTPAuth { return InitOTPAuth{v.wish()} }),
+			activity.Upgrade(func(v *InitOTPAuthV2) InitOTPAuth { return InitOTPAuth{v.wish()} }),
 		},
 		Examine: func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) },
 		Params: func(in *InitOTPAuth) policy.Value {

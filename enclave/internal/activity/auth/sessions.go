@@ -30,9 +30,9 @@ var Sessions = activity.Family{
 	},
 	activity.Kind[CreateReadWriteSession, ReadWriteSession]{
 		Name: "CREATE_READ_WRITE_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadWriteSession, Results: []int{2},
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
+		Older: []activity.Older{activity.Upgrade(func(v *CreateReadWriteSessionV1) CreateReadWriteSession {
 			return CreateReadWriteSession{TargetPublicKey: v.TargetPublicKey, email: v.Email, SealedSession: SealedSession{APIKeyName: v.APIKeyName, ExpirationSeconds: v.ExpirationSeconds}}
-		})}},
+		})},
 		Ask: ownSession,
 	},
 }

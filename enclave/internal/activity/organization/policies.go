@@ -13,12 +13,12 @@ import (
 var Policies = activity.Family{
 	activity.Kind[CreatePolicy, PolicyID]{
 		Name: "CREATE_POLICY", Resource: "POLICY", Action: "CREATE", Run: createPolicy,
-		Older: []activity.Older{{Intent: activity.Upgrade(carryPolicyV1)}, {Intent: activity.Upgrade(carryPolicyV2)}},
+		Older: []activity.Older{activity.Upgrade(carryPolicyV1), activity.Upgrade(carryPolicyV2)},
 	},
 	activity.Kind[CreatePolicies, PolicyIDs]{Name: "CREATE_POLICIES", Resource: "POLICY", Action: "CREATE", Run: createPolicies},
 	activity.Kind[UpdatePolicy, PolicyID]{
 		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })}},
+		Older: []activity.Older{activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })},
 	},
 	activity.Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
 	activity.Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},

@@ -35,14 +35,14 @@ type bearer struct {
 
 // tagging is one of the two sorts of tags.
 type tagging struct {
-	typ, called, bearers string
-	names                byte
-	find                 func(tx *activity.Tx, text string) (bearer, error)
-	each                 func(tx *activity.Tx, visit func(bearer)) error
+	typ, called, added string // added is the member that lists new bearers
+	names              byte
+	find               func(tx *activity.Tx, text string) (bearer, error)
+	each               func(tx *activity.Tx, visit func(bearer)) error
 }
 
 var userTagging = tagging{
-	TypeUser, "user tag", "userIds", org.NameUserTag,
+	TypeUser, "user tag", "addUserIds", org.NameUserTag,
 	func(tx *activity.Tx, text string) (bearer, error) {
 		u, err := activity.FindUser(tx, text)
 		if err != nil {
@@ -67,11 +67,10 @@ func userBearer(tx *activity.Tx, old *org.User) bearer {
 }
 
 var privateKeyTagging = tagging{
-	TypePrivateKey, "private key tag", "privateKeyIds", org.NameKeyTag,
+	TypePrivateKey, "private key tag", "addPrivateKeyIds", org.NameKeyTag,
 	func(tx *activity.Tx, text string) (bearer, error) {
-		id, _ := org.ParseID(text) // a UUID by its rule
-		k, err := tx.PrivateKey(id)
-		if k, err = activity.OrNotFound(k, err, "private key", text); err != nil {
+		k, err := activity.Find(tx.PrivateKey, "private key", text)
+		if err != nil {
 			return bearer{}, err
 		}
 		return keyBearer(tx, k), nil
@@ -94,12 +93,13 @@ func keyBearer(tx *activity.Tx, old *org.PrivateKey) bearer {
 
 // findTag finds the tag of one type that an intent names by a UUID.
 func (g *tagging) findTag(tx *activity.Tx, text string) (*org.Tag, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	t, err := tx.Tag(id)
-	if t != nil && t.Type != g.typ {
-		t = nil
-	}
-	return activity.OrNotFound(t, err, g.called, text)
+	return activity.Find(func(id org.ID) (*org.Tag, error) {
+		t, err := tx.Tag(id)
+		if t != nil && t.Type != g.typ {
+			t = nil
+		}
+		return t, err
+	}, g.called, text)
 }
 
 // Find finds the tags of one TAG_TYPE_… that something new shall bear. All
@@ -123,30 +123,18 @@ func Find(tx *activity.Tx, path string, ids []string, tagType string) ([]org.ID,
 	return found, nil
 }
 
-// attach makes everything named bear a tag.
-func (g *tagging) attach(tx *activity.Tx, tag org.ID, names []string) error {
+// mark makes everything named bear a tag, or bear it no longer.
+func (g *tagging) mark(tx *activity.Tx, tag org.ID, names []string, bears bool) error {
 	for _, name := range names {
 		b, err := g.find(tx, name)
+		switch {
+		case err != nil:
+		case !bears:
+			err = b.without(tag)
+		case !slices.Contains(b.tags, tag):
+			err = b.put(append(slices.Clone(b.tags), tag))
+		}
 		if err != nil {
-			return err
-		}
-		if !slices.Contains(b.tags, tag) {
-			if err := b.put(append(slices.Clone(b.tags), tag)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// detach is the opposite of attach. What does not bear the tag stays as it is.
-func (g *tagging) detach(tx *activity.Tx, tag org.ID, names []string) error {
-	for _, name := range names {
-		b, err := g.find(tx, name)
-		if err != nil {
-			return err
-		}
-		if err := b.without(tag); err != nil {
 			return err
 		}
 	}
@@ -168,40 +156,25 @@ func withoutTags(of, gone []org.ID) []org.ID {
 
 // create makes a tag and attaches it.
 func (g *tagging) create(tx *activity.Tx, field, name string, bearers []string) (string, error) {
-	old, err := tx.Organization()
+	o, err := tx.Organization()
 	if err != nil {
 		return "", err
 	}
-	limit := tx.Limits.Tags
-	if !old.Parent.Zero() {
-		limit = tx.Limits.TagsOfChild
+	quota := activity.Tags
+	if !o.Parent.Zero() {
+		quota = activity.TagsOfChild
 	}
-	if int(old.Tags) >= limit {
-		return "", activity.OverQuota(limit, "tags")
-	}
-	holder, err := tx.IDByName(g.names, name)
-	if err != nil {
+	if err := quota.Add(tx, 1); err != nil {
 		return "", err
 	}
-	if !holder.Zero() {
-		return "", activity.NotUnique(g.called, field)
-	}
-	id, err := org.NewID(tx.Rand)
+	id, err := activity.NewNamed(tx, g.names, g.called, field, name)
 	if err != nil {
-		return "", err
-	}
-	if err := tx.TakeName(g.names, name, id); err != nil {
 		return "", err
 	}
 	if err := tx.PutTag(&org.Tag{ID: id, Name: name, Type: g.typ, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}); err != nil {
 		return "", err
 	}
-	if err := g.attach(tx, id, bearers); err != nil {
-		return "", err
-	}
-	o := *old
-	o.Tags++
-	return id.String(), tx.PutOrganization(&o)
+	return id.String(), g.mark(tx, id, bearers, true)
 }
 
 // update gives a tag another name, if there is one in it, and other bearers.
@@ -212,44 +185,36 @@ func (g *tagging) update(tx *activity.Tx, text, field string, name *string, add,
 	}
 	for i, id := range add {
 		if slices.Contains(remove, id) {
-			return fault.Field(fmt.Sprintf("add%s.%d", upper(g.bearers), i), "named to be added and to be removed")
+			return fault.Field(fmt.Sprintf("%s.%d", g.added, i), "named to be added and to be removed")
 		}
 	}
 	t := *old
 	t.UpdatedMs = tx.NowMs
-	if name != nil && *name != "" {
-		if err := activity.Rename(tx, g.names, g.called, field, old.Name, *name, old.ID); err != nil {
+	if name := activity.TextOf(name); name != "" {
+		if err := activity.Rename(tx, g.names, g.called, field, old.Name, name, old.ID); err != nil {
 			return err
 		}
-		t.Name = *name
+		t.Name = name
 	}
-	if err := g.detach(tx, t.ID, remove); err != nil {
+	if err := g.mark(tx, t.ID, remove, false); err != nil {
 		return err
 	}
-	if err := g.attach(tx, t.ID, add); err != nil {
+	if err := g.mark(tx, t.ID, add, true); err != nil {
 		return err
 	}
 	return tx.PutTag(&t)
 }
 
-func upper(name string) string { return string(name[0]-'a'+'A') + name[1:] }
-
-// delete removes tags and takes them off everything that bears one; that is what
-// it returns, in the order of ids.
-func (g *tagging) delete(tx *activity.Tx, texts []string) ([]string, error) {
-	old, err := tx.Organization()
-	if err != nil {
-		return nil, err
-	}
-	gone := make([]org.ID, len(texts))
-	for i, text := range texts {
+// delete removes tags, gone, and takes them off their bearers, whose ids it returns in order.
+func (g *tagging) delete(tx *activity.Tx, texts []string) (bearers []string, gone []org.ID, err error) {
+	for _, text := range texts {
 		t, err := g.findTag(tx, text)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		tx.DeleteTag(t.ID)
 		tx.FreeName(g.names, t.Name)
-		gone[i] = t.ID
+		gone = append(gone, t.ID)
 	}
 	var bore []bearer
 	err = g.each(tx, func(b bearer) {
@@ -258,18 +223,16 @@ func (g *tagging) delete(tx *activity.Tx, texts []string) ([]string, error) {
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ids := make([]string, len(bore))
+	bearers = make([]string, len(bore))
 	for i := range bore {
-		ids[i] = bore[i].id.String()
+		bearers[i] = bore[i].id.String()
 		if err := bore[i].without(gone...); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	o := *old
-	o.Tags -= uint32(len(gone))
-	return ids, tx.PutOrganization(&o)
+	return bearers, gone, activity.Tags.Remove(tx, len(gone))
 }
 
 // CreateUserTag makes a tag for users.
@@ -322,13 +285,9 @@ type GoneUserTags struct {
 }
 
 func deleteUserTags(tx *activity.Tx, in *DeleteUserTags) (*GoneUserTags, error) {
-	bore, err := userTagging.delete(tx, in.UserTagIDs)
+	bore, gone, err := userTagging.delete(tx, in.UserTagIDs)
 	if err != nil {
 		return nil, err
-	}
-	gone := make([]org.ID, len(in.UserTagIDs))
-	for i, text := range in.UserTagIDs {
-		gone[i], _ = org.ParseID(text)
 	}
 	return &GoneUserTags{in.UserTagIDs, bore}, untagInvitations(tx, gone)
 }
@@ -388,24 +347,20 @@ type GonePrivateKeyTags struct {
 }
 
 func deletePrivateKeyTags(tx *activity.Tx, in *DeletePrivateKeyTags) (*GonePrivateKeyTags, error) {
-	bore, err := privateKeyTagging.delete(tx, in.PrivateKeyTagIDs)
+	bore, _, err := privateKeyTagging.delete(tx, in.PrivateKeyTagIDs)
 	return &GonePrivateKeyTags{in.PrivateKeyTagIDs, bore}, err
 }
 
 // untagInvitations takes tags off those who are still to come.
 func untagInvitations(tx *activity.Tx, gone []org.ID) error {
-	var changed []*org.Invitation
-	err := tx.EachInvitation(func(i *org.Invitation) bool {
-		if left := withoutTags(i.Tags, gone); len(left) < len(i.Tags) {
-			c := *i
-			c.Tags = left
-			changed = append(changed, &c)
-		}
-		return true
+	is, err := activity.Collect(tx.EachInvitation, func(i *org.Invitation) bool {
+		return slices.ContainsFunc(i.Tags, func(t org.ID) bool { return slices.Contains(gone, t) })
 	})
-	for _, i := range changed {
-		if err == nil {
-			err = tx.PutInvitation(i)
+	for _, old := range is {
+		i := *old
+		i.Tags = withoutTags(old.Tags, gone)
+		if err := tx.PutInvitation(&i); err != nil {
+			return err
 		}
 	}
 	return err

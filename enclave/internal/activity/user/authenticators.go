@@ -16,7 +16,7 @@ import (
 var Authenticators = activity.Family{
 	activity.Kind[CreateAuthenticators, AuthenticatorIDs]{
 		Name: "CREATE_AUTHENTICATORS", Resource: "CREDENTIAL", Action: "CREATE", Run: RegisterAuthenticators,
-		Older: []activity.Older{{Intent: activity.Upgrade(carryAuthenticatorsV1)}},
+		Older: []activity.Older{activity.Upgrade(carryAuthenticatorsV1)},
 		Self:  func(in *CreateAuthenticators) string { return in.UserID },
 	},
 	activity.Kind[DeleteAuthenticators, AuthenticatorIDs]{

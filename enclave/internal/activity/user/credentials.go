@@ -18,7 +18,7 @@ import (
 var APIKeys = activity.Family{
 	activity.Kind[CreateAPIKeys, APIKeyIDs]{
 		Name: "CREATE_API_KEYS", Resource: "CREDENTIAL", Action: "CREATE", Run: createAPIKeys,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })}},
+		Older: []activity.Older{activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })},
 		Params: func(in *CreateAPIKeys) policy.Value {
 			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)})
 		},

@@ -17,9 +17,9 @@ var Invitations = activity.Family{
 	activity.Kind[DeleteInvitation, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
 	activity.Kind[AcceptInvitation, AcceptedInvitation]{
 		Name: "ACCEPT_INVITATION", Resource: "INVITATION", Action: "UPDATE", Run: acceptInvitation,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *AcceptInvitationV1) AcceptInvitation {
+		Older: []activity.Older{activity.Upgrade(func(v *AcceptInvitationV1) AcceptInvitation {
 			return AcceptInvitation{v.InvitationID, v.UserID, CarryAuthenticator(&v.Authenticator), !activity.SameID(v.Authenticator.UserID, v.UserID)}
-		})}},
+		})},
 	},
 }
 

@@ -17,9 +17,9 @@ import (
 var OauthProviders = activity.Family{
 	activity.Kind[CreateOauthProviders, ProviderIDs]{
 		Name: "CREATE_OAUTH_PROVIDERS", Resource: "CREDENTIAL", Action: "CREATE", Run: createOauthProviders, Results: []int{1, 2},
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
+		Older: []activity.Older{activity.Upgrade(func(v *CreateOauthProvidersV1) CreateOauthProviders {
 			return CreateOauthProviders{v.UserID, CarryProviders(v.OauthProviders)}
-		})}},
+		})},
 		Self: func(in *CreateOauthProviders) string { return in.UserID },
 	},
 	activity.Kind[DeleteOauthProviders, ProviderIDs]{

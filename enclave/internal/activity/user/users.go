@@ -18,9 +18,9 @@ var Users = activity.Family{
 	activity.Kind[CreateUsers, UserIDs]{
 		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
 		Older: []activity.Older{
-			{Intent: activity.Upgrade(func(v *CreateUsersV1) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV1)} })},
-			{Intent: activity.Upgrade(func(v *CreateUsersV2) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV2)} })},
-			{Intent: activity.Upgrade(func(v *CreateUsersV3) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV3)} })},
+			activity.Upgrade(func(v *CreateUsersV1) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV1)} }),
+			activity.Upgrade(func(v *CreateUsersV2) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV2)} }),
+			activity.Upgrade(func(v *CreateUsersV3) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV3)} }),
 		},
 	},
 	activity.Kind[CreateAPIOnlyUsers, UserIDs]{Name: "CREATE_API_ONLY_USERS", Resource: "USER", Action: "CREATE", Run: createAPIOnlyUsers},

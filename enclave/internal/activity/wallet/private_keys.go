@@ -17,7 +17,7 @@ import (
 var Keys = activity.Family{
 	activity.Kind[CreatePrivateKeys, PrivateKeys]{
 		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Results: []int{1, 2},
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), Result: activity.Downgrade(privateKeyIDs)}},
+		Older: []activity.Older{activity.Downgrade(activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)},
 	},
 	activity.Kind[DisablePrivateKey, PrivateKeyID]{
 		Name: "DISABLE_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "DELETE", Run: disablePrivateKey,

@@ -27,10 +27,10 @@ var Sending = activity.Family{
 	},
 	activity.Kind[EthSendTransaction, SendStatusID]{
 		Name: "ETH_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: ethSendTransaction, Results: []int{2},
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
+		Older: []activity.Older{activity.Upgrade(func(v *EthSendTransactionV1) EthSendTransaction {
 			return EthSendTransaction{From: v.From, CAIP2: v.CAIP2, Sponsor: v.Sponsor, EthTerms: v.EthTerms,
 				Calls: []EthCall{{To: v.To, Value: v.Value, Data: v.Data}}, flat: true}
-		})}},
+		})},
 		Examine: func(tx *org.Tx, in *EthSendTransaction) error { return in.examine(tx) },
 		Need:    func(tx *org.Tx, in *EthSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
 		Keys:    func(tx *org.Tx, in *EthSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.From) },
@@ -38,9 +38,9 @@ var Sending = activity.Family{
 	},
 	activity.Kind[SolSendTransaction, SendStatusID]{
 		Name: "SOL_SEND_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: solSendTransaction, Results: []int{2},
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
+		Older: []activity.Older{activity.Upgrade(func(v *SolSendTransactionV1) SolSendTransaction {
 			return SolSendTransaction{UnsignedTransaction: v.UnsignedTransaction, SignWiths: []string{v.SignWith}, Sponsor: v.Sponsor, CAIP2: v.CAIP2, RecentBlockhash: v.RecentBlockhash}
-		})}},
+		})},
 		Examine: func(tx *org.Tx, in *SolSendTransaction) error { return in.examine(tx) },
 		Need:    func(tx *org.Tx, in *SolSendTransaction) (*activity.ChainNeed, error) { return in.need(tx) },
 		Keys:    func(tx *org.Tx, in *SolSendTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWiths...) },

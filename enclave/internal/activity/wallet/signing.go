@@ -17,9 +17,9 @@ import (
 var Signing = activity.Family{
 	activity.Kind[SignRawPayload, Signature]{
 		Name: "SIGN_RAW_PAYLOAD", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signRawPayload,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
+		Older: []activity.Older{activity.Upgrade(func(v *SignRawPayloadV1) SignRawPayload {
 			return SignRawPayload{SignWith: v.PrivateKeyID, Payload: v.Payload, Encoding: v.Encoding, HashFunction: v.HashFunction}
-		})}},
+		})},
 		Params: func(in *SignRawPayload) policy.Value { return payloadParams(in.HashFunction, in.Encoding) },
 		Keys:   func(tx *org.Tx, in *SignRawPayload) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
 		Ask: func(tx *org.Tx, in *SignRawPayload, q *policy.Request) error {
@@ -36,9 +36,9 @@ var Signing = activity.Family{
 	},
 	activity.Kind[SignTransaction, SignedTransaction]{
 		Name: "SIGN_TRANSACTION", Resource: "PRIVATE_KEY", Action: "SIGN", Run: signTransaction,
-		Older: []activity.Older{{Intent: activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
+		Older: []activity.Older{activity.Upgrade(func(v *SignTransactionV1) SignTransaction {
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
-		})}},
+		})},
 		Examine: func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) },
 		Params: func(in *SignTransaction) policy.Value {
 			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})

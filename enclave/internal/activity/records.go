@@ -1,0 +1,122 @@
+package activity
+
+import (
+	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
+)
+
+// Find finds what an intent names by a UUID. What is not there is refused.
+func Find[T any](find func(org.ID) (*T, error), what, text string) (*T, error) {
+	id, _ := org.ParseID(text) // a UUID by its rule
+	r, err := find(id)
+	return OrNotFound(r, err, what, text)
+}
+
+// FindField is Find for a field that has no rule.
+func FindField[T any](find func(org.ID) (*T, error), what, field, text string) (*T, error) {
+	if _, err := org.ParseID(text); err != nil {
+		return nil, fault.Field(field, "must be a UUID")
+	}
+	return Find(find, what, text)
+}
+
+// FindUser finds the user whom an intent names by a UUID.
+func FindUser(tx *Tx, text string) (*org.User, error) { return Find(tx.Tx.User, "user", text) }
+
+// Collect lists what each visits, if keep is true of it.
+func Collect[T any](each func(visit func(*T) bool) error, keep func(*T) bool) (all []*T, err error) {
+	err = each(func(r *T) bool {
+		if keep(r) {
+			all = append(all, r)
+		}
+		return true
+	})
+	return all, err
+}
+
+// A Quota bounds how many of a thing an organization may have.
+type Quota struct {
+	what  string
+	limit func(*org.Limits) int
+	count func(*org.Organization) *uint32
+}
+
+// The quotas of what an organization's record counts.
+var (
+	Users       = Quota{"users", func(l *org.Limits) int { return l.Users }, func(o *org.Organization) *uint32 { return &o.Users }}
+	Policies    = Quota{"policies", func(l *org.Limits) int { return l.Policies }, func(o *org.Organization) *uint32 { return &o.Policies }}
+	Tags        = Quota{"tags", func(l *org.Limits) int { return l.Tags }, func(o *org.Organization) *uint32 { return &o.Tags }}
+	TagsOfChild = Quota{"tags", func(l *org.Limits) int { return l.TagsOfChild }, func(o *org.Organization) *uint32 { return &o.Tags }}
+	Wallets     = Quota{"wallets", func(l *org.Limits) int { return l.Wallets }, func(o *org.Organization) *uint32 { return &o.Wallets }}
+	PrivateKeys = Quota{"private keys", func(l *org.Limits) int { return l.PrivateKeys }, func(o *org.Organization) *uint32 { return &o.PrivateKeys }}
+	Interfaces  = Quota{"smart contract interfaces", func(l *org.Limits) int { return l.Interfaces }, func(o *org.Organization) *uint32 { return &o.Interfaces }}
+	Profiles    = Quota{"session profiles", func(l *org.Limits) int { return l.Profiles }, func(o *org.Organization) *uint32 { return &o.Profiles }}
+	Endpoints   = Quota{"webhook endpoints", func(*org.Limits) int { return org.MaxEndpoints }, func(o *org.Organization) *uint32 { return &o.Endpoints }}
+)
+
+// Check refuses n more where o would have too many.
+func (q *Quota) Check(tx *Tx, o *org.Organization, n int) error {
+	if most := q.limit(&tx.Limits); int(*q.count(o))+n > most {
+		return OverQuota(most, q.what)
+	}
+	return nil
+}
+
+// Add counts n more in the organization's record, and refuses them where it would have too many.
+func (q *Quota) Add(tx *Tx, n int) error {
+	old, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	if err := q.Check(tx, old, n); err != nil {
+		return err
+	}
+	o := *old
+	*q.count(&o) += uint32(n)
+	return tx.PutOrganization(&o)
+}
+
+// Remove counts n less.
+func (q *Quota) Remove(tx *Tx, n int) error {
+	old, err := tx.Organization()
+	if err != nil {
+		return err
+	}
+	o := *old
+	*q.count(&o) -= uint32(n)
+	return tx.PutOrganization(&o)
+}
+
+// NewNamed draws an id for something and gives it its name, which must be free.
+func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
+	id, err := org.NewID(tx.Rand)
+	if err != nil {
+		return org.ID{}, err
+	}
+	return id, TakeName(tx, what, called, field, name, id)
+}
+
+// TakeName gives the thing with this id its name, which must be free.
+func TakeName(tx *Tx, what byte, called, field, name string, id org.ID) error {
+	holder, err := tx.IDByName(what, name)
+	if err != nil {
+		return err
+	}
+	if !holder.Zero() {
+		return NotUnique(called, field)
+	}
+	return tx.TakeName(what, name, id)
+}
+
+// Rename moves a name that must be unique among the things of one kind.
+func Rename(tx *Tx, what byte, called, field, from, to string, id org.ID) error {
+	holder, err := tx.IDByName(what, to)
+	switch {
+	case err != nil || holder == id:
+		return err
+	case !holder.Zero():
+		return NotUnique(called, field)
+	}
+	tx.FreeName(what, from)
+	return tx.TakeName(what, to, id)
+}
