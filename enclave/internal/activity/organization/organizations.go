@@ -389,7 +389,7 @@ func deleteSubOrganization(tx *activity.Tx, in *DeleteSubOrganization) (*Deleted
 	if err != nil {
 		return nil, err
 	}
-	if err := removeSecrets(tx, wallet.Force(in.DeleteWithoutExport)); err != nil {
+	if err := removeSecrets(tx, activity.IsOn(in.DeleteWithoutExport)); err != nil {
 		return nil, err
 	}
 	if err := forgetChild(tx, parent, old); err != nil {

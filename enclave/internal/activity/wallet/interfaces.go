@@ -16,7 +16,7 @@ import (
 // ContractInterfaces are the kinds about what calls of contracts mean.
 var ContractInterfaces = activity.Family{
 	activity.Kind[CreateInterface, InterfaceID]{Name: "CREATE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "CREATE", Run: createInterface},
-	activity.Kind[DeleteInterface, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface},
+	activity.Kind[InterfaceID, InterfaceID]{Name: "DELETE_SMART_CONTRACT_INTERFACE", Resource: "SMART_CONTRACT_INTERFACE", Action: "DELETE", Run: deleteInterface},
 }
 
 // InterfaceType is what language an interface is written in.
@@ -57,10 +57,8 @@ func (in *CreateInterface) Check() error {
 	return activity.CheckNotes("notes", in.Notes)
 }
 
-// place is the name under which the interface of an address is unique. Labels
-// are names of the same kind; what stands before them keeps the two apart.
-func (in *CreateInterface) place() string { return placeOf(in.Type, in.SmartContractAddress) }
-
+// placeOf is the name under which the interface of an address is unique. Labels are names of the
+// same kind; the prefixes keep the two apart.
 func placeOf(typ InterfaceType, address string) string {
 	if typ == interfaceEthereum {
 		address = strings.ToLower(address)
@@ -152,70 +150,43 @@ func (d *descriptionCache) put(id org.ID, of chain.Description, bytes int) {
 
 func labelOf(label string) string { return "l:" + label }
 
-// InterfaceID is the result of making and of removing an interface.
+// InterfaceID names an interface: the one to be removed, or the result.
 type InterfaceID struct {
-	SmartContractInterfaceID string `json:"smartContractInterfaceId"`
+	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
 }
 
 func createInterface(tx *activity.Tx, in *CreateInterface) (*InterfaceID, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := activity.Interfaces.Add(tx, 1); err != nil {
 		return nil, err
-	}
-	if int(old.Interfaces) >= tx.Limits.Interfaces {
-		return nil, activity.OverQuota(tx.Limits.Interfaces, "smart contract interfaces")
 	}
 	id, err := activity.NewNamed(tx, org.NameInterface, "smart contract interface", "label", labelOf(in.Label))
 	if err != nil {
 		return nil, err
 	}
-	holder, err := tx.IDByName(org.NameInterface, in.place())
+	place := placeOf(in.Type, in.SmartContractAddress)
+	holder, err := tx.IDByName(org.NameInterface, place)
 	if err != nil {
 		return nil, err
 	}
 	if !holder.Zero() {
 		return nil, fault.Field("smartContractAddress", "smart contract interface address must be unique in its type")
 	}
-	if err := tx.TakeName(org.NameInterface, in.place(), id); err != nil {
+	if err := tx.TakeName(org.NameInterface, place, id); err != nil {
 		return nil, err
 	}
 	i := &org.Interface{
 		ID: id, Address: in.SmartContractAddress, Type: string(in.Type), Label: in.Label, Notes: activity.TextOf(in.Notes), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 	}
-	if err := tx.PutInterface(i, in.SmartContractInterface); err != nil {
-		return nil, err
-	}
-	o := *old
-	o.Interfaces++
-	return &InterfaceID{id.String()}, tx.PutOrganization(&o)
+	return &InterfaceID{id.String()}, tx.PutInterface(i, in.SmartContractInterface)
 }
 
-// DeleteInterface removes an interface.
-type DeleteInterface struct {
-	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
-}
-
-func deleteInterface(tx *activity.Tx, in *DeleteInterface) (*InterfaceID, error) {
-	id, err := org.ParseID(in.SmartContractInterfaceID)
-	if err != nil {
-		return nil, fault.Field("smartContractInterfaceId", "must be a UUID")
-	}
-	i, err := tx.Interface(id)
+func deleteInterface(tx *activity.Tx, in *InterfaceID) (*InterfaceID, error) {
+	i, err := activity.FindField(tx.Interface, "smart contract interface", "smartContractInterfaceId", in.SmartContractInterfaceID)
 	if err != nil {
 		return nil, err
 	}
-	if i == nil {
-		return nil, activity.NotFound("smart contract interface", in.SmartContractInterfaceID)
-	}
-	old, err := tx.Organization()
-	if err != nil {
-		return nil, err
-	}
-	was := CreateInterface{SmartContractAddress: i.Address, Type: InterfaceType(i.Type)}
-	tx.FreeName(org.NameInterface, was.place())
+	tx.FreeName(org.NameInterface, placeOf(InterfaceType(i.Type), i.Address))
 	tx.FreeName(org.NameInterface, labelOf(i.Label))
 	tx.DeleteInterface(i)
-	o := *old
-	o.Interfaces--
-	return &InterfaceID{in.SmartContractInterfaceID}, tx.PutOrganization(&o)
+	return in, activity.Interfaces.Remove(tx, 1)
 }

@@ -48,12 +48,7 @@ func openSends(tx *org.Tx, s org.Sender) (refs []org.SendRef, err error) {
 
 // isFree tells whether none of the transactions that have a number will ever use it.
 func isFree(k *activity.ChainKnown, u *org.NonceUse) bool {
-	for _, ref := range u.Sends {
-		if !k.Standings[ref].State.Freed() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { return !k.Standings[ref].State.Freed() })
 }
 
 // choose finds the transaction's number: the client's own, or the lowest that the

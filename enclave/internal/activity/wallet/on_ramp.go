@@ -29,18 +29,22 @@ func (p OnRampProvider) Valid() bool {
 	return p == "FIAT_ON_RAMP_PROVIDER_COINBASE" || p == "FIAT_ON_RAMP_PROVIDER_MOONPAY"
 }
 
-// CreateOnRampCredential keeps with what the organization is known to an on-ramp
-// provider.
-type CreateOnRampCredential struct {
+// OnRampParams are the terms on which an on-ramp provider knows the organization.
+type OnRampParams struct {
 	OnrampProvider         OnRampProvider `json:"onrampProvider" rule:"required"`
 	ProjectID              *string        `json:"projectId" rule:"omitempty"`
 	PublishableAPIKey      string         `json:"publishableApiKey" rule:"required"`
 	EncryptedSecretAPIKey  string         `json:"encryptedSecretApiKey" rule:"required"`
 	EncryptedPrivateAPIKey *string        `json:"encryptedPrivateApiKey" rule:"omitempty"`
-	SandboxMode            *bool          `json:"sandboxMode" rule:"omitempty"`
 }
 
-func (in *CreateOnRampCredential) Check() error {
+// CreateOnRampCredential stores what an on-ramp provider knows the organization by.
+type CreateOnRampCredential struct {
+	OnRampParams
+	SandboxMode *bool `json:"sandboxMode" rule:"omitempty"`
+}
+
+func (in *OnRampParams) Check() error {
 	for _, m := range []struct {
 		field, value string
 		most         int
@@ -72,11 +76,11 @@ func createOnRampCredential(tx *activity.Tx, in *CreateOnRampCredential) (*OnRam
 	if n >= maxOnRampCredentials {
 		return nil, activity.OverQuota(maxOnRampCredentials, "on-ramp credentials")
 	}
-	return putOnRampCredential(tx, in, &org.OnRampCredential{ID: id, Sandbox: in.SandboxMode != nil && *in.SandboxMode, CreatedMs: tx.NowMs})
+	return putOnRampCredential(tx, &in.OnRampParams, &org.OnRampCredential{ID: id, Sandbox: activity.IsOn(in.SandboxMode), CreatedMs: tx.NowMs})
 }
 
 // putOnRampCredential stores c, which is nobody else's yet, with what in says.
-func putOnRampCredential(tx *activity.Tx, in *CreateOnRampCredential, c *org.OnRampCredential) (*OnRampCredentialID, error) {
+func putOnRampCredential(tx *activity.Tx, in *OnRampParams, c *org.OnRampCredential) (*OnRampCredentialID, error) {
 	c.Provider, c.ProjectID, c.PublishableKey = string(in.OnrampProvider), activity.TextOf(in.ProjectID), in.PublishableAPIKey
 	c.EncryptedSecret, c.EncryptedPrivate, c.Private, c.UpdatedMs = in.EncryptedSecretAPIKey, activity.TextOf(in.EncryptedPrivateAPIKey), nil, tx.NowMs
 	var err error
@@ -103,20 +107,9 @@ func onRampSecret(tx *activity.Tx, owner org.ID, field, text string) ([]byte, er
 
 // UpdateOnRampCredential replaces one. Whether it is of a sandbox stays.
 type UpdateOnRampCredential struct {
-	OnRampCredentialID     string         `json:"fiatOnrampCredentialId" rule:"required"`
-	OnrampProvider         OnRampProvider `json:"onrampProvider" rule:"required"`
-	ProjectID              *string        `json:"projectId" rule:"omitempty"`
-	PublishableAPIKey      string         `json:"publishableApiKey" rule:"required"`
-	EncryptedSecretAPIKey  string         `json:"encryptedSecretApiKey" rule:"required"`
-	EncryptedPrivateAPIKey *string        `json:"encryptedPrivateApiKey" rule:"omitempty"`
+	OnRampCredentialID string `json:"fiatOnrampCredentialId" rule:"required"`
+	OnRampParams
 }
-
-func (in *UpdateOnRampCredential) replacement() *CreateOnRampCredential {
-	return &CreateOnRampCredential{OnrampProvider: in.OnrampProvider, ProjectID: in.ProjectID, PublishableAPIKey: in.PublishableAPIKey,
-		EncryptedSecretAPIKey: in.EncryptedSecretAPIKey, EncryptedPrivateAPIKey: in.EncryptedPrivateAPIKey}
-}
-
-func (in *UpdateOnRampCredential) Check() error { return in.replacement().Check() }
 
 func updateOnRampCredential(tx *activity.Tx, in *UpdateOnRampCredential) (*OnRampCredentialID, error) {
 	old, err := findOnRampCredential(tx, in.OnRampCredentialID)
@@ -124,16 +117,11 @@ func updateOnRampCredential(tx *activity.Tx, in *UpdateOnRampCredential) (*OnRam
 		return nil, err
 	}
 	c := *old
-	return putOnRampCredential(tx, in.replacement(), &c)
+	return putOnRampCredential(tx, &in.OnRampParams, &c)
 }
 
 func findOnRampCredential(tx *activity.Tx, text string) (*org.OnRampCredential, error) {
-	id, err := org.ParseID(text)
-	if err != nil {
-		return nil, fault.Field("fiatOnrampCredentialId", "must be a UUID")
-	}
-	c, err := tx.OnRampCredential(id)
-	return activity.OrNotFound(c, err, "on-ramp credential", text)
+	return activity.FindField(tx.OnRampCredential, "on-ramp credential", "fiatOnrampCredentialId", text)
 }
 
 // DeleteOnRampCredential removes one.

@@ -19,11 +19,9 @@ var Keys = activity.Family{
 		Name: "CREATE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "CREATE", Run: createPrivateKeys, Results: []int{1, 2},
 		Older: []activity.Older{activity.Downgrade(activity.Upgrade(func(v *CreatePrivateKeys) CreatePrivateKeys { return *v }), privateKeyIDs)},
 	},
-	activity.Kind[DisablePrivateKey, PrivateKeyID]{
+	activity.Kind[PrivateKeyID, PrivateKeyID]{
 		Name: "DISABLE_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "DELETE", Run: disablePrivateKey,
-		Facts: func(tx *org.Tx, in *DisablePrivateKey) (policy.Facts, error) {
-			return privateKeyFacts(tx, in.PrivateKeyID)
-		},
+		Facts: func(tx *org.Tx, in *PrivateKeyID) (policy.Facts, error) { return privateKeyFacts(tx, in.PrivateKeyID) },
 	},
 	activity.Kind[DeletePrivateKeys, PrivateKeyIDs]{
 		Name: "DELETE_PRIVATE_KEYS", Resource: "PRIVATE_KEY", Action: "DELETE", Run: deletePrivateKeys,
@@ -105,20 +103,11 @@ func privateKeyIDs(r *PrivateKeys) *PrivateKeyIDs {
 }
 
 func createPrivateKeys(tx *activity.Tx, in *CreatePrivateKeys) (*PrivateKeys, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := activity.PrivateKeys.Add(tx, len(in.PrivateKeys)); err != nil {
 		return nil, err
-	}
-	if int(old.PrivateKeys)+len(in.PrivateKeys) > tx.Limits.PrivateKeys {
-		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
 	}
 	made, err := AddPrivateKeys(tx, in.PrivateKeys)
-	if err != nil {
-		return nil, err
-	}
-	o := *old
-	o.PrivateKeys += uint32(len(made))
-	return &PrivateKeys{made}, tx.PutOrganization(&o)
+	return &PrivateKeys{made}, err
 }
 
 // AddPrivateKeys makes private keys; the caller counts them.
@@ -151,18 +140,13 @@ func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey
 	if err != nil {
 		return nil, err
 	}
-	curve, err := chain.ParseCurve(string(p.Curve))
-	if err != nil {
-		return nil, err
-	}
+	curve, _ := chain.ParseCurve(string(p.Curve)) // Valid
 	key, err := tx.Holder().NewPrivateKey(tx.Rand, curve)
 	if err != nil {
 		return nil, err
 	}
 	defer key.Wipe()
-	k := &org.PrivateKey{
-		ID: id, Name: p.PrivateKeyName, Curve: string(p.Curve), Tags: tags, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
-	}
+	k := &org.PrivateKey{ID: id, Name: p.PrivateKeyName, Curve: string(p.Curve), Tags: tags}
 	return k, keepKey(tx, k, key, p.AddressFormats)
 }
 
@@ -172,7 +156,7 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 	if k.Key, err = sealKey(tx, k.ID, key); err != nil {
 		return err
 	}
-	k.PublicKey = hex.EncodeToString(key.Public().Bytes())
+	k.PublicKey, k.CreatedMs, k.UpdatedMs = hex.EncodeToString(key.Public().Bytes()), tx.NowMs, tx.NowMs
 	for i, name := range formats {
 		format, _ := chain.ParseFormat(string(name)) // Valid
 		address, err := chains.Address(format, key.Public())
@@ -203,9 +187,7 @@ func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
 
 // findPrivateKey finds the private key that an intent names by a UUID.
 func findPrivateKey(tx *activity.Tx, text string) (*org.PrivateKey, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	k, err := tx.PrivateKey(id)
-	return activity.OrNotFound(k, err, "private key", text)
+	return activity.Find(tx.PrivateKey, "private key", text)
 }
 
 // MatchesOf are the match keys of k's addresses.
@@ -217,33 +199,28 @@ func MatchesOf(k *org.PrivateKey) []string {
 	return ms
 }
 
-// DisablePrivateKey ends the use of a private key for good. Asking again changes
-// nothing.
-type DisablePrivateKey struct {
+// PrivateKeyID names the private key whose use ends for good, and is the result of that. Asking
+// again changes nothing.
+type PrivateKeyID struct {
 	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
 }
 
-// PrivateKeyID is the result of disabling a private key.
-type PrivateKeyID struct {
-	PrivateKeyID string `json:"privateKeyId"`
-}
-
-func disablePrivateKey(tx *activity.Tx, in *DisablePrivateKey) (*PrivateKeyID, error) {
+func disablePrivateKey(tx *activity.Tx, in *PrivateKeyID) (*PrivateKeyID, error) {
 	old, err := findPrivateKey(tx, in.PrivateKeyID)
 	if err != nil || old.Disabled {
-		return &PrivateKeyID{in.PrivateKeyID}, err
+		return in, err
 	}
 	k := *old
 	k.Disabled, k.UpdatedMs = true, tx.NowMs
-	dropKey(tx, k.ID)
-	return &PrivateKeyID{in.PrivateKeyID}, tx.PutPrivateKey(&k, MatchesOf(&k))
+	dropKey(tx, k.ID, 0)
+	return in, tx.PutPrivateKey(&k, MatchesOf(&k))
 }
 
-// dropKey forgets the private key in memory. Should the step come to nothing, it
-// is opened again when wanted.
-func dropKey(tx *activity.Tx, id org.ID) {
-	of := activity.KeyID{Organization: tx.ID, Owner: id}
-	tx.Keys.Drop(func(k activity.KeyID) bool { return k == of })
+// dropKey forgets a private key in memory: of an account, or with no 0 one of no wallet. If the
+// activity fails after that, the key is opened again when it is needed.
+func dropKey(tx *activity.Tx, owner org.ID, no uint64) {
+	id := activity.KeyID{Organization: tx.ID, Owner: owner, No: no}
+	tx.Keys.Drop(func(k activity.KeyID) bool { return k == id })
 }
 
 // DeletePrivateKeys removes private keys, all or none.
@@ -257,25 +234,19 @@ func (in *DeletePrivateKeys) Check() error {
 }
 
 func deletePrivateKeys(tx *activity.Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, error) {
-	old, err := tx.Organization()
-	if err != nil {
-		return nil, err
-	}
-	o := *old
 	for _, text := range in.PrivateKeyIDs {
 		k, err := findPrivateKey(tx, text)
 		if err != nil {
 			return nil, err
 		}
-		if !k.Exported && !Force(in.DeleteWithoutExport) {
+		if !k.Exported && !activity.IsOn(in.DeleteWithoutExport) {
 			return nil, NotExported()
 		}
 		tx.DeletePrivateKey(k, MatchesOf(k))
 		tx.FreeName(org.NamePrivateKey, k.Name)
-		dropKey(tx, k.ID)
-		o.PrivateKeys--
+		dropKey(tx, k.ID, 0)
 	}
-	return &PrivateKeyIDs{in.PrivateKeyIDs}, tx.PutOrganization(&o)
+	return &PrivateKeyIDs{in.PrivateKeyIDs}, activity.PrivateKeys.Remove(tx, len(in.PrivateKeyIDs))
 }
 
 // askEach completes the question about several things, each as if the request were

@@ -234,8 +234,8 @@ func (in *EthSendTransaction) Check() (err error) {
 	if in.value == nil {
 		in.value = new(big.Int)
 	}
-	if c.Data != nil && *c.Data != "" {
-		digits, ok := strings.CutPrefix(*c.Data, "0x")
+	if data := activity.TextOf(c.Data); data != "" {
+		digits, ok := strings.CutPrefix(data, "0x")
 		if len(digits) > 2*maxCallData {
 			return fault.Field(at+"data", "at most %d bytes", maxCallData)
 		}
@@ -266,10 +266,10 @@ func (in *EthSendTransaction) Check() (err error) {
 
 // amount reads a decimal number below 2^256; nil when there is none.
 func amount(field string, text *string) (*big.Int, error) {
-	if text == nil || *text == "" {
+	digits := activity.TextOf(text)
+	if digits == "" {
 		return nil, nil
 	}
-	digits := *text
 	ok := len(digits) <= 78 && strings.Trim(digits, "0123456789") == ""
 	n := new(big.Int)
 	if ok {
@@ -300,7 +300,7 @@ func (in *EthSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
 // need is what the host is asked for before the transaction is made. A sponsored
 // one can be asked about and not be sent.
 func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
-	if in.isSponsored() {
+	if activity.IsOn(in.Sponsor) {
 		return nil, activity.Unimplemented("eth_send_transaction", "sponsor: there is no gas station")
 	}
 	s, err := lookUpSigningKey(tx, in.From)
@@ -317,9 +317,6 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	n.Sends, err = openSends(tx, in.sender)
 	return n, err
 }
-
-// isSponsored tells whether somebody else shall pay: the sender's fees are zero then.
-func (in *EthSendTransaction) isSponsored() bool { return in.Sponsor != nil && *in.Sponsor }
 
 // examine makes the transaction, as it will be signed. Without what the host says
 // it is made as far as it is known, for questions about what would be.
@@ -338,7 +335,7 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 		if gas, feeCap, tip, err = in.price(); err != nil {
 			return err
 		}
-	} else if !in.isSponsored() {
+	} else if !activity.IsOn(in.Sponsor) { // who is sponsored pays no fees
 		for _, f := range []struct {
 			is   bool
 			name string
@@ -347,12 +344,8 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 				in.unknown = append(in.unknown, f.name)
 			}
 		}
-		if in.nonce != nil {
-			in.chosen = *in.nonce
-		}
-		if in.gas != nil {
-			gas = *in.gas
-		}
+		activity.Set(&in.chosen, in.nonce)
+		activity.Set(&gas, in.gas)
 		if in.tip != nil {
 			tip, feeCap = in.tip, in.tip
 		}
@@ -440,7 +433,7 @@ type SolSendTransaction struct {
 const maxSolana = 1232
 
 func (in *SolSendTransaction) Check() (err error) {
-	if in.Sponsor != nil && *in.Sponsor {
+	if activity.IsOn(in.Sponsor) {
 		return activity.Unimplemented("sol_send_transaction", "sponsor: there is no gas station")
 	}
 	if in.decoded, err = decodeSolana(in.UnsignedTransaction); err != nil {
@@ -454,8 +447,8 @@ func (in *SolSendTransaction) Check() (err error) {
 			return fault.Field(fmt.Sprintf("signWiths.%d", i), "must be an address")
 		}
 	}
-	if in.RecentBlockhash != nil && *in.RecentBlockhash != "" {
-		in.decoded, err = sol.WithBlockhash(in.decoded, *in.RecentBlockhash)
+	if recent := activity.TextOf(in.RecentBlockhash); recent != "" {
+		in.decoded, err = sol.WithBlockhash(in.decoded, recent)
 		return err
 	}
 	hash, err := sol.Blockhash(in.decoded)

@@ -139,14 +139,8 @@ type Signatures struct {
 }
 
 func (r *Signatures) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"signatures":[`...)
-	for i := range r.Signatures {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = r.Signatures[i].AppendJSON(dst)
-	}
-	return append(dst, `]}`...)
+	dst = activity.AppendList(dst, `{"signatures":`, r.Signatures, func(dst []byte, s *Signature) []byte { return s.AppendJSON(dst) })
+	return append(dst, '}')
 }
 
 func signRawPayload(tx *activity.Tx, in *SignRawPayload) (*Signature, error) {
@@ -221,7 +215,8 @@ func withKey(tx *activity.Tx, s *signingKey, use func(*keys.PrivateKey) error) e
 	if s.key != nil && s.key.Disabled {
 		return fault.New(fault.InvalidArgument, "private key is disabled: %s", s.owner.ID)
 	}
-	return tx.Keys.With(activity.KeyID{Organization: tx.ID, Owner: s.owner.ID, No: s.owner.No}, func() (*keys.PrivateKey, error) { return deriveKey(tx, keys.ActionSign, s.owner) }, use)
+	id := activity.KeyID{Organization: tx.ID, Owner: s.owner.ID, No: s.owner.No}
+	return tx.Keys.With(id, func() (*keys.PrivateKey, error) { return deriveKey(tx, keys.ActionSign, s.owner) }, use)
 }
 
 // claimSignatures notes for the app proofs what each key has signed.
@@ -326,10 +321,9 @@ func (s *signingKey) ofAccount(tx *org.Tx) (err error) {
 // chainKey is what a chain needs to know of the key.
 func (s *signingKey) chainKey() (by chain.SigningKey, err error) {
 	var public string
-	switch {
-	case s.account != nil:
+	if s.account != nil {
 		public, by.Address = s.account.PublicKey, s.account.Address
-	default:
+	} else {
 		public = s.key.PublicKey
 		for _, a := range s.key.Addresses {
 			if s.format != 0 && a.Format == s.format.String() {
@@ -366,15 +360,11 @@ func deriveKey(tx *activity.Tx, action string, owner org.Owner) (*keys.PrivateKe
 	if owner.No == 0 {
 		return openKey(tx, action, owner.ID)
 	}
-	a, err := tx.Account(owner.ID, owner.No)
+	a, w, err := loadAccount(tx.Tx, owner)
 	if err != nil {
 		return nil, err
 	}
-	w, err := tx.Wallet(owner.ID)
-	if err != nil {
-		return nil, err
-	}
-	if a == nil || w == nil {
+	if a == nil {
 		return nil, fmt.Errorf("an address of account %d that does not exist", owner.No)
 	}
 	curve, err := chain.ParseCurve(a.Curve)

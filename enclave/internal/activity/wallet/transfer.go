@@ -34,29 +34,24 @@ var Transfer = activity.Family{
 	},
 	activity.Kind[ExportWallet, ExportedWallet]{
 		Name: "EXPORT_WALLET", Resource: "WALLET", Action: "EXPORT", Run: exportWallet,
-		Params: func(in *ExportWallet) policy.Value { return targetParams(in.TargetPublicKey) },
+		Params: (*ExportWallet).params,
 		Facts:  func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) { return walletFacts(tx, in.WalletID) },
 		Keys:   func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
 	},
 	activity.Kind[ExportWalletAccount, ExportedAccount]{
 		Name: "EXPORT_WALLET_ACCOUNT", Resource: "WALLET", Action: "EXPORT", Run: exportWalletAccount,
-		Params: func(in *ExportWalletAccount) policy.Value { return targetParams(in.TargetPublicKey) },
+		Params: (*ExportWalletAccount).params,
 		Facts:  func(tx *org.Tx, in *ExportWalletAccount) (policy.Facts, error) { return addressFacts(tx, in.Address) },
 		Keys:   func(tx *org.Tx, in *ExportWalletAccount) ([]policy.Key, error) { return policyKeys(tx, in.Address) },
 	},
 	activity.Kind[ExportPrivateKey, ExportedPrivateKey]{
 		Name: "EXPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "EXPORT", Run: exportPrivateKey,
-		Params: func(in *ExportPrivateKey) policy.Value { return targetParams(in.TargetPublicKey) },
+		Params: (*ExportPrivateKey).params,
 		Facts: func(tx *org.Tx, in *ExportPrivateKey) (policy.Facts, error) {
 			return privateKeyFacts(tx, in.PrivateKeyID)
 		},
 		Keys: func(_ *org.Tx, in *ExportPrivateKey) ([]policy.Key, error) { return ownerKeys(in.PrivateKeyID), nil },
 	},
-}
-
-// targetParams are what policies may read of an export.
-func targetParams(public string) policy.Value {
-	return policy.Struct(policy.Member{Name: "target_public_key", Value: policy.Hex(public)})
 }
 
 // walletFacts are the roots of what is about one wallet, if it is there.
@@ -90,13 +85,22 @@ func accountOf(tx *org.Tx, address string) (*org.Account, *org.Wallet, error) {
 	if !ok || owner.No == 0 {
 		return nil, nil, activity.NotFound("wallet account", address)
 	}
+	a, w, err := loadAccount(tx, owner)
+	if err == nil && a == nil {
+		err = activity.NotFound("wallet account", address)
+	}
+	return a, w, err
+}
+
+// loadAccount loads an account and its wallet, which are nil if one of them is not there.
+func loadAccount(tx *org.Tx, owner org.Owner) (*org.Account, *org.Wallet, error) {
 	a, err := tx.Account(owner.ID, owner.No)
-	if err != nil {
+	if a == nil || err != nil {
 		return nil, nil, err
 	}
 	w, err := tx.Wallet(owner.ID)
-	if err == nil && (a == nil || w == nil) {
-		err = activity.NotFound("wallet account", address)
+	if w == nil {
+		a = nil
 	}
 	return a, w, err
 }
@@ -229,7 +233,7 @@ func (in *ImportWallet) Check() (err error) {
 // importWallet looks at what does not depend on the mnemonic first: a name that is
 // taken spends no target.
 func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
-	if err := countWallet(tx); err != nil {
+	if err := activity.Wallets.Add(tx, 1); err != nil {
 		return nil, err
 	}
 	id, err := activity.NewNamed(tx, org.NameWallet, "wallet", "walletName", in.WalletName)
@@ -247,34 +251,8 @@ func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	}
 	defer entropy.Wipe()
 	defer passphrase.Wipe()
-	w := &org.Wallet{ID: id, Name: in.WalletName, Words: uint8(keys.Words(entropy)), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	addresses, err := keepWallet(tx, w, entropy, passphrase, in.Accounts)
-	return &WalletResult{id.String(), addresses}, err
-}
-
-// keepWallet completes the record of an imported wallet, seals its secrets in it
-// and stores it, with its first accounts.
-func keepWallet(tx *activity.Tx, w *org.Wallet, entropy, passphrase secret.Secret, ps []WalletAccountParams) (addresses []string, err error) {
-	if w.Entropy, err = tx.Vault.Seal(w.ID, entropy); err != nil {
-		return nil, err
-	}
-	if passphrase.Len() > 0 {
-		if w.Passphrase, err = tx.Vault.Seal(w.ID, passphrase); err != nil {
-			return nil, err
-		}
-	}
-	addresses = []string{}
-	if len(ps) > 0 {
-		seed, err := tx.Holder().NewWallet(keys.ActionImport, entropy, passphrase)
-		if err != nil {
-			return nil, err
-		}
-		defer seed.Wipe()
-		if addresses, err = addAccounts(tx, w, seed, "accounts", ps, true); err != nil {
-			return nil, err
-		}
-	}
-	return addresses, tx.PutWallet(w)
+	w := &org.Wallet{ID: id, Name: in.WalletName, Imported: true}
+	return keepWallet(tx, keys.ActionImport, w, entropy, passphrase, "accounts", in.Accounts)
 }
 
 // ImportPrivateKey makes a private key of one from outside.
@@ -297,12 +275,8 @@ func (in *ImportPrivateKey) Check() (err error) {
 }
 
 func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := activity.PrivateKeys.Add(tx, 1); err != nil {
 		return nil, err
-	}
-	if int(old.PrivateKeys) >= tx.Limits.PrivateKeys {
-		return nil, activity.OverQuota(tx.Limits.PrivateKeys, "private keys")
 	}
 	id, err := activity.NewNamed(tx, org.NamePrivateKey, "private key", "privateKeyName", in.PrivateKeyName)
 	if err != nil {
@@ -313,23 +287,18 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 		return nil, err
 	}
 	defer secret.Wipe()
-	curve, err := chain.ParseCurve(string(in.Curve))
-	if err != nil {
-		return nil, err
-	}
+	curve, _ := chain.ParseCurve(string(in.Curve)) // Valid
 	key, err := tx.Holder().ImportKey(curve, secret)
 	if err != nil {
 		return nil, err
 	}
 	defer key.Wipe()
-	k := &org.PrivateKey{ID: id, Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
+	k := &org.PrivateKey{ID: id, Name: in.PrivateKeyName, Curve: string(in.Curve), Imported: true}
 	if err := keepKey(tx, k, key, in.AddressFormats); err != nil {
 		return nil, err
 	}
-	o := *old
-	o.PrivateKeys++
 	r := privateKeyResult(k)
-	return &r, tx.PutOrganization(&o)
+	return &r, nil
 }
 
 // MnemonicLanguage is the interface's name of a list of words.
@@ -344,18 +313,28 @@ var languages = []MnemonicLanguage{english, "MNEMONIC_LANGUAGE_SIMPLIFIED_CHINES
 // Valid tells whether l is one of the interface's.
 func (l MnemonicLanguage) Valid() bool { return slices.Contains(languages, l) }
 
-// ExportWallet hands a wallet's mnemonic out, encrypted.
-type ExportWallet struct {
-	WalletID        string            `json:"walletId" rule:"required,uuid"`
-	TargetPublicKey string            `json:"targetPublicKey" rule:"required,hexadecimal"`
-	Language        *MnemonicLanguage `json:"language" rule:"omitempty"`
+// ExportTarget is the key to which an export is encrypted.
+type ExportTarget struct {
+	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
 
 	to bundle.PublicKey
 }
 
-func (in *ExportWallet) Check() (err error) {
-	in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey)
+func (t *ExportTarget) Check() (err error) {
+	t.to, err = bundle.ParsePublicKey("targetPublicKey", t.TargetPublicKey)
 	return err
+}
+
+// params are what policies may read of an export.
+func (t *ExportTarget) params() policy.Value {
+	return policy.Struct(policy.Member{Name: "target_public_key", Value: policy.Hex(t.TargetPublicKey)})
+}
+
+// ExportWallet hands a wallet's mnemonic out, encrypted.
+type ExportWallet struct {
+	WalletID string `json:"walletId" rule:"required,uuid"`
+	ExportTarget
+	Language *MnemonicLanguage `json:"language" rule:"omitempty"`
 }
 
 // ExportedWallet is the result of exporting a wallet.
@@ -389,15 +368,8 @@ func exportWallet(tx *activity.Tx, in *ExportWallet) (*ExportedWallet, error) {
 
 // ExportWalletAccount hands the private key of an account out, encrypted.
 type ExportWalletAccount struct {
-	Address         string `json:"address" rule:"required"`
-	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
-
-	to bundle.PublicKey
-}
-
-func (in *ExportWalletAccount) Check() (err error) {
-	in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey)
-	return err
+	Address string `json:"address" rule:"required"`
+	ExportTarget
 }
 
 // ExportedAccount is the result of exporting an account.
@@ -444,15 +416,8 @@ func exportKey(tx *activity.Tx, to bundle.PublicKey, key *keys.PrivateKey) (stri
 
 // ExportPrivateKey hands a private key out, encrypted. A disabled one stays.
 type ExportPrivateKey struct {
-	PrivateKeyID    string `json:"privateKeyId" rule:"required,uuid"`
-	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
-
-	to bundle.PublicKey
-}
-
-func (in *ExportPrivateKey) Check() (err error) {
-	in.to, err = bundle.ParsePublicKey("targetPublicKey", in.TargetPublicKey)
-	return err
+	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
+	ExportTarget
 }
 
 // ExportedPrivateKey is the result of exporting a private key.

@@ -116,24 +116,10 @@ type WalletResult struct {
 }
 
 func createWallet(tx *activity.Tx, in *CreateWallet) (*WalletResult, error) {
-	if err := countWallet(tx); err != nil {
+	if err := activity.Wallets.Add(tx, 1); err != nil {
 		return nil, err
 	}
 	return AddWallet(tx, "", in)
-}
-
-// countWallet lets the organization have one wallet more.
-func countWallet(tx *activity.Tx) error {
-	old, err := tx.Organization()
-	if err != nil {
-		return err
-	}
-	if int(old.Wallets) >= tx.Limits.Wallets {
-		return activity.OverQuota(tx.Limits.Wallets, "wallets")
-	}
-	o := *old
-	o.Wallets++
-	return tx.PutOrganization(&o)
 }
 
 // AddWallet makes a wallet; the caller counts it.
@@ -147,18 +133,28 @@ func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, e
 		return nil, err
 	}
 	defer entropy.Wipe()
-	w := &org.Wallet{ID: id, Name: in.WalletName, Words: uint8(in.words()), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if w.Entropy, err = tx.Vault.Seal(id, entropy); err != nil {
+	return keepWallet(tx, keys.ActionCreate, &org.Wallet{ID: id, Name: in.WalletName}, entropy, secret.Secret{}, path+"accounts", in.Accounts)
+}
+
+// keepWallet completes the record of a new wallet, seals its secrets in it and stores it with its first accounts.
+func keepWallet(tx *activity.Tx, action string, w *org.Wallet, entropy, passphrase secret.Secret, list string, ps []WalletAccountParams) (r *WalletResult, err error) {
+	w.Words, w.CreatedMs, w.UpdatedMs = uint8(keys.Words(entropy)), tx.NowMs, tx.NowMs
+	if w.Entropy, err = tx.Vault.Seal(w.ID, entropy); err != nil {
 		return nil, err
 	}
-	r := &WalletResult{WalletID: id.String(), Addresses: []string{}}
-	if len(in.Accounts) > 0 {
-		seed, err := tx.Holder().NewWallet(keys.ActionCreate, entropy, secret.Secret{})
+	if passphrase.Len() > 0 {
+		if w.Passphrase, err = tx.Vault.Seal(w.ID, passphrase); err != nil {
+			return nil, err
+		}
+	}
+	r = &WalletResult{WalletID: w.ID.String(), Addresses: []string{}}
+	if len(ps) > 0 {
+		seed, err := tx.Holder().NewWallet(action, entropy, passphrase)
 		if err != nil {
 			return nil, err
 		}
 		defer seed.Wipe()
-		if r.Addresses, err = addAccounts(tx, w, seed, path+"accounts", in.Accounts, true); err != nil {
+		if r.Addresses, err = addAccounts(tx, w, seed, list, ps, true); err != nil {
 			return nil, err
 		}
 	}
@@ -222,14 +218,10 @@ func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, err
 	if err != nil {
 		return nil, err
 	}
-	a := &org.Account{
-		Curve: string(p.Curve), Path: p.Path, Format: string(p.AddressFormat),
+	return &org.Account{
+		Curve: string(p.Curve), Path: p.Path, Format: string(p.AddressFormat), Name: activity.TextOf(p.Name),
 		Address: address, PublicKey: hex.EncodeToString(k.Public().Compressed()),
-	}
-	if p.Name != nil {
-		a.Name = *p.Name
-	}
-	return a, nil
+	}, nil
 }
 
 // sealedWallet is what a stored wallet is opened from. Only an imported one may have a
@@ -279,9 +271,7 @@ func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses
 
 // findWallet finds the wallet that an intent names by a UUID.
 func findWallet(tx *activity.Tx, text string) (*org.Wallet, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	w, err := tx.Wallet(id)
-	return activity.OrNotFound(w, err, "wallet", text)
+	return activity.Find(tx.Wallet, "wallet", text)
 }
 
 // UpdateWallet gives a wallet another name, if there is one in it.
@@ -300,14 +290,15 @@ func updateWallet(tx *activity.Tx, in *UpdateWallet) (*WalletID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.WalletName == nil || *in.WalletName == "" {
+	name := activity.TextOf(in.WalletName)
+	if name == "" {
 		return &WalletID{in.WalletID}, nil
 	}
-	if err := activity.Rename(tx, org.NameWallet, "wallet", "walletName", old.Name, *in.WalletName, old.ID); err != nil {
+	if err := activity.Rename(tx, org.NameWallet, "wallet", "walletName", old.Name, name, old.ID); err != nil {
 		return nil, err
 	}
 	w := *old
-	w.Name, w.UpdatedMs = *in.WalletName, tx.NowMs
+	w.Name, w.UpdatedMs = name, tx.NowMs
 	return &WalletID{in.WalletID}, tx.PutWallet(&w)
 }
 
@@ -318,9 +309,6 @@ type DeleteWallets struct {
 }
 
 func (in *DeleteWallets) Check() error { return activity.CheckDistinct("walletIds", in.WalletIDs) }
-
-// Force reads the option to delete what was not exported.
-func Force(option *bool) bool { return option != nil && *option }
 
 // NotExported refuses to delete a secret of which there may be no copy.
 func NotExported() error {
@@ -333,16 +321,13 @@ type WalletIDs struct {
 }
 
 func deleteWallets(tx *activity.Tx, in *DeleteWallets) (*WalletIDs, error) {
-	old, err := tx.Organization()
-	if err != nil {
-		return nil, err
-	}
 	found := make([]*org.Wallet, len(in.WalletIDs))
 	for i, text := range in.WalletIDs {
+		var err error
 		if found[i], err = findWallet(tx, text); err != nil {
 			return nil, err
 		}
-		if !found[i].Exported && !Force(in.DeleteWithoutExport) {
+		if !found[i].Exported && !activity.IsOn(in.DeleteWithoutExport) {
 			return nil, NotExported()
 		}
 	}
@@ -351,9 +336,7 @@ func deleteWallets(tx *activity.Tx, in *DeleteWallets) (*WalletIDs, error) {
 			return nil, err
 		}
 	}
-	o := *old
-	o.Wallets -= uint32(len(found))
-	return &WalletIDs{in.WalletIDs}, tx.PutOrganization(&o)
+	return &WalletIDs{in.WalletIDs}, activity.Wallets.Remove(tx, len(found))
 }
 
 func removeWallet(tx *activity.Tx, w *org.Wallet) error {
@@ -386,9 +369,7 @@ func findAccount(tx *org.Tx, text string) (*org.Account, *org.Wallet, error) {
 		return nil, nil, activity.NotFound("wallet account", text)
 	}
 	a, err := tx.Account(w.ID, no)
-	if err == nil && a == nil {
-		err = activity.NotFound("wallet account", text)
-	}
+	a, err = activity.OrNotFound(a, err, "wallet account", text)
 	return a, w, err
 }
 
@@ -435,7 +416,7 @@ func deleteWalletAccounts(tx *activity.Tx, in *DeleteWalletAccounts) (*WalletAcc
 		if err != nil {
 			return nil, err
 		}
-		if !a.Exported && !old.Exported && !Force(in.DeleteWithoutExport) {
+		if !a.Exported && !old.Exported && !activity.IsOn(in.DeleteWithoutExport) {
 			return nil, NotExported()
 		}
 		tx.DeleteAccount(a, chain.MatchKey(a.Address))
@@ -445,8 +426,7 @@ func deleteWalletAccounts(tx *activity.Tx, in *DeleteWalletAccounts) (*WalletAcc
 		if err := tx.PutWallet(&w); err != nil {
 			return nil, err
 		}
-		id := activity.KeyID{Organization: tx.ID, Owner: a.Wallet, No: a.No}
-		tx.Keys.Drop(func(k activity.KeyID) bool { return k == id })
+		dropKey(tx, a.Wallet, a.No)
 	}
 	return &WalletAccountIDs{in.WalletAccountIDs}, nil
 }
