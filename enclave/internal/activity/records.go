@@ -23,6 +23,15 @@ func FindField[T any](find func(org.ID) (*T, error), what, field, text string) (
 // FindUser finds the user whom an intent names by a UUID.
 func FindUser(tx *Tx, text string) (*org.User, error) { return Find(tx.Tx.User, "user", text) }
 
+// CheckTopLevel refuses what lives in a top-level organization only.
+func CheckTopLevel(tx *Tx, what string) error {
+	o, err := tx.Organization()
+	if err == nil && !o.Parent.Zero() {
+		err = WrongCaller(what + " live in the parent organization")
+	}
+	return err
+}
+
 // Collect lists what each visits, if keep is true of it.
 func Collect[T any](each func(visit func(*T) bool) error, keep func(*T) bool) (all []*T, err error) {
 	err = each(func(r *T) bool {

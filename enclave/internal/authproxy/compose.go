@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/fault"
@@ -155,11 +154,11 @@ func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := organization.RootUserParamsV4{
+	u := user.RootUserParamsV4{
 		UserName: name, UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
-	return &newOrganization[organization.RootUserParamsV4]{r.organization(nowMs), []organization.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return &newOrganization[user.RootUserParamsV4]{r.organization(nowMs), []user.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
 func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
@@ -167,11 +166,11 @@ func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := organization.RootUserParams{
+	u := user.RootUserParams{
 		UserName: name, UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
 		OauthProviders: r.OauthProviders,
 	}
-	return &newOrganization[organization.RootUserParams]{r.organization(nowMs), []organization.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return &newOrganization[user.RootUserParams]{r.organization(nowMs), []user.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
 }
 
 // nonEmpty is an option that is not the empty text.

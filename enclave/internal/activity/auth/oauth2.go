@@ -12,7 +12,7 @@ import (
 var OAuth2 = activity.Family{
 	activity.Kind[CreateOAuth2Credential, OAuth2CredentialID]{Name: "CREATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "CREATE", Run: createOAuth2Credential},
 	activity.Kind[UpdateOAuth2Credential, OAuth2CredentialID]{Name: "UPDATE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "UPDATE", Run: updateOAuth2Credential},
-	activity.Kind[DeleteOAuth2Credential, OAuth2CredentialID]{Name: "DELETE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "DELETE", Run: deleteOAuth2Credential},
+	activity.Kind[OAuth2CredentialID, OAuth2CredentialID]{Name: "DELETE_OAUTH2_CREDENTIAL", Resource: "AUTH", Action: "DELETE", Run: deleteOAuth2Credential},
 	activity.Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate},
 }
 
@@ -50,9 +50,9 @@ func (in *CreateOAuth2Credential) Check() error {
 	return nil
 }
 
-// OAuth2CredentialID is the result of making, changing and removing one.
+// OAuth2CredentialID names the one to be removed, and is the result of making, changing and removing one.
 type OAuth2CredentialID struct {
-	OAuth2CredentialID string `json:"oauth2CredentialId"`
+	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
 }
 
 func createOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential) (*OAuth2CredentialID, error) {
@@ -72,7 +72,7 @@ func createOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential) (*OAuth
 
 // putOAuth2Credential stores c, which is nobody else's yet, with what in says.
 func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAuth2Credential) (*OAuth2CredentialID, error) {
-	if err := checkTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
+	if err := activity.CheckTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err
 	}
 	held := false
@@ -98,28 +98,11 @@ func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAu
 	return &OAuth2CredentialID{c.ID.String()}, tx.PutOAuth2Credential(c)
 }
 
-// checkTopLevel refuses what lives in a top-level organization.
-func checkTopLevel(tx *activity.Tx, what string) error {
-	o, err := tx.Organization()
-	if err == nil && !o.Parent.Zero() {
-		err = activity.WrongCaller(what + " live in the parent organization")
-	}
-	return err
-}
-
 // UpdateOAuth2Credential replaces one.
 type UpdateOAuth2Credential struct {
-	OAuth2CredentialID    string             `json:"oauth2CredentialId" rule:"required"`
-	Provider              OAuth2ProviderName `json:"provider" rule:"required"`
-	ClientID              string             `json:"clientId" rule:"required"`
-	EncryptedClientSecret string             `json:"encryptedClientSecret" rule:"required"`
+	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
+	CreateOAuth2Credential
 }
-
-func (in *UpdateOAuth2Credential) replacement() *CreateOAuth2Credential {
-	return &CreateOAuth2Credential{in.Provider, in.ClientID, in.EncryptedClientSecret}
-}
-
-func (in *UpdateOAuth2Credential) Check() error { return in.replacement().Check() }
 
 func updateOAuth2Credential(tx *activity.Tx, in *UpdateOAuth2Credential) (*OAuth2CredentialID, error) {
 	old, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
@@ -127,34 +110,23 @@ func updateOAuth2Credential(tx *activity.Tx, in *UpdateOAuth2Credential) (*OAuth
 		return nil, err
 	}
 	c := *old
-	return putOAuth2Credential(tx, in.replacement(), &c)
+	return putOAuth2Credential(tx, &in.CreateOAuth2Credential, &c)
 }
 
 // findOAuth2Credential finds the credential that an intent names. A sub-organization
 // has none.
 func findOAuth2Credential(tx *activity.Tx, text string) (*org.OAuth2Credential, error) {
-	if err := checkTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
+	if err := activity.CheckTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err
 	}
-	id, err := org.ParseID(text)
-	if err != nil {
-		return nil, fault.Field("oauth2CredentialId", "must be a UUID")
-	}
-	c, err := tx.OAuth2Credential(id)
-	if err == nil && c == nil {
-		e := activity.NotFound("OAuth 2.0 credential", text)
+	c, err := activity.FindField(tx.OAuth2Credential, "OAuth 2.0 credential", "oauth2CredentialId", text)
+	if e := fault.Of(err); e != nil && e.Code == fault.NotFound {
 		e.Name = "OAUTH2_CREDENTIAL_NOT_FOUND"
-		err = e
 	}
 	return c, err
 }
 
-// DeleteOAuth2Credential removes one.
-type DeleteOAuth2Credential struct {
-	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
-}
-
-func deleteOAuth2Credential(tx *activity.Tx, in *DeleteOAuth2Credential) (*OAuth2CredentialID, error) {
+func deleteOAuth2Credential(tx *activity.Tx, in *OAuth2CredentialID) (*OAuth2CredentialID, error) {
 	c, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
 	if err != nil {
 		return nil, err

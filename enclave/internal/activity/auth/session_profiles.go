@@ -1,8 +1,6 @@
 package auth
 
 import (
-	"strconv"
-
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -29,11 +27,8 @@ type CreateSessionProfile struct {
 const maxSessionSeconds = 30 * 24 * 60 * 60
 
 func (in *CreateSessionProfile) seconds() (uint64, bool) {
-	if activity.TextOf(in.ExpirationSeconds) == "" {
-		return 0, true
-	}
-	n, err := strconv.ParseUint(*in.ExpirationSeconds, 10, 64)
-	return n, err == nil && n > 0 && n <= maxSessionSeconds
+	n, err := sessionSeconds("", in.ExpirationSeconds)
+	return n, err == nil
 }
 
 func (in *CreateSessionProfile) Check() (err error) {
@@ -53,15 +48,11 @@ type SessionProfileID struct {
 }
 
 func createSessionProfile(tx *activity.Tx, in *CreateSessionProfile) (*SessionProfileID, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := activity.CheckTopLevel(tx, "session profiles"); err != nil {
 		return nil, err
 	}
-	if !old.Parent.Zero() {
-		return nil, activity.WrongCaller("session profiles live in the parent organization")
-	}
-	if int(old.Profiles) >= tx.Limits.Profiles {
-		return nil, activity.OverQuota(tx.Limits.Profiles, "session profiles")
+	if err := activity.Profiles.Add(tx, 1); err != nil {
+		return nil, err
 	}
 	id, err := activity.NewNamed(tx, org.NameProfile, "session profile", "sessionProfileName", in.SessionProfileName)
 	if err != nil {
@@ -71,12 +62,7 @@ func createSessionProfile(tx *activity.Tx, in *CreateSessionProfile) (*SessionPr
 	p := &org.SessionProfile{
 		ID: id, Name: in.SessionProfileName, Scope: in.Scope, Seconds: seconds, Notes: in.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Compiled: in.scope,
 	}
-	if err := tx.PutSessionProfile(p); err != nil {
-		return nil, err
-	}
-	o := *old
-	o.Profiles++
-	return &SessionProfileID{id.String()}, tx.PutOrganization(&o)
+	return &SessionProfileID{id.String()}, tx.PutSessionProfile(p)
 }
 
 // CompiledScope is p's scope, compiled at most once for each time that p comes

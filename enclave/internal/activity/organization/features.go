@@ -152,22 +152,23 @@ func changeFeatures(tx *activity.Tx, change func(map[string]string) error) (*Fea
 		return nil, err
 	}
 	o := *old
-	o.Features, o.UpdatedMs = maps.Clone(old.Features), tx.NowMs
-	if o.Features == nil {
-		o.Features = map[string]string{}
-	}
+	o.Features, o.UpdatedMs = FeaturesOf(old), tx.NowMs
 	if err := change(o.Features); err != nil {
 		return nil, err
 	}
-	return featuresOf(&o), tx.PutOrganization(&o)
-}
-
-func featuresOf(o *org.Organization) *Features {
 	r := &Features{make([]Feature, 0, len(o.Features))}
 	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
 		r.Features = append(r.Features, Feature{FeatureName(name), o.Features[name]})
 	}
-	return r
+	return r, tx.PutOrganization(&o)
+}
+
+// FeaturesOf is a copy of the features that are on, to be changed.
+func FeaturesOf(o *org.Organization) map[string]string {
+	if o.Features == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(o.Features)
 }
 
 // RemoveOrganizationFeature turns a feature off.

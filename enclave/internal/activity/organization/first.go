@@ -32,7 +32,7 @@ func ParseFirst(body stamp.Body) (*FirstOrganization, error) {
 // Make writes the organization into tx, a change to an empty state.
 func (in *FirstOrganization) Make(tx *activity.Tx) (root, key org.ID, err error) {
 	tx.Limits = tx.Limits.WithDefaults()
-	u, err := user.Create(tx, "", &user.UserParams{UserName: in.RootUserName, APIKeys: []user.APIKeyParams{in.RootAPIKey}})
+	u, err := user.Create(tx, "", &user.RootUserParams{UserName: in.RootUserName, APIKeys: []user.APIKeyParams{in.RootAPIKey}})
 	if err != nil {
 		return root, key, err
 	}

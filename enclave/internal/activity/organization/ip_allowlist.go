@@ -1,6 +1,7 @@
 package organization
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -99,22 +100,17 @@ func network(cidr string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// checkTopLevel refuses to change lists in a sub-organization.
-func checkTopLevel(tx *activity.Tx) error {
-	o, err := tx.Organization()
-	if err == nil && !o.Parent.Zero() {
-		err = activity.WrongCaller("ip allowlists live in the parent organization")
-	}
-	return err
-}
-
 func setAllowlist(tx *activity.Tx, in *SetAllowlist) (*activity.Nothing, error) {
-	if err := checkTopLevel(tx); err != nil {
+	if err := activity.CheckTopLevel(tx, "ip allowlists"); err != nil {
 		return nil, err
 	}
 	key := strings.ToLower(activity.TextOf(in.PublicKey))
 	if key != "" {
-		if err := checkKeyExists(tx, key); err != nil {
+		known, err := user.IsKey(tx, key)
+		if err == nil && !known {
+			err = activity.NotFound("api key", key)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -122,9 +118,8 @@ func setAllowlist(tx *activity.Tx, in *SetAllowlist) (*activity.Nothing, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &org.Allowlist{Enabled: in.Enabled != nil && *in.Enabled, Rules: slices.Clone(in.rules), OnError: onErrorDeny}
-	if e := activity.TextOf(in.OnEvaluationError); e != "" {
-		a.OnError = e
+	a := &org.Allowlist{
+		Enabled: activity.IsOn(in.Enabled), Rules: slices.Clone(in.rules), OnError: cmp.Or(activity.TextOf(in.OnEvaluationError), onErrorDeny),
 	}
 	for i := range a.Rules {
 		a.Rules[i].CreatedMs = tx.NowMs
@@ -138,22 +133,13 @@ func setAllowlist(tx *activity.Tx, in *SetAllowlist) (*activity.Nothing, error) 
 	return &activity.Nothing{}, tx.PutAllowlist(key, a)
 }
 
-// checkKeyExists refuses a public key that is no API key of the organization.
-func checkKeyExists(tx *activity.Tx, public string) error {
-	known, err := user.IsKey(tx, public)
-	if err == nil && !known {
-		err = activity.NotFound("api key", public)
-	}
-	return err
-}
-
 // RemoveAllowlist removes the list of one API key, or of the organization.
 type RemoveAllowlist struct {
 	PublicKey *string `json:"publicKey"`
 }
 
 func removeAllowlist(tx *activity.Tx, in *RemoveAllowlist) (*activity.Nothing, error) {
-	if err := checkTopLevel(tx); err != nil {
+	if err := activity.CheckTopLevel(tx, "ip allowlists"); err != nil {
 		return nil, err
 	}
 	key := strings.ToLower(activity.TextOf(in.PublicKey))

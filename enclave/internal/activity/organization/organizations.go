@@ -3,6 +3,7 @@
 package organization
 
 import (
+	"errors"
 	"fmt"
 
 	"cloister/enclave/internal/activity"
@@ -22,68 +23,16 @@ var Organizations = activity.Family{
 			activity.Downgrade(activity.Upgrade(carryOrganizationV1), bareOrganization),
 			activity.Downgrade(activity.Upgrade(carryOrganizationV2), bareOrganization),
 			activity.Downgrade(activity.Upgrade(carryOrganizationV3), keyedOrganization),
-			activity.Upgrade(carryOrganizationV4(carryRootV1)),
-			activity.Upgrade(carryOrganizationV4(carryRootV2)),
-			activity.Upgrade(carryOrganizationV4(carryRootV3)),
+			activity.Upgrade(carryOrganizationV4(user.CarryRootV1)),
+			activity.Upgrade(carryOrganizationV4(user.CarryRootV2)),
+			activity.Upgrade(carryOrganizationV4(user.CarryRootV3)),
 			activity.Upgrade(carryOrganizationV7),
 		},
 	},
 	activity.Kind[DeleteSubOrganization, DeletedSubOrganization]{Name: "DELETE_SUB_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteSubOrganization},
 	activity.Kind[CreateOrganization, OrganizationID]{Name: "CREATE_ORGANIZATION", RootQuorum: true, Run: createOrganization, Older: []activity.Older{activity.Upgrade(carryTopV1)}},
-	activity.Kind[DeleteOrganization, OrganizationID]{Name: "DELETE_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteOrganization},
+	activity.Kind[OrganizationID, OrganizationID]{Name: "DELETE_ORGANIZATION", Resource: "ORGANIZATION", Action: "DELETE", Run: deleteOrganization},
 	activity.Kind[UpdateOrganizationName, OrganizationName]{Name: "UPDATE_ORGANIZATION_NAME", RootQuorum: true, Run: updateOrganizationName},
-}
-
-// RootUserParamsV1 is a root user of versions 2 to 4.
-type RootUserParamsV1 struct {
-	UserName       string                     `json:"userName" rule:"required,label_length,label"`
-	UserEmail      *string                    `json:"userEmail" rule:"omitempty,email,email_ext"`
-	APIKeys        []user.APIKeyParamsV1      `json:"apiKeys" rule:"dive"`
-	Authenticators []user.AuthenticatorParams `json:"authenticators" rule:"dive"`
-}
-
-// RootUserParamsV2 is a root user of version 5.
-type RootUserParamsV2 struct {
-	UserName       string                       `json:"userName" rule:"required,label_length,label"`
-	UserEmail      *string                      `json:"userEmail" rule:"omitempty,email,email_ext"`
-	APIKeys        []user.APIKeyParamsV1        `json:"apiKeys" rule:"dive"`
-	Authenticators []user.AuthenticatorParams   `json:"authenticators" rule:"dive"`
-	OauthProviders []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
-}
-
-// RootUserParamsV3 is a root user of version 6.
-type RootUserParamsV3 struct {
-	UserName       string                       `json:"userName" rule:"required,label_length,label"`
-	UserEmail      *string                      `json:"userEmail" rule:"omitempty,email,email_ext"`
-	APIKeys        []user.APIKeyParams          `json:"apiKeys" rule:"dive"`
-	Authenticators []user.AuthenticatorParams   `json:"authenticators" rule:"dive"`
-	OauthProviders []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
-}
-
-// RootUserParamsV4 is a root user of version 7.
-type RootUserParamsV4 struct {
-	UserName        string                       `json:"userName" rule:"required,label_length,label"`
-	UserEmail       *string                      `json:"userEmail" rule:"omitempty,email,email_ext"`
-	UserPhoneNumber *string                      `json:"userPhoneNumber" rule:"omitempty,e164"`
-	APIKeys         []user.APIKeyParams          `json:"apiKeys" rule:"dive"`
-	Authenticators  []user.AuthenticatorParams   `json:"authenticators" rule:"dive"`
-	OauthProviders  []user.OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
-}
-
-// RootUserParams is a member of a new organization's root quorum.
-type RootUserParams struct {
-	UserName        string                     `json:"userName" rule:"required,label_length,label"`
-	UserEmail       *string                    `json:"userEmail" rule:"omitempty,email,email_ext"`
-	UserPhoneNumber *string                    `json:"userPhoneNumber" rule:"omitempty,e164"`
-	APIKeys         []user.APIKeyParams        `json:"apiKeys" rule:"dive"`
-	Authenticators  []user.AuthenticatorParams `json:"authenticators" rule:"dive"`
-	OauthProviders  []user.OauthProviderParams `json:"oauthProviders" rule:"dive"`
-}
-
-// user is p as any user's parameters.
-func (p *RootUserParams) user() *user.UserParams {
-	return &user.UserParams{UserName: p.UserName, UserEmail: p.UserEmail, UserPhoneNumber: p.UserPhoneNumber,
-		APIKeys: p.APIKeys, Authenticators: p.Authenticators, OauthProviders: p.OauthProviders}
 }
 
 // CreateSubOrganizationV1 made an organization of one passkey.
@@ -92,58 +41,44 @@ type CreateSubOrganizationV1 struct {
 	RootAuthenticator user.AuthenticatorParams `json:"rootAuthenticator" rule:"required"`
 }
 
+// SubOrganizationParams are in every version from the second. Versions differ in what a root user, U, is.
+type SubOrganizationParams[U any] struct {
+	SubOrganizationName string `json:"subOrganizationName" rule:"omitempty,label,label_length"`
+	RootUsers           []U    `json:"rootUsers" rule:"required,dive"`
+	RootQuorumThreshold int32  `json:"rootQuorumThreshold" rule:"required"`
+}
+
 // CreateSubOrganizationV2 is version 2 of the intent.
 type CreateSubOrganizationV2 struct {
-	SubOrganizationName string             `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers           []RootUserParamsV1 `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold int32              `json:"rootQuorumThreshold" rule:"required"`
+	SubOrganizationParams[user.RootUserParamsV1]
 }
 
 // CreateSubOrganizationV3 came with private keys.
 type CreateSubOrganizationV3 struct {
-	SubOrganizationName string                    `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers           []RootUserParamsV1        `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold int32                     `json:"rootQuorumThreshold" rule:"required"`
-	PrivateKeys         []wallet.PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
+	SubOrganizationParams[user.RootUserParamsV1]
+	PrivateKeys []wallet.PrivateKeyParams `json:"privateKeys" rule:"dive,required"`
 }
 
-// CreateSubOrganizationV4 came with a wallet. Versions 5 and 6 differ in what a root
-// user is.
+// CreateSubOrganizationV4 came with a wallet. Versions 5 and 6 have the same members.
 type CreateSubOrganizationV4[U any] struct {
-	SubOrganizationName  string               `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers            []U                  `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold  int32                `json:"rootQuorumThreshold" rule:"required"`
+	SubOrganizationParams[U]
 	Wallet               *wallet.CreateWallet `json:"wallet" rule:"omitempty"`
 	DisableEmailRecovery *bool                `json:"disableEmailRecovery" rule:"omitempty"`
 	DisableEmailAuth     *bool                `json:"disableEmailAuth" rule:"omitempty"`
 }
 
-// CreateSubOrganizationV7 is version 7 of the intent.
-type CreateSubOrganizationV7 struct {
-	SubOrganizationName  string                `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers            []RootUserParamsV4    `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold  int32                 `json:"rootQuorumThreshold" rule:"required"`
-	Wallet               *wallet.CreateWallet  `json:"wallet" rule:"omitempty"`
-	DisableEmailRecovery *bool                 `json:"disableEmailRecovery" rule:"omitempty"`
-	DisableEmailAuth     *bool                 `json:"disableEmailAuth" rule:"omitempty"`
-	DisableSmsAuth       *bool                 `json:"disableSmsAuth" rule:"omitempty"`
-	DisableOtpEmailAuth  *bool                 `json:"disableOtpEmailAuth" rule:"omitempty"`
-	VerificationToken    *string               `json:"verificationToken"`
-	ClientSignature      *user.ClientSignature `json:"clientSignature"`
+// CreateSubOrganizationV7 came with log-ins by passcode. The newest version has the same members.
+type CreateSubOrganizationV7[U any] struct {
+	CreateSubOrganizationV4[U]
+	DisableSmsAuth      *bool                 `json:"disableSmsAuth" rule:"omitempty"`
+	DisableOtpEmailAuth *bool                 `json:"disableOtpEmailAuth" rule:"omitempty"`
+	VerificationToken   *string               `json:"verificationToken"`
+	ClientSignature     *user.ClientSignature `json:"clientSignature"`
 }
 
 // CreateSubOrganization makes an organization under the caller's.
 type CreateSubOrganization struct {
-	SubOrganizationName  string                `json:"subOrganizationName" rule:"omitempty,label,label_length"`
-	RootUsers            []RootUserParams      `json:"rootUsers" rule:"required,dive"`
-	RootQuorumThreshold  int32                 `json:"rootQuorumThreshold" rule:"required"`
-	Wallet               *wallet.CreateWallet  `json:"wallet" rule:"omitempty"`
-	DisableEmailRecovery *bool                 `json:"disableEmailRecovery" rule:"omitempty"`
-	DisableEmailAuth     *bool                 `json:"disableEmailAuth" rule:"omitempty"`
-	DisableSmsAuth       *bool                 `json:"disableSmsAuth" rule:"omitempty"`
-	DisableOtpEmailAuth  *bool                 `json:"disableOtpEmailAuth" rule:"omitempty"`
-	VerificationToken    *string               `json:"verificationToken"`
-	ClientSignature      *user.ClientSignature `json:"clientSignature"`
+	CreateSubOrganizationV7[user.RootUserParams]
 
 	privateKeys []wallet.PrivateKeyParams // of version 3
 	signup      signup
@@ -152,56 +87,45 @@ type CreateSubOrganization struct {
 // rootName is what a root user is called to whom nobody gave a name.
 const rootName = "Root user"
 
-func carryOrganizationV1(v *CreateSubOrganizationV1) CreateSubOrganization {
-	return CreateSubOrganization{
-		SubOrganizationName: v.Name, RootQuorumThreshold: 1,
-		RootUsers: []RootUserParams{{UserName: rootName, Authenticators: []user.AuthenticatorParams{v.RootAuthenticator}}},
+func carryOrganizationV1(v *CreateSubOrganizationV1) (in CreateSubOrganization) {
+	in.SubOrganizationName, in.RootQuorumThreshold = v.Name, 1
+	in.RootUsers = []user.RootUserParams{{UserName: rootName, Authenticators: []user.AuthenticatorParams{v.RootAuthenticator}}}
+	return in
+}
+
+func carryParams[U any](v *SubOrganizationParams[U], carryRoot func(*U) user.RootUserParams) SubOrganizationParams[user.RootUserParams] {
+	return SubOrganizationParams[user.RootUserParams]{v.SubOrganizationName, activity.CarryAll(v.RootUsers, carryRoot), v.RootQuorumThreshold}
+}
+
+func carryOrganizationV2(v *CreateSubOrganizationV2) (in CreateSubOrganization) {
+	in.SubOrganizationParams = carryParams(&v.SubOrganizationParams, user.CarryRootV1)
+	return in
+}
+
+func carryOrganizationV3(v *CreateSubOrganizationV3) (in CreateSubOrganization) {
+	in.SubOrganizationParams, in.privateKeys = carryParams(&v.SubOrganizationParams, user.CarryRootV1), v.PrivateKeys
+	return in
+}
+
+func carryV4[U any](v *CreateSubOrganizationV4[U], carryRoot func(*U) user.RootUserParams) CreateSubOrganizationV4[user.RootUserParams] {
+	return CreateSubOrganizationV4[user.RootUserParams]{
+		carryParams(&v.SubOrganizationParams, carryRoot), v.Wallet, v.DisableEmailRecovery, v.DisableEmailAuth,
 	}
 }
 
-func carryRootV1(o *RootUserParamsV1) RootUserParams {
-	return RootUserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: user.CarryKeys(o.APIKeys), Authenticators: o.Authenticators}
-}
-
-func carryRootV2(o *RootUserParamsV2) RootUserParams {
-	return RootUserParams{o.UserName, o.UserEmail, nil, user.CarryKeys(o.APIKeys), o.Authenticators, user.CarryProviders(o.OauthProviders)}
-}
-
-func carryRootV3(o *RootUserParamsV3) RootUserParams {
-	return RootUserParams{o.UserName, o.UserEmail, nil, o.APIKeys, o.Authenticators, user.CarryProviders(o.OauthProviders)}
-}
-
-func carryRootV4(o *RootUserParamsV4) RootUserParams {
-	return RootUserParams{o.UserName, o.UserEmail, o.UserPhoneNumber, o.APIKeys, o.Authenticators, user.CarryProviders(o.OauthProviders)}
-}
-
-func carryOrganizationV2(v *CreateSubOrganizationV2) CreateSubOrganization {
-	return CreateSubOrganization{SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV1), RootQuorumThreshold: v.RootQuorumThreshold}
-}
-
-func carryOrganizationV3(v *CreateSubOrganizationV3) CreateSubOrganization {
-	return CreateSubOrganization{
-		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV1), RootQuorumThreshold: v.RootQuorumThreshold,
-		privateKeys: v.PrivateKeys,
+func carryOrganizationV4[U any](carryRoot func(*U) user.RootUserParams) func(*CreateSubOrganizationV4[U]) CreateSubOrganization {
+	return func(v *CreateSubOrganizationV4[U]) (in CreateSubOrganization) {
+		in.CreateSubOrganizationV4 = carryV4(v, carryRoot)
+		return in
 	}
 }
 
-func carryOrganizationV4[U any](carryRoot func(*U) RootUserParams) func(*CreateSubOrganizationV4[U]) CreateSubOrganization {
-	return func(v *CreateSubOrganizationV4[U]) CreateSubOrganization {
-		return CreateSubOrganization{
-			SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRoot), RootQuorumThreshold: v.RootQuorumThreshold,
-			Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
-		}
+func carryOrganizationV7(v *CreateSubOrganizationV7[user.RootUserParamsV4]) (in CreateSubOrganization) {
+	in.CreateSubOrganizationV7 = CreateSubOrganizationV7[user.RootUserParams]{
+		carryV4(&v.CreateSubOrganizationV4, user.CarryRootV4), v.DisableSmsAuth, v.DisableOtpEmailAuth, v.VerificationToken, v.ClientSignature,
 	}
-}
-
-func carryOrganizationV7(v *CreateSubOrganizationV7) CreateSubOrganization {
-	return CreateSubOrganization{
-		SubOrganizationName: v.SubOrganizationName, RootUsers: activity.CarryAll(v.RootUsers, carryRootV4), RootQuorumThreshold: v.RootQuorumThreshold,
-		Wallet: v.Wallet, DisableEmailRecovery: v.DisableEmailRecovery, DisableEmailAuth: v.DisableEmailAuth,
-		DisableSmsAuth: v.DisableSmsAuth, DisableOtpEmailAuth: v.DisableOtpEmailAuth,
-		VerificationToken: v.VerificationToken, ClientSignature: v.ClientSignature, signup: signup{usage: login.SignupV1},
-	}
+	in.signup.usage = login.SignupV1
+	return in
 }
 
 func (in *CreateSubOrganization) Check() error {
@@ -219,7 +143,7 @@ func (in *CreateSubOrganization) Check() error {
 		return err
 	}
 	for i := range in.RootUsers {
-		if err := in.RootUsers[i].user().CheckAt(fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
+		if err := in.RootUsers[i].CheckAt(fmt.Sprintf("rootUsers.%d.", i), true); err != nil {
 			return err
 		}
 	}
@@ -244,7 +168,7 @@ func (in *CreateSubOrganization) features() map[string]string {
 		{in.DisableSmsAuth, "FEATURE_NAME_SMS_AUTH"},
 		{in.DisableOtpEmailAuth, "FEATURE_NAME_OTP_EMAIL_AUTH"},
 	} {
-		if f.disabled == nil || !*f.disabled {
+		if !activity.IsOn(f.disabled) {
 			m[f.name] = ""
 		}
 	}
@@ -340,7 +264,7 @@ func fillOrganization(sub *activity.Tx, parent org.ID, in *CreateSubOrganization
 	r := &SubOrganization{SubOrganizationID: sub.ID.String()}
 	filled := *o
 	for i := range in.RootUsers {
-		u, err := user.Create(sub, fmt.Sprintf("rootUsers.%d.", i), in.RootUsers[i].user())
+		u, err := user.Create(sub, fmt.Sprintf("rootUsers.%d.", i), &in.RootUsers[i])
 		if err == nil && v.is(i) {
 			u = user.MarkVerified(u, v.contact)
 			err = sub.PutUser(u)
@@ -437,12 +361,9 @@ func removeSecrets(tx *activity.Tx, force bool) error {
 
 // forgetChild removes what a parent keeps of the sub-organization of tx.
 func forgetChild(tx *activity.Tx, parent *org.Tx, o *org.Organization) error {
-	c, err := parent.Child(tx.ID)
+	c, err := knownChild(parent, tx.ID)
 	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("a sub-organization that its parent does not know")
 	}
 	var bad error
 	err = tx.EachUser(func(u *org.User) bool {
@@ -466,6 +387,15 @@ func forgetChild(tx *activity.Tx, parent *org.Tx, o *org.Organization) error {
 	return parent.PutOrganization(&p)
 }
 
+// knownChild is what a parent keeps of a sub-organization.
+func knownChild(parent *org.Tx, id org.ID) (*org.Child, error) {
+	c, err := parent.Child(id)
+	if err == nil && c == nil {
+		err = errors.New("a sub-organization that its parent does not know")
+	}
+	return c, err
+}
+
 // markDeleted ends an organization whose secrets are gone.
 func markDeleted(tx *activity.Tx, old *org.Organization) error {
 	o := *old
@@ -473,19 +403,14 @@ func markDeleted(tx *activity.Tx, old *org.Organization) error {
 	return tx.PutOrganization(&o)
 }
 
-// DeleteOrganization removes the top-level organization in which it is asked, for
-// good. There is no option to lose keys with it: who wants that deletes them
-// first.
-type DeleteOrganization struct {
+// OrganizationID names the organization to be removed, and is the result of making and removing one.
+type OrganizationID struct {
 	OrganizationID string `json:"organizationId" rule:"required,uuid"`
 }
 
-// OrganizationID is the result of making and of removing an organization.
-type OrganizationID struct {
-	OrganizationID string `json:"organizationId"`
-}
-
-func deleteOrganization(tx *activity.Tx, in *DeleteOrganization) (*OrganizationID, error) {
+// deleteOrganization removes the top-level organization in which it is asked, for good. No option
+// deletes keys with it: who wants that deletes them first.
+func deleteOrganization(tx *activity.Tx, in *OrganizationID) (*OrganizationID, error) {
 	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
@@ -508,7 +433,7 @@ func deleteOrganization(tx *activity.Tx, in *DeleteOrganization) (*OrganizationI
 	if p != nil {
 		tx.DeleteAuthProxy(p.ID)
 	}
-	return &OrganizationID{in.OrganizationID}, markDeleted(tx, old)
+	return in, markDeleted(tx, old)
 }
 
 // CreateOrganizationV1 is version 1 of the intent.
@@ -533,8 +458,8 @@ func carryTopV1(v *CreateOrganizationV1) CreateOrganization {
 }
 
 // root is the one user of the new organization.
-func (in *CreateOrganization) root() *user.UserParams {
-	return &user.UserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []user.AuthenticatorParams{in.RootAuthenticator}}
+func (in *CreateOrganization) root() *user.RootUserParams {
+	return &user.RootUserParams{UserName: rootName, UserEmail: &in.RootEmail, Authenticators: []user.AuthenticatorParams{in.RootAuthenticator}}
 }
 
 func (in *CreateOrganization) Check() error { return in.root().CheckAt("", true) }
@@ -606,12 +531,9 @@ func updateOrganizationName(tx *activity.Tx, in *UpdateOrganizationName) (*Organ
 }
 
 func renameChild(parent *org.Tx, id org.ID, name string) error {
-	old, err := parent.Child(id)
+	old, err := knownChild(parent, id)
 	if err != nil {
 		return err
-	}
-	if old == nil {
-		return fmt.Errorf("a sub-organization that its parent does not know")
 	}
 	c := *old
 	c.Name = name

@@ -20,8 +20,8 @@ var Policies = activity.Family{
 		Name: "UPDATE_POLICY", Resource: "POLICY", Action: "UPDATE", Run: updatePolicy, Results: []int{1, 2},
 		Older: []activity.Older{activity.Upgrade(func(v *UpdatePolicyV1) UpdatePolicy { return UpdatePolicy{UpdatePolicyV1: *v} })},
 	},
-	activity.Kind[DeletePolicy, DeletedPolicy]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
-	activity.Kind[DeletePolicies, DeletedPolicies]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
+	activity.Kind[PolicyID, PolicyID]{Name: "DELETE_POLICY", Resource: "POLICY", Action: "DELETE", Run: deletePolicy},
+	activity.Kind[PolicyIDs, PolicyIDs]{Name: "DELETE_POLICIES", Resource: "POLICY", Action: "DELETE", Run: deletePolicies},
 }
 
 // Operator is how a selector of old compares.
@@ -145,15 +145,17 @@ func (c *Clauses) Compile(path, prefix string, consensus, condition, time *strin
 	return err
 }
 
-// PolicyID is the result of making, changing and deleting one policy.
+// PolicyID names the policy to be removed, and is the result of making, changing and removing one.
 type PolicyID struct {
-	PolicyID string `json:"policyId"`
+	PolicyID string `json:"policyId" rule:"required,uuid"`
 }
 
-// PolicyIDs is the result for several policies.
+// PolicyIDs names the policies to be removed, all or none, and is the result for several.
 type PolicyIDs struct {
-	PolicyIDs []string `json:"policyIds"`
+	PolicyIDs []string `json:"policyIds" rule:"required,dive,uuid"`
 }
+
+func (in *PolicyIDs) Check() error { return activity.CheckDistinct("policyIds", in.PolicyIDs) }
 
 // PutPolicy stores p with what its expressions were compiled to.
 func PutPolicy(tx *activity.Tx, p *org.Policy, c *Clauses) error {
@@ -192,12 +194,8 @@ func createPolicies(tx *activity.Tx, in *CreatePolicies) (*PolicyIDs, error) {
 }
 
 func addPolicies(tx *activity.Tx, path func(int) string, ps ...*CreatePolicy) (*PolicyIDs, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := activity.Policies.Add(tx, len(ps)); err != nil {
 		return nil, err
-	}
-	if int(old.Policies)+len(ps) > tx.Limits.Policies {
-		return nil, activity.OverQuota(tx.Limits.Policies, "policies")
 	}
 	r := &PolicyIDs{PolicyIDs: []string{}}
 	for i, p := range ps {
@@ -214,9 +212,7 @@ func addPolicies(tx *activity.Tx, path func(int) string, ps ...*CreatePolicy) (*
 		}
 		r.PolicyIDs = append(r.PolicyIDs, id.String())
 	}
-	o := *old
-	o.Policies += uint32(len(ps))
-	return r, tx.PutOrganization(&o)
+	return r, nil
 }
 
 // UpdatePolicyV1 is version 1 of the intent.
@@ -246,7 +242,7 @@ func (in *UpdatePolicy) Check() error {
 }
 
 func updatePolicy(tx *activity.Tx, in *UpdatePolicy) (*PolicyID, error) {
-	old, err := findPolicy(tx, in.PolicyID)
+	old, err := activity.Find(tx.Policy, "policy", in.PolicyID)
 	if err != nil {
 		return nil, err
 	}
@@ -274,63 +270,26 @@ func updatePolicy(tx *activity.Tx, in *UpdatePolicy) (*PolicyID, error) {
 	if in.Time != nil {
 		p.Time, c.time = *in.Time, in.clauses.time
 	}
-	if in.PolicyNotes != nil {
-		p.Notes = *in.PolicyNotes
-	}
+	activity.Set(&p.Notes, in.PolicyNotes)
 	return &PolicyID{in.PolicyID}, PutPolicy(tx, &p, &c)
 }
 
-// findPolicy finds the policy that an intent names by a UUID.
-func findPolicy(tx *activity.Tx, text string) (*org.Policy, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	p, err := tx.Policy(id)
-	return activity.OrNotFound(p, err, "policy", text)
+func deletePolicy(tx *activity.Tx, in *PolicyID) (*PolicyID, error) {
+	return in, removePolicies(tx, in.PolicyID)
 }
 
-// DeletePolicy removes a policy.
-type DeletePolicy struct {
-	PolicyID string `json:"policyId" rule:"required,uuid"`
-}
-
-// DeletedPolicy is the result of removing a policy.
-type DeletedPolicy struct {
-	PolicyID string `json:"policyId"`
-}
-
-func deletePolicy(tx *activity.Tx, in *DeletePolicy) (*DeletedPolicy, error) {
-	return &DeletedPolicy{in.PolicyID}, removePolicies(tx, in.PolicyID)
-}
-
-// DeletePolicies removes policies, all or none.
-type DeletePolicies struct {
-	PolicyIDs []string `json:"policyIds" rule:"required,dive,uuid"`
-}
-
-func (in *DeletePolicies) Check() error { return activity.CheckDistinct("policyIds", in.PolicyIDs) }
-
-// DeletedPolicies is the result of removing policies.
-type DeletedPolicies struct {
-	PolicyIDs []string `json:"policyIds"`
-}
-
-func deletePolicies(tx *activity.Tx, in *DeletePolicies) (*DeletedPolicies, error) {
-	return &DeletedPolicies{in.PolicyIDs}, removePolicies(tx, in.PolicyIDs...)
+func deletePolicies(tx *activity.Tx, in *PolicyIDs) (*PolicyIDs, error) {
+	return in, removePolicies(tx, in.PolicyIDs...)
 }
 
 func removePolicies(tx *activity.Tx, ids ...string) error {
-	old, err := tx.Organization()
-	if err != nil {
-		return err
-	}
-	o := *old
 	for _, text := range ids {
-		p, err := findPolicy(tx, text)
+		p, err := activity.Find(tx.Policy, "policy", text)
 		if err != nil {
 			return err
 		}
 		tx.FreeName(org.NamePolicy, p.Name)
 		tx.DeletePolicy(p.ID)
-		o.Policies--
 	}
-	return tx.PutOrganization(&o)
+	return activity.Policies.Remove(tx, len(ids))
 }

@@ -42,13 +42,13 @@ type verifiedContact struct {
 func (v *verifiedContact) is(user int) bool { return v != nil && v.user == user }
 
 // verify uses the token up, if there is one, and tells whom of the users it is about.
-func (s *signup) verify(tx *activity.Tx, users []RootUserParams) (*verifiedContact, error) {
+func (s *signup) verify(tx *activity.Tx, users []user.RootUserParams) (*verifiedContact, error) {
 	if s.token == "" {
 		return nil, nil
 	}
 	v := &verifiedContact{user: -1}
 	t, err := user.UseVerification(tx, s.token, org.UsedSignup, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
-		v.user = slices.IndexFunc(users, func(p RootUserParams) bool {
+		v.user = slices.IndexFunc(users, func(p user.RootUserParams) bool {
 			return u.About(login.Email, activity.TextOf(p.UserEmail)) || u.About(login.SMS, activity.TextOf(p.UserPhoneNumber))
 		})
 		if v.user < 0 {
@@ -68,7 +68,7 @@ func (s *signup) verify(tx *activity.Tx, users []RootUserParams) (*verifiedConta
 }
 
 // signedFields is what a client signs of a new user.
-func signedFields(u *RootUserParams) *login.Signup {
+func signedFields(u *user.RootUserParams) *login.Signup {
 	s := &login.Signup{Email: activity.TextOf(u.UserEmail), PhoneNumber: activity.TextOf(u.UserPhoneNumber)}
 	if len(u.APIKeys) > 0 {
 		s.APIKeys = activity.AppendShape(nil, u.APIKeys)

@@ -18,9 +18,9 @@ var Webhooks = activity.Family{
 		Name: "UPDATE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "UPDATE", Run: updateWebhookEndpoint,
 		Params: func(in *UpdateWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
 	},
-	activity.Kind[DeleteWebhookEndpoint, WebhookEndpointID]{
+	activity.Kind[WebhookEndpointID, WebhookEndpointID]{
 		Name: "DELETE_WEBHOOK_ENDPOINT", Resource: "WEBHOOK_ENDPOINT", Action: "DELETE", Run: deleteWebhookEndpoint,
-		Params: func(in *DeleteWebhookEndpoint) policy.Value { return endpointParams(in.EndpointID) },
+		Params: func(in *WebhookEndpointID) policy.Value { return endpointParams(in.EndpointID) },
 	},
 }
 
@@ -112,31 +112,26 @@ func endpointResult(tx *activity.Tx, e *org.WebhookEndpoint) *WebhookEndpointRes
 }
 
 func createWebhookEndpoint(tx *activity.Tx, in *CreateWebhookEndpoint) (*WebhookEndpointResult, error) {
-	old, err := tx.Organization()
+	o, err := tx.Organization()
 	if err != nil {
 		return nil, err
 	}
-	subscriptions, err := subscriptions(old, in.Subscriptions)
+	subscriptions, err := subscriptions(o, in.Subscriptions)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkReceiver(tx, "url", in.URL); err != nil {
 		return nil, err
 	}
-	if old.Endpoints >= org.MaxEndpoints {
-		return nil, activity.OverQuota(org.MaxEndpoints, "webhook endpoints")
+	if err := activity.Endpoints.Add(tx, 1); err != nil {
+		return nil, err
 	}
 	id, err := activity.NewNamed(tx, org.NameEndpoint, "webhook endpoint", "name", in.Name)
 	if err != nil {
 		return nil, err
 	}
 	e := &org.WebhookEndpoint{ID: id, Name: in.Name, URL: in.URL, Subscriptions: subscriptions, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if err := tx.PutWebhookEndpoint(e); err != nil {
-		return nil, err
-	}
-	o := *old
-	o.Endpoints++
-	return endpointResult(tx, e), tx.PutOrganization(&o)
+	return endpointResult(tx, e), tx.PutWebhookEndpoint(e)
 }
 
 // subscriptions is what an endpoint of an organization may subscribe to.
@@ -172,12 +167,7 @@ func (in *UpdateWebhookEndpoint) Check() error {
 }
 
 func findEndpoint(tx *activity.Tx, text string) (*org.WebhookEndpoint, error) {
-	id, err := org.ParseID(text)
-	if err != nil {
-		return nil, fault.Field("endpointId", "must be a UUID")
-	}
-	e, err := tx.WebhookEndpoint(id)
-	return activity.OrNotFound(e, err, "webhook endpoint", text)
+	return activity.Find(tx.WebhookEndpoint, "webhook endpoint", text)
 }
 
 func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*WebhookEndpointResult, error) {
@@ -205,28 +195,18 @@ func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*Webhook
 	return endpointResult(tx, &e), tx.PutWebhookEndpoint(&e)
 }
 
-// DeleteWebhookEndpoint removes an endpoint. What was on its way to it goes nowhere.
-type DeleteWebhookEndpoint struct {
+// WebhookEndpointID names the endpoint to be removed, and is the result of that. What was on its way
+// to the endpoint is not delivered.
+type WebhookEndpointID struct {
 	EndpointID string `json:"endpointId" rule:"required,uuid"`
 }
 
-// WebhookEndpointID is the result of removing an endpoint.
-type WebhookEndpointID struct {
-	EndpointID string `json:"endpointId"`
-}
-
-func deleteWebhookEndpoint(tx *activity.Tx, in *DeleteWebhookEndpoint) (*WebhookEndpointID, error) {
+func deleteWebhookEndpoint(tx *activity.Tx, in *WebhookEndpointID) (*WebhookEndpointID, error) {
 	e, err := findEndpoint(tx, in.EndpointID)
-	if err != nil {
-		return nil, err
-	}
-	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
 	}
 	tx.FreeName(org.NameEndpoint, e.Name)
 	tx.DeleteWebhookEndpoint(e.ID)
-	o := *old
-	o.Endpoints--
-	return &WebhookEndpointID{in.EndpointID}, tx.PutOrganization(&o)
+	return in, activity.Endpoints.Remove(tx, 1)
 }

@@ -278,11 +278,9 @@ func allowedOrigins(tx *activity.Tx) (webauthn.Origins, error) {
 	if err != nil {
 		return webauthn.NoOrigins(), err
 	}
-	above := tx.Parent
-	if o != nil {
-		if above, err = tx.Above(); err != nil {
-			return webauthn.NoOrigins(), err
-		}
+	above, err := tx.AboveUsers()
+	if err != nil {
+		return webauthn.NoOrigins(), err
 	}
 	var parent *org.Organization
 	if above != nil {
@@ -364,9 +362,7 @@ type ClientSignature struct {
 
 // CarryProviders carries identities of older versions up.
 func CarryProviders(olds []OauthProviderParamsV1) []OauthProviderParams {
-	ps := make([]OauthProviderParams, len(olds))
-	for i := range olds {
-		ps[i] = OauthProviderParams{ProviderName: olds[i].ProviderName, OidcToken: &olds[i].OidcToken}
-	}
-	return ps
+	return activity.CarryAll(olds, func(o *OauthProviderParamsV1) OauthProviderParams {
+		return OauthProviderParams{ProviderName: o.ProviderName, OidcToken: &o.OidcToken}
+	})
 }

@@ -74,11 +74,9 @@ type APIKeyParams struct {
 
 // CarryKeys carries API keys of older versions up.
 func CarryKeys(olds []APIKeyParamsV1) []APIKeyParams {
-	keys := make([]APIKeyParams, len(olds))
-	for i, o := range olds {
-		keys[i] = APIKeyParams{o.APIKeyName, o.PublicKey, CurveP256, o.ExpirationSeconds}
-	}
-	return keys
+	return activity.CarryAll(olds, func(o *APIKeyParamsV1) APIKeyParams {
+		return APIKeyParams{o.APIKeyName, o.PublicKey, CurveP256, o.ExpirationSeconds}
+	})
 }
 
 // maxExpirationSeconds keeps the sum with a time in milliseconds in range; it

@@ -14,7 +14,7 @@ import (
 // Invitations are the kinds that ask somebody to become a user.
 var Invitations = activity.Family{
 	activity.Kind[CreateInvitations, InvitationIDs]{Name: "CREATE_INVITATIONS", Resource: "INVITATION", Action: "CREATE", Run: createInvitations},
-	activity.Kind[DeleteInvitation, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
+	activity.Kind[InvitationID, InvitationID]{Name: "DELETE_INVITATION", Resource: "INVITATION", Action: "DELETE", Run: deleteInvitation},
 	activity.Kind[AcceptInvitation, AcceptedInvitation]{
 		Name: "ACCEPT_INVITATION", Resource: "INVITATION", Action: "UPDATE", Run: acceptInvitation,
 		Older: []activity.Older{activity.Upgrade(func(v *AcceptInvitationV1) AcceptInvitation {
@@ -106,13 +106,7 @@ func makeRoom(tx *activity.Tx, o *org.Organization, n int) error {
 	if over <= 0 {
 		return nil
 	}
-	var ended []*org.Invitation
-	err := tx.EachInvitation(func(i *org.Invitation) bool {
-		if openInvitation(i, tx.NowMs) != nil {
-			ended = append(ended, i)
-		}
-		return true
-	})
+	ended, err := activity.Collect(tx.EachInvitation, func(i *org.Invitation) bool { return openInvitation(i, tx.NowMs) != nil })
 	switch {
 	case err != nil:
 		return err
@@ -131,15 +125,9 @@ func makeRoom(tx *activity.Tx, o *org.Organization, n int) error {
 
 // DropInvitations removes those that match from tx and from o's count.
 func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invitation) bool) error {
-	var gone []org.ID
-	err := tx.EachInvitation(func(i *org.Invitation) bool {
-		if match(i) {
-			gone = append(gone, i.ID)
-		}
-		return true
-	})
-	for _, id := range gone {
-		tx.DeleteInvitation(id)
+	gone, err := activity.Collect(tx.EachInvitation, match)
+	for _, i := range gone {
+		tx.DeleteInvitation(i.ID)
 	}
 	o.Invitations -= uint32(len(gone))
 	return err
@@ -147,9 +135,7 @@ func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invit
 
 // findInvitation finds the invitation that an intent names by a UUID.
 func findInvitation(tx *activity.Tx, text string) (*org.Invitation, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	i, err := tx.Invitation(id)
-	return activity.OrNotFound(i, err, "invitation", text)
+	return activity.Find(tx.Invitation, "invitation", text)
 }
 
 // openInvitation tells why an invitation cannot be accepted any more; nil: it can.
@@ -163,17 +149,12 @@ func openInvitation(i *org.Invitation, nowMs uint64) error {
 	return nil
 }
 
-// DeleteInvitation revokes an invitation.
-type DeleteInvitation struct {
+// InvitationID names the invitation to be revoked, and is the result of that.
+type InvitationID struct {
 	InvitationID string `json:"invitationId" rule:"required,uuid"`
 }
 
-// InvitationID is the result of revoking an invitation.
-type InvitationID struct {
-	InvitationID string `json:"invitationId"`
-}
-
-func deleteInvitation(tx *activity.Tx, in *DeleteInvitation) (*InvitationID, error) {
+func deleteInvitation(tx *activity.Tx, in *InvitationID) (*InvitationID, error) {
 	old, err := findInvitation(tx, in.InvitationID)
 	if err != nil {
 		return nil, err
@@ -183,7 +164,7 @@ func deleteInvitation(tx *activity.Tx, in *DeleteInvitation) (*InvitationID, err
 	}
 	i := *old
 	i.Status, i.UpdatedMs = invitationRevoked, tx.NowMs
-	return &InvitationID{in.InvitationID}, tx.PutInvitation(&i)
+	return in, tx.PutInvitation(&i)
 }
 
 // AcceptInvitationV1 is the intent with a passkey as browsers first gave it.
@@ -228,25 +209,18 @@ func acceptInvitation(tx *activity.Tx, in *AcceptInvitation) (*AcceptedInvitatio
 	if err := openInvitation(old, tx.NowMs); err != nil {
 		return nil, err
 	}
-	before, err := tx.Organization()
-	if err != nil {
+	if err := activity.Users.Add(tx, 1); err != nil {
 		return nil, err
 	}
-	if int(before.Users) >= tx.Limits.Users {
-		return nil, activity.OverQuota(tx.Limits.Users, "users")
+	u := RootUserParams{UserName: old.UserName, UserEmail: &old.Email, Authenticators: []AuthenticatorParams{in.Authenticator}}
+	tags := make([]string, len(old.Tags))
+	for i, id := range old.Tags {
+		tags[i] = id.String()
 	}
-	u := UserParams{UserName: old.UserName, UserEmail: &old.Email, Authenticators: []AuthenticatorParams{in.Authenticator}}
-	for _, id := range old.Tags {
-		u.UserTags = append(u.UserTags, id.String())
-	}
-	if _, err := CreateAs(tx, old.ID, "", &u); err != nil {
+	if _, err := CreateAs(tx, old.ID, "", &u, tags...); err != nil {
 		return nil, err
 	}
-	i, o := *old, *before
+	i := *old
 	i.Status, i.UpdatedMs = invitationAccepted, tx.NowMs
-	o.Users++
-	if err := tx.PutInvitation(&i); err != nil {
-		return nil, err
-	}
-	return &AcceptedInvitation{in.InvitationID, old.ID.String()}, tx.PutOrganization(&o)
+	return &AcceptedInvitation{in.InvitationID, old.ID.String()}, tx.PutInvitation(&i)
 }

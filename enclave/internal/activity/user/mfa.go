@@ -221,12 +221,9 @@ func hasFactor(tx *activity.Tx, u *org.User, typ AuthenticationType, id org.ID) 
 	if id.Zero() {
 		return true, nil
 	}
-	top, err := tx.Above()
+	top, err := tx.Top()
 	if err != nil {
 		return false, err
-	}
-	if top == nil {
-		top = tx.Tx
 	}
 	p, err := top.SessionProfile(id)
 	return p != nil, err
@@ -278,9 +275,7 @@ func updateMFAPolicy(tx *activity.Tx, in *UpdateMFAPolicy) (*MFAPolicyID, error)
 	ps := slices.Clone(u.MFAPolicies)
 	p := &ps[i]
 	p.UpdatedMs = tx.NowMs
-	if name := activity.TextOf(in.MFAPolicyName); name != "" {
-		p.Name = name
-	}
+	p.Name = cmp.Or(activity.TextOf(in.MFAPolicyName), p.Name)
 	if in.Condition != nil {
 		p.Condition, p.Compiled = *in.Condition, nil
 	}
@@ -289,12 +284,8 @@ func updateMFAPolicy(tx *activity.Tx, in *UpdateMFAPolicy) (*MFAPolicyID, error)
 			return nil, err
 		}
 	}
-	if in.Order != nil {
-		p.Order = *in.Order
-	}
-	if in.Notes != nil {
-		p.Notes = *in.Notes
-	}
+	activity.Set(&p.Order, in.Order)
+	activity.Set(&p.Notes, in.Notes)
 	return &MFAPolicyID{in.MFAPolicyID}, putMFAPolicies(tx, u, ps)
 }
 

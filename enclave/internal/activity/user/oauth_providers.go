@@ -56,7 +56,7 @@ type ProviderIDs struct {
 	ProviderIDs []string `json:"providerIds"`
 }
 
-func (p *OauthProviderParams) hasToken() bool { return p.OidcToken != nil && *p.OidcToken != "" }
+func (p *OauthProviderParams) hasToken() bool { return activity.TextOf(p.OidcToken) != "" }
 
 func checkProviders(path string, ps []OauthProviderParams) error {
 	for i := range ps {

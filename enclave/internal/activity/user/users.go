@@ -18,9 +18,9 @@ var Users = activity.Family{
 	activity.Kind[CreateUsers, UserIDs]{
 		Name: "CREATE_USERS", Resource: "USER", Action: "CREATE", Run: createUsers,
 		Older: []activity.Older{
-			activity.Upgrade(func(v *CreateUsersV1) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV1)} }),
-			activity.Upgrade(func(v *CreateUsersV2) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV2)} }),
-			activity.Upgrade(func(v *CreateUsersV3) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carryUserV3)} }),
+			activity.Upgrade(carryUsers(carryUserV1)),
+			activity.Upgrade(carryUsers(carryUserV2)),
+			activity.Upgrade(carryUsers(carryUserV3)),
 		},
 	},
 	activity.Kind[CreateAPIOnlyUsers, UserIDs]{Name: "CREATE_API_ONLY_USERS", Resource: "USER", Action: "CREATE", Run: createAPIOnlyUsers},
@@ -28,9 +28,9 @@ var Users = activity.Family{
 	activity.Kind[UpdateUserName, UserID]{Name: "UPDATE_USER_NAME", Resource: "USER", Action: "UPDATE", Run: updateUserName},
 	activity.Kind[UpdateUserEmail, UserID]{Name: "UPDATE_USER_EMAIL", Resource: "USER", Action: "UPDATE", Run: updateUserEmail},
 	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
-	activity.Kind[DeleteUsers, UserIDs]{
+	activity.Kind[UserIDs, UserIDs]{
 		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
-		Params: func(in *DeleteUsers) policy.Value {
+		Params: func(in *UserIDs) policy.Value {
 			return policy.Struct(policy.Member{Name: "user_ids", Value: policy.Strings(in.UserIDs)})
 		},
 	},
@@ -56,52 +56,37 @@ type UserParamsV1 struct {
 
 // UserParamsV2 is a user of version 2.
 type UserParamsV2 struct {
-	UserName       string                `json:"userName" rule:"required,label_length,label"`
-	UserEmail      *string               `json:"userEmail" rule:"omitempty,email,email_ext"`
-	APIKeys        []APIKeyParamsV1      `json:"apiKeys" rule:"dive"`
-	Authenticators []AuthenticatorParams `json:"authenticators" rule:"dive"`
-	UserTags       []string              `json:"userTags" rule:"dive,uuid"`
+	RootUserParamsV1
+	UserTags []string `json:"userTags" rule:"dive,uuid"`
 }
 
 // UserParamsV3 is a user of version 3.
 type UserParamsV3 struct {
-	UserName        string                  `json:"userName" rule:"required,label_length,label"`
-	UserEmail       *string                 `json:"userEmail" rule:"omitempty,email,email_ext"`
-	UserPhoneNumber *string                 `json:"userPhoneNumber" rule:"omitempty,e164"`
-	APIKeys         []APIKeyParams          `json:"apiKeys" rule:"dive"`
-	Authenticators  []AuthenticatorParams   `json:"authenticators" rule:"dive"`
-	OauthProviders  []OauthProviderParamsV1 `json:"oauthProviders" rule:"dive"`
-	UserTags        []string                `json:"userTags" rule:"dive,uuid"`
+	RootUserParamsV4
+	UserTags []string `json:"userTags" rule:"dive,uuid"`
 }
 
 // UserParams is a user to be made.
 type UserParams struct {
-	UserName        string                `json:"userName" rule:"required,label_length,label"`
-	UserEmail       *string               `json:"userEmail" rule:"omitempty,email,email_ext"`
-	UserPhoneNumber *string               `json:"userPhoneNumber" rule:"omitempty,e164"`
-	APIKeys         []APIKeyParams        `json:"apiKeys" rule:"dive"`
-	Authenticators  []AuthenticatorParams `json:"authenticators" rule:"dive"`
-	OauthProviders  []OauthProviderParams `json:"oauthProviders" rule:"dive"`
-	UserTags        []string              `json:"userTags" rule:"dive,uuid"`
+	RootUserParams
+	UserTags []string `json:"userTags" rule:"dive,uuid"`
 }
 
 func carryUserV1(o *UserParamsV1) UserParams {
-	return UserParams{
-		UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys),
-		Authenticators: activity.CarryAll(o.Authenticators, CarryAuthenticator), UserTags: o.UserTags,
-	}
+	authenticators := activity.CarryAll(o.Authenticators, CarryAuthenticator)
+	return UserParams{RootUserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys), Authenticators: authenticators}, o.UserTags}
 }
 
 func carryUserV2(o *UserParamsV2) UserParams {
-	return UserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys), Authenticators: o.Authenticators, UserTags: o.UserTags}
+	return UserParams{CarryRootV1(&o.RootUserParamsV1), o.UserTags}
 }
 
 func carryUserV3(o *UserParamsV3) UserParams {
-	return UserParams{o.UserName, o.UserEmail, o.UserPhoneNumber, o.APIKeys, o.Authenticators, CarryProviders(o.OauthProviders), o.UserTags}
+	return UserParams{CarryRootV4(&o.RootUserParamsV4), o.UserTags}
 }
 
-// Check looks at one user. With contact an address is enough to log in.
-func (p *UserParams) CheckAt(path string, contact bool) error {
+// CheckAt looks at one user. With contact an address is enough to log in.
+func (p *RootUserParams) CheckAt(path string, contact bool) error {
 	switch {
 	case p.UserEmail != nil && *p.UserEmail == "":
 		e := fault.Field(path+"userEmail", "invalid email address")
@@ -121,19 +106,13 @@ func (p *UserParams) CheckAt(path string, contact bool) error {
 	return checkProviders(path, p.OauthProviders)
 }
 
-// CreateUsersV1 is version 1 of the intent.
-type CreateUsersV1 struct {
-	Users []UserParamsV1 `json:"users" rule:"required,dive,required"`
+// OlderCreateUsers are the older versions of CreateUsers. They differ in what a user is.
+type OlderCreateUsers[U any] struct {
+	Users []U `json:"users" rule:"required,dive,required"`
 }
 
-// CreateUsersV2 is version 2 of the intent.
-type CreateUsersV2 struct {
-	Users []UserParamsV2 `json:"users" rule:"required,dive,required"`
-}
-
-// CreateUsersV3 is version 3 of the intent.
-type CreateUsersV3 struct {
-	Users []UserParamsV3 `json:"users" rule:"required,dive,required"`
+func carryUsers[U any](carry func(*U) UserParams) func(*OlderCreateUsers[U]) CreateUsers {
+	return func(v *OlderCreateUsers[U]) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carry)} }
 }
 
 // CreateUsers makes users.
@@ -150,10 +129,12 @@ func (in *CreateUsers) Check() error {
 	return nil
 }
 
-// UserIDs is the result of making users.
+// UserIDs names users: those to be removed, or the result of making and of removing some.
 type UserIDs struct {
-	UserIDs []string `json:"userIds"`
+	UserIDs []string `json:"userIds" rule:"required,dive,required,uuid"`
 }
+
+func (in *UserIDs) Check() error { return activity.CheckDistinct("userIds", in.UserIDs) }
 
 func createUsers(tx *activity.Tx, in *CreateUsers) (*UserIDs, error) {
 	return addUsers(tx, "users", in.Users)
@@ -161,28 +142,25 @@ func createUsers(tx *activity.Tx, in *CreateUsers) (*UserIDs, error) {
 
 // addUsers makes users and counts them.
 func addUsers(tx *activity.Tx, field string, ps []UserParams) (*UserIDs, error) {
-	old, err := tx.Organization()
-	if err != nil {
+	if err := activity.Users.Add(tx, len(ps)); err != nil {
 		return nil, err
-	}
-	o := *old
-	if int(o.Users)+len(ps) > tx.Limits.Users {
-		return nil, activity.OverQuota(tx.Limits.Users, "users")
 	}
 	r := &UserIDs{make([]string, len(ps))}
 	for i := range ps {
-		u, err := Create(tx, fmt.Sprintf("%s.%d.", field, i), &ps[i])
+		id, err := org.NewID(tx.Rand)
 		if err != nil {
 			return nil, err
 		}
-		r.UserIDs[i] = u.ID.String()
+		if _, err := CreateAs(tx, id, fmt.Sprintf("%s.%d.", field, i), &ps[i].RootUserParams, ps[i].UserTags...); err != nil {
+			return nil, err
+		}
+		r.UserIDs[i] = id.String()
 	}
-	o.Users += uint32(len(ps))
-	return r, tx.PutOrganization(&o)
+	return r, nil
 }
 
 // Create makes a user; the caller counts it.
-func Create(tx *activity.Tx, path string, p *UserParams) (*org.User, error) {
+func Create(tx *activity.Tx, path string, p *RootUserParams) (*org.User, error) {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
 		return nil, err
@@ -191,22 +169,15 @@ func Create(tx *activity.Tx, path string, p *UserParams) (*org.User, error) {
 }
 
 // CreateAs makes a user with an id that was never another's.
-func CreateAs(tx *activity.Tx, id org.ID, path string, p *UserParams) (*org.User, error) {
-	holder, err := tx.IDByName(org.NameUser, p.UserName)
+func CreateAs(tx *activity.Tx, id org.ID, path string, p *RootUserParams, tags ...string) (*org.User, error) {
+	err := activity.TakeName(tx, org.NameUser, "user", path+"userName", p.UserName, id)
 	if err != nil {
 		return nil, err
 	}
-	if !holder.Zero() {
-		return nil, activity.NotUnique("user", path+"userName")
+	u := &org.User{
+		ID: id, Name: p.UserName, Email: activity.TextOf(p.UserEmail), Phone: activity.TextOf(p.UserPhoneNumber), CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 	}
-	u := &org.User{ID: id, Name: p.UserName, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}
-	if p.UserEmail != nil {
-		u.Email = *p.UserEmail
-	}
-	if p.UserPhoneNumber != nil {
-		u.Phone = *p.UserPhoneNumber
-	}
-	if u.Tags, err = tag.Find(tx, path+"userTags", p.UserTags, tag.TypeUser); err != nil {
+	if u.Tags, err = tag.Find(tx, path+"userTags", tags, tag.TypeUser); err != nil {
 		return nil, err
 	}
 	if _, err := addAPIKeys(tx, u, path, p.APIKeys); err != nil {
@@ -216,9 +187,6 @@ func CreateAs(tx *activity.Tx, id org.ID, path string, p *UserParams) (*org.User
 		return nil, err
 	}
 	if _, err := addProviders(tx, u, path, p.OauthProviders); err != nil {
-		return nil, err
-	}
-	if err := tx.TakeName(org.NameUser, u.Name, id); err != nil {
 		return nil, err
 	}
 	return u, tx.PutUser(u)
@@ -239,7 +207,7 @@ type CreateAPIOnlyUsers struct {
 
 func (in *CreateAPIOnlyUsers) users() []UserParams {
 	return activity.CarryAll(in.APIOnlyUsers, func(p *APIOnlyUserParams) UserParams {
-		return UserParams{UserName: p.UserName, UserEmail: p.UserEmail, APIKeys: CarryKeys(p.APIKeys), UserTags: p.UserTags}
+		return UserParams{RootUserParams{UserName: p.UserName, UserEmail: p.UserEmail, APIKeys: CarryKeys(p.APIKeys)}, p.UserTags}
 	})
 }
 
@@ -268,13 +236,14 @@ type UserID struct {
 }
 
 func updateUserName(tx *activity.Tx, in *UpdateUserName) (*UserID, error) {
-	return Change(tx, in.UserID, func(u *org.User) error {
-		if err := activity.Rename(tx, org.NameUser, "user", "userName", u.Name, in.UserName, u.ID); err != nil {
-			return err
-		}
-		u.Name = in.UserName
-		return nil
-	})
+	return Change(tx, in.UserID, func(u *org.User) error { return rename(tx, u, in.UserName) })
+}
+
+// rename gives u, which the caller stores, another name.
+func rename(tx *activity.Tx, u *org.User, name string) error {
+	from := u.Name
+	u.Name = name
+	return activity.Rename(tx, org.NameUser, "user", "userName", from, name, u.ID)
 }
 
 // Change applies change to a copy of a user's record and stores that. Slices
@@ -306,17 +275,16 @@ type UpdateUser struct {
 
 func updateUser(tx *activity.Tx, in *UpdateUser) (*UserID, error) {
 	return Change(tx, in.UserID, func(u *org.User) (err error) {
-		if in.UserName != nil && *in.UserName != "" {
-			if err := activity.Rename(tx, org.NameUser, "user", "userName", u.Name, *in.UserName, u.ID); err != nil {
+		if name := activity.TextOf(in.UserName); name != "" {
+			if err := rename(tx, u, name); err != nil {
 				return err
 			}
-			u.Name = *in.UserName
 		}
-		if e := in.UserEmail; e != nil && *e != "" && *e != u.Email {
-			u.Email, u.EmailVerified = *e, false
+		if e := activity.TextOf(in.UserEmail); e != "" && e != u.Email {
+			u.Email, u.EmailVerified = e, false
 		}
-		if n := in.UserPhoneNumber; n != nil && *n != "" && *n != u.Phone {
-			u.Phone, u.PhoneVerified = *n, false
+		if n := activity.TextOf(in.UserPhoneNumber); n != "" && n != u.Phone {
+			u.Phone, u.PhoneVerified = n, false
 		}
 		if len(in.UserTagIDs) > 0 {
 			u.Tags, err = tag.Find(tx, "userTagIds", in.UserTagIDs, tag.TypeUser)
@@ -355,23 +323,14 @@ func setContact(tx *activity.Tx, id string, t login.ContactType, contact string,
 		return nil, err
 	}
 	return Change(tx, id, func(u *org.User) error {
-		if t == login.SMS {
-			u.Phone, u.PhoneVerified = contact, shown
-		} else {
-			u.Email, u.EmailVerified = contact, shown
-		}
+		text, verified := contactOf(u, t)
+		*text, *verified = contact, shown
 		return nil
 	})
 }
 
-// DeleteUsers removes users with their credentials.
-type DeleteUsers struct {
-	UserIDs []string `json:"userIds" rule:"required,dive,required,uuid"`
-}
-
-func (in *DeleteUsers) Check() error { return activity.CheckDistinct("userIds", in.UserIDs) }
-
-func deleteUsers(tx *activity.Tx, in *DeleteUsers) (*UserIDs, error) {
+// deleteUsers removes users with their credentials.
+func deleteUsers(tx *activity.Tx, in *UserIDs) (*UserIDs, error) {
 	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
@@ -398,7 +357,7 @@ func deleteUsers(tx *activity.Tx, in *DeleteUsers) (*UserIDs, error) {
 	if err := DropInvitations(tx, &o, func(i *org.Invitation) bool { return gone[i.Sender] }); err != nil {
 		return nil, err
 	}
-	return &UserIDs{in.UserIDs}, tx.PutOrganization(&o)
+	return in, tx.PutOrganization(&o)
 }
 
 // Drop removes a user and all that finds it.

@@ -139,15 +139,15 @@ func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.U
 
 // UserByContact is the one user whom a verified token is about, nil where there is
 // none, or several, or where the organization does not let people in by it.
-func UserByContact(tx *org.Tx, t *login.VerificationToken) (*org.User, error) {
-	if err := MayLogIn(tx, t.Type); err != nil {
-		if fault.Of(err) != nil {
-			err = nil
-		}
-		return nil, err
+func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err error) {
+	err = MayLogIn(tx, t.Type)
+	if fault.Of(err) != nil {
+		return nil, nil
 	}
-	u, _, err := ContactHolder(tx, t.Type, t.Contact)
-	return u, err
+	if err == nil {
+		user, _, err = ContactHolder(tx, t.Type, t.Contact)
+	}
+	return user, err
 }
 
 // ChildVerified is under what a parent finds sub-organizations by a verified contact.
@@ -162,11 +162,7 @@ func ChildVerified(t login.ContactType) byte {
 func ContactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, several bool, err error) {
 	want := login.ContactKey(t, contact)
 	err = tx.EachUser(func(o *org.User) bool {
-		has := o.Email
-		if t == login.SMS {
-			has = o.Phone
-		}
-		if has != "" && login.ContactKey(t, has) == want {
+		if has, _ := contactOf(o, t); *has != "" && login.ContactKey(t, *has) == want {
 			several = u != nil
 			u = o
 		}
@@ -178,14 +174,19 @@ func ContactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User
 	return u, false, nil
 }
 
+// contactOf points at a contact of u and at whether it is verified.
+func contactOf(u *org.User, t login.ContactType) (contact *string, verified *bool) {
+	if t == login.SMS {
+		return &u.Phone, &u.PhoneVerified
+	}
+	return &u.Email, &u.EmailVerified
+}
+
 // MarkVerified is u once a contact was shown to be u's.
 func MarkVerified(u *org.User, t login.ContactType) *org.User {
 	v := *u
-	if t == login.SMS {
-		v.PhoneVerified = true
-	} else {
-		v.EmailVerified = true
-	}
+	_, verified := contactOf(&v, t)
+	*verified = true
 	return &v
 }
 
@@ -195,14 +196,11 @@ func MarkVerified(u *org.User, t login.ContactType) *org.User {
 // u's contact led here must not lead the next ones here too. By the auth proxy there
 // is none in that case: it is the host's word that it is meant for this one.
 func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, error) {
-	contact, known := u.Email, u.EmailVerified
-	if t == login.SMS {
-		contact, known = u.Phone, u.PhoneVerified
-	}
-	if known {
+	contact, verified := contactOf(u, t)
+	if *verified {
 		return u, nil
 	}
-	claimed, err := isClaimedElsewhere(tx, t, contact)
+	claimed, err := isClaimedElsewhere(tx, t, *contact)
 	switch {
 	case err != nil:
 		return nil, err
