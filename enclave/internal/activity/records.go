@@ -96,6 +96,15 @@ func (q *Quota) Remove(tx *Tx, n int) error {
 	return tx.PutOrganization(&o)
 }
 
+// Send has content sent once the activity's entry is stored, until it expires.
+func (t *Tx) Send(kind org.SendKind, content interface{ Encode() ([]byte, error) }, expiresMs uint64) error {
+	encoded, err := content.Encode()
+	if err == nil {
+		t.Sends = append(t.Sends, org.Send{Kind: kind, DueMs: t.NowMs, ExpiresMs: expiresMs, Content: encoded})
+	}
+	return err
+}
+
 // NewNamed draws an id for something and gives it its name, which must be free.
 func NewNamed(tx *Tx, what byte, called, field, name string) (org.ID, error) {
 	id, err := org.NewID(tx.Rand)

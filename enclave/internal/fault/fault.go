@@ -112,6 +112,13 @@ func Field(field, format string, args ...any) *Error {
 	return &Error{Code: InvalidArgument, Message: d, Violations: []Violation{{field, d}}}
 }
 
+// Named is e with a machine code of the interface.
+func (e *Error) Named(name string) *Error {
+	named := *e
+	named.Name = name
+	return &named
+}
+
 // Of finds the Error in err, or nil when err holds none (an internal error).
 func Of(err error) *Error {
 	var e *Error

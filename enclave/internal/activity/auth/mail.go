@@ -132,15 +132,11 @@ func sendMail(tx *activity.Tx, to string, c *login.Content, from *MailSender, ex
 	if err != nil {
 		return err
 	}
-	by := login.ChooseSender(login.Sender{Address: activity.TextOf(from.SendFromEmailAddress), Name: activity.TextOf(from.SendFromEmailSenderName), ReplyTo: activity.TextOf(from.ReplyToEmailAddress)},
-		tx.Outside.Sender, tx.Outside.Domains)
+	by := login.ChooseSender(login.Sender{
+		Address: activity.TextOf(from.SendFromEmailAddress), Name: activity.TextOf(from.SendFromEmailSenderName), ReplyTo: activity.TextOf(from.ReplyToEmailAddress),
+	}, tx.Outside.Sender, tx.Outside.Domains)
 	m := &org.Mail{ID: id.String(), To: to, From: by.Address, Name: by.Name, ReplyTo: by.ReplyTo, Subject: c.Subject, Text: c.Text, HTML: c.HTML, SentMs: tx.NowMs}
-	content, err := m.Encode()
-	if err != nil {
-		return err
-	}
-	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendMail, DueMs: tx.NowMs, ExpiresMs: expiresMs, Content: content})
-	return nil
+	return tx.Send(org.SendMail, m, expiresMs)
 }
 
 // sendText has a text message sent.
@@ -149,12 +145,7 @@ func sendText(tx *activity.Tx, to, body string, expiresMs uint64) error {
 	if err != nil {
 		return err
 	}
-	content, err := (&org.Text{ID: id.String(), To: to, Body: body}).Encode()
-	if err != nil {
-		return err
-	}
-	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendText, DueMs: tx.NowMs, ExpiresMs: expiresMs, Content: content})
-	return nil
+	return tx.Send(org.SendText, &org.Text{ID: id.String(), To: to, Body: body}, expiresMs)
 }
 
 // timestamp is a time as it stands in the names of keys.
@@ -211,14 +202,8 @@ func readBundleMail(target string, custom *EmailAuthCustomization, expiration *s
 	return m, err
 }
 
-// send gives u the key and mails it.
-func (m *bundleMail) send(tx *activity.Tx, u *org.User, from *MailSender, recovery bool, s *newSession) (*org.APIKey, error) {
-	s.seconds = m.seconds
-	k, text, err := sealedKey(tx, u, m.to, s)
-	if err != nil {
-		return nil, err
-	}
-	words := m.words
+// named are words with a name: their own, or the organization's.
+func named(tx *activity.Tx, words login.Words) (*login.Words, error) {
 	if words.AppName == "" {
 		o, err := tx.Organization()
 		if err != nil {
@@ -226,8 +211,22 @@ func (m *bundleMail) send(tx *activity.Tx, u *org.User, from *MailSender, recove
 		}
 		words.AppName = o.Name
 	}
+	return &words, nil
+}
+
+// send gives u the key and mails it.
+func (m *bundleMail) send(tx *activity.Tx, u *org.User, from *MailSender, recovery bool, s *newSession) (*org.APIKey, error) {
+	s.seconds = m.seconds
+	k, text, err := sealedKey(tx, u, m.to, s)
+	if err != nil {
+		return nil, err
+	}
+	words, err := named(tx, m.words)
+	if err != nil {
+		return nil, err
+	}
 	life := 1000 * k.ExpirationSeconds
-	c, err := login.BundleMail(&words, recovery, text, life)
+	c, err := login.BundleMail(words, recovery, text, life)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +252,8 @@ func mailKey(tx *activity.Tx, in *EmailAuth) (*MailedKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := in.send(tx, u, &in.MailSender, false, &newSession{name: cmp.Or(activity.TextOf(in.APIKeyName), "Email Auth - "+timestamp(tx.NowMs)), typ: typeMailed, alone: in.InvalidateExisting != nil && *in.InvalidateExisting})
+	name := cmp.Or(activity.TextOf(in.APIKeyName), "Email Auth - "+timestamp(tx.NowMs))
+	k, err := in.send(tx, u, &in.MailSender, false, &newSession{name: name, typ: typeMailed, alone: activity.IsOn(in.InvalidateExisting)})
 	if err != nil {
 		return nil, err
 	}

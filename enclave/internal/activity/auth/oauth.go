@@ -1,13 +1,13 @@
 package auth
 
 import (
+	"slices"
 	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/policy"
 )
 
 // OauthLogins are the log-ins by an identity token.
@@ -15,7 +15,7 @@ var OauthLogins = activity.Family{
 	activity.Kind[Oauth, OauthKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: oauthKey},
 	activity.Kind[OauthLogin, LoginSession]{
 		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: oauthLogin,
-		Params: func(in *OauthLogin) policy.Value { return profileParams(in.SessionProfileID) },
+		Params: (*OauthLogin).params,
 	},
 }
 
@@ -59,28 +59,24 @@ func oauthKey(tx *activity.Tx, in *Oauth) (*OauthKey, error) {
 // OauthLogin starts a session of the user whom an identity token is about, by a key
 // of the client's.
 type OauthLogin struct {
-	OidcToken          string  `json:"oidcToken" rule:"required"`
-	PublicKey          string  `json:"publicKey" rule:"omitempty,hexadecimal"`
-	ExpirationSeconds  *string `json:"expirationSeconds"`
-	InvalidateExisting *bool   `json:"invalidateExisting"`
-	SessionProfileID   *string `json:"sessionProfileId"`
-
-	key loginKey
+	OidcToken string `json:"oidcToken" rule:"required"`
+	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
+	LoginTerms
 }
 
-func (in *OauthLogin) Check() (err error) {
-	if in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting); err != nil {
+func (in *OauthLogin) Check() error {
+	if err := in.read(in.PublicKey); err != nil {
 		return err
 	}
 	return user.CheckIdentityToken("oidcToken", in.OidcToken)
 }
 
 func oauthLogin(tx *activity.Tx, in *OauthLogin) (*LoginSession, error) {
-	u, err := identify(tx, in.OidcToken, in.key.public.String())
+	u, err := identify(tx, in.OidcToken, in.public.String())
 	if err != nil {
 		return nil, err
 	}
-	return logIn(tx, u, &in.key)
+	return in.logIn(tx, u)
 }
 
 // identify is the user whom a token is about that was asked for with a key in
@@ -90,12 +86,8 @@ func identify(tx *activity.Tx, token string, keys ...string) (*org.User, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range keys {
-		if i.BoundTo(k) {
-			return user.FindByIdentity(tx, i)
-		}
+	if slices.ContainsFunc(keys, i.BoundTo) {
+		return user.FindByIdentity(tx, i)
 	}
-	e := fault.Field("oidcToken", "invalid OIDC token: its nonce is not the hash of the public key")
-	e.Name = "INVALID_OIDC_TOKEN"
-	return nil, e
+	return nil, fault.Field("oidcToken", "invalid OIDC token: its nonce is not the hash of the public key").Named("INVALID_OIDC_TOKEN")
 }

@@ -6,7 +6,6 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
-	"cloister/enclave/internal/policy"
 )
 
 // OTPLogins are the log-ins by a verification token.
@@ -14,14 +13,16 @@ var OTPLogins = activity.Family{
 	activity.Kind[OTPLogin, LoginSession]{
 		Name: "OTP_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: otpLogin,
 		Older: []activity.Older{activity.Upgrade(func(v *OTPLoginV1) OTPLogin {
-			in := OTPLogin{VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, ExpirationSeconds: v.ExpirationSeconds,
-				InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID, first: true, unsigned: v.ClientSignature == nil}
+			in := OTPLogin{
+				VerificationToken: v.VerificationToken, PublicKey: v.PublicKey, first: true, unsigned: v.ClientSignature == nil,
+				LoginTerms: LoginTerms{ExpirationSeconds: v.ExpirationSeconds, InvalidateExisting: v.InvalidateExisting, SessionProfileID: v.SessionProfileID},
+			}
 			if v.ClientSignature != nil {
 				in.ClientSignature = *v.ClientSignature
 			}
 			return in
 		})},
-		Params: func(in *OTPLogin) policy.Value { return profileParams(in.SessionProfileID) },
+		Params: (*OTPLogin).params,
 	},
 }
 
@@ -37,21 +38,15 @@ type OTPLoginV1 struct {
 
 // OTPLogin starts a session of the user whose contact a verification token is about.
 type OTPLogin struct {
-	VerificationToken  string               `json:"verificationToken" rule:"required"`
-	PublicKey          string               `json:"publicKey" rule:"omitempty,hexadecimal"`
-	ClientSignature    user.ClientSignature `json:"clientSignature" rule:"required"`
-	ExpirationSeconds  *string              `json:"expirationSeconds"`
-	InvalidateExisting *bool                `json:"invalidateExisting"`
-	SessionProfileID   *string              `json:"sessionProfileId"`
+	VerificationToken string               `json:"verificationToken" rule:"required"`
+	PublicKey         string               `json:"publicKey" rule:"omitempty,hexadecimal"`
+	ClientSignature   user.ClientSignature `json:"clientSignature" rule:"required"`
+	LoginTerms
 
 	first, unsigned bool // version 1, in which who has no key bound to the token signs nothing
-	key             loginKey
 }
 
-func (in *OTPLogin) Check() (err error) {
-	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
-	return err
-}
+func (in *OTPLogin) Check() error { return in.read(in.PublicKey) }
 
 func otpLogin(tx *activity.Tx, in *OTPLogin) (*LoginSession, error) {
 	signature := in.ClientSignature.Login()
@@ -59,22 +54,16 @@ func otpLogin(tx *activity.Tx, in *OTPLogin) (*LoginSession, error) {
 		signature = nil
 	}
 	t, err := user.UseVerification(tx, in.VerificationToken, org.UsedLogin, func(u *login.UnprovenToken) (*login.VerificationToken, error) {
-		return u.ForLogin("clientSignature", signature, in.key.public.String(), in.first)
+		return u.ForLogin("clientSignature", signature, in.public.String(), in.first)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := user.MayLogIn(tx.Tx, t.Type); err != nil {
-		return nil, err
-	}
-	u, err := user.FindByContact(tx, t.Type, t.Contact)
-	if err == nil {
-		u, err = user.WithContact(tx, u, t.Type)
-	}
+	u, err := user.LogInByContact(tx, t.Type, t.Contact)
 	if err != nil {
 		return nil, err
 	}
-	return logIn(tx, u, &in.key)
+	return in.logIn(tx, u)
 }
 
 // useLoginToken uses up the token that vouched for who logs in, and answers him with

@@ -253,13 +253,10 @@ func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
 	if err := tx.PutPasscode(p); err != nil || inSandbox(tx, w) {
 		return err
 	}
-	code, words := login.Passcode(p.Code), w.words
-	if words.AppName == "" {
-		o, err := tx.Organization()
-		if err != nil {
-			return err
-		}
-		words.AppName = o.Name
+	code := login.Passcode(p.Code)
+	words, err := named(tx, w.words)
+	if err != nil {
+		return err
 	}
 	if p.Type == string(login.SMS) {
 		text, err := login.PasscodeText(w.template, words.AppName, code)
@@ -268,7 +265,7 @@ func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
 		}
 		return sendText(tx, p.Contact, text, p.ExpiresMs)
 	}
-	c, err := login.PasscodeMail(&words, code, p.ExpiresMs-p.CreatedMs)
+	c, err := login.PasscodeMail(words, code, p.ExpiresMs-p.CreatedMs)
 	if err != nil {
 		return err
 	}
@@ -449,13 +446,7 @@ func otpAuth(tx *activity.Tx, in *OTPAuth) (*OTPSession, error) {
 		return nil, err
 	}
 	t := login.ContactType(p.Type)
-	if err := user.MayLogIn(tx.Tx, t); err != nil {
-		return nil, err
-	}
-	u, err := user.FindByContact(tx, t, p.Contact)
-	if err == nil {
-		u, err = user.WithContact(tx, u, t)
-	}
+	u, err := user.LogInByContact(tx, t, p.Contact)
 	if err != nil {
 		return nil, err
 	}

@@ -20,19 +20,15 @@ type CreateSessionProfile struct {
 	ExpirationSeconds  *string `json:"expirationSeconds"`
 	Notes              *string `json:"notes"`
 
-	scope *policy.Program
+	seconds uint64 // 0: as long as is asked for
+	scope   *policy.Program
 }
 
 // maxSessionSeconds is how long a session lasts at most: 30 days.
 const maxSessionSeconds = 30 * 24 * 60 * 60
 
-func (in *CreateSessionProfile) seconds() (uint64, bool) {
-	n, err := sessionSeconds("", in.ExpirationSeconds)
-	return n, err == nil
-}
-
 func (in *CreateSessionProfile) Check() (err error) {
-	if _, ok := in.seconds(); !ok {
+	if in.seconds, err = sessionSeconds("", in.ExpirationSeconds); err != nil {
 		return fault.Field("expirationSeconds", "invalid session profile expiration: must be 1 to %d", maxSessionSeconds)
 	}
 	if err := activity.CheckNotes("notes", in.Notes); err != nil {
@@ -58,9 +54,8 @@ func createSessionProfile(tx *activity.Tx, in *CreateSessionProfile) (*SessionPr
 	if err != nil {
 		return nil, err
 	}
-	seconds, _ := in.seconds()
 	p := &org.SessionProfile{
-		ID: id, Name: in.SessionProfileName, Scope: in.Scope, Seconds: seconds, Notes: in.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Compiled: in.scope,
+		ID: id, Name: in.SessionProfileName, Scope: in.Scope, Seconds: in.seconds, Notes: in.Notes, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs, Compiled: in.scope,
 	}
 	return &SessionProfileID{id.String()}, tx.PutSessionProfile(p)
 }

@@ -21,12 +21,12 @@ import (
 var Sessions = activity.Family{
 	activity.Kind[StampLogin, LoginSession]{
 		Name: "STAMP_LOGIN", Resource: "AUTH", Action: "CREATE", ByCredential: true, Attested: true, Run: stampLogin,
-		Params: func(in *StampLogin) policy.Value { return profileParams(in.SessionProfileID) },
+		Params: (*StampLogin).params,
 		Self:   func(*StampLogin) string { return "" },
 	},
-	activity.Kind[CreateReadOnlySession, ReadOnlySession]{
+	activity.Kind[activity.Nothing, ReadOnlySession]{
 		Name: "CREATE_READ_ONLY_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadOnlySession,
-		Self: func(*CreateReadOnlySession) string { return "" },
+		Self: func(*activity.Nothing) string { return "" },
 	},
 	activity.Kind[CreateReadWriteSession, ReadWriteSession]{
 		Name: "CREATE_READ_WRITE_SESSION", Resource: "AUTH", Action: "CREATE", Run: createReadWriteSession, Results: []int{2},
@@ -35,11 +35,6 @@ var Sessions = activity.Family{
 		})},
 		Ask: ownSession,
 	},
-}
-
-// profileParams is what policies read of a log-in.
-func profileParams(id *string) policy.Value {
-	return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(activity.TextOf(id))})
 }
 
 // Types of the keys of sessions.
@@ -62,18 +57,11 @@ func sessionSeconds(field string, text *string) (uint64, error) {
 // StampLogin starts a session of whoever asks: a key of the client's becomes one
 // that stamps for the user until the session ends.
 type StampLogin struct {
-	PublicKey          string  `json:"publicKey" rule:"omitempty,hexadecimal"`
-	ExpirationSeconds  *string `json:"expirationSeconds"`
-	InvalidateExisting *bool   `json:"invalidateExisting"`
-	SessionProfileID   *string `json:"sessionProfileId"`
-
-	key loginKey
+	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
+	LoginTerms
 }
 
-func (in *StampLogin) Check() (err error) {
-	in.key, err = parseLoginKey(in.PublicKey, in.ExpirationSeconds, in.SessionProfileID, in.InvalidateExisting)
-	return err
-}
+func (in *StampLogin) Check() error { return in.read(in.PublicKey) }
 
 // LoginSession is the result of a log-in: a token that tells the client of its
 // session. It authenticates nothing; the session's key does.
@@ -94,38 +82,44 @@ func stampLogin(tx *activity.Tx, in *StampLogin) (*LoginSession, error) {
 			return nil, err
 		}
 	}
-	return logIn(tx, u, &in.key)
+	return in.logIn(tx, u)
 }
 
-// loginKey is a session that a user shall have.
-type loginKey struct {
+// LoginTerms are what a client asks of a session by a key of its own.
+type LoginTerms struct {
+	ExpirationSeconds  *string `json:"expirationSeconds"`
+	InvalidateExisting *bool   `json:"invalidateExisting"` // the user's other sessions end
+	SessionProfileID   *string `json:"sessionProfileId"`
+
 	public  login.PublicKey
 	seconds uint64 // 0: as usual
 	profile org.ID // zero: that of the session that asks, if it has one
-	alone   bool   // the user's other sessions end
 }
 
-// parseLoginKey reads what the intents of log-ins have in common.
-func parseLoginKey(public string, seconds, profile *string, alone *bool) (k loginKey, err error) {
-	if k.public, err = login.ParsePublicKey("publicKey", public); err != nil {
-		return k, err
+func (l *LoginTerms) read(public string) (err error) {
+	if l.public, err = login.ParsePublicKey("publicKey", public); err != nil {
+		return err
 	}
-	if k.seconds, err = sessionSeconds("expirationSeconds", seconds); err != nil {
-		return k, err
+	if l.seconds, err = sessionSeconds("expirationSeconds", l.ExpirationSeconds); err != nil {
+		return err
 	}
-	if text := activity.TextOf(profile); text != "" {
-		if k.profile, err = org.ParseID(text); err != nil {
-			return k, fault.Field("sessionProfileId", "must be a UUID")
+	if text := activity.TextOf(l.SessionProfileID); text != "" {
+		if l.profile, err = org.ParseID(text); err != nil {
+			return fault.Field("sessionProfileId", "must be a UUID")
 		}
 	}
-	k.alone = alone != nil && *alone
-	return k, nil
+	return nil
 }
 
-// logIn gives u a session by a key of a client.
-func logIn(tx *activity.Tx, u *org.User, k *loginKey) (*LoginSession, error) {
+// params are what policies read of a log-in.
+func (l *LoginTerms) params() policy.Value {
+	return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(activity.TextOf(l.SessionProfileID))})
+}
+
+// logIn gives u the session.
+func (l *LoginTerms) logIn(tx *activity.Tx, u *org.User) (*LoginSession, error) {
 	s := &newSession{
-		name: "Session", public: k.public.String(), typ: typeLogin, seconds: k.seconds, asked: k.profile, alone: k.alone,
+		name: "Session", public: l.public.String(), typ: typeLogin, seconds: l.seconds, asked: l.profile, alone: activity.IsOn(l.InvalidateExisting),
 	}
 	added, err := s.give(tx, u)
 	if err != nil {
@@ -158,12 +152,9 @@ func sessionProfile(tx *activity.Tx, asked org.ID) (*org.SessionProfile, error) 
 	if asked.Zero() {
 		return nil, nil
 	}
-	top, err := tx.Above()
+	top, err := tx.Top()
 	if err != nil {
 		return nil, err
-	}
-	if top == nil {
-		top = tx.Tx
 	}
 	p, err := top.SessionProfile(asked)
 	return activity.OrNotFound(p, err, "session profile", asked.String())
@@ -182,19 +173,10 @@ type newSession struct {
 // life is the shorter of what is asked for and what the profile has; one where
 // only one says something, and the usual where neither does.
 func (s *newSession) life() uint64 {
-	most := uint64(0)
-	if s.profile != nil {
-		most = s.profile.Seconds
+	if s.profile == nil || s.profile.Seconds == 0 {
+		return cmp.Or(s.seconds, usualSessionSeconds)
 	}
-	switch {
-	case s.seconds == 0 && most == 0:
-		return usualSessionSeconds
-	case s.seconds == 0:
-		return most
-	case most == 0:
-		return s.seconds
-	}
-	return min(s.seconds, most)
+	return min(cmp.Or(s.seconds, s.profile.Seconds), s.profile.Seconds)
 }
 
 // give stores the user with the session's key. A log-in with the key of a session
@@ -245,11 +227,8 @@ func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err er
 	return k, tx.PutUser(&u)
 }
 
-// CreateReadOnlySession asks for a token with which its bearer may read, without
-// a stamp.
-type CreateReadOnlySession struct{}
-
-// ReadOnlySession is the result: the token, and when it ends in seconds since 1970.
+// ReadOnlySession is a token with which its bearer may read without a stamp, and when it ends, in
+// seconds since 1970.
 type ReadOnlySession struct {
 	OrganizationID   string `json:"organizationId"`
 	OrganizationName string `json:"organizationName"`
@@ -261,7 +240,7 @@ type ReadOnlySession struct {
 
 // createReadOnlySession binds the token to the credential that asks: it ends when
 // that is gone, and never after it.
-func createReadOnlySession(tx *activity.Tx, _ *CreateReadOnlySession) (*ReadOnlySession, error) {
+func createReadOnlySession(tx *activity.Tx, _ *activity.Nothing) (*ReadOnlySession, error) {
 	o, err := tx.Organization()
 	if err != nil {
 		return nil, err
@@ -407,7 +386,7 @@ func (s *SealedSession) read(target string) (err error) {
 // open gives u such a session, by this name where the intent has none.
 func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*org.APIKey, string, error) {
 	return sealedKey(tx, u, s.to, &newSession{
-		name: cmp.Or(activity.TextOf(s.APIKeyName), name), typ: typ, seconds: s.seconds, alone: s.InvalidateExisting != nil && *s.InvalidateExisting,
+		name: cmp.Or(activity.TextOf(s.APIKeyName), name), typ: typ, seconds: s.seconds, alone: activity.IsOn(s.InvalidateExisting),
 	})
 }
 

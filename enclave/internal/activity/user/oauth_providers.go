@@ -128,9 +128,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 			return nil, err
 		}
 		if held {
-			e := fault.Field(at, "oauth provider already exists")
-			e.Name = "OAUTH_PROVIDER_ALREADY_EXISTS"
-			return nil, e
+			return nil, fault.Field(at, "oauth provider already exists").Named("OAUTH_PROVIDER_ALREADY_EXISTS")
 		}
 		id, err := org.NewID(tx.Rand)
 		if err != nil {
@@ -160,8 +158,7 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 		}
 		if len(t.Audiences) != 1 {
 			e := fault.Field(field, "invalid OIDC token: it has more than one audience, so that nobody can tell which of them is meant")
-			e.Name = "INVALID_OIDC_TOKEN"
-			return nil, nil, e
+			return nil, nil, e.Named("INVALID_OIDC_TOKEN")
 		}
 		cs[i] = &OidcClaims{Iss: t.Issuer, Sub: t.Subject, Aud: t.Audiences[0]}
 		proven = append(proven, t)

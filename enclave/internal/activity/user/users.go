@@ -89,9 +89,7 @@ func carryUserV3(o *UserParamsV3) UserParams {
 func (p *RootUserParams) CheckAt(path string, contact bool) error {
 	switch {
 	case p.UserEmail != nil && *p.UserEmail == "":
-		e := fault.Field(path+"userEmail", "invalid email address")
-		e.Name = "INVALID_EMAIL"
-		return e
+		return fault.Field(path+"userEmail", "invalid email address").Named("INVALID_EMAIL")
 	case p.UserPhoneNumber != nil && *p.UserPhoneNumber == "":
 		return fault.Field(path+"userPhoneNumber", "invalid phone number")
 	case len(p.APIKeys)+len(p.Authenticators)+len(p.OauthProviders) == 0 && !(contact && (p.UserEmail != nil || p.UserPhoneNumber != nil)):

@@ -137,6 +137,19 @@ func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.U
 	return u, err
 }
 
+// LogInByContact is the one user who logs in by a contact that was shown to be hers: with the contact
+// verified, as WithContact has it. An organization that lets nobody in by contacts refuses.
+func LogInByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
+	if err := MayLogIn(tx.Tx, t); err != nil {
+		return nil, err
+	}
+	u, err := FindByContact(tx, t, contact)
+	if err != nil {
+		return nil, err
+	}
+	return WithContact(tx, u, t)
+}
+
 // UserByContact is the one user whom a verified token is about, nil where there is
 // none, or several, or where the organization does not let people in by it.
 func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err error) {

@@ -64,12 +64,7 @@ type SendStatusID struct {
 
 // sendTransaction puts a signed transaction among what goes out once the activity is stored.
 func sendTransaction(tx *activity.Tx, x *org.Transaction, lifeMs uint64) (*SendStatusID, error) {
-	content, err := x.Encode()
-	if err != nil {
-		return nil, err
-	}
-	tx.Sends = append(tx.Sends, org.Send{Kind: org.SendTransaction, DueMs: tx.NowMs, ExpiresMs: tx.NowMs + lifeMs, Content: content})
-	return &SendStatusID{tx.Activity.String()}, nil
+	return &SendStatusID{tx.Activity.String()}, tx.Send(org.SendTransaction, x, tx.NowMs+lifeMs)
 }
 
 // EthSendRawTransaction sends what has been signed before, here or elsewhere.
