@@ -249,6 +249,11 @@ type Kind[I, R any] struct {
 	OnlySelf func(*I) string
 }
 
+// Param is activity.params with one member.
+func Param(name string, value policy.Value) policy.Value {
+	return policy.Struct(policy.Member{Name: name, Value: value})
+}
+
 // A Family is the kinds of one file, each of intent and result of its own.
 type Family []interface{ versions() []*Version }
 

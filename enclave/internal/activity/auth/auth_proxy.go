@@ -18,13 +18,10 @@ import (
 
 // AuthProxy are the kinds that turn the auth proxy on, off and to what an organization wants.
 var AuthProxy = activity.Family{
-	activity.Kind[EnableAuthProxy, user.UserID]{Name: "ENABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "CREATE", Run: enableAuthProxy},
-	activity.Kind[DisableAuthProxy, activity.Nothing]{Name: "DISABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "DELETE", Run: disableAuthProxy},
+	activity.Kind[activity.Nothing, user.UserID]{Name: "ENABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "CREATE", Run: enableAuthProxy},
+	activity.Kind[activity.Nothing, activity.Nothing]{Name: "DISABLE_AUTH_PROXY", Resource: "AUTH_PROXY", Action: "DELETE", Run: disableAuthProxy},
 	activity.Kind[UpdateAuthProxyConfig, AuthProxyConfigID]{Name: "UPDATE_AUTH_PROXY_CONFIG", Resource: "AUTH_PROXY", Action: "UPDATE", Run: updateAuthProxyConfig},
 }
-
-// EnableAuthProxy turns the auth proxy on.
-type EnableAuthProxy struct{}
 
 // The ways to log in that a configuration can name. Social is every provider that
 // is enabled.
@@ -48,7 +45,7 @@ var proxyMay = [...][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VE
 
 // enableAuthProxy makes the user in whose name the proxy acts, its key, which
 // never leaves the enclave, and the policy that lets it.
-func enableAuthProxy(tx *activity.Tx, _ *EnableAuthProxy) (*user.UserID, error) {
+func enableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*user.UserID, error) {
 	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
@@ -85,10 +82,7 @@ func enableAuthProxy(tx *activity.Tx, _ *EnableAuthProxy) (*user.UserID, error) 
 	}
 	o := *old
 	o.Users, o.Policies, o.UpdatedMs = o.Users+1, o.Policies+1, tx.NowMs
-	o.Features = maps.Clone(old.Features)
-	if o.Features == nil {
-		o.Features = map[string]string{}
-	}
+	o.Features = organization.FeaturesOf(old)
 	o.Features[user.FeatureAuthProxy] = p.ID.String()
 	if err := tx.PutOrganization(&o); err != nil {
 		return nil, err
@@ -119,14 +113,7 @@ func addProxyUser(tx *activity.Tx, p *org.AuthProxy) error {
 	if err := tx.PutCredential(string(user.CurveP256), public, &org.Credential{User: p.User, Key: p.Key}); err != nil {
 		return err
 	}
-	holder, err := tx.IDByName(org.NameUser, u.Name)
-	switch {
-	case err != nil:
-		return err
-	case !holder.Zero():
-		return fmt.Errorf("the name of a new id is taken: %s", u.Name)
-	}
-	if err := tx.TakeName(org.NameUser, u.Name, u.ID); err != nil {
+	if err := activity.TakeName(tx, org.NameUser, "user", "", u.Name, u.ID); err != nil {
 		return err
 	}
 	return tx.PutUser(u)
@@ -152,12 +139,9 @@ func addProxyPolicy(tx *activity.Tx, p *org.AuthProxy) (err error) {
 	return organization.PutPolicy(tx, rec, &c)
 }
 
-// DisableAuthProxy turns the auth proxy off.
-type DisableAuthProxy struct{}
-
 // disableAuthProxy removes all that enabling made. User and policy may be gone
 // already, and may have been changed.
-func disableAuthProxy(tx *activity.Tx, _ *DisableAuthProxy) (*activity.Nothing, error) {
+func disableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*activity.Nothing, error) {
 	old, err := tx.Organization()
 	if err != nil {
 		return nil, err
@@ -193,7 +177,7 @@ func disableAuthProxy(tx *activity.Tx, _ *DisableAuthProxy) (*activity.Nothing, 
 		o.Policies--
 	}
 	tx.DeleteAuthProxy(p.ID)
-	o.Features, o.UpdatedMs = maps.Clone(old.Features), tx.NowMs
+	o.Features, o.UpdatedMs = organization.FeaturesOf(old), tx.NowMs
 	delete(o.Features, user.FeatureAuthProxy)
 	return &activity.Nothing{}, tx.PutOrganization(&o)
 }
@@ -269,18 +253,15 @@ func (in *UpdateAuthProxyConfig) Check() error {
 // an id, and captchas.
 func (in *UpdateAuthProxyConfig) checkAbsent() error {
 	const op = "update_auth_proxy_config"
-	named := ""
-	if in.EmailCustomizationParams != nil {
-		named = activity.TextOf(in.EmailCustomizationParams.TemplateID)
-	}
+	words := in.EmailCustomizationParams
 	switch {
 	case activity.TextOf(in.EmailAuthTemplateID) != "":
 		return activity.Unimplemented(op, "emailAuthTemplateId")
 	case activity.TextOf(in.OtpTemplateID) != "":
 		return activity.Unimplemented(op, "otpTemplateId")
-	case named != "":
+	case words != nil && activity.TextOf(words.TemplateID) != "":
 		return activity.Unimplemented(op, "templateId")
-	case in.CaptchaEnabled != nil && *in.CaptchaEnabled:
+	case activity.IsOn(in.CaptchaEnabled):
 		return activity.Unimplemented(op, "captchaEnabled")
 	}
 	return nil
@@ -317,8 +298,8 @@ func (in *UpdateAuthProxyConfig) checkAccess() error {
 		return fault.Field("socialLinkingClientIds", "must have at most %d elements", maxClientIDs)
 	}
 	for i, id := range *in.SocialLinkingClientIDs {
-		if !clientID(id) {
-			return badClientID(fmt.Sprintf("socialLinkingClientIds.%d", i))
+		if err := checkClientID(fmt.Sprintf("socialLinkingClientIds.%d", i), id); err != nil {
+			return err
 		}
 	}
 	return activity.CheckDistinct("socialLinkingClientIds", *in.SocialLinkingClientIDs)
@@ -350,8 +331,11 @@ func checkNames(field string, names *[]string, known []string) error {
 
 func clientID(s string) bool { return activity.Visible(s) && len(s) <= maxClientID }
 
-func badClientID(field string) error {
-	return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxClientID)
+func checkClientID(field, id string) error {
+	if !clientID(id) {
+		return fault.Field(field, "invalid client id: must be 1 to %d visible ASCII characters", maxClientID)
+	}
+	return nil
 }
 
 func (in *UpdateAuthProxyConfig) checkNumbers() error {
@@ -382,13 +366,7 @@ func (in *UpdateAuthProxyConfig) checkWords() error {
 		if n := activity.TextOf(m.AppName); n != "" && !isName(n) {
 			return fault.Field(path+"appName", "must be 1 to %d characters, without control characters and space at its ends", user.MaxName)
 		}
-		if u := activity.TextOf(m.LogoURL); u != "" && !login.CheckURL(u, false) {
-			return fault.Field(path+"logoUrl", "must be an https URL")
-		}
-		if _, err := login.ParseMagicLink(path+"magicLinkTemplate", activity.TextOf(m.MagicLinkTemplate)); err != nil {
-			return err
-		}
-		if _, err := login.ParseVariables(path+"templateVariables", activity.TextOf(m.TemplateVariables)); err != nil {
+		if _, err := m.words(path); err != nil {
 			return err
 		}
 	}
@@ -423,8 +401,9 @@ func (in *UpdateAuthProxyConfig) checkWalletKit() error {
 		if !slices.Contains(SocialProviders, provider) {
 			return fault.Field(field, "its members must be of: %s", strings.Join(SocialProviders, ", "))
 		}
-		if id := k.OauthClientIDs[provider]; id != "" && !clientID(id) {
-			return badClientID(field + "." + provider)
+		id := k.OauthClientIDs[provider]
+		if err := checkClientID(field+"."+provider, id); id != "" && err != nil {
+			return err
 		}
 	}
 	if u := activity.TextOf(k.OauthRedirectURL); u != "" && !redirect(u) {
@@ -460,12 +439,6 @@ func updateAuthProxyConfig(tx *activity.Tx, in *UpdateAuthProxyConfig) (*AuthPro
 	return &AuthProxyConfigID{p.ID.String()}, tx.PutAuthProxy(&p)
 }
 
-func set[T any](into *T, value *T) {
-	if value != nil {
-		*into = *value
-	}
-}
-
 func setNumber(into *uint32, value *int32) {
 	if value != nil {
 		*into = uint32(*value)
@@ -475,32 +448,32 @@ func setNumber(into *uint32, value *int32) {
 // apply puts what is set in the intent into p, whose lists and maps are still the
 // old record's.
 func (in *UpdateAuthProxyConfig) apply(p *org.AuthProxy) {
-	set(&p.Origins, in.AllowedOrigins)
-	set(&p.Methods, in.AllowedAuthMethods)
-	set(&p.SenderEmail, in.SendFromEmailAddress)
-	set(&p.SenderName, in.SendFromEmailSenderName)
-	set(&p.ReplyTo, in.ReplyToEmailAddress)
+	activity.Set(&p.Origins, in.AllowedOrigins)
+	activity.Set(&p.Methods, in.AllowedAuthMethods)
+	activity.Set(&p.SenderEmail, in.SendFromEmailAddress)
+	activity.Set(&p.SenderName, in.SendFromEmailSenderName)
+	activity.Set(&p.ReplyTo, in.ReplyToEmailAddress)
 	setNumber(&p.OTPSeconds, in.OtpExpirationSeconds)
 	setNumber(&p.TokenSeconds, in.VerificationTokenExpirationSeconds)
 	setNumber(&p.SessionSeconds, in.SessionExpirationSeconds)
 	setNumber(&p.OTPLength, in.OtpLength)
-	set(&p.TokenForPII, in.VerificationTokenRequiredForGetAccountPii)
-	set(&p.LinkingClients, in.SocialLinkingClientIDs)
+	activity.Set(&p.TokenForPII, in.VerificationTokenRequiredForGetAccountPii)
+	activity.Set(&p.LinkingClients, in.SocialLinkingClientIDs)
 	if in.OtpAlphanumeric != nil {
 		p.OTPNumeric = !*in.OtpAlphanumeric
 	}
 	if m := in.EmailCustomizationParams; m != nil {
-		set(&p.AppName, m.AppName)
-		set(&p.LogoURL, m.LogoURL)
-		set(&p.MagicLink, m.MagicLinkTemplate)
-		set(&p.Variables, m.TemplateVariables)
+		activity.Set(&p.AppName, m.AppName)
+		activity.Set(&p.LogoURL, m.LogoURL)
+		activity.Set(&p.MagicLink, m.MagicLinkTemplate)
+		activity.Set(&p.Variables, m.TemplateVariables)
 	}
 	if m := in.SmsCustomizationParams; m != nil {
-		set(&p.SMSTemplate, m.Template)
+		activity.Set(&p.SMSTemplate, m.Template)
 	}
 	if k := in.WalletKitSettings; k != nil {
-		set(&p.SocialProviders, k.EnabledSocialProviders)
-		set(&p.OAuthRedirect, k.OauthRedirectURL)
+		activity.Set(&p.SocialProviders, k.EnabledSocialProviders)
+		activity.Set(&p.OAuthRedirect, k.OauthRedirectURL)
 		p.OAuthClients = maps.Clone(p.OAuthClients)
 		for provider, id := range k.OauthClientIDs {
 			switch {

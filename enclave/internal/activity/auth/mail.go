@@ -75,11 +75,8 @@ func (c *EmailCustomization) words(path string) (w login.Words, err error) {
 
 // EmailCustomizationParams are the words of older versions.
 type EmailCustomizationParams struct {
-	AppName           *string `json:"appName"`
-	LogoURL           *string `json:"logoUrl"`
-	MagicLinkTemplate *string `json:"magicLinkTemplate"`
-	TemplateVariables *string `json:"templateVariables"`
-	TemplateID        *string `json:"templateId"`
+	AppName *string `json:"appName"`
+	EmailCustomization
 }
 
 func (c *EmailCustomizationParams) appName() string {
@@ -93,17 +90,16 @@ func (c *EmailCustomizationParams) withoutName() *EmailCustomization {
 	if c == nil {
 		return nil
 	}
-	return &EmailCustomization{c.LogoURL, c.MagicLinkTemplate, c.TemplateVariables, c.TemplateID}
+	return &c.EmailCustomization
 }
 
 // carry are the words as newer versions have them; no name is the
 // organization's.
 func (c *EmailCustomizationParams) carry() EmailAuthCustomization {
-	w := EmailAuthCustomization{AppName: c.appName()}
-	if n := c.withoutName(); n != nil {
-		w.EmailCustomization = *n
+	if c == nil {
+		return EmailAuthCustomization{}
 	}
-	return w
+	return EmailAuthCustomization{c.appName(), c.EmailCustomization}
 }
 
 // EmailAuthCustomization are the words with the name among them.

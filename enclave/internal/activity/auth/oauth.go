@@ -12,7 +12,7 @@ import (
 
 // OauthLogins are the log-ins by an identity token.
 var OauthLogins = activity.Family{
-	activity.Kind[Oauth, OauthKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: oauthKey},
+	activity.Kind[Oauth, SessionKey]{Name: "OAUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: oauthKey},
 	activity.Kind[OauthLogin, LoginSession]{
 		Name: "OAUTH_LOGIN", Resource: "AUTH", Action: "CREATE", FromAbove: true, ByProxy: true, Run: oauthLogin,
 		Params: (*OauthLogin).params,
@@ -36,24 +36,13 @@ func (in *Oauth) Check() error {
 	return user.CheckIdentityToken("oidcToken", in.OidcToken)
 }
 
-// OauthKey is the result: a private key for the client, encrypted.
-type OauthKey struct {
-	UserID           string `json:"userId"`
-	APIKeyID         string `json:"apiKeyId"`
-	CredentialBundle string `json:"credentialBundle"`
-}
-
-func oauthKey(tx *activity.Tx, in *Oauth) (*OauthKey, error) {
+func oauthKey(tx *activity.Tx, in *Oauth) (*SessionKey, error) {
 	// Clients hash the key as they have it: compressed, or as long as they send it.
 	u, err := identify(tx, in.OidcToken, in.to.String(), strings.ToLower(in.TargetPublicKey))
 	if err != nil {
 		return nil, err
 	}
-	k, text, err := in.open(tx, u, "Oauth - "+timestamp(tx.NowMs), typeOauth)
-	if err != nil {
-		return nil, err
-	}
-	return &OauthKey{UserID: u.ID.String(), APIKeyID: k.ID.String(), CredentialBundle: text}, nil
+	return in.open(tx, u, "Oauth - "+timestamp(tx.NowMs), typeOauth)
 }
 
 // OauthLogin starts a session of the user whom an identity token is about, by a key

@@ -36,10 +36,10 @@ var Passcodes = activity.Family{
 		},
 		Examine: func(tx *org.Tx, in *InitOTPAuth) error { return in.examine(tx) },
 		Params: func(in *InitOTPAuth) policy.Value {
-			return policy.Struct(policy.Member{Name: "otp_length", Value: policy.Int(int64(in.length()))})
+			return activity.Param("otp_length", policy.Int(int64(in.length())))
 		},
 	},
-	activity.Kind[OTPAuth, OTPSession]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: otpAuth},
+	activity.Kind[OTPAuth, SessionKey]{Name: "OTP_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: otpAuth},
 }
 
 // Lives of passcodes in seconds.
@@ -433,14 +433,7 @@ type OTPAuth struct {
 
 func (in *OTPAuth) Check() error { return in.read(in.TargetPublicKey) }
 
-// OTPSession is the result.
-type OTPSession struct {
-	UserID           string `json:"userId"`
-	APIKeyID         string `json:"apiKeyId,omitempty"`
-	CredentialBundle string `json:"credentialBundle,omitempty"`
-}
-
-func otpAuth(tx *activity.Tx, in *OTPAuth) (*OTPSession, error) {
+func otpAuth(tx *activity.Tx, in *OTPAuth) (*SessionKey, error) {
 	p, err := attempt(tx, in.OtpID, true, func(*org.Passcode) (string, error) { return in.OtpCode, nil })
 	if err != nil {
 		return nil, err
@@ -450,9 +443,5 @@ func otpAuth(tx *activity.Tx, in *OTPAuth) (*OTPSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, text, err := in.open(tx, u, "OTP Auth - "+timestamp(tx.NowMs), "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256")
-	if err != nil {
-		return nil, err
-	}
-	return &OTPSession{u.ID.String(), k.ID.String(), text}, nil
+	return in.open(tx, u, "OTP Auth - "+timestamp(tx.NowMs), "CREDENTIAL_TYPE_OTP_AUTH_KEY_P256")
 }

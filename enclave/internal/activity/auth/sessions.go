@@ -113,7 +113,7 @@ func (l *LoginTerms) read(public string) (err error) {
 
 // params are what policies read of a log-in.
 func (l *LoginTerms) params() policy.Value {
-	return policy.Struct(policy.Member{Name: "session_profile_id", Value: policy.String(activity.TextOf(l.SessionProfileID))})
+	return activity.Param("session_profile_id", policy.String(activity.TextOf(l.SessionProfileID)))
 }
 
 // logIn gives u the session.
@@ -356,12 +356,12 @@ func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadW
 	if err != nil {
 		return nil, err
 	}
-	k, text, err := in.open(tx, u, "Read write session", typeReadWrite)
+	k, err := in.open(tx, u, "Read write session", typeReadWrite)
 	if err != nil {
 		return nil, err
 	}
 	return &ReadWriteSession{
-		OrganizationID: tx.ID.String(), OrganizationName: o.Name, UserID: u.ID.String(), Username: u.Name, APIKeyID: k.ID.String(), CredentialBundle: text,
+		OrganizationID: tx.ID.String(), OrganizationName: o.Name, UserID: k.UserID, Username: u.Name, APIKeyID: k.APIKeyID, CredentialBundle: k.CredentialBundle,
 	}, nil
 }
 
@@ -383,11 +383,22 @@ func (s *SealedSession) read(target string) (err error) {
 	return err
 }
 
+// SessionKey is the key of such a session, for the client: its private half, encrypted.
+type SessionKey struct {
+	UserID           string `json:"userId"`
+	APIKeyID         string `json:"apiKeyId"`
+	CredentialBundle string `json:"credentialBundle"`
+}
+
 // open gives u such a session, by this name where the intent has none.
-func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*org.APIKey, string, error) {
-	return sealedKey(tx, u, s.to, &newSession{
+func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*SessionKey, error) {
+	k, text, err := sealedKey(tx, u, s.to, &newSession{
 		name: cmp.Or(activity.TextOf(s.APIKeyName), name), typ: typ, seconds: s.seconds, alone: activity.IsOn(s.InvalidateExisting),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &SessionKey{u.ID.String(), k.ID.String(), text}, nil
 }
 
 // sealedKey makes the key of a session in the enclave and gives it to u: the

@@ -49,18 +49,10 @@ type SelectorV2 struct {
 	Targets  []string  `json:"targets,omitempty"`
 }
 
-// CreatePolicyV1 is version 1 of the intent: comparisons, all of which must hold.
-type CreatePolicyV1 struct {
+// OlderCreatePolicy are versions 1 and 2 of the intent: comparisons, all of which must hold.
+type OlderCreatePolicy[S any] struct {
 	PolicyName string          `json:"policyName" rule:"required,label,label_length"`
-	Selectors  []SelectorV1    `json:"selectors" rule:"required,dive,required"`
-	Effect     activity.Effect `json:"effect" rule:"required"`
-	Notes      *string         `json:"notes"`
-}
-
-// CreatePolicyV2 is version 2 of the intent.
-type CreatePolicyV2 struct {
-	PolicyName string          `json:"policyName" rule:"required,label,label_length"`
-	Selectors  []SelectorV2    `json:"selectors" rule:"required,dive,required"`
+	Selectors  []S             `json:"selectors" rule:"required,dive,required"`
 	Effect     activity.Effect `json:"effect" rule:"required"`
 	Notes      *string         `json:"notes"`
 }
@@ -76,12 +68,13 @@ type CreatePolicy struct {
 
 	selectors []SelectorV2 // of versions 1 and 2
 	clauses   Clauses
+	path      string // of the policy in the intent
 }
 
 // Clauses are the expressions of a policy, compiled.
 type Clauses struct{ consensus, condition, time *policy.Program }
 
-func carryPolicyV1(v *CreatePolicyV1) CreatePolicy {
+func carryPolicyV1(v *OlderCreatePolicy[SelectorV1]) CreatePolicy {
 	selectors := activity.CarryAll(v.Selectors, func(s *SelectorV1) SelectorV2 {
 		n := SelectorV2{Subject: s.Subject, Operator: s.Operator}
 		if s.Target != nil {
@@ -89,16 +82,17 @@ func carryPolicyV1(v *CreatePolicyV1) CreatePolicy {
 		}
 		return n
 	})
-	return carryPolicyV2(&CreatePolicyV2{v.PolicyName, selectors, v.Effect, v.Notes})
+	return carryPolicyV2(&OlderCreatePolicy[SelectorV2]{v.PolicyName, selectors, v.Effect, v.Notes})
 }
 
-func carryPolicyV2(v *CreatePolicyV2) CreatePolicy {
+func carryPolicyV2(v *OlderCreatePolicy[SelectorV2]) CreatePolicy {
 	return CreatePolicy{PolicyName: v.PolicyName, Effect: v.Effect, Notes: activity.TextOf(v.Notes), selectors: v.Selectors}
 }
 
 func (in *CreatePolicy) Check() error { return in.checkAt("") }
 
 func (in *CreatePolicy) checkAt(path string) error {
+	in.path = path
 	if in.selectors != nil {
 		if err := in.translate(); err != nil {
 			return err
@@ -164,7 +158,7 @@ func PutPolicy(tx *activity.Tx, p *org.Policy, c *Clauses) error {
 }
 
 func createPolicy(tx *activity.Tx, in *CreatePolicy) (*PolicyID, error) {
-	r, err := addPolicies(tx, func(int) string { return "" }, in)
+	r, err := addPolicies(tx, []CreatePolicy{*in})
 	if err != nil {
 		return nil, err
 	}
@@ -186,20 +180,17 @@ func (in *CreatePolicies) Check() error {
 }
 
 func createPolicies(tx *activity.Tx, in *CreatePolicies) (*PolicyIDs, error) {
-	ps := make([]*CreatePolicy, len(in.Policies))
-	for i := range ps {
-		ps[i] = &in.Policies[i]
-	}
-	return addPolicies(tx, func(i int) string { return activity.FieldAt("policies", i, "") }, ps...)
+	return addPolicies(tx, in.Policies)
 }
 
-func addPolicies(tx *activity.Tx, path func(int) string, ps ...*CreatePolicy) (*PolicyIDs, error) {
+func addPolicies(tx *activity.Tx, ps []CreatePolicy) (*PolicyIDs, error) {
 	if err := activity.Policies.Add(tx, len(ps)); err != nil {
 		return nil, err
 	}
 	r := &PolicyIDs{PolicyIDs: []string{}}
-	for i, p := range ps {
-		id, err := activity.NewNamed(tx, org.NamePolicy, "policy", path(i)+"policyName", p.PolicyName)
+	for i := range ps {
+		p := &ps[i]
+		id, err := activity.NewNamed(tx, org.NamePolicy, "policy", p.path+"policyName", p.PolicyName)
 		if err != nil {
 			return nil, err
 		}

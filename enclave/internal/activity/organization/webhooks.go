@@ -27,16 +27,11 @@ var Webhooks = activity.Family{
 // endpointParams has the id as records have it: a policy about an endpoint must not
 // be passed by with another spelling of it.
 func endpointParams(id string) policy.Value {
-	return policy.Struct(policy.Member{Name: "endpoint_id", Value: policy.String(strings.ToLower(id))})
+	return activity.Param("endpoint_id", policy.String(strings.ToLower(id)))
 }
 
-// EventType is what an endpoint can subscribe to.
-type EventType string
-
-const activityUpdates EventType = org.ActivityUpdates
-
 // futureEvents are events of the interface that are not live.
-var futureEvents = []EventType{"BALANCE_CONFIRMED_UPDATES", "BALANCE_FINALIZED_UPDATES", "SEND_TRANSACTION_STATUS_UPDATES"}
+var futureEvents = []string{"BALANCE_CONFIRMED_UPDATES", "BALANCE_FINALIZED_UPDATES", "SEND_TRANSACTION_STATUS_UPDATES"}
 
 // WebhookSubscription is one type of event that an endpoint wants, unless it says
 // that it is not active.
@@ -57,13 +52,12 @@ func (in *CreateWebhookEndpoint) Check() error {
 	if err := checkWebhook("url", in.URL); err != nil {
 		return err
 	}
-	seen := map[EventType]bool{}
+	seen := map[string]bool{}
 	for i, s := range in.Subscriptions {
-		at := fmt.Sprintf("subscriptions.%d.", i)
-		t := EventType(s.EventType)
+		at, t := fmt.Sprintf("subscriptions.%d.", i), s.EventType
 		switch {
-		case t != activityUpdates && !slices.Contains(futureEvents, t):
-			return fault.Field(at+"eventType", "invalid event type: %s", activity.Printable(s.EventType))
+		case t != org.ActivityUpdates && !slices.Contains(futureEvents, t):
+			return fault.Field(at+"eventType", "invalid event type: %s", activity.Printable(t))
 		case seen[t]:
 			return fault.Field(at+"eventType", "event type is given twice: %s", t)
 		case !isUnfiltered(s.FiltersJSON):
@@ -138,9 +132,9 @@ func createWebhookEndpoint(tx *activity.Tx, in *CreateWebhookEndpoint) (*Webhook
 func subscriptions(o *org.Organization, wanted []WebhookSubscription) ([]org.Subscription, error) {
 	var ss []org.Subscription
 	for _, w := range wanted {
-		if EventType(w.EventType) != activityUpdates {
+		if w.EventType != org.ActivityUpdates {
 			if !o.Parent.Zero() {
-				return nil, fault.New(fault.PermissionDenied, "webhook endpoints of a sub-organization receive %s only", activityUpdates)
+				return nil, fault.New(fault.PermissionDenied, "webhook endpoints of a sub-organization receive %s only", org.ActivityUpdates)
 			}
 			return nil, activity.Unimplemented("create_webhook_endpoint", w.EventType)
 		}
@@ -160,10 +154,10 @@ type UpdateWebhookEndpoint struct {
 }
 
 func (in *UpdateWebhookEndpoint) Check() error {
-	if activity.TextOf(in.URL) == "" {
-		return nil
+	if url := activity.TextOf(in.URL); url != "" {
+		return checkWebhook("url", url)
 	}
-	return checkWebhook("url", *in.URL)
+	return nil
 }
 
 func findEndpoint(tx *activity.Tx, text string) (*org.WebhookEndpoint, error) {

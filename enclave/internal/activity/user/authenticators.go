@@ -173,7 +173,6 @@ type AuthenticatorIDs struct {
 func RegisterAuthenticators(tx *activity.Tx, in *CreateAuthenticators) (*AuthenticatorIDs, error) {
 	r := new(AuthenticatorIDs)
 	_, err := Change(tx, in.UserID, func(u *org.User) (err error) {
-		u.Authenticators = slices.Clone(u.Authenticators)
 		r.AuthenticatorIDs, err = addAuthenticators(tx, u, "", in.Authenticators)
 		return err
 	})
@@ -303,7 +302,6 @@ func (in *DeleteAuthenticators) Check() error {
 
 func deleteAuthenticators(tx *activity.Tx, in *DeleteAuthenticators) (*AuthenticatorIDs, error) {
 	_, err := Change(tx, in.UserID, func(u *org.User) error {
-		u.Authenticators = slices.Clone(u.Authenticators)
 		for _, text := range in.AuthenticatorIDs {
 			id, _ := org.ParseID(text) // a UUID by its rule
 			i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == id })

@@ -18,11 +18,9 @@ import (
 var APIKeys = activity.Family{
 	activity.Kind[CreateAPIKeys, APIKeyIDs]{
 		Name: "CREATE_API_KEYS", Resource: "CREDENTIAL", Action: "CREATE", Run: createAPIKeys,
-		Older: []activity.Older{activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })},
-		Params: func(in *CreateAPIKeys) policy.Value {
-			return policy.Struct(policy.Member{Name: "user_id", Value: policy.String(in.UserID)})
-		},
-		Self: func(in *CreateAPIKeys) string { return in.UserID },
+		Older:  []activity.Older{activity.Upgrade(func(v *CreateAPIKeysV1) CreateAPIKeys { return CreateAPIKeys{CarryKeys(v.APIKeys), v.UserID} })},
+		Params: func(in *CreateAPIKeys) policy.Value { return activity.Param("user_id", policy.String(in.UserID)) },
+		Self:   func(in *CreateAPIKeys) string { return in.UserID },
 	},
 	activity.Kind[DeleteAPIKeys, APIKeyIDs]{
 		Name: "DELETE_API_KEYS", Resource: "CREDENTIAL", Action: "DELETE", Run: deleteAPIKeys,
@@ -139,7 +137,6 @@ type APIKeyIDs struct {
 func createAPIKeys(tx *activity.Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
 	r := new(APIKeyIDs)
 	_, err := Change(tx, in.UserID, func(u *org.User) (err error) {
-		u.APIKeys = slices.Clone(u.APIKeys)
 		r.APIKeyIDs, err = addAPIKeys(tx, u, "", in.APIKeys)
 		return err
 	})
@@ -257,7 +254,6 @@ func (in *DeleteAPIKeys) Check() error { return activity.CheckDistinct("apiKeyId
 
 func deleteAPIKeys(tx *activity.Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
 	_, err := Change(tx, in.UserID, func(u *org.User) error {
-		u.APIKeys = slices.Clone(u.APIKeys)
 		for _, text := range in.APIKeyIDs {
 			id, _ := org.ParseID(text) // a UUID by its rule
 			i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == id })

@@ -47,18 +47,26 @@ func HasIdentity(u *org.User, issuer, subject string, audiences []string) *org.O
 // record of it. Several audiences of a token may lead to several users: then there
 // is none.
 func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string) (user *org.User, identity *org.OauthProvider, err error) {
-	several := false
+	user, _, err = onlyUser(tx, func(u *org.User) bool { return HasIdentity(u, issuer, subject, audiences) != nil })
+	if user != nil {
+		identity = HasIdentity(user, issuer, subject, audiences)
+	}
+	return user, identity, err
+}
+
+// onlyUser is the one user of whom is holds, nil where there is none or several.
+func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool, err error) {
 	err = tx.EachUser(func(u *org.User) bool {
-		if p := HasIdentity(u, issuer, subject, audiences); p != nil {
-			several = user != nil
-			user, identity = u, p
+		if is(u) {
+			several = one != nil
+			one = u
 		}
 		return !several
 	})
-	if err != nil || several {
-		return nil, nil, err
+	if several || err != nil {
+		one = nil
 	}
-	return user, identity, nil
+	return one, several, err
 }
 
 // FindByIdentity finds the user whom a verified token is about, by the identity or, where

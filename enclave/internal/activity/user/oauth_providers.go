@@ -92,7 +92,6 @@ func ValidName(s string) bool {
 func createOauthProviders(tx *activity.Tx, in *CreateOauthProviders) (*ProviderIDs, error) {
 	r := new(ProviderIDs)
 	_, err := Change(tx, in.UserID, func(u *org.User) (err error) {
-		u.OauthProviders = slices.Clone(u.OauthProviders)
 		r.ProviderIDs, err = addProviders(tx, u, "", in.OauthProviders)
 		return err
 	})
@@ -130,16 +129,19 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 		if held {
 			return nil, fault.Field(at, "oauth provider already exists").Named("OAUTH_PROVIDER_ALREADY_EXISTS")
 		}
-		id, err := org.NewID(tx.Rand)
+		p, err := newIdentity(tx, ps[i].ProviderName, c)
 		if err != nil {
 			return nil, err
 		}
-		u.OauthProviders = append(u.OauthProviders, org.OauthProvider{
-			ID: id, Name: ps[i].ProviderName, Issuer: c.Iss, Audience: c.Aud, Subject: c.Sub, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
-		})
-		ids[i] = id.String()
+		u.OauthProviders = append(u.OauthProviders, p)
+		ids[i] = p.ID.String()
 	}
 	return ids, nil
+}
+
+func newIdentity(tx *activity.Tx, name string, c *OidcClaims) (org.OauthProvider, error) {
+	id, err := org.NewID(tx.Rand)
+	return org.OauthProvider{ID: id, Name: name, Issuer: c.Iss, Audience: c.Aud, Subject: c.Sub, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}, err
 }
 
 // provenClaims are the claims of identities in their order, those of tokens
@@ -171,9 +173,10 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 // and those of its sub-organizations. The organization's record need not be there
 // yet, but then tx.Parent must be what is above it.
 func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
-	held := hasIdentity(u, c)
+	has := func(u *org.User) bool { return HasIdentity(u, c.Iss, c.Sub, []string{c.Aud}) != nil }
+	held := has(u)
 	visit := func(u *org.User) bool {
-		held = held || hasIdentity(u, c)
+		held = held || has(u)
 		return !held
 	}
 	if err := tx.EachUser(visit); err != nil || held {
@@ -194,12 +197,6 @@ func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
 	return len(children) > 0, err
 }
 
-func hasIdentity(u *org.User, c *OidcClaims) bool {
-	return slices.ContainsFunc(u.OauthProviders, func(p org.OauthProvider) bool {
-		return p.Issuer == c.Iss && p.Subject == c.Sub && p.Audience == c.Aud
-	})
-}
-
 // DeleteOauthProviders takes identities away from a user.
 type DeleteOauthProviders struct {
 	UserID      string   `json:"userId" rule:"required,uuid"`
@@ -212,7 +209,6 @@ func (in *DeleteOauthProviders) Check() error {
 
 func deleteOauthProviders(tx *activity.Tx, in *DeleteOauthProviders) (*ProviderIDs, error) {
 	_, err := Change(tx, in.UserID, func(u *org.User) error {
-		u.OauthProviders = slices.Clone(u.OauthProviders)
 		for _, text := range in.ProviderIDs {
 			id, _ := org.ParseID(text) // a UUID by its rule
 			i := slices.IndexFunc(u.OauthProviders, func(p org.OauthProvider) bool { return p.ID == id })

@@ -68,18 +68,16 @@ func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	if err != nil || old == nil || !old.EmailVerified || len(old.OauthProviders) >= tx.Limits.OauthProviders {
 		return nil, err
 	}
-	held, err := isIdentityHeld(tx, old, &OidcClaims{Iss: i.Issuer, Sub: i.Subject, Aud: i.Audiences[0]})
+	c := &OidcClaims{Iss: i.Issuer, Sub: i.Subject, Aud: i.Audiences[0]}
+	held, err := isIdentityHeld(tx, old, c)
 	if err != nil || held {
 		return nil, err
 	}
-	id, err := org.NewID(tx.Rand)
+	p, err := newIdentity(tx, "Google", c)
 	if err != nil {
 		return nil, err
 	}
 	u := *old
-	u.UpdatedMs = tx.NowMs
-	u.OauthProviders = append(slices.Clone(old.OauthProviders), org.OauthProvider{
-		ID: id, Name: "Google", Issuer: i.Issuer, Audience: i.Audiences[0], Subject: i.Subject, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
-	})
+	u.OauthProviders, u.UpdatedMs = append(slices.Clone(old.OauthProviders), p), tx.NowMs
 	return &u, tx.PutUser(&u)
 }

@@ -4,6 +4,7 @@ package user
 
 import (
 	"fmt"
+	"slices"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/tag"
@@ -30,9 +31,7 @@ var Users = activity.Family{
 	activity.Kind[UpdateUserPhoneNumber, UserID]{Name: "UPDATE_USER_PHONE_NUMBER", Resource: "USER", Action: "UPDATE", Run: updateUserPhoneNumber},
 	activity.Kind[UserIDs, UserIDs]{
 		Name: "DELETE_USERS", Resource: "USER", Action: "DELETE", Run: deleteUsers,
-		Params: func(in *UserIDs) policy.Value {
-			return policy.Struct(policy.Member{Name: "user_ids", Value: policy.Strings(in.UserIDs)})
-		},
+		Params: func(in *UserIDs) policy.Value { return activity.Param("user_ids", policy.Strings(in.UserIDs)) },
 	},
 }
 
@@ -244,14 +243,15 @@ func rename(tx *activity.Tx, u *org.User, name string) error {
 	return activity.Rename(tx, org.NameUser, "user", "userName", from, name, u.ID)
 }
 
-// Change applies change to a copy of a user's record and stores that. Slices
-// in it are still the record's.
+// Change applies change to a copy of a user's record and stores that. Credentials may be changed in
+// place; the other slices are still the record's.
 func Change(tx *activity.Tx, text string, change func(*org.User) error) (*UserID, error) {
 	old, err := activity.FindUser(tx, text)
 	if err != nil {
 		return nil, err
 	}
 	u := *old
+	u.APIKeys, u.Authenticators, u.OauthProviders = slices.Clone(old.APIKeys), slices.Clone(old.Authenticators), slices.Clone(old.OauthProviders)
 	if err := change(&u); err != nil {
 		return nil, err
 	}

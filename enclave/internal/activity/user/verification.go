@@ -174,17 +174,10 @@ func ChildVerified(t login.ContactType) byte {
 // ContactHolder is the one user who has a contact, nil where there is none or several.
 func ContactHolder(tx *org.Tx, t login.ContactType, contact string) (u *org.User, several bool, err error) {
 	want := login.ContactKey(t, contact)
-	err = tx.EachUser(func(o *org.User) bool {
-		if has, _ := contactOf(o, t); *has != "" && login.ContactKey(t, *has) == want {
-			several = u != nil
-			u = o
-		}
-		return !several
+	return onlyUser(tx, func(u *org.User) bool {
+		has, _ := contactOf(u, t)
+		return *has != "" && login.ContactKey(t, *has) == want
 	})
-	if several || err != nil {
-		return nil, several, err
-	}
-	return u, false, nil
 }
 
 // contactOf points at a contact of u and at whether it is verified.

@@ -270,12 +270,17 @@ func askEach(q *policy.Request, ids []string, facts func(id string) (policy.Fact
 
 // privateKeyFacts are the roots of what is about a private key, if it is there.
 func privateKeyFacts(tx *org.Tx, text string) (policy.Facts, error) {
+	return factsOf(tx.PrivateKey, text, "private_key", privateKeyValue)
+}
+
+// factsOf is the root of what is about the thing that an intent names by a UUID, if that is there.
+func factsOf[T any](find func(org.ID) (*T, error), text, root string, value func(*T) policy.Value) (policy.Facts, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
-	k, err := tx.PrivateKey(id)
-	if k == nil || err != nil {
+	r, err := find(id)
+	if r == nil || err != nil {
 		return nil, err
 	}
-	return policy.Facts{"private_key": privateKeyValue(k)}, nil
+	return policy.Facts{root: value(r)}, nil
 }
 
 // privateKeyValue is the root private_key.

@@ -40,11 +40,9 @@ var Signing = activity.Family{
 			return SignTransaction{SignWith: v.PrivateKeyID, UnsignedTransaction: v.UnsignedTransaction, Type: v.Type}
 		})},
 		Examine: func(tx *org.Tx, in *SignTransaction) error { return in.examine(tx) },
-		Params: func(in *SignTransaction) policy.Value {
-			return policy.Struct(policy.Member{Name: "type", Value: policy.String(string(in.Type))})
-		},
-		Keys: func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
-		Ask:  func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
+		Params:  func(in *SignTransaction) policy.Value { return activity.Param("type", policy.String(string(in.Type))) },
+		Keys:    func(tx *org.Tx, in *SignTransaction) ([]policy.Key, error) { return policyKeys(tx, in.SignWith) },
+		Ask:     func(tx *org.Tx, in *SignTransaction, q *policy.Request) error { return in.ask(tx, q) },
 	},
 }
 

@@ -17,7 +17,7 @@ import (
 // Transfer are the kinds by which keys come in and go out.
 var Transfer = activity.Family{
 	activity.Kind[InitImport, ImportBundle]{
-		Name: "INIT_IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: initImportWallet,
+		Name: "INIT_IMPORT_WALLET", Resource: "WALLET", Action: "IMPORT", Run: initImport(org.TargetWallet),
 		OnlySelf: func(in *InitImport) string { return in.UserID },
 	},
 	activity.Kind[ImportWallet, WalletResult]{
@@ -25,7 +25,7 @@ var Transfer = activity.Family{
 		OnlySelf: func(in *ImportWallet) string { return in.UserID },
 	},
 	activity.Kind[InitImport, ImportBundle]{
-		Name: "INIT_IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: initImportPrivateKey,
+		Name: "INIT_IMPORT_PRIVATE_KEY", Resource: "PRIVATE_KEY", Action: "IMPORT", Run: initImport(org.TargetPrivateKey),
 		OnlySelf: func(in *InitImport) string { return in.UserID },
 	},
 	activity.Kind[ImportPrivateKey, PrivateKeyResult]{
@@ -35,8 +35,10 @@ var Transfer = activity.Family{
 	activity.Kind[ExportWallet, ExportedWallet]{
 		Name: "EXPORT_WALLET", Resource: "WALLET", Action: "EXPORT", Run: exportWallet,
 		Params: (*ExportWallet).params,
-		Facts:  func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) { return walletFacts(tx, in.WalletID) },
-		Keys:   func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
+		Facts: func(tx *org.Tx, in *ExportWallet) (policy.Facts, error) {
+			return factsOf(tx.Wallet, in.WalletID, "wallet", walletValue)
+		},
+		Keys: func(_ *org.Tx, in *ExportWallet) ([]policy.Key, error) { return ownerKeys(in.WalletID), nil },
 	},
 	activity.Kind[ExportWalletAccount, ExportedAccount]{
 		Name: "EXPORT_WALLET_ACCOUNT", Resource: "WALLET", Action: "EXPORT", Run: exportWalletAccount,
@@ -52,16 +54,6 @@ var Transfer = activity.Family{
 		},
 		Keys: func(_ *org.Tx, in *ExportPrivateKey) ([]policy.Key, error) { return ownerKeys(in.PrivateKeyID), nil },
 	},
-}
-
-// walletFacts are the roots of what is about one wallet, if it is there.
-func walletFacts(tx *org.Tx, text string) (policy.Facts, error) {
-	id, _ := org.ParseID(text) // a UUID by its rule
-	w, err := tx.Wallet(id)
-	if w == nil || err != nil {
-		return nil, err
-	}
-	return policy.Facts{"wallet": walletValue(w)}, nil
 }
 
 // addressFacts are the roots of what is about an account by its address.
@@ -122,12 +114,8 @@ type ImportBundle struct {
 	ImportBundle string `json:"importBundle"`
 }
 
-func initImportWallet(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) {
-	return newTarget(tx, org.TargetWallet)
-}
-
-func initImportPrivateKey(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) {
-	return newTarget(tx, org.TargetPrivateKey)
+func initImport(use uint8) func(*activity.Tx, *InitImport) (*ImportBundle, error) {
+	return func(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) { return newTarget(tx, use) }
 }
 
 // newTarget makes an import target for the user who asks. Targets that are past
@@ -327,7 +315,7 @@ func (t *ExportTarget) Check() (err error) {
 
 // params are what policies may read of an export.
 func (t *ExportTarget) params() policy.Value {
-	return policy.Struct(policy.Member{Name: "target_public_key", Value: policy.Hex(t.TargetPublicKey)})
+	return activity.Param("target_public_key", policy.Hex(t.TargetPublicKey))
 }
 
 // ExportWallet hands a wallet's mnemonic out, encrypted.

@@ -28,9 +28,7 @@ var Wallets = activity.Family{
 	},
 	activity.Kind[UpdateWallet, WalletID]{
 		Name: "UPDATE_WALLET", Resource: "WALLET", Action: "UPDATE", Run: updateWallet,
-		Params: func(in *UpdateWallet) policy.Value {
-			return policy.Struct(policy.Member{Name: "wallet_id", Value: policy.String(in.WalletID)})
-		},
+		Params: func(in *UpdateWallet) policy.Value { return activity.Param("wallet_id", policy.String(in.WalletID)) },
 	},
 	activity.Kind[UpdateWalletAccountName, WalletAccountID]{Name: "UPDATE_WALLET_ACCOUNT_NAME", Resource: "WALLET", Action: "UPDATE", Run: updateWalletAccountName},
 	activity.Kind[DeleteWallets, WalletIDs]{
