@@ -7,8 +7,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// BindProfile bounds by a profile what is done from now on, as if a session with that profile
-// had asked.
+// BindProfile bounds what is done from now on by a profile, as if a session with that profile had asked.
 func (t *Tx) BindProfile(profile org.ID) error {
 	switch {
 	case profile.Zero() || profile == t.Stamped.Profile:
@@ -24,9 +23,8 @@ func (t *Tx) BindProfile(profile org.ID) error {
 var ErrBounded = fault.WithCode(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 
-// stayBounded refuses what leaves users, if a session with a profile asked, with a way
-// to log in that they did not have and that the profile does not bound. Users who are
-// new are bounded by what policies let them do.
+// stayBounded refuses a session with a profile that gives an existing user a way to log in which the profile
+// does not bound. New users are bounded by what policies let them do.
 func (t *Tx) stayBounded() error {
 	bound := t.Stamped.Profile
 	if bound.Zero() {
@@ -56,8 +54,8 @@ func (t *Tx) stayBounded() error {
 	})
 }
 
-// Link carries what users of a sub-organization can be found by into its parent,
-// in the same step. Families that change users need not think of it.
+// Link updates, in the same step, what the parent finds users of a sub-organization by. Run calls it: kinds
+// that change users need not.
 func (t *Tx) Link() error {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() {

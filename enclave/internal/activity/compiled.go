@@ -20,8 +20,7 @@ func (e Effect) Valid() bool { return effects[e] != 0 }
 // Policy is e in the terms of the policy room.
 func (e Effect) Policy() policy.Effect { return effects[e] }
 
-// CompiledPolicy is p with its expressions compiled, at most once for each time
-// that p comes into memory.
+// CompiledPolicy is p with its expressions compiled, once for each time that p is loaded.
 func CompiledPolicy(p *org.Policy) (*policy.Policy, error) {
 	if c, ok := p.Compiled.(*policy.Policy); ok {
 		return c, nil
@@ -57,8 +56,8 @@ func compiledPolicies(tx *org.Tx) ([]*policy.Policy, error) {
 	return ps, err
 }
 
-// CompileStored compiles what had been compiled before it was stored. That it does
-// not compile is no refusal.
+// CompileStored compiles an expression from a record. It compiled before it was stored, so a failure is no
+// *fault.Error.
 func CompileStored(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
 	p, err := policy.Compile(c, source)
 	if err != nil {

@@ -14,8 +14,8 @@ const typePrefix = `{"@type":"type.googleapis.com/`
 // AppendError writes the body of an error answer.
 func AppendError(dst []byte, e *fault.Error) []byte { return AppendRefusal(dst, e, org.ID{}, "") }
 
-// AppendRefusal writes the body of an error answer that names the activity, which is kept.
-// The fingerprint is `sha256:` and hex.
+// AppendRefusal is AppendError for an activity that is kept, and names it. The fingerprint is `sha256:` and
+// hex.
 func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendUint(dst, uint64(e.Code), 10)
@@ -61,8 +61,7 @@ func appendViolation(dst []byte, v *fault.Violation) []byte {
 	return append(dst, '}')
 }
 
-// appendDenial tells which policies denied, or that none allowed. Clients
-// compare the second text.
+// appendDenial tells which policies denied, or that none allowed. Clients compare the second text.
 func appendDenial(dst []byte, es []fault.Evaluation) []byte {
 	var deniers []string
 	for _, e := range es {
@@ -117,8 +116,7 @@ func AppendEvaluations(dst []byte, ps []org.PolicyOutcome) []byte {
 	return AppendList(dst, "", PolicyEvaluations(ps), appendEvaluation)
 }
 
-// appendFailure writes an activity's failure: an error body less its top-level
-// machine code, which a failure does not have.
+// appendFailure writes an activity's failure: an error body without the top-level machine code.
 func appendFailure(dst, body []byte) []byte {
 	if len(body) == 0 {
 		return append(dst, "null"...)
@@ -136,9 +134,8 @@ func appendFailure(dst, body []byte) []byte {
 	return strictjson.Append(dst, &b)
 }
 
-// wordings are the documented messages for fields that did not have the form
-// that their rules demand: first when absent, then when present. An empty one
-// leaves the general message.
+// wordings are the documented messages for fields that break their rules: when absent, and when present. An
+// empty one leaves the general message.
 var wordings = map[string][2]string{
 	"curve":             {"curve required", "invalid curve"},
 	"curveType":         {"curve required", "invalid curve"},
@@ -162,8 +159,7 @@ var wordings = map[string][2]string{
 	"oauth2CredentialId": {"oauth2_credential_id must be set", ""},
 }
 
-// PublicWording puts an error of strictjson into the words of the interface where
-// it has some.
+// PublicWording puts a strictjson error into the documented words, if there are some.
 func PublicWording(err error) error {
 	e := fault.Of(err)
 	if e == nil || len(e.Violations) != 1 {
@@ -197,8 +193,7 @@ func PublicWording(err error) error {
 	return &named
 }
 
-// NotFound refuses the name of something that is not there. What is named is
-// shown only as far as it is short and printable.
+// NotFound refuses a name that finds nothing. Only a short, printable part of the name is shown.
 func NotFound(what, name string) *fault.Error {
 	return fault.New(fault.NotFound, "%s not found: %s", what, Printable(name))
 }

@@ -5,15 +5,14 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// explainedBytes bounds what explanations of one evaluation may take when they are
-// told; outcomes are always kept.
+// explainedBytes bounds the explanations of one evaluation. Outcomes are always kept.
 const explainedBytes = 16 << 10
 
 // maxEvaluations bounds in bytes what an entry keeps of evaluations.
 const maxEvaluations = 256 << 10
 
-// AddEvaluation puts the newest evaluation behind the others. When they take too
-// much, the oldest lose what they say of single policies.
+// AddEvaluation appends the newest evaluation. When all are too large, the oldest lose what they say of single
+// policies.
 func AddEvaluation(es []org.Evaluation, e org.Evaluation) []org.Evaluation {
 	es = append(es, e)
 	size := 0
@@ -41,8 +40,8 @@ func textSize(values []string) (size int) {
 	return size
 }
 
-// EvaluationOf is a decision's record. What did not decide by any clause, or whose
-// explanation has no room, is told by its outcome alone.
+// EvaluationOf is a decision's record. A policy that no clause decided, or whose explanation has no room, has
+// its outcome alone.
 func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
 	verdicts, reasons := d.Evaluations.Verdicts(), d.Evaluations.Reasons()
 	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String(), Asked: d.Evaluations.IDs(), Verdicts: make([]byte, len(verdicts))}
@@ -75,16 +74,14 @@ func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evalua
 	return e
 }
 
-// A verdict is a byte of an entry: the outcome in the lower four bits, the clause
-// above.
+// verdictByte packs a verdict for an entry: the outcome in the lower four bits, the clause above.
 func verdictByte(v policy.Verdict) byte { return byte(v.Outcome) | byte(v.Clause)<<4 }
 
 func verdictOf(b byte) policy.Verdict {
 	return policy.Verdict{Outcome: policy.Outcome(b & 15), Clause: policy.Clause(b >> 4)}
 }
 
-// Outcomes are what an evaluation tells of each policy, from an entry of today or
-// of old.
+// Outcomes are what an evaluation tells of each policy. Older entries hold them in Policies.
 func Outcomes(e *org.Evaluation) []org.PolicyOutcome {
 	if len(e.Verdicts) == 0 || len(e.Asked) != len(org.ID{})*len(e.Verdicts) {
 		return e.Policies

@@ -80,8 +80,7 @@ func ParseSeconds(field string, text *string, usual, most uint64) (uint64, error
 	return n, nil
 }
 
-// Visible tells whether s is ASCII without spaces and controls, of at least one
-// character.
+// Visible tells whether s is not empty and ASCII without spaces and controls.
 func Visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -113,8 +112,7 @@ func ParseURL(text string) (*url.URL, bool) {
 	return u, err == nil && n > 0 && u.Port()[0] != '0'
 }
 
-// plainHost takes names of letters, digits, hyphens and dots, and IP addresses.
-// Other scripts come as xn--.
+// plainHost takes IP addresses and names of letters, digits, hyphens and dots; other scripts come as xn--.
 func plainHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Zone() == ""

@@ -7,15 +7,14 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// An operation is a path of the interface and how many versions of its activity
-// type there are.
+// An operation is a path of the interface, and how many versions its activity type has.
 type operation struct {
 	name     string
 	versions int
 }
 
-// operations are all that the interface knows, live or not. Paths that it does
-// not publish stand under the name of their kind.
+// operations are all of the interface, live or not. Paths that it does not publish have the name of their
+// kind.
 var operations = []operation{
 	{"accept_invitation", 2}, {"activate_billing_tier", 1}, {"approve_activity", 1}, {"claim_earn_fees", 1},
 	{"claim_swap_fees", 1}, {"create_api_keys", 2}, {"create_api_only_users", 1}, {"create_authenticators", 2},
@@ -98,9 +97,8 @@ func OpOf(typ string) string { return operationOf[typ] }
 // KnownType tells whether typ is an activity type of the interface, live or not.
 func KnownType(typ string) bool { return operationOf[typ] != "" }
 
-// Lookup finds the version that typ names at path op. The errors are
-// *fault.Error: NotFound for an unknown path, InvalidArgument for a type that
-// is none or belongs to another path, Unimplemented for one that is not live.
+// Lookup finds the version that typ names at path op. Errors are NotFound for an unknown path, InvalidArgument
+// for a type that is unknown or of another path, Unimplemented for a type that is not live.
 func (t Table) Lookup(op, typ string) (*Version, error) {
 	if v := t[typ]; v != nil && v.Kind.Op == op {
 		return v, nil

@@ -1,21 +1,16 @@
 // Package activity is everything that can be asked of an organization.
 //
-// A kind is a thing that can be asked for, in all its versions; a version is one
-// activity type on the wire. Each kind is declared by a literal in its family's
-// file: its name, what policies call it, the function that runs it against the
-// newest intent, and how older versions are carried up to that. What follows
-// from the name (types, members, path) is not written down.
+// A kind is a thing that can be asked for; a version of it is one activity type on the wire. Each kind is a
+// literal in its family's file: its name, what policies call it, the function that runs the newest intent, and
+// how older intents become that. What follows from the name (types, members, path) is not written down.
 //
-// This package is the engine: what a kind is, what an intent and a result, whom a
-// vote counts for, how an activity looks. The families stand in rooms above it (tag,
-// wallet, user, organization, auth), and package kinds lists them all.
+// This package is the engine: kinds, intents, results, whose votes count, how an activity looks. The families
+// are in the packages above it (tag, wallet, user, organization, auth); package kinds lists them all.
 //
-// It promises that an intent reaches a kind's function only decoded strictly
-// and checked, that a function which answers an error has no effect (the caller
-// drops its Tx) but what it has said must last, that secrets are stored only
-// sealed by the Vault and leave only encrypted, and that nothing is signed or
-// exported without the Tx's Grant. Nothing here reads a clock, draws
-// randomness or talks to anybody except through what the Tx holds.
+// It promises that a kind's function gets only intents that were decoded strictly and checked; that a function
+// which returns an error has no effect (the caller drops its Tx) except through ChangeForGood; that secrets
+// are stored only sealed by the Vault and leave only encrypted; and that nothing is signed or exported without
+// the Tx's Grant. It has no clock, no randomness and no peer but what the Tx holds.
 package activity
 
 import (
@@ -35,15 +30,13 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// Vault seals and opens the secrets of one organization under the id of what
-// owns them. A sealed secret opens under that id only.
+// Vault seals and opens the secrets of one organization. A secret opens only under the id of its owner.
 type Vault interface {
 	Seal(owner org.ID, s secret.Secret) ([]byte, error)
 	keys.Vault
 }
 
-// KeyID names a key in the cache: account No of a wallet, or with No 0 a
-// private key.
+// KeyID names a key in the cache: of account No of a wallet, or with No 0 a private key.
 type KeyID struct {
 	Organization, Owner org.ID
 	No                  uint64
@@ -53,46 +46,39 @@ type KeyID struct {
 type Tx struct {
 	*org.Tx       // records of the organization; ID, NowMs
 	Vault   Vault // of the organization
-	// Limits are how many things there may be; Run takes none that is below what is
-	// documented.
+	// Limits are how many things there may be. Run raises those below the documented ones.
 	Limits org.Limits
 	Rand   io.Reader // the enclave's randomness
 	// Keys holds derived account keys.
 	Keys     *keys.Cache[KeyID]
 	User     org.ID // who submitted
 	Activity org.ID
-	// Parent is the organization above a sub-organization, when the step holds it
-	// too. Nil in a top-level organization; use Above.
+	// Parent is the organization above, if the step holds it too. Nil in a top-level organization; use Above.
 	Parent *org.Tx
 	Grant  *policy.Grant
-	// Grantor is the organization that gave the Grant, where that is another than the
-	// one whose records these are: the one that makes it.
+	// Grantor is the organization that gave the Grant, if it is not this one: the one that makes it.
 	Grantor org.ID
 	// WantsProofs asks that Claims be gathered.
 	WantsProofs bool
 	Claims      []Claim
-	// NewOrganization starts a sub-organization in the same step: a Tx of its
-	// own, on an empty state, with a Vault of its own and an id not used before.
-	// Nil where a step may not span organizations.
+	// NewOrganization starts an organization in the same step: a Tx with an empty state, a Vault of its own
+	// and an id never used before. Nil where a step may not span organizations.
 	NewOrganization func() (*Tx, error)
-	// Bundles signs what leaves encrypted, and the keys that imports are encrypted
-	// to.
+	// Bundles signs exports and the keys to which imports are encrypted.
 	Bundles *bundle.Signer
 	Boot    org.ID // of this run of the enclave, drawn at its start
 	// Sessions signs the tokens of sessions.
 	Sessions *login.Signer
-	// Tokens and LegacyTokens sign verification tokens of the two forms,
-	// PasscodeTargets the keys to which passcodes are encrypted.
+	// Tokens and LegacyTokens sign verification tokens of the two forms, PasscodeTargets the keys to which
+	// passcodes are encrypted.
 	Tokens, LegacyTokens *login.Signer
 	PasscodeTargets      *bundle.Signer
 	// Outside is what mails and text messages go out by.
 	Outside Outside
-	// Providers is what can be learnt from identity providers, and Roles are keys of
-	// the enclave. Either is nil where nothing needs it.
+	// Providers asks identity providers; Roles are keys of the enclave. Either is nil where nothing needs it.
 	Providers Providers
 	Roles     *Roles
-	// Verification is the verified token that vouched for who submitted, nil without
-	// one.
+	// Verification is the verified token that vouched for the submitter, or nil.
 	Verification *login.VerificationToken
 	// Stamped is the credential with which the activity was submitted.
 	Stamped org.VoteCredential
@@ -114,15 +100,14 @@ func (t *Tx) Holder() *keys.Holder {
 	return h
 }
 
-// ChangeForGood makes a change that stays even if the activity is refused after it: that
-// something which may happen once has happened.
+// ChangeForGood makes a change that stays even if the activity is refused later: something that may happen
+// once has happened.
 func (t *Tx) ChangeForGood(change func(*org.Tx)) {
 	change(t.Tx)
 	t.lasting = append(t.lasting, change)
 }
 
-// Remains puts what lasts of a refused activity into a new change, and tells
-// whether that is anything.
+// Remains puts what lasts of a refused activity into a new change, and tells whether there is any.
 func (t *Tx) Remains(into *org.Tx) bool {
 	for _, change := range t.lasting {
 		change(into)
@@ -130,12 +115,11 @@ func (t *Tx) Remains(into *org.Tx) bool {
 	return len(t.lasting) > 0
 }
 
-// ErrNeedsParent asks that the activity be run again with Tx.Parent set: the
-// parent must be locked before its child, so it cannot be fetched half way.
+// ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
 var ErrNeedsParent error = &org.Missing{Parent: true}
 
-// Above returns the parent's records, nil in a top-level organization. The error
-// ErrNeedsParent must be handed up.
+// Above returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the
+// caller.
 func (t *Tx) Above() (*org.Tx, error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() {
@@ -170,24 +154,21 @@ type Claim struct {
 	Signature *SignatureClaim
 }
 
-// AddressClaim says that an address was derived in the enclave. WalletID and
-// Path are empty for a private key's. Organization is not that of the activity
-// when that made a sub-organization.
+// AddressClaim says that an address was derived in the enclave. WalletID and Path are empty for a private key.
+// Organization is the one that has the key; it may be new.
 type AddressClaim struct {
 	Organization            org.ID
 	WalletID, Path, Address string
 }
 
-// SignatureClaim says that a key signed. The digests are lower-case hex, in the
-// order of the signatures: what ECDSA signed, or the SHA-256 of what ed25519
-// signed. PublicKey is lower-case hex, compressed.
+// SignatureClaim says that a key signed. PublicKey is lower-case hex, compressed. The digests are lower-case
+// hex in the order of the signatures: what ECDSA signed, or the SHA-256 of what ed25519 signed.
 type SignatureClaim struct {
 	PublicKey string
 	Digests   []string
 }
 
-// A Kind declares a thing that can be asked for, in all its versions: I is its
-// newest intent, R its newest result.
+// A Kind declares a thing that can be asked for. I is its newest intent, R its newest result.
 type Kind[I, R any] struct {
 	Name     string // as in ACTIVITY_TYPE_<Name>, without a version
 	Resource string // policy resource, such as WALLET
@@ -197,55 +178,50 @@ type Kind[I, R any] struct {
 	RootQuorum bool
 	// Vote tells that the kind is a yes or no to another activity.
 	Vote bool
-	// ByCredential tells that a request may name the parent of the organization that
-	// it is for, which is then the one that knows the credential.
+	// ByCredential tells that a request may name the parent of the organization that it is for, if the parent
+	// knows the credential.
 	ByCredential bool
-	// FromAbove tells that a user of the parent may ask for it in a sub-organization,
-	// as the parent's policies decide. Tx.User is then of Tx.Parent, and whom it is
-	// about the intent says.
+	// FromAbove tells that a user of the parent may ask for it in a sub-organization, as the parent's policies
+	// decide. Tx.User is then of Tx.Parent; the intent says whom it is about.
 	FromAbove bool
-	// Attested tells that a stamp will do for it that no key of the user's has made: a
-	// token vouches for who he is.
+	// Attested tells that a verification token may vouch for the user in place of a stamp by a key of theirs.
 	Attested bool
-	// ByProxy tells that the auth proxy asks for the kind. Its key can stamp no other,
-	// whatever policies say.
+	// ByProxy tells that the auth proxy's key may stamp the kind. It may stamp no other, whatever policies
+	// say.
 	ByProxy bool
 
 	// Run does it.
 	Run func(*Tx, *I) (*R, error)
-	// Results are the versions of the result object, if there are more than the first:
-	// a type answers with the highest that is not above its own.
+	// Results are the versions of the result object, if not only the first: a type has the highest that is not
+	// above its own.
 	Results []int
-	// ResultKey names the result object of the newest version where that does not
-	// follow.
+	// ResultKey names the result object of the newest version, if it does not follow from Results.
 	ResultKey string
 	// Older are the versions below the newest, from the first.
 	Older []Older
 
-	// Examine looks before anybody decides, the root quorum included: a *fault.Error
-	// refuses the request, and there is no activity.
+	// Examine runs before any decision, for the root quorum too. A *fault.Error refuses the request; no
+	// activity is made.
 	Examine func(*org.Tx, *I) error
-	// Need is what must be known of a chain before the kind is decided, nil for nothing.
-	// It is asked for outside of the turn, handed to the intent, and what is signed is
-	// made from it inside.
+	// Need is what must be known of a chain before the decision, nil for nothing. The host is asked outside of
+	// the turn and the answer is given to the intent's Know; what is signed is made from it inside.
 	Need func(*org.Tx, *I) (*ChainNeed, error)
 	// Params is activity.params, a policy.Struct with the members that policies may read.
 	Params func(*I) policy.Value
-	// Facts are the roots that policies may read of what the kind is about: wallet,
-	// wallet_account, private_key and so on. What does not exist has no root.
+	// Facts are the roots that policies may read: wallet, wallet_account, private_key and so on. What does not
+	// exist has no root.
 	Facts func(*org.Tx, *I) (policy.Facts, error)
-	// Keys are the stored keys that the kind uses, for which the Grant is then good.
-	// Those of what does not exist are left out: the activity will say so.
+	// Keys are the stored keys that the kind uses; the Grant is good for them. Those that do not exist are
+	// left out: Run says so.
 	Keys func(*org.Tx, *I) ([]policy.Key, error)
-	// Ask completes the question to the policies where Facts are not enough: with facts
-	// of what is signed, once for each payload if need be.
+	// Ask completes the question to the policies where Facts do not suffice, such as with facts of each
+	// payload.
 	Ask func(*org.Tx, *I, *policy.Request) error
-	// Self tells that users may do this to themselves unless a policy says something:
-	// it answers the id of the user whom the intent names, or nothing where it is
-	// always about who asks.
+	// Self tells that users may do this to themselves unless a policy says otherwise. It returns the id of the
+	// user whom the intent names, or an empty text if it is always about who asks.
 	Self func(*I) string
-	// OnlySelf tells that nobody may do this for somebody else, the root quorum
-	// neither: it answers the id of the user whom the intent names.
+	// OnlySelf tells that nobody may do this for another user, the root quorum included. It returns the id of
+	// the user whom the intent names.
 	OnlySelf func(*I) string
 }
 
@@ -305,8 +281,8 @@ type Version struct {
 	secret bool
 }
 
-// Secret tells that bodies of the type hold in clear what is good for one use, such
-// as a passcode: whoever reads the activity later is shown neither that nor the body.
+// Secret tells that bodies hold something good for one use in clear, such as a passcode. Readers of the
+// activity see neither that nor the body.
 func (v *Version) Secret() bool { return v.secret }
 
 // Intent is a decoded and checked `parameters` object.
@@ -321,10 +297,9 @@ type Intent struct {
 // Decode reads `parameters`, strictly. The errors are *fault.Error.
 func (v *Version) Decode(params []byte) (*Intent, error) { return v.decode(params) }
 
-// AppendIntent writes an activity's intent object as it was sent, without the
-// options that were not set. What is good for one use is masked: those who may read
-// the activity are more than the one who was given it, and the activity may still
-// wait for votes. The fingerprint stays that of the body.
+// AppendIntent writes an activity's intent object as it was sent, without absent options. What is good for one
+// use is masked: others may read the activity, even while it waits for votes. The fingerprint stays that of
+// the body.
 func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 	dst = append(append(append(dst, `{"`...), v.IntentKey...), `":`...)
 	if v.secret {
@@ -333,10 +308,9 @@ func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 	return append(AppendShape(dst, in.sent), '}')
 }
 
-// Run executes the activity and returns its result object. An error means that
-// nothing happened and the Tx must be dropped: a *fault.Error is the activity's
-// failure, an *org.Missing wants a piece loaded and the activity run again with
-// another Grant, any other is internal.
+// Run executes the activity and returns its result object. After an error the Tx must be dropped: a
+// *fault.Error is the activity's failure; an *org.Missing wants a piece loaded and the activity run again with
+// another Grant; any other is internal.
 func (v *Version) Run(tx *Tx, in *Intent) ([]byte, error) {
 	tx.Limits = tx.Limits.WithDefaults()
 	r, err := v.run(tx, in.newest)
@@ -368,8 +342,7 @@ func AppendShape(dst []byte, shape any) []byte {
 	return strictjson.Append(dst, shape)
 }
 
-// checker is an intent with demands that its rules cannot express. What it
-// refuses is refused before there is an activity.
+// checker is an intent with demands that its rules cannot express. A refusal makes no activity.
 type checker interface{ Check() error }
 
 // versions are the kind's types, as the table of families takes them.
@@ -503,8 +476,7 @@ func CamelCase(name string) string {
 // A Table finds the versions that can be asked for by their type.
 type Table map[string]*Version
 
-// NewTable lists the versions of families. A type listed twice is an error of the
-// program.
+// NewTable lists the versions of families. It panics if a type is listed twice.
 func NewTable(families ...Family) Table {
 	t := Table{}
 	for _, f := range families {

@@ -8,8 +8,8 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Outside is what can go out besides transactions, and in whose name, as the
-// measured configuration has it. The zero value is an enclave without one.
+// Outside is what can be sent besides transactions, and in whose name, by the measured configuration. The zero
+// value sends nothing.
 type Outside struct {
 	Mail, Text bool         // whether there is a server for them
 	Sender     login.Sender // who mails are from where an organization does not say
@@ -18,8 +18,7 @@ type Outside struct {
 	Issuer     string       // of identity tokens of ours; empty: none can be issued
 }
 
-// A ChainNeed is what must be known of a chain before something can be decided or
-// told. The host is asked for it, outside of any organization's turn.
+// A ChainNeed is what must be known of a chain. The host is asked for it outside of any organization's turn.
 type ChainNeed struct {
 	Chain                        string // CAIP-2
 	Nonces, Fees, Gas, Blockhash bool   // nothing: whether there is a node at all
@@ -33,8 +32,8 @@ type ChainNeed struct {
 // MaxStandings bounds ChainNeed.Sends.
 const MaxStandings = 100
 
-// ChainKnown is what the host says of a chain: hints, which it may choose. Whoever
-// uses one bounds what it can do.
+// ChainKnown is what the host says of a chain: hints that it may choose. Whoever uses one bounds what it can
+// do.
 type ChainKnown struct {
 	Latest, Pending   uint64 // nonces; Latest is at most Pending, which is below 2^64-2
 	BaseFee, Tip, Gas uint64
@@ -54,8 +53,7 @@ type Standing struct {
 // knower is an intent that takes what the host has said.
 type knower interface{ Know(*ChainKnown) }
 
-// Need is what must be known before the activity is decided, nil for nothing. An
-// *org.Missing must be passed up; a *fault.Error refuses what is asked.
+// Need is what must be known before the decision, nil for nothing. A *fault.Error refuses the request.
 func (v *Version) Need(tx *org.Tx, in *Intent) (*ChainNeed, error) {
 	return v.need(tx, in.newest)
 }
@@ -67,28 +65,26 @@ func (in *Intent) Know(k *ChainKnown) {
 	}
 }
 
-// Providers is what an activity can learn from identity providers while it runs. Nothing
-// of it waits: what is not known yet is an error that is no *fault.Error and must
-// be handed up; the activity is then dropped, what it lacks is fetched outside of
-// any turn, and it runs again.
+// Providers asks identity providers without waiting. What is not known yet is an error, no *fault.Error, that
+// must be returned: the activity is dropped, the answer is fetched outside of any turn, and the activity runs
+// again.
 type Providers interface {
-	// Keys returns the key set of an issuer, as new as has asks for: that it has a
-	// token's key. A *fault.Error about field says why there is none.
+	// Keys returns the key set of an issuer; has tells whether it holds the token's key or must be fetched
+	// again. A *fault.Error about field says why there is none.
 	Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error)
-	// Exchange turns a code into an identity. It happens once for one activity,
-	// however often that runs: a code is good for one exchange.
+	// Exchange turns a code into an identity: once for one activity, however often it runs, since a code is
+	// good once.
 	Exchange(*Exchange) (*Exchanged, error)
 }
 
-// An Exchange is a code that somebody has brought from an OAuth 2.0 provider, and
-// with what it is exchanged. Who makes the exchange wipes the secret.
+// An Exchange is a code from an OAuth 2.0 provider and what it is exchanged with. Whoever makes it wipes the
+// secret.
 type Exchange struct {
 	Provider login.OAuth2Provider
 	Code     login.Code
 	ClientID string
 	Secret   secret.Secret // the client's
-	// BearerTo is the key to which the provider's access token is encrypted, in hex;
-	// empty if nobody wants it.
+	// BearerTo is the key to which the provider's access token is encrypted, in hex, or empty.
 	BearerTo string
 }
 
@@ -102,8 +98,8 @@ type Exchanged struct {
 type Roles struct {
 	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
 	OnRamp        secret.Secret // opens the secrets of on-ramp providers
-	// Identities signs the identity tokens that the enclave issues under the URL
-	// Issuer, which is empty where it issues none.
+	// Identities signs the identity tokens that the enclave issues under the URL Issuer, which is empty if it
+	// issues none.
 	Identities *login.Signer
 	Issuer     string
 }

@@ -34,11 +34,9 @@ func (in *Intent) Target() org.Hash {
 	return h
 }
 
-// Question is what the policies are asked about an activity that initiator
-// submitted. Votes, and the scope of whose turn it is, are the caller's to fill in.
-// What it is about, Params and Facts, is left out when the root quorum alone
-// decides: bare. The keys that it uses are not. An *org.Missing must be passed up; a *fault.Error refuses what is
-// asked, whoever asks.
+// Question is what the policies are asked about an activity that initiator submitted. The caller adds votes
+// and the scope of who votes. If the root quorum alone decides (bare), Params and Facts are left out; Keys are
+// not. A *fault.Error refuses the request, whoever asks.
 func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, bare bool) (policy.Request, error) {
 	k := v.Kind
 	r := policy.Request{
@@ -49,8 +47,8 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 	return r, err
 }
 
-// PolicyState is what policies decide from: the newest records of the
-// organization o. It is valid as long as tx is.
+// PolicyState is what policies decide from: the newest records of organization o. It is valid as long as tx
+// is.
 func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 	s := policy.State{Threshold: o.Threshold, RootUsers: make([][16]byte, len(o.RootUsers))}
 	for i, id := range o.RootUsers {
@@ -121,12 +119,10 @@ func PolicyCredential(user org.ID, c org.VoteCredential) policy.Credential {
 	return policy.Credential{ID: c.ID, User: user, Type: c.Type, CredentialID: c.CredentialID, PublicKey: c.PublicKey}
 }
 
-// Electorate fills in whose approval counts: those that have not lapsed, of users
-// who are still there and have proven all that is demanded of them; and who has
-// rejected. It answers the MFA policy that the initiator still owes, if any. What it
-// takes to find out what is demanded is taken off steps, of which every voter may use
-// as much as any other: beyond, the first policy that is not known not to hold is
-// demanded.
+// Electorate fills in the approvals and rejections that count. An approval counts until it lapses, if its user
+// still exists and meets every MFA policy that applies. It returns the MFA policy that the initiator still has
+// to meet, if any. Evaluating MFA policies takes from steps, shared evenly among voters; when a share is used
+// up, the first policy not known to be inapplicable applies.
 func Electorate(tx *org.Tx, p *org.Pending, q *policy.Request, steps *int) (lacks *org.MFAPolicy, err error) {
 	q.Approvals, q.Rejections = nil, nil
 	share := VoterSteps(*steps, p)
@@ -174,14 +170,13 @@ func Approval(v *org.PendingVote) policy.Approval {
 // VotableSteps is what one reply may spend on finding out who may vote.
 const VotableSteps = 2_000_000
 
-// stepsPerByte is what a byte of a body counts for when it is read again; a body
-// of usual size counts for a thousandth of VotableSteps.
+// stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs a thousandth of
+// VotableSteps.
 const stepsPerByte = 2
 
-// Votable tells whether a user of organization o may approve or reject the
-// activity of which e is the newest entry: whether he may vote and has not voted
-// so. The root quorum may, who submitted may, and whom the policies of now count,
-// which is found out as far as steps go.
+// Votable tells whether a user of organization o may approve or reject the activity whose newest entry is e,
+// and has not voted so already. The root quorum may, the submitter may, and whoever today's policies count,
+// which is evaluated as far as steps go.
 func (t Table) Votable(tx *org.Tx, o *org.Organization, e *org.Entry, user org.ID, steps *int) (approve, reject bool, err error) {
 	may := o.Root(user)
 	approve, reject = true, true
@@ -250,8 +245,8 @@ func (t Table) QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Re
 	return v.Question(tx, in, e.Activity, initiator, false)
 }
 
-// Reread takes the body of an activity's entry apart again, as when it was
-// submitted. The errors are *fault.Error: today's rules may refuse a body of old.
+// Reread decodes the body of an activity's entry again. A *fault.Error says that today's rules refuse an old
+// body.
 func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	sub, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
 	if err != nil {
@@ -265,9 +260,8 @@ func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	return sub, v, in, err
 }
 
-// EnforcedMFA are the policies of a user that a request calls for: the first whose
-// condition it meets, for each of its payloads if it has several. One that cannot
-// be evaluated, or not within what is left of steps, is enforced.
+// EnforcedMFA are the policies of a user that apply to a request: the first whose condition holds, for each
+// payload. One that cannot be evaluated, or not within what is left of steps, applies.
 func EnforcedMFA(u *org.User, r *policy.Request, steps *int) []*org.MFAPolicy {
 	var out []*org.MFAPolicy
 	if len(u.MFAPolicies) == 0 {
@@ -303,8 +297,8 @@ func findEnforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 	return nil
 }
 
-// UnmetMFA is the first of a user's policies that a request calls for and credentials
-// do not satisfy, or nil.
+// UnmetMFA is the first of a user's policies that applies to a request and that credentials do not satisfy, or
+// nil.
 func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
 	for _, m := range EnforcedMFA(u, r, steps) {
 		if !Satisfies(m, cs) {
@@ -314,8 +308,8 @@ func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *in
 	return nil
 }
 
-// Satisfies tells whether credentials that a user has approved with are enough
-// for an MFA policy: one for each of its steps, and no credential for two.
+// Satisfies tells whether the credentials that a user approved with satisfy an MFA policy: a different one for
+// each step.
 func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 	taken := make([]int, len(cs)) // by which step, from 1
 	for i := range m.Required {
@@ -355,19 +349,18 @@ func FactorsMet(m *org.MFAPolicy, cs []org.VoteCredential) []org.Factor {
 	return out
 }
 
-// typeIdentity is the type of the credential that an identity at an OpenID provider
-// is. The interface has no name for it: nobody stamps with it but by a token.
+// typeIdentity is the type of an identity at an OpenID provider as a credential. It stamps only through a
+// token, so the interface has no name for it.
 const typeIdentity = "CREDENTIAL_TYPE_OAUTH_IDENTITY"
 
-// The types of the credentials that contacts are, for who has shown a verification
-// token of ours about one.
+// The types of contacts as credentials. They stamp only through a verification token.
 const (
 	TypeMailbox = "CREDENTIAL_TYPE_EMAIL_CONTACT"
 	TypePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
 )
 
-// factorTypes are the factors that a credential of a type proves. A session is
-// never a substitute for the factor that created it.
+// factorTypes are the factors that types of credentials prove. A session never stands for the factor that
+// created it.
 var factorTypes = map[string]string{
 	"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR": "AUTHENTICATION_TYPE_PASSKEY",
 	"CREDENTIAL_TYPE_API_KEY_P256":           "AUTHENTICATION_TYPE_API_KEY",
@@ -397,14 +390,13 @@ func MeetsFactor(f *org.Factor, cs []org.VoteCredential) bool {
 	return false
 }
 
-// IdentityCredential is an identity as policies and votes see it: who stamps by it
-// has shown a token of its issuer.
+// IdentityCredential is an identity as policies and votes see it, once its user has shown a token of the
+// issuer.
 func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 	return org.VoteCredential{ID: p.ID, Type: typeIdentity}
 }
 
-// ContactCredential is a contact as policies and votes see it: who stamps by it has
-// shown a verification token about it.
+// ContactCredential is a contact as policies and votes see it, once its user has shown a verification token.
 func ContactCredential(t *login.VerificationToken) org.VoteCredential {
 	h := sha256.Sum256([]byte(string(t.Type) + "\x00" + login.ContactKey(t.Type, t.Contact)))
 	c := org.VoteCredential{ID: org.ID(h[:16]), Type: TypeMailbox}

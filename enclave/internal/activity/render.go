@@ -16,8 +16,7 @@ type ActivityView struct {
 	Users func(org.ID) *org.User
 	// CanApprove and CanReject are the caller's: see Votable.
 	CanApprove, CanReject bool
-	// Intent is what AppendIntent wrote, if the caller has it; otherwise it is
-	// read from the entry's body again.
+	// Intent is what AppendIntent wrote, if the caller has it. Otherwise the entry's body is read again.
 	Intent []byte
 }
 
@@ -76,8 +75,8 @@ func AppendFingerprint(dst []byte, h org.Hash) []byte {
 	return hex.AppendEncode(append(dst, `sha256:`...), h[:])
 }
 
-// appendIntentOf reads the intent from the entry's body. An intent that today's
-// rules would refuse is shown as it was sent, or not at all if its type has secrets.
+// appendIntentOf reads the intent from the entry's body. One that today's rules refuse is shown as it was
+// sent, unless its type has secrets.
 func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
 	v := t[e.Type]
 	s, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
@@ -203,8 +202,7 @@ func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 	return append(dst, '}')
 }
 
-// AppendAuthenticator writes an Authenticator object. The model is not known:
-// nobody is asked about an AAGUID.
+// AppendAuthenticator writes an Authenticator object. The model is unknown: no service is asked about AAGUIDs.
 func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
 	dst = AppendList(dst, `{"transports":`, a.Transports, func(dst []byte, t *string) []byte { return AppendText(dst, "", *t) })
 	dst = AppendText(dst, `,"attestationType":`, a.Attestation)
@@ -252,8 +250,7 @@ func AppendTime(dst []byte, ms uint64) []byte {
 	return append(dst, `","nanos":"0"}`...)
 }
 
-// appendID writes a member whose value is an id. key is `"name":` with what
-// stands before it.
+// appendID writes a member whose value is an id. key is `"name":` with what precedes it.
 func appendID(dst []byte, key string, id org.ID) []byte {
 	dst = append(append(dst, key...), '"')
 	return append(id.Append(dst), '"')

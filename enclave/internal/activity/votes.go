@@ -2,8 +2,7 @@ package activity
 
 import "cloister/enclave/internal/fault"
 
-// Votes are activities too, but they run nothing: core records them on the
-// activity that they name.
+// Votes are activities that run nothing: core records them on the activity that they name.
 var Votes = Family{
 	Kind[Vote, struct{}]{Name: "APPROVE_ACTIVITY", Vote: true, Attested: true, Run: refuseRun},
 	Kind[Vote, struct{}]{Name: "REJECT_ACTIVITY", Vote: true, Run: refuseRun},
