@@ -23,8 +23,7 @@ var AuthProxy = activity.Family{
 	activity.Kind[UpdateAuthProxyConfig, AuthProxyConfigID]{Name: "UPDATE_AUTH_PROXY_CONFIG", Resource: "AUTH_PROXY", Action: "UPDATE", Run: updateAuthProxyConfig},
 }
 
-// The ways to log in that a configuration can name. Social is every provider that
-// is enabled.
+// The ways to log in that a configuration can name. Social is every enabled provider.
 const (
 	MethodEmail   = "email"
 	MethodSMS     = "sms"
@@ -33,8 +32,7 @@ const (
 	MethodSocial  = "social"
 )
 
-// SocialProviders are those that a configuration can enable, in the order in which
-// clients are told.
+// SocialProviders are those that a configuration can enable, in the order in which clients see them.
 var SocialProviders = []string{"google", "facebook", "apple", "x", "discord"}
 
 // methods are all ways to log in; a provider alone is one, too.
@@ -43,8 +41,8 @@ var methods = append([]string{MethodEmail, MethodSMS, MethodPasskey, MethodWalle
 // proxyMay are resource and action of what the proxy's policy allows it.
 var proxyMay = [...][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VERIFY"}, {"ORGANIZATION", "CREATE"}}
 
-// enableAuthProxy makes the user in whose name the proxy acts, its key, which
-// never leaves the enclave, and the policy that lets it.
+// enableAuthProxy makes the user in whose name the proxy acts, its key, which never leaves the enclave, and
+// its policy.
 func enableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*user.UserID, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -90,8 +88,7 @@ func enableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*user.UserID, error)
 	return &user.UserID{UserID: p.User.String()}, tx.PutAuthProxy(p)
 }
 
-// proxyName is what the user and the policy of a proxy are called. Whoever reads
-// a list of them finds out what they are for.
+// proxyName is the name of the user and the policy of a proxy.
 func proxyName(p *org.AuthProxy) string { return "Auth proxy " + p.ID.String() }
 
 func addProxyUser(tx *activity.Tx, p *org.AuthProxy) error {
@@ -139,8 +136,7 @@ func addProxyPolicy(tx *activity.Tx, p *org.AuthProxy) (err error) {
 	return organization.PutPolicy(tx, rec, &c)
 }
 
-// disableAuthProxy removes all that enabling made. User and policy may be gone
-// already, and may have been changed.
+// disableAuthProxy removes what enabling made. User and policy may be gone or changed by then.
 func disableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*activity.Nothing, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -209,8 +205,7 @@ type WalletKitParams struct {
 	OauthRedirectURL       *string           `json:"oauthRedirectUrl"`
 }
 
-// UpdateAuthProxyConfig changes what is set in it. An empty text takes a setting
-// back.
+// UpdateAuthProxyConfig changes what is set in it. An empty text resets a setting.
 type UpdateAuthProxyConfig struct {
 	AllowedOrigins                            *[]string                 `json:"allowedOrigins" rule:"omitempty,dive"`
 	AllowedAuthMethods                        *[]string                 `json:"allowedAuthMethods" rule:"omitempty,dive"`
@@ -249,8 +244,7 @@ func (in *UpdateAuthProxyConfig) Check() error {
 	return nil
 }
 
-// checkAbsent refuses what this release does not have: templates that are named by
-// an id, and captchas.
+// checkAbsent refuses what this release does not have: templates by id, and captchas.
 func (in *UpdateAuthProxyConfig) checkAbsent() error {
 	const op = "update_auth_proxy_config"
 	words := in.EmailCustomizationParams
@@ -305,8 +299,8 @@ func (in *UpdateAuthProxyConfig) checkAccess() error {
 	return activity.CheckDistinct("socialLinkingClientIds", *in.SocialLinkingClientIDs)
 }
 
-// exactOrigin tells whether o is an origin as a browser sends it: a scheme, a host
-// in lower case, and a port if it is not the scheme's own.
+// exactOrigin tells whether o is an origin as browsers send it: scheme, host in lower case, and any port but
+// the scheme's own.
 func exactOrigin(o string) bool {
 	scheme, rest, ok := strings.Cut(o, "://")
 	if !ok || len(o) > 256 || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
@@ -412,8 +406,7 @@ func (in *UpdateAuthProxyConfig) checkWalletKit() error {
 	return nil
 }
 
-// redirect tells whether a log-in may lead back to a URL: a page, or an app by a
-// scheme of its own.
+// redirect tells whether a log-in may lead back to a URL: a page, or an app by its own scheme.
 func redirect(text string) bool {
 	if login.CheckURL(text, true) {
 		return true
@@ -445,8 +438,7 @@ func setNumber(into *uint32, value *int32) {
 	}
 }
 
-// apply puts what is set in the intent into p, whose lists and maps are still the
-// old record's.
+// apply puts what is set in the intent into p, whose lists and maps are still the old record's.
 func (in *UpdateAuthProxyConfig) apply(p *org.AuthProxy) {
 	activity.Set(&p.Origins, in.AllowedOrigins)
 	activity.Set(&p.Methods, in.AllowedAuthMethods)

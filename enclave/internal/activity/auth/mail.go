@@ -46,8 +46,7 @@ const (
 	TypeRecovery = "CREDENTIAL_TYPE_RECOVER_USER_KEY_P256"
 )
 
-// EmailCustomization are an organization's words for mails. Its name is elsewhere in
-// the intent.
+// EmailCustomization are an organization's words for mails, without its name.
 type EmailCustomization struct {
 	LogoURL           *string `json:"logoUrl"`
 	MagicLinkTemplate *string `json:"magicLinkTemplate"`
@@ -93,8 +92,7 @@ func (c *EmailCustomizationParams) withoutName() *EmailCustomization {
 	return &c.EmailCustomization
 }
 
-// carry are the words as newer versions have them; no name is the
-// organization's.
+// carry are the words as newer versions have them. Without a name, mails use the organization's.
 func (c *EmailCustomizationParams) carry() EmailAuthCustomization {
 	if c == nil {
 		return EmailAuthCustomization{}
@@ -114,8 +112,8 @@ func (c *EmailAuthCustomization) words(path string) (login.Words, error) {
 	return w, err
 }
 
-// MailSender is who a mail shall be from. It is heeded for domains that the
-// deployment's configuration lists, and passed over otherwise.
+// MailSender is who a mail shall be from. It is ignored for domains that the deployment's configuration does
+// not list.
 type MailSender struct {
 	SendFromEmailAddress    *string `json:"sendFromEmailAddress" rule:"omitempty,email,email_ext"`
 	SendFromEmailSenderName *string `json:"sendFromEmailSenderName" rule:"omitempty,label_length,label"`
@@ -166,8 +164,8 @@ func (v *EmailAuthV1) carry() EmailAuth {
 // EmailAuthV2 is version 2 of the intent.
 type EmailAuthV2 EmailAuthV1
 
-// EmailAuth has the key of a session made in the enclave and sent to a user by mail,
-// encrypted to the client that asked.
+// EmailAuth makes the key of a session in the enclave and mails it to a user, encrypted to the client that
+// asked.
 type EmailAuth struct {
 	Email              string                 `json:"email" rule:"required,email,email_ext"`
 	TargetPublicKey    string                 `json:"targetPublicKey" rule:"required,hexadecimal"`
@@ -265,8 +263,7 @@ type InitUserEmailRecoveryV1 struct {
 	MailSender
 }
 
-// InitUserEmailRecovery mails a key that lets its holder give the user one new
-// passkey.
+// InitUserEmailRecovery mails a key with which its holder may give the user one new passkey.
 type InitUserEmailRecovery struct {
 	Email              string                 `json:"email" rule:"required,email,email_ext"`
 	TargetPublicKey    string                 `json:"targetPublicKey" rule:"required,hexadecimal"`

@@ -21,8 +21,8 @@ var OauthLogins = activity.Family{
 
 const typeOauth = "CREDENTIAL_TYPE_OAUTH_KEY_P256"
 
-// Oauth gives the user whom an identity token is about an expiring key that is made
-// in the enclave and given out encrypted.
+// Oauth gives the user of an identity token an expiring key that is made in the enclave and returned
+// encrypted.
 type Oauth struct {
 	OidcToken       string `json:"oidcToken" rule:"required"`
 	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`
@@ -45,8 +45,7 @@ func oauthKey(tx *activity.Tx, in *Oauth) (*SessionKey, error) {
 	return in.open(tx, u, "Oauth - "+timestamp(tx.NowMs), typeOauth)
 }
 
-// OauthLogin starts a session of the user whom an identity token is about, by a key
-// of the client's.
+// OauthLogin starts a session of the user of an identity token, by a key of the client's.
 type OauthLogin struct {
 	OidcToken string `json:"oidcToken" rule:"required"`
 	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
@@ -68,8 +67,8 @@ func oauthLogin(tx *activity.Tx, in *OauthLogin) (*LoginSession, error) {
 	return in.logIn(tx, u)
 }
 
-// identify is the user whom a token is about that was asked for with a key in
-// mind, given in the forms that clients hash.
+// identify is the user of an identity token, whose nonce must be the hash of one of keys: one key in the forms
+// that clients hash.
 func identify(tx *activity.Tx, token string, keys ...string) (*org.User, error) {
 	i, err := user.VerifyIdentityToken(tx, "oidcToken", token)
 	if err != nil {

@@ -22,8 +22,8 @@ const (
 	maxClientID          = 255
 )
 
-// identityTokenMs is how long the tokens live that the enclave issues: they are for
-// one log-in or sign-up.
+// identityTokenMs is the life of the identity tokens that the enclave issues. Each is for one log-in or
+// sign-up.
 const identityTokenMs = 5 * 60 * 1000
 
 // OAuth2ProviderName is the interface's name of a provider.
@@ -35,8 +35,7 @@ func (n OAuth2ProviderName) Valid() bool {
 	return ok
 }
 
-// CreateOAuth2Credential makes known with what the organization is known to an
-// OAuth 2.0 provider.
+// CreateOAuth2Credential stores what an OAuth 2.0 provider knows the organization by.
 type CreateOAuth2Credential struct {
 	Provider              OAuth2ProviderName `json:"provider" rule:"required"`
 	ClientID              string             `json:"clientId" rule:"required"`
@@ -113,8 +112,7 @@ func updateOAuth2Credential(tx *activity.Tx, in *UpdateOAuth2Credential) (*OAuth
 	return putOAuth2Credential(tx, &in.CreateOAuth2Credential, &c)
 }
 
-// findOAuth2Credential finds the credential that an intent names. A sub-organization
-// has none.
+// findOAuth2Credential finds the credential that an intent names. A sub-organization has none.
 func findOAuth2Credential(tx *activity.Tx, text string) (*org.OAuth2Credential, error) {
 	if err := activity.CheckTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err
@@ -135,8 +133,8 @@ func deleteOAuth2Credential(tx *activity.Tx, in *OAuth2CredentialID) (*OAuth2Cre
 	return &OAuth2CredentialID{c.ID.String()}, nil
 }
 
-// OAuth2Authenticate turns the code that a user has brought from an OAuth 2.0
-// provider into an identity token: the enclave's own, since the provider has none.
+// OAuth2Authenticate turns a code from an OAuth 2.0 provider into an identity token of the enclave's, as the
+// provider issues none.
 type OAuth2Authenticate struct {
 	OAuth2CredentialID         string  `json:"oauth2CredentialId" rule:"required"`
 	AuthCode                   string  `json:"authCode" rule:"required" show:"masked"`
@@ -165,8 +163,7 @@ type OAuth2Identity struct {
 	OidcToken string `json:"oidcToken" rule:"required"`
 }
 
-// oauth2Authenticate looks at everything else first: a code is good for one
-// exchange.
+// oauth2Authenticate checks everything else first: a code is good for one exchange.
 func oauth2Authenticate(tx *activity.Tx, in *OAuth2Authenticate) (*OAuth2Identity, error) {
 	c, err := findOAuth2Credential(tx, in.OAuth2CredentialID)
 	if err != nil {

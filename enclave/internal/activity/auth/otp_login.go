@@ -66,8 +66,7 @@ func otpLogin(tx *activity.Tx, in *OTPLogin) (*LoginSession, error) {
 	return in.logIn(tx, u)
 }
 
-// useLoginToken uses up the token that vouched for who logs in, and answers him with
-// his contact verified.
+// useLoginToken spends the token that vouched for the user, whose contact it returns verified.
 func useLoginToken(tx *activity.Tx, u *org.User) (*org.User, error) {
 	t := tx.Verification
 	if t == nil {

@@ -112,8 +112,8 @@ func (w *PasscodeWish) length() int {
 	return int(*w.OTPLength)
 }
 
-// countedHashes is under what the passcode is counted: its contact, and whatever the
-// client tells its users apart by, an address mostly.
+// countedHashes are what passcodes are counted by: the contact, and what the client tells its users apart by,
+// mostly an address.
 func (w *PasscodeWish) countedHashes() []org.Hash {
 	t := login.ContactType(w.OTPType)
 	hs := []org.Hash{sha256.Sum256([]byte("contact\x00" + w.OTPType + "\x00" + login.ContactKey(t, w.Contact)))}
@@ -138,16 +138,14 @@ func (v *InitOTPV1) wish() PasscodeWish {
 // InitOTPV2 is version 2 of the intent, whose attempts come in clear.
 type InitOTPV2 struct{ PasscodeWish }
 
-// InitOTP has a code sent to a contact. Whether the contact is somebody's makes no
-// difference.
+// InitOTP has a code sent to a contact, whether or not any user has the contact.
 type InitOTP struct {
 	PasscodeWish
 
 	plain bool // versions whose attempts come in clear
 }
 
-// OTPSent is the result: the passcode's id, and the key to which an attempt is to be
-// encrypted, signed.
+// OTPSent is the result: the passcode's id and the key, signed, to which an attempt is to be encrypted.
 type OTPSent struct {
 	OtpID                     string `json:"otpId"`
 	OtpEncryptionTargetBundle string `json:"otpEncryptionTargetBundle"`
@@ -219,8 +217,8 @@ func inSandbox(tx *activity.Tx, w *PasscodeWish) bool {
 	return tx.Outside.Sandbox && login.Sandbox(login.ContactType(w.OTPType), w.Contact)
 }
 
-// countPasscodes refuses one more code where enough have been sent of late, and of a
-// contact's ends the oldest that could still be tried.
+// countPasscodes refuses one more code after too many recent ones. For a contact it ends the oldest live ones
+// beyond the bound.
 func countPasscodes(tx *activity.Tx, h org.Hash, contact bool) error {
 	ps, err := tx.PasscodesBy(h)
 	if err != nil {
@@ -272,8 +270,7 @@ func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
 	return sendMail(tx, p.Contact, c, &w.MailSender, p.ExpiresMs)
 }
 
-// attempt tries a code. What was wrong counts for good; of what is right the record
-// is answered, used up.
+// attempt tries a code. A wrong one is counted for good; a right one returns the record, used up.
 func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode) (entered string, err error)) (*org.Passcode, error) {
 	id, err := org.ParseID(text)
 	if err != nil {
@@ -313,8 +310,7 @@ func attempt(tx *activity.Tx, text string, legacy bool, enter func(*org.Passcode
 	return &p, err
 }
 
-// VerifyOTPV1 is version 1 of the intent: the code passes the host in clear, which
-// could use it first.
+// VerifyOTPV1 is version 1 of the intent. The host sees the code in clear and could use it first.
 type VerifyOTPV1 struct {
 	OtpID             string  `json:"otpId" rule:"required"`
 	OtpCode           string  `json:"otpCode" rule:"required" show:"masked"`
@@ -322,8 +318,8 @@ type VerifyOTPV1 struct {
 	PublicKey         *string `json:"publicKey" rule:"omitempty,hexadecimal"`
 }
 
-// VerifyOTP exchanges a code for a token that says whose contact it is. Code and the
-// key that the token is bound to come encrypted.
+// VerifyOTP exchanges a code for a token that says whose contact it is. The code comes encrypted, with the key
+// that the token is bound to.
 type VerifyOTP struct {
 	OtpID              string  `json:"otpId" rule:"required"`
 	EncryptedOtpBundle string  `json:"encryptedOtpBundle" rule:"required"`

@@ -12,8 +12,8 @@ var SessionProfiles = activity.Family{
 	activity.Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile},
 }
 
-// CreateSessionProfile makes a profile that bounds sessions. It lives in a
-// top-level organization and never changes.
+// CreateSessionProfile makes a profile that bounds sessions. It lives in a top-level organization and never
+// changes.
 type CreateSessionProfile struct {
 	SessionProfileName string  `json:"sessionProfileName" rule:"required,label,label_length"`
 	Scope              string  `json:"scope" rule:"required"`
@@ -60,8 +60,7 @@ func createSessionProfile(tx *activity.Tx, in *CreateSessionProfile) (*SessionPr
 	return &SessionProfileID{id.String()}, tx.PutSessionProfile(p)
 }
 
-// CompiledScope is p's scope, compiled at most once for each time that p comes
-// into memory.
+// CompiledScope is p's scope, compiled once for each time that p is loaded.
 func CompiledScope(p *org.SessionProfile) (*policy.Program, error) {
 	if c, ok := p.Compiled.(*policy.Program); ok {
 		return c, nil

@@ -1,7 +1,6 @@
-// Package auth is how users log in, as activities: by a stamp, a passcode, a token of
-// an identity provider or a mailed key; what bounds the session that they get; and the
-// auth proxy, which asks in the name of people who have no key yet. What tokens and
-// passcodes are is the business of package login.
+// Package auth is how users log in, as activities: by a stamp, a passcode, an identity token or a mailed key;
+// what bounds their sessions; and the auth proxy, which asks for people who have no key yet. Package login
+// knows what tokens and passcodes are.
 package auth
 
 import (
@@ -54,8 +53,8 @@ func sessionSeconds(field string, text *string) (uint64, error) {
 	return activity.ParseSeconds(field, text, 0, maxSessionSeconds)
 }
 
-// StampLogin starts a session of whoever asks: a key of the client's becomes one
-// that stamps for the user until the session ends.
+// StampLogin starts a session of the submitter: a key of the client's stamps for the user until the session
+// ends.
 type StampLogin struct {
 	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
 	LoginTerms
@@ -63,8 +62,8 @@ type StampLogin struct {
 
 func (in *StampLogin) Check() error { return in.read(in.PublicKey) }
 
-// LoginSession is the result of a log-in: a token that tells the client of its
-// session. It authenticates nothing; the session's key does.
+// LoginSession is the result of a log-in: a token that describes the session. It authenticates nothing; the
+// session's key does.
 type LoginSession struct {
 	Session string `json:"session"`
 }
@@ -139,9 +138,8 @@ func (l *LoginTerms) logIn(tx *activity.Tx, u *org.User) (*LoginSession, error) 
 	return &LoginSession{text}, err
 }
 
-// sessionProfile is the profile that bounds a new session, nil for none. What a
-// bounded session starts is bounded by the same profile: it could get out of its
-// scope otherwise.
+// sessionProfile is the profile that bounds a new session, or nil. A bounded session starts only sessions with
+// its own profile, which keeps it in its scope.
 func sessionProfile(tx *activity.Tx, asked org.ID) (*org.SessionProfile, error) {
 	if bound := tx.Stamped.Profile; !bound.Zero() {
 		if !asked.Zero() && asked != bound {
@@ -170,8 +168,7 @@ type newSession struct {
 	profile *org.SessionProfile // what bounds it, found by give; nil for nothing
 }
 
-// life is the shorter of what is asked for and what the profile has; one where
-// only one says something, and the usual where neither does.
+// life is the shorter of what was asked for and what the profile has, or the usual one if neither is set.
 func (s *newSession) life() uint64 {
 	if s.profile == nil || s.profile.Seconds == 0 {
 		return cmp.Or(s.seconds, usualSessionSeconds)
@@ -179,9 +176,8 @@ func (s *newSession) life() uint64 {
 	return min(cmp.Or(s.seconds, s.profile.Seconds), s.profile.Seconds)
 }
 
-// give stores the user with the session's key. A log-in with the key of a session
-// that the same user has is that session, renewed. Where the user would have too
-// many expiring keys, an expired one and then the oldest goes.
+// give stores the user with the session's key. A key that is a session of the user already is renewed. If the
+// user has too many expiring keys, an expired one goes, or else the oldest.
 func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err error) {
 	if s.profile, err = sessionProfile(tx, s.asked); err != nil {
 		return nil, err
@@ -227,8 +223,7 @@ func (s *newSession) give(tx *activity.Tx, old *org.User) (k *org.APIKey, err er
 	return k, tx.PutUser(&u)
 }
 
-// ReadOnlySession is a token with which its bearer may read without a stamp, and when it ends, in
-// seconds since 1970.
+// ReadOnlySession is a token whose bearer may read without a stamp, and when it ends, in seconds since 1970.
 type ReadOnlySession struct {
 	OrganizationID   string `json:"organizationId"`
 	OrganizationName string `json:"organizationName"`
@@ -238,8 +233,8 @@ type ReadOnlySession struct {
 	SessionExpiry    uint64 `json:"sessionExpiry"`
 }
 
-// createReadOnlySession binds the token to the credential that asks: it ends when
-// that is gone, and never after it.
+// createReadOnlySession binds the token to the credential that asks: it is no longer good once that is gone or
+// expired.
 func createReadOnlySession(tx *activity.Tx, _ *activity.Nothing) (*ReadOnlySession, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -265,8 +260,8 @@ func createReadOnlySession(tx *activity.Tx, _ *activity.Nothing) (*ReadOnlySessi
 	}, err
 }
 
-// CredentialOf finds the credential of u with this public key that is good now: an
-// API or session key, or a passkey, or neither. u may be nil.
+// CredentialOf finds the credential of u with this public key that has not expired: an API or session key, or
+// a passkey, or neither. u may be nil.
 func CredentialOf(u *org.User, public string, nowMs uint64) (*org.APIKey, *org.Authenticator) {
 	if u == nil {
 		return nil, nil
@@ -292,8 +287,8 @@ type CreateReadWriteSessionV1 struct {
 	ExpirationSeconds *string `json:"expirationSeconds"`
 }
 
-// CreateReadWriteSession starts a session by a key that is made in the enclave and
-// given out encrypted. Without a user it is of whoever asks.
+// CreateReadWriteSession starts a session by a key that is made in the enclave and returned encrypted. Without
+// userId it is the submitter's.
 type CreateReadWriteSession struct {
 	TargetPublicKey string  `json:"targetPublicKey" rule:"required"`
 	UserID          *string `json:"userId" rule:"omitempty,uuid"`
@@ -304,8 +299,7 @@ type CreateReadWriteSession struct {
 
 func (in *CreateReadWriteSession) Check() error { return in.read(in.TargetPublicKey) }
 
-// whose is the user that the intent names. Of several with one address it names
-// none.
+// whose is the user that the intent names. An address that several users have is refused.
 func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, err error) {
 	id := asks
 	switch text := activity.TextOf(in.UserID); {
@@ -401,8 +395,8 @@ func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*S
 	return &SessionKey{u.ID.String(), k.ID.String(), text}, nil
 }
 
-// sealedKey makes the key of a session in the enclave and gives it to u: the
-// private half leaves encrypted and is kept nowhere.
+// sealedKey makes the key of a session in the enclave and gives it to u. The private half leaves encrypted and
+// is not kept.
 func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.APIKey, string, error) {
 	private, err := bundle.NewPrivateKey(tx.Rand)
 	if err != nil {

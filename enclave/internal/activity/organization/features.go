@@ -81,9 +81,8 @@ func checkOrigins(field, list string) error {
 	return nil
 }
 
-// checkWebhook takes https to a public destination. A name may still lead
-// anywhere: who delivers looks at the address again. It lets through what is meant
-// for loopback, of which checkReceiver knows more.
+// checkWebhook takes https to a public destination. A name may lead anywhere: the deliverer checks the address
+// again. Loopback passes here; checkReceiver decides about it.
 func checkWebhook(field, text string) error {
 	u, ok := activity.ParseURL(text)
 	if ok && isLoopback(u) {
@@ -193,8 +192,7 @@ func removeOrganizationFeature(tx *activity.Tx, in *RemoveOrganizationFeature) (
 	})
 }
 
-// UpdateAllowedOrigins is how WEBAUTHN_ORIGINS was set before there were
-// features.
+// UpdateAllowedOrigins is how WEBAUTHN_ORIGINS was set before there were features.
 type UpdateAllowedOrigins struct {
 	AllowedOrigins []string `json:"allowedOrigins" rule:"required"`
 }

@@ -8,8 +8,8 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// FirstOrganization is the body of an admission: a top-level organization with
-// one root user and one API key. Making it is no activity.
+// FirstOrganization is the body of an admission, which is no activity: it makes a top-level organization with
+// one root user and one API key.
 type FirstOrganization struct {
 	OrganizationName string            `json:"organizationName" rule:"required,label,label_length"`
 	RootUserName     string            `json:"rootUserName" rule:"required,label,label_length"`

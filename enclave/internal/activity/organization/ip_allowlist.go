@@ -40,8 +40,8 @@ type AllowlistRuleParams struct {
 	Label *string `json:"label"`
 }
 
-// SetAllowlist replaces the networks from which requests may come: those of one
-// API key, or of all of the organization.
+// SetAllowlist replaces the networks from which requests may come: those of one API key, or of the
+// organization.
 type SetAllowlist struct {
 	PublicKey         *string               `json:"publicKey"`
 	Enabled           *bool                 `json:"enabled"`
@@ -80,8 +80,7 @@ func (in *SetAllowlist) Check() error {
 	return nil
 }
 
-// network reads a network and writes it in one way: with the bits behind its
-// prefix zero, and an IPv4 network that comes as one of IPv6 as what it is.
+// network reads a network in its one normal form: bits behind the prefix zero, IPv4 never written as IPv6.
 func network(cidr string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil {

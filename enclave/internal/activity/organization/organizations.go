@@ -1,5 +1,5 @@
-// Package organization is what makes, rules and ends an organization, as activities:
-// its sub-organizations, root quorum, policies, features, and who is told what happens.
+// Package organization is what makes, rules and ends an organization, as activities: sub-organizations, root
+// quorum, policies, features, and webhooks.
 package organization
 
 import (
@@ -251,8 +251,8 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 	return r, tx.PutOrganization(&p)
 }
 
-// fillOrganization makes the record, users, wallet and keys of a new
-// organization. The record is there before the users, who depend on it.
+// fillOrganization makes the record, users, wallet and keys of a new organization: the record first, as users
+// depend on it.
 func fillOrganization(sub *activity.Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
 		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
@@ -322,9 +322,8 @@ func deleteSubOrganization(tx *activity.Tx, in *DeleteSubOrganization) (*Deleted
 	return &DeletedSubOrganization{tx.ID.String()}, markDeleted(tx, old)
 }
 
-// removeSecrets removes every wallet and private key with its secret. Accounts,
-// of which there may be any number, stay behind: without their seed they are
-// addresses and no more. Unless it is forced, all must have been exported.
+// removeSecrets removes every wallet and private key with its secret. Unless forced, all must have been
+// exported. Accounts, of which there may be any number, stay: without their seed they are mere addresses.
 func removeSecrets(tx *activity.Tx, force bool) error {
 	var ws []*org.Wallet
 	var ks []*org.PrivateKey
@@ -408,8 +407,8 @@ type OrganizationID struct {
 	OrganizationID string `json:"organizationId" rule:"required,uuid"`
 }
 
-// deleteOrganization removes the top-level organization in which it is asked, for good. No option
-// deletes keys with it: who wants that deletes them first.
+// deleteOrganization removes the top-level organization in which it is asked, for good. Keys must be deleted
+// or exported first: there is no option to lose them with it.
 func deleteOrganization(tx *activity.Tx, in *OrganizationID) (*OrganizationID, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -444,8 +443,7 @@ type CreateOrganizationV1 struct {
 	RootUserID        *string                    `json:"rootUserId" rule:"uuid"`
 }
 
-// CreateOrganization makes a top-level organization that has nothing to do with
-// the one in which it is asked.
+// CreateOrganization makes a top-level organization, independent of the one in which it is asked.
 type CreateOrganization struct {
 	OrganizationName  string                   `json:"organizationName" rule:"required,label,label_length"`
 	RootEmail         string                   `json:"rootEmail" rule:"required,email,email_ext"`

@@ -121,8 +121,7 @@ func (in *CreatePolicy) translate() error {
 	return err
 }
 
-// Compile compiles the expressions that are there. The fields that may be called
-// so start with prefix.
+// Compile compiles the expressions that are there. With a prefix, fields are called such as policyCondition.
 func (c *Clauses) Compile(path, prefix string, consensus, condition, time *string) error {
 	field := func(name string) string { return path + name }
 	if prefix != "" {
@@ -216,8 +215,7 @@ type UpdatePolicyV1 struct {
 	PolicyNotes     *string          `json:"policyNotes"`
 }
 
-// UpdatePolicy changes what it names of a policy. An empty expression takes the
-// old one away.
+// UpdatePolicy changes what it names of a policy. An empty expression removes the old one.
 type UpdatePolicy struct {
 	UpdatePolicyV1
 	Time *string `json:"time"`

@@ -14,8 +14,7 @@ var RootQuorum = activity.Family{
 	activity.Kind[UpdateRootQuorum, activity.Nothing]{Name: "UPDATE_ROOT_QUORUM", RootQuorum: true, Run: updateRootQuorum},
 }
 
-// UpdateRootQuorum replaces the root quorum: who its members are and how many of
-// them decide.
+// UpdateRootQuorum replaces the members of the root quorum and its threshold.
 type UpdateRootQuorum struct {
 	Threshold int32    `json:"threshold" rule:"required"`
 	UserIDs   []string `json:"userIds" rule:"dive,uuid"`

@@ -13,8 +13,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// signup is what a verification token is good for at a sign-up: the contact of one
-// of the new root users, whose it is then known to be.
+// signup uses a verification token at a sign-up: it verifies the contact of one of the new root users.
 type signup struct {
 	token     string
 	signature *user.ClientSignature
@@ -32,8 +31,7 @@ func (s *signup) Check() error {
 	return nil
 }
 
-// A verifiedContact is whose contact was shown to be hers: the user's place in a
-// list. Nil is nobody's.
+// A verifiedContact says whose contact was verified, by the user's place in a list. Nil is nobody's.
 type verifiedContact struct {
 	user    int
 	contact login.ContactType
@@ -82,9 +80,8 @@ func signedFields(u *user.RootUserParams) *login.Signup {
 	return s
 }
 
-// refuseHeldKeys refuses, to the auth proxy, a sub-organization with a key or passkey
-// by which another one of the same parent is found: whoever signs up twice would be
-// logged in to neither.
+// refuseHeldKeys refuses to the auth proxy a key or passkey that another sub-organization of the parent has: a
+// log-in by it would find neither.
 func refuseHeldKeys(tx *activity.Tx, in *CreateSubOrganization) error {
 	if proxied, err := user.FromProxy(tx, tx.Tx); err != nil || !proxied {
 		return err

@@ -24,8 +24,8 @@ var Webhooks = activity.Family{
 	},
 }
 
-// endpointParams has the id as records have it: a policy about an endpoint must not
-// be passed by with another spelling of it.
+// endpointParams writes the id as records do, so that another spelling cannot evade a policy about an
+// endpoint.
 func endpointParams(id string) policy.Value {
 	return activity.Param("endpoint_id", policy.String(strings.ToLower(id)))
 }
@@ -33,8 +33,7 @@ func endpointParams(id string) policy.Value {
 // futureEvents are events of the interface that are not live.
 var futureEvents = []string{"BALANCE_CONFIRMED_UPDATES", "BALANCE_FINALIZED_UPDATES", "SEND_TRANSACTION_STATUS_UPDATES"}
 
-// WebhookSubscription is one type of event that an endpoint wants, unless it says
-// that it is not active.
+// WebhookSubscription is one type of event that an endpoint wants, unless isActive is false.
 type WebhookSubscription struct {
 	EventType   string  `json:"eventType" rule:"required"`
 	FiltersJSON *string `json:"filtersJson" rule:"omitempty"`
@@ -68,8 +67,8 @@ func (in *CreateWebhookEndpoint) Check() error {
 	return nil
 }
 
-// isUnfiltered tells that nothing is kept back. A filter that nobody obeys would let
-// through what was not meant for the receiver.
+// isUnfiltered tells that no event is filtered out. Filters are not implemented: ignoring one would send what
+// was not meant for the receiver.
 func isUnfiltered(filters *string) bool {
 	f := strings.TrimSpace(activity.TextOf(filters))
 	return f == "" || f == "{}"
@@ -143,9 +142,8 @@ func subscriptions(o *org.Organization, wanted []WebhookSubscription) ([]org.Sub
 	return ss, nil
 }
 
-// UpdateWebhookEndpoint changes what it names of an endpoint. What was on its way
-// goes to the new URL; an endpoint that is not active receives nothing, also
-// nothing of what was on its way.
+// UpdateWebhookEndpoint changes what it names of an endpoint. Pending deliveries go to the new URL; an
+// inactive endpoint receives nothing, pending deliveries included.
 type UpdateWebhookEndpoint struct {
 	EndpointID string  `json:"endpointId" rule:"required,uuid"`
 	URL        *string `json:"url" rule:"omitempty"`
@@ -189,8 +187,7 @@ func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*Webhook
 	return endpointResult(tx, &e), tx.PutWebhookEndpoint(&e)
 }
 
-// WebhookEndpointID names the endpoint to be removed, and is the result of that. What was on its way
-// to the endpoint is not delivered.
+// WebhookEndpointID names the endpoint to be removed, and is the result. Pending deliveries are dropped.
 type WebhookEndpointID struct {
 	EndpointID string `json:"endpointId" rule:"required,uuid"`
 }

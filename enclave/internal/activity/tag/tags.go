@@ -102,8 +102,7 @@ func (g *tagging) findTag(tx *activity.Tx, text string) (*org.Tag, error) {
 	}, g.called, text)
 }
 
-// Find finds the tags of one TAG_TYPE_… that something new shall bear. All
-// of them must exist, and none be named twice.
+// Find finds the tags of one TAG_TYPE_… that something new shall bear. All must exist, none be named twice.
 func Find(tx *activity.Tx, path string, ids []string, tagType string) ([]org.ID, error) {
 	g := &userTagging
 	if tagType == TypePrivateKey {

@@ -94,8 +94,7 @@ type Attestation struct {
 	Transports        []AuthenticatorTransport `json:"transports" rule:"dive"`
 }
 
-// CarryAuthenticator takes what matters of a browser's credential. The user that
-// it names is the intent's business.
+// CarryAuthenticator takes what matters of a browser's credential. The intent checks the user that it names.
 func CarryAuthenticator(o *AuthenticatorParamsV1) AuthenticatorParams {
 	r := &o.Attestation.Response
 	return AuthenticatorParams{o.AuthenticatorName, o.Challenge, Attestation{o.Attestation.ID, r.ClientDataJSON, r.AttestationObject, r.Transports}}
@@ -127,8 +126,8 @@ func (p *AuthenticatorParams) Registration(path string) (r webauthn.Registration
 	return r, nil
 }
 
-// checkAuthenticators refuses what cannot be read. Whether it holds is seen when
-// it is added, because the organization says at which origins it may be made.
+// checkAuthenticators refuses what cannot be read. Attestations are verified when they are added: only the
+// organization says at which origins passkeys may be made.
 func checkAuthenticators(path string, ps []AuthenticatorParams) error {
 	for i := range ps {
 		if _, err := ps[i].Registration(fmt.Sprintf("%sauthenticators.%d", path, i)); err != nil {
@@ -179,9 +178,8 @@ func RegisterAuthenticators(tx *activity.Tx, in *CreateAuthenticators) (*Authent
 	return r, err
 }
 
-// addAuthenticators gives u, which the caller stores, more passkeys. The
-// organization's record need not be there yet, but then tx.Parent must be what is
-// above it.
+// addAuthenticators gives u, which the caller stores, more passkeys. As in AboveUsers, the organization's
+// record need not be there yet.
 func addAuthenticators(tx *activity.Tx, u *org.User, path string, ps []AuthenticatorParams) ([]string, error) {
 	if len(ps) == 0 {
 		return nil, nil
@@ -251,10 +249,9 @@ func newAuthenticator(tx *activity.Tx, path string, p *AuthenticatorParams, allo
 // FeatureOrigins lists where passkeys may be made and used.
 const FeatureOrigins = "FEATURE_NAME_WEBAUTHN_ORIGINS"
 
-// WebAuthnOrigins are where passkeys of organization o may be made and used: what
-// its parent's feature lists, which binds its sub-organizations, else what its own
-// does, else any origin of the relying party. Parent is nil at the top, and o of an organization that is being
-// made. A value that cannot be read accepts nothing.
+// WebAuthnOrigins are where passkeys of organization o may be made and used: as the parent's feature says,
+// else as its own does, else any origin of the relying party. Parent is nil at the top; o is nil while it is
+// being made. A value that cannot be read accepts nothing.
 func WebAuthnOrigins(o, parent *org.Organization) webauthn.Origins {
 	for _, rec := range []*org.Organization{parent, o} {
 		if rec == nil {

@@ -77,8 +77,7 @@ func CarryKeys(olds []APIKeyParamsV1) []APIKeyParams {
 	})
 }
 
-// maxExpirationSeconds keeps the sum with a time in milliseconds in range; it
-// is some 100,000 years.
+// maxExpirationSeconds, some 100,000 years, keeps the sum with a time in milliseconds in range.
 const maxExpirationSeconds = 1 << 42
 
 // seconds is the key's life, 0 for ever.
@@ -143,8 +142,8 @@ func createAPIKeys(tx *activity.Tx, in *CreateAPIKeys) (*APIKeyIDs, error) {
 	return r, err
 }
 
-// IsKey tells whether a text is a public key of the organization, on any curve: one
-// text may be a key on two, and what is said of keys by their text means one.
+// IsKey tells whether a text is a public key of the organization on any curve. No text may be a key on two:
+// allowlists name keys by their text.
 func IsKey(tx *activity.Tx, public string) (bool, error) {
 	for _, curve := range []APIKeyCurve{CurveP256, "API_KEY_CURVE_SECP256K1", "API_KEY_CURVE_ED25519"} {
 		c, err := tx.Credential(string(curve), public)
@@ -185,9 +184,8 @@ func addAPIKeys(tx *activity.Tx, u *org.User, path string, ps []APIKeyParams) ([
 	return ids, LimitAPIKeys(tx, u, len(ps))
 }
 
-// LimitAPIKeys holds u to its numbers after the last added keys have been put
-// behind the others: keys without expiry are refused, of those with expiry the
-// expired and then the oldest make room.
+// LimitAPIKeys holds u to its numbers after keys were added at the end. Too many keys without expiry are
+// refused; of those with expiry, expired ones and then the oldest are removed.
 func LimitAPIKeys(tx *activity.Tx, u *org.User, added int) error {
 	var forever, expiring, fresh int
 	for i := range u.APIKeys {
@@ -217,8 +215,8 @@ func LimitAPIKeys(tx *activity.Tx, u *org.User, added int) error {
 	return nil
 }
 
-// evictable picks, of the expiring keys, an expired one or the oldest. Keys
-// stand in the order of creation; there is at least one.
+// evictable picks an expired key, or the oldest that expires. Keys are in order of creation; at least one
+// expires.
 func evictable(ks []org.APIKey, nowMs uint64) int {
 	oldest := -1
 	for i := range ks {
@@ -232,9 +230,7 @@ func evictable(ks []org.APIKey, nowMs uint64) int {
 	return oldest
 }
 
-// ForgetKey makes the public key of k unknown, and drops the list of addresses from
-// which it may be used unless the same text is a key on another curve, whose list
-// that is too.
+// ForgetKey makes the public key of k unknown, and drops the list of addresses from which it may be used.
 func ForgetKey(tx *activity.Tx, k *org.APIKey) error {
 	tx.DeleteCredential(org.KeyCurve(k.Type), k.PublicKey)
 	list, err := tx.Allowlist(k.PublicKey)
@@ -270,8 +266,8 @@ func deleteAPIKeys(tx *activity.Tx, in *DeleteAPIKeys) (*APIKeyIDs, error) {
 	return &APIKeyIDs{in.APIKeyIDs}, err
 }
 
-// keepQuorum refuses a change to a user's credentials after which fewer than
-// the threshold of the root quorum could still log in for good.
+// keepQuorum refuses a change to a user's credentials that leaves fewer root users than the threshold with a
+// lasting way to log in.
 func keepQuorum(tx *activity.Tx, before, after *org.User) error {
 	o, err := tx.Organization()
 	if err != nil {
@@ -311,8 +307,7 @@ const (
 	MeansForGood
 )
 
-// isReachable tells whether a passcode or a link can be sent to u for a log-in that
-// the organization has switched on.
+// isReachable tells whether u can get a passcode or link for a log-in that the organization has switched on.
 func isReachable(u *org.User, o *org.Organization) bool {
 	on := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := o.Features["FEATURE_NAME_"+n]; return ok })
@@ -320,8 +315,7 @@ func isReachable(u *org.User, o *org.Organization) bool {
 	return u.Email != "" && on("EMAIL_AUTH", "OTP_EMAIL_AUTH", "EMAIL_RECOVERY", "ROOT_USER_EMAIL_RECOVERY") || u.Phone != "" && on("SMS_AUTH")
 }
 
-// LoginMeans is how u can log in to organization o. An address counts where it can be
-// used for that.
+// LoginMeans is how u can log in to organization o. An address counts if isReachable.
 func LoginMeans(u *org.User, o *org.Organization, nowMs uint64) int {
 	best := meansNone
 	if len(u.Authenticators)+len(u.OauthProviders) > 0 || isReachable(u, o) {

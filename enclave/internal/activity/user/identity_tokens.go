@@ -9,8 +9,7 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// VerifyIdentityToken verifies an identity token. Whose it is, for whom and for which key,
-// is for the caller to ask.
+// VerifyIdentityToken verifies an identity token. The caller checks whose it is, for whom and for which key.
 func VerifyIdentityToken(tx *activity.Tx, field, text string) (*login.Identity, error) {
 	u, err := login.ParseIdentityToken(field, text)
 	if err != nil {
@@ -32,8 +31,7 @@ func CheckIdentityToken(field, text string) error {
 	return err
 }
 
-// HasIdentity is the identity of u that issuer, subject and one of the audiences
-// name, or nil.
+// HasIdentity is the identity of u with issuer, subject and one of the audiences, or nil.
 func HasIdentity(u *org.User, issuer, subject string, audiences []string) *org.OauthProvider {
 	for i := range u.OauthProviders {
 		if p := &u.OauthProviders[i]; p.Issuer == issuer && p.Subject == subject && slices.Contains(audiences, p.Audience) {
@@ -43,9 +41,8 @@ func HasIdentity(u *org.User, issuer, subject string, audiences []string) *org.O
 	return nil
 }
 
-// UserByIdentity finds the one user of an organization who has an identity, and the
-// record of it. Several audiences of a token may lead to several users: then there
-// is none.
+// UserByIdentity finds the one user of an organization who has an identity, and its record. If several
+// audiences of a token lead to several users, it finds none.
 func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string) (user *org.User, identity *org.OauthProvider, err error) {
 	user, _, err = onlyUser(tx, func(u *org.User) bool { return HasIdentity(u, issuer, subject, audiences) != nil })
 	if user != nil {
@@ -69,8 +66,8 @@ func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool,
 	return one, several, err
 }
 
-// FindByIdentity finds the user whom a verified token is about, by the identity or, where
-// accounts are linked, by the address that it stands for.
+// FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its
+// address.
 func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	u, _, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences)
 	if err == nil && u == nil {

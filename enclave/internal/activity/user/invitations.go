@@ -23,8 +23,7 @@ var Invitations = activity.Family{
 	},
 }
 
-// Statuses of invitations. One that is no longer open stays until its room is
-// needed.
+// Statuses of invitations. Those no longer open stay until their room is needed.
 const (
 	invitationCreated  = "INVITATION_STATUS_CREATED"
 	invitationAccepted = "INVITATION_STATUS_ACCEPTED"
@@ -99,8 +98,8 @@ func addInvitation(tx *activity.Tx, i int, p *InvitationParams) (org.ID, error) 
 	})
 }
 
-// makeRoom sees to it that n more invitations fit: those that can no longer be
-// accepted go, the oldest first. o, which the caller stores, counts them.
+// makeRoom makes n more invitations fit, by removing the oldest that can no longer be accepted. It lowers the
+// count of o, which the caller stores.
 func makeRoom(tx *activity.Tx, o *org.Organization, n int) error {
 	over := int(o.Invitations) + n - tx.Limits.Invitations
 	if over <= 0 {
@@ -174,9 +173,8 @@ type AcceptInvitationV1 struct {
 	Authenticator AuthenticatorParamsV1 `json:"authenticator" rule:"required"`
 }
 
-// AcceptInvitation makes the invited user, with a passkey. The user is called by
-// the id of the invitation: one that the client chose could be that of a user who
-// was deleted, and policies may still name him.
+// AcceptInvitation makes the invited user, with a passkey. The user's id is the invitation's: one chosen by
+// the client could be that of a deleted user whom policies still name.
 type AcceptInvitation struct {
 	InvitationID  string              `json:"invitationId" rule:"required,uuid"`
 	UserID        string              `json:"userId" rule:"required,uuid"`

@@ -56,8 +56,8 @@ type StepParams struct {
 	Any []FactorParams `json:"any"`
 }
 
-// CreateMFAPolicy demands more than one factor of a user for the requests for
-// which a condition holds. Of a user's policies the first that holds counts.
+// CreateMFAPolicy demands several factors of a user, for the requests for which its condition holds. Of a
+// user's policies the first that holds counts.
 type CreateMFAPolicy struct {
 	UserID                        string       `json:"userId" rule:"required,uuid"`
 	MFAPolicyName                 string       `json:"mfaPolicyName" rule:"required,label,label_length"`
@@ -136,8 +136,8 @@ func createMFAPolicy(tx *activity.Tx, in *CreateMFAPolicy) (*MFAPolicyID, error)
 	return &MFAPolicyID{id.String()}, putMFAPolicies(tx, old, append(slices.Clone(old.MFAPolicies), p))
 }
 
-// stepsOf resolves the steps of a user's policy. A credential that is not there
-// is refused: nobody could ever pass the step.
+// stepsOf resolves the steps of a user's policy. A credential that does not exist is refused: nobody could
+// pass the step.
 func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, error) {
 	steps := make([]org.MFAMethod, len(ps))
 	for i, p := range ps {
@@ -193,9 +193,8 @@ func isPassable(m *org.MFAMethod, u *org.User) bool {
 	return slices.ContainsFunc(m.Any, func(f org.Factor) bool { return activity.MeetsFactor(&f, cs) })
 }
 
-// keepFactors refuses a change to the credentials of a member of the root quorum
-// after which he could not pass a step any more that he can pass now: nobody
-// but the quorum could let him in again.
+// keepFactors refuses a change to the credentials of a root user who then could not pass a step that can be
+// passed now: only the quorum could help.
 func keepFactors(before, after *org.User) error {
 	for i := range after.MFAPolicies {
 		for j := range after.MFAPolicies[i].Required {
@@ -207,8 +206,7 @@ func keepFactors(before, after *org.User) error {
 	return nil
 }
 
-// hasFactor tells whether u has what a factor names. The zero id of a session is
-// one without a profile.
+// hasFactor tells whether u has what a factor names. The zero id of a session is one without a profile.
 func hasFactor(tx *activity.Tx, u *org.User, typ AuthenticationType, id org.ID) (bool, error) {
 	switch typ {
 	case authPasskey:
@@ -229,8 +227,8 @@ func hasFactor(tx *activity.Tx, u *org.User, typ AuthenticationType, id org.ID) 
 	return p != nil, err
 }
 
-// putMFAPolicies stores u with these policies, ascending by their order, which no
-// two share: which of them counts must not be left to chance.
+// putMFAPolicies stores u with these policies in ascending order. No two share an order: it decides which one
+// counts.
 func putMFAPolicies(tx *activity.Tx, old *org.User, ps []org.MFAPolicy) error {
 	slices.SortFunc(ps, func(a, b org.MFAPolicy) int { return cmp.Compare(a.Order, b.Order) })
 	names, size := map[string]bool{}, 0

@@ -115,8 +115,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 	ids := make([]string, len(ps))
 	for i := range ps {
 		at, c := fmt.Sprintf("%soauthProviders.%d", path, i), cs[i]
-		// Claims alone prove nothing: they only widen an identity that was proven,
-		// to another client of the same issuer.
+		// Claims alone prove nothing: they only extend a proven identity to another client of the same issuer.
 		shown := func(i *login.Identity) bool { return i.Issuer == c.Iss && i.Subject == c.Sub }
 		has := func(p org.OauthProvider) bool { return p.Issuer == c.Iss && p.Subject == c.Sub }
 		if !slices.ContainsFunc(proven, shown) && !slices.ContainsFunc(u.OauthProviders, has) {
@@ -144,9 +143,8 @@ func newIdentity(tx *activity.Tx, name string, c *OidcClaims) (org.OauthProvider
 	return org.OauthProvider{ID: id, Name: name, Issuer: c.Iss, Audience: c.Aud, Subject: c.Sub, CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs}, err
 }
 
-// provenClaims are the claims of identities in their order, those of tokens
-// verified, and apart what the tokens have proven. A token that the user shows for
-// the first time need not be bound to a key of his: it starts no session.
+// provenClaims are the claims of identities in their order, and apart those that verified tokens have proven.
+// A token that is added need not be bound to a key: it starts no session.
 func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []*OidcClaims, proven []*login.Identity, err error) {
 	cs = make([]*OidcClaims, len(ps))
 	for i := range ps {
@@ -168,10 +166,9 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 	return cs, proven, nil
 }
 
-// isIdentityHeld tells whether anybody in the whole tree of organizations has an
-// identity: u as it is in the making, the other users here, those of the parent,
-// and those of its sub-organizations. The organization's record need not be there
-// yet, but then tx.Parent must be what is above it.
+// isIdentityHeld tells whether anybody in the tree of organizations has an identity: u, the other users here,
+// those of the parent or of its sub-organizations. As in AboveUsers, the organization's record need not be
+// there yet.
 func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
 	has := func(u *org.User) bool { return HasIdentity(u, c.Iss, c.Sub, []string{c.Aud}) != nil }
 	held := has(u)

@@ -8,18 +8,15 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Social linking: for the clients that the auth proxy of the organization above names
-// (socialLinkingClientIds), an identity at Google stands for the e-mail address that
-// Google has verified. A user who gets such an identity has the same address verified;
-// and who logs in by one that nobody has yet is the user whose verified address it is,
-// to whom it is added. Nobody's word but Google's counts, since it alone owns, or asks
-// at, the addresses that it calls verified.
+// Social linking: for the clients in socialLinkingClientIds of the auth proxy above, a Google identity stands
+// for the e-mail address that Google has verified. A user who gets such an identity has the address verified.
+// A log-in by such an identity that is nobody's is the user with that verified address, who gets the identity.
+// Only Google is trusted with this: it owns the addresses that it calls verified, or has asked at them.
 
 // linkingIssuer is the one issuer whose word for an address counts.
 const linkingIssuer = "https://accounts.google.com"
 
-// Links tells whether an identity stands for its address, where these clients link
-// accounts.
+// Links tells whether an identity stands for its address, given the clients for which accounts are linked.
 func Links(clients []string, i *login.Identity) bool {
 	return i.Issuer == linkingIssuer && i.EmailVerified && slices.ContainsFunc(clients, i.For)
 }
@@ -33,9 +30,8 @@ func links(top *org.Tx, i *login.Identity) (bool, error) {
 	return p != nil && Links(p.LinkingClients, i), err
 }
 
-// verifyAddress marks the address of u, which the caller stores, as verified if the
-// identity stands for it. One that is known to be somebody's in another
-// sub-organization stays as it is.
+// verifyAddress marks the address of u, which the caller stores, as verified if the identity stands for it. An
+// address that is verified in another sub-organization stays as it is.
 func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
 	if u.Email == "" || u.EmailVerified || login.ContactKey(login.Email, u.Email) != login.ContactKey(login.Email, i.Email) {
 		return nil
@@ -54,8 +50,8 @@ func verifyAddress(tx *activity.Tx, u *org.User, i *login.Identity) error {
 	return err
 }
 
-// linkIdentity is the user whose verified address an identity stands for that nobody has
-// yet, with the identity added; nil if there is none.
+// linkIdentity finds the user whose verified address a new identity stands for, and adds the identity; nil if
+// there is none.
 func linkIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	top, err := tx.Above()
 	if err != nil || top == nil || len(i.Audiences) != 1 {

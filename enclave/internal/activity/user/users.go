@@ -1,5 +1,5 @@
-// Package user is the users of an organization, as activities, and by what each is
-// known: API keys, passkeys, identities, contacts that were verified.
+// Package user is the users of an organization, as activities, and what each is known by: API keys, passkeys,
+// identities, verified contacts.
 package user
 
 import (
@@ -243,8 +243,8 @@ func rename(tx *activity.Tx, u *org.User, name string) error {
 	return activity.Rename(tx, org.NameUser, "user", "userName", from, name, u.ID)
 }
 
-// Change applies change to a copy of a user's record and stores that. Credentials may be changed in
-// place; the other slices are still the record's.
+// Change applies change to a copy of a user's record and stores it. Credentials may be changed in place; the
+// other slices are still the record's.
 func Change(tx *activity.Tx, text string, change func(*org.User) error) (*UserID, error) {
 	old, err := activity.FindUser(tx, text)
 	if err != nil {
@@ -313,8 +313,8 @@ func updateUserPhoneNumber(tx *activity.Tx, in *UpdateUserPhoneNumber) (*UserID,
 	return setContact(tx, in.UserID, login.SMS, in.UserPhoneNumber, in.VerificationToken)
 }
 
-// setContact gives a user another contact. Without a token it is unverified, also if
-// it is the one that was verified: so says the interface.
+// setContact gives a user another contact. Without a token it is unverified, even the one that was verified:
+// the interface says so.
 func setContact(tx *activity.Tx, id string, t login.ContactType, contact string, token *string) (*UserID, error) {
 	shown, err := verifyContact(tx, token, t, contact)
 	if err != nil {

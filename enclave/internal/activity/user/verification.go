@@ -40,9 +40,8 @@ func IssueVerification(tx *activity.Tx, p *org.Passcode, bound string, seconds u
 	})
 }
 
-// UseVerification is how every activity uses a token that it was given: it opens one
-// of the organization or its parent, has prove tell that it is the request's to use,
-// and marks it as used for a purpose, which it is once.
+// UseVerification is how every activity uses a token: it reads one of the organization or its parent, lets
+// prove check that the request may use it, and spends it for a purpose.
 func UseVerification(tx *activity.Tx, text string, usage org.Usage, prove func(*login.UnprovenToken) (*login.VerificationToken, error)) (*login.VerificationToken, error) {
 	const field = "verificationToken"
 	u, err := login.ReadVerificationToken(field, text, login.TokenKeys{Token: tx.Tokens.Public(), Legacy: tx.LegacyTokens.Public()}, tx.NowMs)
@@ -56,8 +55,8 @@ func UseVerification(tx *activity.Tx, text string, usage org.Usage, prove func(*
 	return t, SpendVerification(tx, field, t, usage)
 }
 
-// SpendVerification marks a token as used for a purpose where it was issued: in the
-// organization or its parent.
+// SpendVerification marks a token as used for a purpose, in the organization or parent that issued it. It can
+// be used once for each.
 func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken, usage org.Usage) (err error) {
 	issuer := tx.Tx
 	if t.OrganizationID != tx.ID.String() {
@@ -102,8 +101,8 @@ func MaySend(tx *activity.Tx, t login.ContactType) error {
 	return nil
 }
 
-// MayLogIn tells whether the organization lets people in by what is sent to them. A
-// top-level organization that has an auth proxy says it there.
+// MayLogIn refuses log-ins by contacts of a type that the organization has not switched on. A top-level
+// organization with an auth proxy has them on.
 func MayLogIn(tx *org.Tx, t login.ContactType) error {
 	feature := "FEATURE_NAME_OTP_EMAIL_AUTH"
 	if t == login.SMS {
@@ -137,8 +136,8 @@ func FindByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.U
 	return u, err
 }
 
-// LogInByContact is the one user who logs in by a contact that was shown to be hers: with the contact
-// verified, as WithContact has it. An organization that lets nobody in by contacts refuses.
+// LogInByContact finds the one user who logs in by a proven contact, and verifies it as WithContact does. It
+// refuses where MayLogIn does.
 func LogInByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.User, error) {
 	if err := MayLogIn(tx.Tx, t); err != nil {
 		return nil, err
@@ -150,8 +149,8 @@ func LogInByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.
 	return WithContact(tx, u, t)
 }
 
-// UserByContact is the one user whom a verified token is about, nil where there is
-// none, or several, or where the organization does not let people in by it.
+// UserByContact is the one user of a verified token, nil if there is none or several, or where MayLogIn
+// refuses.
 func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err error) {
 	err = MayLogIn(tx, t.Type)
 	if fault.Of(err) != nil {
@@ -196,11 +195,10 @@ func MarkVerified(u *org.User, t login.ContactType) *org.User {
 	return &v
 }
 
-// WithContact is u, who has logged in by a contact of hers. It is verified from then on,
-// unless it is known to be that of a user of another sub-organization: log-ins that
-// name no sub-organization are led where it is verified, and one that whoever has set
-// u's contact led here must not lead the next ones here too. By the auth proxy there
-// is none in that case: it is the host's word that it is meant for this one.
+// WithContact is u, who has logged in by a contact, with the contact verified, unless another sub-organization
+// has it verified: log-ins that name no sub-organization go where the contact is verified, and whoever set u's
+// contact must not divert them here. By the auth proxy such a log-in is refused: that it is meant for this
+// sub-organization is only the host's word.
 func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, error) {
 	contact, verified := contactOf(u, t)
 	if *verified {
@@ -224,9 +222,8 @@ func WithContact(tx *activity.Tx, u *org.User, t login.ContactType) (*org.User, 
 	return u, err
 }
 
-// isClaimedElsewhere tells whether a contact is known to be that of a user of another
-// sub-organization of the same parent. Contacts of a top-level organization's own
-// users are nobody's way in from elsewhere.
+// isClaimedElsewhere tells whether another sub-organization of the same parent has a contact verified. Users
+// of a top-level organization claim nothing.
 func isClaimedElsewhere(tx *activity.Tx, t login.ContactType, contact string) (bool, error) {
 	top, err := tx.AboveUsers()
 	if err != nil || top == nil {
@@ -252,9 +249,8 @@ func WrongContact(than string) error {
 	return fault.Field("verificationToken", "is about another contact than %s", than)
 }
 
-// verifyContact uses a token up, if there is one, that must be about just this
-// contact, and tells whether there was. The intents have no client signature: a token
-// that is bound to a key is good only in a request that this key has stamped.
+// verifyContact spends a token about just this contact and tells whether there was one. The intents have no
+// client signature: a token bound to a key is good only in a request that this key stamped.
 func verifyContact(tx *activity.Tx, token *string, t login.ContactType, contact string) (bool, error) {
 	if activity.TextOf(token) == "" {
 		return false, nil
@@ -275,8 +271,7 @@ func verifyContact(tx *activity.Tx, token *string, t login.ContactType, contact 
 	return err == nil, err
 }
 
-// stampingKey is the P-256 key that stamped the request, empty where something else
-// did.
+// stampingKey is the P-256 key that stamped the request, or empty.
 func stampingKey(tx *activity.Tx) string {
 	if org.KeyCurve(tx.Stamped.Type) != string(CurveP256) {
 		return ""

@@ -22,8 +22,7 @@ import (
 var chains = chain.NewSet(plain.Chain{}, eth.Chain{}, sol.Chain{}, btc.Chain{}, tron.Chain{}, cosmos.Chain{}, sui.Chain{}, aptos.Chain{}, xlm.Chain{},
 	xrp.Chain{}, ton.Chain{}, spark.Chain{})
 
-// readers are the chains whose transactions are signed, and in which language
-// interfaces of their contracts are written.
+// readers are the chains whose transactions are signed, each with the language of its contract interfaces.
 var readers = map[TransactionType]struct {
 	chain  chain.Reader
 	speaks InterfaceType
@@ -57,8 +56,7 @@ func (f PathFormat) Valid() bool { return f == pathBIP32 }
 
 func valid[T any](_ T, err error) bool { return err == nil }
 
-// formatFor finds curve and format by their names and refuses a pair that does
-// not go together.
+// formatFor finds curve and format by their names, and refuses a pair that does not go together.
 func formatFor(path string, curve Curve, format AddressFormat) (chain.Curve, chain.Format, error) {
 	c, _ := chain.ParseCurve(string(curve)) // both are Valid
 	f, _ := chain.ParseFormat(string(format))

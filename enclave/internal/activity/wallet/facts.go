@@ -7,9 +7,8 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// factOf writes what a chain says of a transaction in the terms of policies. A
-// type of Go that chains do not use is absent, and so an error of the policy that
-// reads it.
+// factOf writes what a chain says of a transaction in the terms of policies. A Go type that chains do not use
+// becomes absent, so that a policy which reads it fails.
 func factOf(v any) policy.Value {
 	switch v := v.(type) {
 	case bool:

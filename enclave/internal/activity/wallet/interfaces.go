@@ -31,8 +31,7 @@ const (
 // Valid tells whether t is one of the interface's.
 func (t InterfaceType) Valid() bool { return t == interfaceEthereum || t == interfaceSolana }
 
-// CreateInterface tells what calls of a contract mean: an Ethereum ABI, or a
-// Solana IDL of Anchor's form.
+// CreateInterface tells what calls of a contract mean: an Ethereum ABI or a Solana IDL of Anchor's form.
 type CreateInterface struct {
 	SmartContractAddress   string        `json:"smartContractAddress" rule:"required"`
 	SmartContractInterface string        `json:"smartContractInterface" rule:"required,max_length=400000"`
@@ -57,8 +56,8 @@ func (in *CreateInterface) Check() error {
 	return activity.CheckNotes("notes", in.Notes)
 }
 
-// placeOf is the name under which the interface of an address is unique. Labels are names of the
-// same kind; the prefixes keep the two apart.
+// placeOf is the unique name of the interface of an address. Labels are names of the same kind; prefixes keep
+// the two apart.
 func placeOf(typ InterfaceType, address string) string {
 	if typ == interfaceEthereum {
 		address = strings.ToLower(address)
@@ -66,9 +65,8 @@ func placeOf(typ InterfaceType, address string) string {
 	return "a:" + string(typ) + ":" + address
 }
 
-// describe finds the interface of a contract as its chain reads it, nil if there
-// is none. One of old that today's rules refuse is refused: what a policy reads by
-// it would be gone without a word.
+// describe finds the interface of a contract as its chain reads it, or nil. A stored one that today's rules
+// refuse is an error: what policies read by it would vanish silently.
 func describe(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (chain.Description, error) {
 	reader, ok := c.(chain.Describer)
 	if !ok {
@@ -97,13 +95,13 @@ func describe(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (cha
 	return d, nil
 }
 
-// descriptions keeps what chains have made of interfaces, for all organizations:
-// an id is one interface for ever, and a description follows from its text alone.
+// descriptions keeps what chains made of interfaces, for all organizations: an interface never changes, and a
+// description depends on its text alone.
 var descriptions = descriptionCache{most: 4 << 20}
 
-// descriptionCache keeps descriptions of at most so many bytes of text, which bound what
-// they take: the chains hold them to a small multiple. The one least recently
-// used goes first. It is safe for concurrent use.
+// descriptionCache keeps descriptions. It is bounded by the bytes of the texts that they were made from: a
+// description takes a small multiple of its text. The least recently used goes first. It is safe for
+// concurrent use.
 type descriptionCache struct {
 	most int
 

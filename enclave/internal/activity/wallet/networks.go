@@ -27,8 +27,7 @@ func (c EthChain) ID() uint64 {
 	return n
 }
 
-// EthAddress reads the address of an account in a field of that name. The error is
-// a *fault.Error.
+// EthAddress reads an account's address. The error is a *fault.Error about field.
 func EthAddress(field, text string) (address [20]byte, err error) {
 	if address, err = eth.ParseAddress(text); err != nil {
 		err = fault.Field(field, "%s", err)
@@ -36,8 +35,7 @@ func EthAddress(field, text string) (address [20]byte, err error) {
 	return address, err
 }
 
-// A SolNetwork is the CAIP-2 name of a network of Solana's, or a name that stands
-// for one.
+// A SolNetwork is the CAIP-2 name of a Solana network, or an alias of it.
 type SolNetwork string
 
 var solNetworks = map[SolNetwork]string{

@@ -9,11 +9,9 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Nonces. An account's transactions are numbered without gaps, and one number can
-// be in a block once. The organization's records know who was given a number; how
-// far the chain is, and which transactions nodes have refused for good, is the
-// host's word. A host that lies about it makes a transaction wait or fail: two
-// with one number can never both be in a block.
+// Nonces. An account numbers its transactions without gaps, and only one of a number gets into a block. The
+// organization's records know which numbers were given out. How far the chain is, and what nodes have refused
+// for good, is the host's word: a host that lies can make a transaction wait or fail, no more.
 
 const (
 	// maxNonce is the highest number that an account may use (EIP-2681).
@@ -22,9 +20,8 @@ const (
 	maxUses = 4096
 	// maxReplaced bounds the transactions of one number.
 	maxReplaced = 8
-	// minedMs is how long a number is remembered after it was heard to be in a
-	// block. A request whose node did not know that yet must not take it again;
-	// what it has heard is used for maxHeardMs at most.
+	// minedMs is how long a number is remembered after it was heard to be in a block. A request whose node did
+	// not know that yet must not take it again; what a request has heard is used for maxHeardMs at most.
 	minedMs = 10 * 60 * 1000
 	// maxTidied bounds the records that one transaction tidies up.
 	maxTidied = 128
@@ -32,8 +29,8 @@ const (
 
 var errNonces = fault.New(fault.ResourceExhausted, "over quota: %d transactions of the account are under way; wait for some of them", maxUses)
 
-// openSends are the sends of an account of which it is not known that they are
-// done, those with the lowest numbers, as many as can be asked for.
+// openSends are the sends of an account that are not known to be done: the lowest numbers, as many as may be
+// asked for.
 func openSends(tx *org.Tx, s org.Sender) (refs []org.SendRef, err error) {
 	err = tx.EachNonce(s, 0, func(_ uint64, u *org.NonceUse) bool {
 		for _, ref := range u.Sends {
@@ -51,9 +48,8 @@ func isFree(k *activity.ChainKnown, u *org.NonceUse) bool {
 	return !slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { return !k.Standings[ref].State.Freed() })
 }
 
-// choose finds the transaction's number: the client's own, or the lowest that the
-// chain has not used and nobody has who may still use it. So a gap that a refused
-// transaction left is filled first.
+// choose finds the transaction's number: the client's own, or the lowest that neither the chain has used nor a
+// transaction may still use. A gap that a refused transaction left is filled first.
 func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
 	if in.nonce != nil {
 		return *in.nonce, nil
@@ -72,8 +68,8 @@ func (in *EthSendTransaction) choose(tx *org.Tx) (uint64, error) {
 	return n, err
 }
 
-// reserveNonce writes down that the transaction which is about to be sent has a number,
-// beside those that have it already, less what is known to be gone.
+// reserveNonce records that the transaction about to be sent has a number, beside those that have it already
+// and may still use it.
 func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
 	if err := pruneNonces(tx, k, s, number); err != nil {
 		return err
@@ -107,8 +103,7 @@ func reserveNonce(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number 
 	return tx.PutNonce(s, number, &use)
 }
 
-// pruneNonces forgets numbers that are free again, and those that have been in a block
-// for a while.
+// pruneNonces forgets numbers that are free again, and those that have been in a block for minedMs.
 func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number uint64) error {
 	var drop, mark []uint64
 	err := tx.EachNonce(s, 0, func(nonce uint64, u *org.NonceUse) bool {
@@ -142,12 +137,12 @@ func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number u
 	return nil
 }
 
-// What the host's word may make a transaction cost: a node that lies must not be
-// able to burn an account. Who needs more names gas and fees himself.
+// What the host's word may make a transaction cost, so that a lying node cannot burn an account. A client who
+// needs more gives gas and fees.
 const maxGas = 50_000_000
 
-// mostFees bounds gas times fee of a chain, in the smallest unit of its coin: a
-// tenth of a coin, ten where coins are cheap.
+// mostFees bounds gas times fee, in the chain's smallest unit: a tenth of a coin, ten coins where they are
+// cheap.
 func mostFees(chainID uint64) *big.Int {
 	tenth := big.NewInt(1e17)
 	switch chainID {
@@ -157,9 +152,8 @@ func mostFees(chainID uint64) *big.Int {
 	return tenth
 }
 
-// price is what the transaction may cost: the client's word, or else the host's
-// within bounds. The fee is twice the base fee and the tip, so that it holds for
-// several full blocks.
+// price is what the transaction may cost: the client's word, or else the host's within bounds. The fee is
+// twice the base fee plus the tip: enough for several full blocks.
 func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err error) {
 	k := in.known
 	if in.gas != nil {

@@ -24,8 +24,8 @@ var encodings = []PayloadEncoding{"PAYLOAD_ENCODING_HEXADECIMAL", "PAYLOAD_ENCOD
 // Valid tells whether e is one of the interface's.
 func (e PayloadEncoding) Valid() bool { return slices.Contains(encodings, e) }
 
-// A payload has been decoded. Documents have a digest and facts of their own;
-// other payloads are hashed as the request asks.
+// A payload has been decoded. Documents have a digest and facts of their own; bytes are hashed as the request
+// asks.
 type payload struct {
 	bytes    []byte
 	hash     keys.HashFunction
@@ -39,8 +39,7 @@ type document interface {
 	Facts() chain.Struct
 }
 
-// decodePayload reads the payload of a request. The errors are *fault.Error about
-// field.
+// decodePayload reads the payload of a request. The errors are *fault.Error about field.
 func decodePayload(field string, e PayloadEncoding, h HashFunction, text string) (p payload, err error) {
 	if p.hash, err = keys.ParseHashFunction(string(h)); err != nil {
 		return p, err
@@ -88,8 +87,8 @@ func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
 	return d, err
 }
 
-// askPayloads completes the question about the signing of payloads. What does not
-// exist has no facts: the activity will say that it is not there.
+// askPayloads completes the question about the signing of payloads. A missing key has no facts: Run will say
+// so.
 func askPayloads(tx *org.Tx, signWith string, ps []payload, q *policy.Request) error {
 	s, err := lookUpSigningKey(tx, signWith)
 	if s == nil || err != nil {

@@ -150,8 +150,7 @@ func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey
 	return k, keepKey(tx, k, key, p.AddressFormats)
 }
 
-// keepKey completes the record of a new private key, seals the key in it and
-// stores it with its addresses.
+// keepKey completes the record of a new private key, seals the key in it and stores it with its addresses.
 func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats []AddressFormat) (err error) {
 	if k.Key, err = sealKey(tx, k.ID, key); err != nil {
 		return err
@@ -199,8 +198,7 @@ func MatchesOf(k *org.PrivateKey) []string {
 	return ms
 }
 
-// PrivateKeyID names the private key whose use ends for good, and is the result of that. Asking
-// again changes nothing.
+// PrivateKeyID names the private key to be disabled for good, and is the result. Asking again changes nothing.
 type PrivateKeyID struct {
 	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
 }
@@ -216,8 +214,8 @@ func disablePrivateKey(tx *activity.Tx, in *PrivateKeyID) (*PrivateKeyID, error)
 	return in, tx.PutPrivateKey(&k, MatchesOf(&k))
 }
 
-// dropKey forgets a private key in memory: of an account, or with no 0 one of no wallet. If the
-// activity fails after that, the key is opened again when it is needed.
+// dropKey forgets a private key in memory: of an account, or with no 0 of no wallet. If the activity fails
+// later, the key is opened again when needed.
 func dropKey(tx *activity.Tx, owner org.ID, no uint64) {
 	id := activity.KeyID{Organization: tx.ID, Owner: owner, No: no}
 	tx.Keys.Drop(func(k activity.KeyID) bool { return k == id })
@@ -249,9 +247,8 @@ func deletePrivateKeys(tx *activity.Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, 
 	return &PrivateKeyIDs{in.PrivateKeyIDs}, activity.PrivateKeys.Remove(tx, len(in.PrivateKeyIDs))
 }
 
-// askEach completes the question about several things, each as if the request were
-// about it alone: what is said of one of them is not passed by because there are
-// others.
+// askEach asks about several things, each as if the request were about it alone: a policy about one of them
+// applies whatever the others are.
 func askEach(q *policy.Request, ids []string, facts func(id string) (policy.Facts, error)) error {
 	each := make([]policy.Facts, len(ids))
 	for i, id := range ids {

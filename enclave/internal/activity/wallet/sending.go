@@ -48,16 +48,15 @@ var Sending = activity.Family{
 	},
 }
 
-// How long a transaction is worth sending. One of Ethereum's stays valid until its
-// nonce is used; one of Solana's for as long as its blockhash is recent, which is
-// a minute or two.
+// How long a transaction is worth sending. Ethereum's stays valid until its nonce is used, Solana's while its
+// blockhash is recent: a minute or two.
 const (
 	ethSendMs = 24 * 60 * 60 * 1000
 	solSendMs = 5 * 60 * 1000
 )
 
-// SendStatusID is the result of sending a transaction: what its status is asked
-// by. It is the id of the activity.
+// SendStatusID is the result of sending a transaction: the id of the activity, by which the status is asked
+// for.
 type SendStatusID struct {
 	SendTransactionStatusID string `json:"sendTransactionStatusId"`
 }
@@ -108,8 +107,7 @@ func (in *EthSendRawTransaction) Check() (err error) {
 
 func (in *EthSendRawTransaction) Know(k *activity.ChainKnown) { in.known = k }
 
-// sender is the account that has signed, and whether it is one of the
-// organization's, whose numbers are kept count of.
+// sender is the account that signed, and whether it is one of the organization's, whose nonces are tracked.
 func (in *EthSendRawTransaction) sender(tx *org.Tx) (s org.Sender, ours bool, err error) {
 	s = org.Sender{Chain: in.CAIP2.ID(), Address: in.signed.From}
 	_, ours, err = tx.ByAddress(chain.MatchKey("0x" + hex.EncodeToString(s.Address[:])))
@@ -132,8 +130,7 @@ func (in *EthSendRawTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	return in.read.facts(tx, q.Facts)
 }
 
-// TransactionHash is the result of sending a signed transaction. Its status can be
-// asked for by the id of the activity.
+// TransactionHash is the result of sending a signed transaction. Its status is asked for by the activity's id.
 type TransactionHash struct {
 	TransactionHash string `json:"transactionHash"`
 }
@@ -165,8 +162,8 @@ type EthSendTransactionV1 struct {
 	EthTerms
 }
 
-// EthTerms are what the client may leave out, and the chain's node is asked for.
-// Deadline and GasStationNonce mean something to sponsored transactions only.
+// EthTerms are optional: the chain's node is asked for those left out. Deadline and GasStationNonce are for
+// sponsored transactions only.
 type EthTerms struct {
 	Nonce                *string `json:"nonce"`
 	GasLimit             *string `json:"gasLimit"`
@@ -292,8 +289,8 @@ func number(field string, text *string) (*uint64, error) {
 // Know takes what the host has said.
 func (in *EthSendTransaction) Know(k *activity.ChainKnown) { in.known = k }
 
-// need is what the host is asked for before the transaction is made. A sponsored
-// one can be asked about and not be sent.
+// need is what the host is asked for before the transaction is made. A sponsored one is refused here: policies
+// can be asked about it, but it cannot be sent.
 func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	if activity.IsOn(in.Sponsor) {
 		return nil, activity.Unimplemented("eth_send_transaction", "sponsor: there is no gas station")
@@ -313,8 +310,8 @@ func (in *EthSendTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	return n, err
 }
 
-// examine makes the transaction, as it will be signed. Without what the host says
-// it is made as far as it is known, for questions about what would be.
+// examine makes the transaction as it will be signed. Before the host has answered, it is made as far as it is
+// known, for questions about what would be.
 func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	in.read, in.unknown = nil, nil
 	s, err := lookUpSigningKey(tx, in.From)
@@ -409,8 +406,8 @@ type SolSendTransactionV1 struct {
 	RecentBlockhash     *string    `json:"recentBlockhash"`
 }
 
-// SolSendTransaction signs a transaction with one or several keys and sends it.
-// Who else must sign has done so. A blockhash of zeros is filled in.
+// SolSendTransaction signs a transaction with one or several keys and sends it. Other signers must have signed
+// already. A blockhash of zeros is filled in.
 type SolSendTransaction struct {
 	UnsignedTransaction string     `json:"unsignedTransaction" rule:"required"`
 	SignWiths           []string   `json:"signWiths" rule:"required,min=1,max=16,dive,required"`
@@ -451,8 +448,7 @@ func (in *SolSendTransaction) Check() (err error) {
 	return err
 }
 
-// decodeSolana reads the text of a transaction: hexadecimal, which the second
-// version asks for, or base64, which the first one does.
+// decodeSolana reads the text of a transaction: hexadecimal (the second version) or base64 (the first).
 func decodeSolana(text string) ([]byte, error) {
 	if len(text) > 2*maxSolana+2 {
 		return nil, chain.Invalid("over %d bytes", maxSolana)
@@ -515,8 +511,8 @@ func (in *SolSendTransaction) examine(tx *org.Tx) (err error) {
 	return nil
 }
 
-// ask tells of each signer what it tells of who signs anything: the decision is one
-// that holds for every one of them. Of several it tells the wallets together too.
+// ask asks about each signer as about one who signs alone: the decision must hold for all. With several, their
+// wallets are told together too.
 func (in *SolSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if len(in.reads) == 0 {
 		return nil

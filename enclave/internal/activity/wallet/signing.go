@@ -114,8 +114,7 @@ func (in *SignRawPayloads) Check() error {
 	return nil
 }
 
-// Signature is a signature as the interface writes it: hex, r and s of 64
-// digits, v of two.
+// Signature is a signature as the interface writes it: hex, r and s of 64 digits, v of two.
 type Signature struct {
 	R string `json:"r"`
 	S string `json:"s"`
@@ -175,8 +174,7 @@ func signPayloads(tx *activity.Tx, signWith string, payloads ...payload) ([]chai
 	return sign(tx, s, digests)
 }
 
-// sign signs digests with one key, against the activity's grant. A disabled key
-// does not sign.
+// sign signs digests with one key under the activity's grant. A disabled key does not sign.
 func sign(tx *activity.Tx, s *signingKey, digests []chain.Digest) (made []chain.Signature, err error) {
 	err = withKey(tx, s, func(k *keys.PrivateKey) (err error) {
 		if made, err = tx.Holder().Sign(k, digests...); err == nil && tx.WantsProofs {
@@ -243,8 +241,7 @@ type signingKey struct {
 	key     *org.PrivateKey // nil for an account
 }
 
-// findSigningKey finds what an address or the id of a private key belongs to. The
-// error for what is not there is a *fault.Error.
+// findSigningKey finds what an address or a private key's id belongs to, or a *fault.Error.
 func findSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	s := new(signingKey)
 	id, err := org.ParseID(signWith)
@@ -278,8 +275,7 @@ func findSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	return s, err
 }
 
-// lookUpSigningKey is findSigningKey that answers nil for who is not there: the activity will
-// say so when it runs.
+// lookUpSigningKey is findSigningKey with nil for what is not there: Run will say so.
 func lookUpSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	s, err := findSigningKey(tx, signWith)
 	if fault.Of(err) != nil {
@@ -338,8 +334,7 @@ func (s *signingKey) chainKey() (by chain.SigningKey, err error) {
 	return by, err
 }
 
-// facts adds the roots of what signs: an account with its wallet, or a private
-// key.
+// facts adds the roots of what signs: an account with its wallet, or a private key.
 func (s *signingKey) facts(tx *org.Tx, into policy.Facts) error {
 	if s.key != nil {
 		into["private_key"] = privateKeyValue(s.key)

@@ -16,8 +16,7 @@ type TransactionType string
 // Valid tells whether t is one of the interface's.
 func (t TransactionType) Valid() bool { _, ok := readers[t]; return ok }
 
-// maxTransaction bounds an unsigned transaction in bytes; request bodies are no
-// larger.
+// maxTransaction bounds an unsigned transaction in bytes, as request bodies are.
 const maxTransaction = 1 << 20
 
 // SignTransactionV1 could name a private key by its id only.
@@ -42,8 +41,7 @@ func (in *SignTransaction) Check() (err error) {
 	return err
 }
 
-// decodeTransaction reads the hexadecimal text of a transaction, with or without
-// 0x.
+// decodeTransaction reads the hexadecimal text of a transaction, with or without 0x.
 func decodeTransaction(text string) ([]byte, error) {
 	digits := strings.TrimPrefix(text, "0x")
 	if len(digits) > 2*maxTransaction {
@@ -76,8 +74,8 @@ func signTransaction(tx *activity.Tx, in *SignTransaction) (*SignedTransaction, 
 	return &SignedTransaction{hex.EncodeToString(signed)}, nil
 }
 
-// examine reads the transaction, unless it has been read for the same signer. Who
-// is not there the activity will miss when it runs.
+// examine reads the transaction, unless it was read for the same signer. A missing signer is left for Run to
+// refuse.
 func (in *SignTransaction) examine(tx *org.Tx) error {
 	s, err := lookUpSigningKey(tx, in.SignWith)
 	if s == nil || err != nil {
@@ -108,9 +106,8 @@ type transaction struct {
 	speaks InterfaceType
 }
 
-// readTransaction reads a transaction for a signer. The errors of what is wrong
-// with it are *fault.Error. What has been read for him already, known, is not
-// read again.
+// readTransaction reads a transaction for a signer, unless known was read for the same one. What is wrong with
+// the transaction is a *fault.Error.
 func readTransaction(s *signingKey, typ TransactionType, unsigned []byte, known *transaction) (*transaction, error) {
 	by, err := s.chainKey()
 	if err != nil {
@@ -127,8 +124,7 @@ func readTransaction(s *signingKey, typ TransactionType, unsigned []byte, known 
 	return &transaction{read, by, r.chain, r.speaks}, nil
 }
 
-// facts adds the root of what the transaction does, without the members that are
-// not known yet.
+// facts adds the root of what the transaction does, without the members that are unknown yet.
 func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) error {
 	f, err := t.Facts(func(address string) (chain.Description, error) { return describe(tx, t.chain, t.speaks, address) })
 	if err != nil {

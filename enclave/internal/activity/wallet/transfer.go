@@ -118,8 +118,8 @@ func initImport(use uint8) func(*activity.Tx, *InitImport) (*ImportBundle, error
 	return func(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) { return newTarget(tx, use) }
 }
 
-// newTarget makes an import target for the user who asks. Targets that are past
-// their time go, and so does the oldest where there would be too many.
+// newTarget makes an import target for the submitter. It removes expired targets, and the oldest if there are
+// too many.
 func newTarget(tx *activity.Tx, use uint8) (*ImportBundle, error) {
 	gs, err := tx.Targets(tx.User)
 	if err != nil {
@@ -152,8 +152,8 @@ func newTarget(tx *activity.Tx, use uint8) (*ImportBundle, error) {
 	return &ImportBundle{text}, tx.PutTarget(g)
 }
 
-// openImport opens what a user encrypted to one of his import targets. The target is
-// spent from then on, whatever comes of it. The caller wipes the secret.
+// openImport opens what a user encrypted to an import target of theirs, and spends the target whatever comes
+// of it. The caller wipes the secret.
 func openImport(tx *activity.Tx, use uint8, sealed *bundle.Sealed) (secret.Secret, error) {
 	gs, err := tx.Targets(tx.User)
 	if err != nil {
@@ -190,8 +190,8 @@ func openWith(tx *activity.Tx, g *org.Target, sealed *bundle.Sealed) (secret.Sec
 	return sealed.Open(private)
 }
 
-// checkAddressUnique refuses an address that another wallet or private key of the
-// organization has: it would be left open which of them signs with it.
+// checkAddressUnique refuses an address that another wallet or private key of the organization has: which of
+// them signs would be undefined.
 func checkAddressUnique(tx *activity.Tx, field string, owner org.ID, address string) error {
 	o, ok, err := tx.ByAddress(chain.MatchKey(address))
 	if err == nil && ok && o.ID != owner {
@@ -218,8 +218,7 @@ func (in *ImportWallet) Check() (err error) {
 	return err
 }
 
-// importWallet looks at what does not depend on the mnemonic first: a name that is
-// taken spends no target.
+// importWallet checks what does not depend on the mnemonic first, so that a taken name spends no target.
 func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	if err := activity.Wallets.Add(tx, 1); err != nil {
 		return nil, err

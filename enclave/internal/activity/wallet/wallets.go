@@ -1,8 +1,8 @@
-// Package wallet is what has keys, as activities: wallets and private keys, their
-// import and export, what they sign, and what of that is sent.
+// Package wallet is what has keys, as activities: wallets and private keys, their import and export, what they
+// sign, and what of that is sent.
 //
-// It promises what package activity does of secrets: they are stored only sealed by the
-// Vault and leave only encrypted, and nothing is signed or exported without the Grant.
+// As package activity promises, secrets are stored only sealed by the Vault and leave only encrypted, and
+// nothing is signed or exported without the Grant.
 package wallet
 
 import (
@@ -159,8 +159,8 @@ func keepWallet(tx *activity.Tx, action string, w *org.Wallet, entropy, passphra
 	return r, tx.PutWallet(w)
 }
 
-// addAccounts derives accounts and, if they are to persist, stores them; the
-// caller stores w, whose counters go up.
+// addAccounts derives accounts and, with persist, stores them. It raises the counters of w, which the caller
+// stores.
 func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string, ps []WalletAccountParams, persist bool) ([]string, error) {
 	addresses := make([]string, len(ps))
 	for i := range ps {
@@ -222,8 +222,7 @@ func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, err
 	}, nil
 }
 
-// sealedWallet is what a stored wallet is opened from. Only an imported one may have a
-// passphrase.
+// sealedWallet is what a stored wallet is opened from. Only an imported one may have a passphrase.
 func sealedWallet(w *org.Wallet) [2][]byte { return [2][]byte{w.Entropy, w.Passphrase} }
 
 // ownerKeys names a wallet as a whole, or a private key, by a UUID.
@@ -232,8 +231,7 @@ func ownerKeys(text string) []policy.Key {
 	return []policy.Key{{Owner: id}}
 }
 
-// CreateWalletAccounts derives more accounts of a wallet. With persist false it
-// only says what their addresses would be.
+// CreateWalletAccounts derives more accounts of a wallet. With persist false it only tells their addresses.
 type CreateWalletAccounts struct {
 	WalletID string                `json:"walletId" rule:"required,uuid"`
 	Accounts []WalletAccountParams `json:"accounts" rule:"dive,required"`
@@ -392,8 +390,7 @@ func updateWalletAccountName(tx *activity.Tx, in *UpdateWalletAccountName) (*Wal
 	return &WalletAccountID{in.WalletAccountID}, tx.PutAccount(&a, chain.MatchKey(a.Address))
 }
 
-// DeleteWalletAccounts removes accounts, which can be derived again while there is
-// their wallet.
+// DeleteWalletAccounts removes accounts. They can be derived again as long as their wallet exists.
 type DeleteWalletAccounts struct {
 	WalletAccountIDs    []string `json:"walletAccountIds" rule:"required,dive,uuid"`
 	DeleteWithoutExport *bool    `json:"deleteWithoutExport"`
@@ -456,8 +453,7 @@ func accountValue(a *org.Account) policy.Value {
 		policy.Member{Name: "path_hardened", Value: policy.List(hardened...)})
 }
 
-// walletsFacts are the roots of what is about several wallets: all of them, or
-// nothing when one is not there.
+// walletsFacts is the root wallets: all that are named, or no root if one does not exist.
 func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	ws := make([]policy.Value, len(ids))
 	for i, text := range ids {
@@ -471,8 +467,7 @@ func walletsFacts(tx *org.Tx, ids []string) (policy.Facts, error) {
 	return policy.Facts{"wallets": policy.List(ws...)}, nil
 }
 
-// askAccounts completes the question about accounts: their wallets, each once, and
-// each account with its wallet.
+// askAccounts asks about accounts: about each with its wallet, and about their wallets together.
 func askAccounts(tx *org.Tx, ids []string, q *policy.Request) error {
 	var ws []policy.Value
 	seen := map[org.ID]bool{}
