@@ -19,7 +19,7 @@ func (t *Tx) BindProfile(profile org.ID) error {
 	return nil
 }
 
-// ErrBounded refuses a session with a profile what would be a way out of its scope.
+// ErrBounded refuses to a session with a profile what leads out of its scope.
 var ErrBounded = fault.WithCode(fault.PermissionDenied, "FORBIDDEN",
 	"a session with a profile gives users no credential and no contact, but sessions of the same profile: stamp with a key or a passkey of the user")
 

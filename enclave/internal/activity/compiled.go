@@ -17,7 +17,7 @@ var effects = map[Effect]policy.Effect{"EFFECT_ALLOW": policy.EffectAllow, "EFFE
 // Valid tells whether e is one of the interface's.
 func (e Effect) Valid() bool { return effects[e] != 0 }
 
-// Policy is e in the terms of the policy room.
+// Policy is e in the terms of package policy.
 func (e Effect) Policy() policy.Effect { return effects[e] }
 
 // CompiledPolicy is p with its expressions compiled, once for each time that p is loaded.
@@ -56,8 +56,7 @@ func compiledPolicies(tx *org.Tx) ([]*policy.Policy, error) {
 	return ps, err
 }
 
-// CompileStored compiles an expression from a record. It compiled before it was stored, so a failure is no
-// *fault.Error.
+// CompileStored compiles an expression from a record. It compiled before it was stored, so a failure is no *fault.Error.
 func CompileStored(what string, id org.ID, c policy.Clause, source string) (*policy.Program, error) {
 	p, err := policy.Compile(c, source)
 	if err != nil {

@@ -24,8 +24,7 @@ type submitBody struct {
 	GenerateAppProofs bool           `json:"generateAppProofs"`
 }
 
-// ParseSubmit reads the body of a submit request strictly, parameters for syntax only. Errors are
-// InvalidArgument.
+// ParseSubmit reads the body of a submit request strictly, parameters for syntax only. Errors are InvalidArgument.
 func ParseSubmit(body stamp.Body) (*Submit, error) {
 	var b submitBody
 	if err := strictjson.Decode(body.Bytes(), &b); err != nil {

@@ -14,8 +14,7 @@ const typePrefix = `{"@type":"type.googleapis.com/`
 // AppendError writes the body of an error answer.
 func AppendError(dst []byte, e *fault.Error) []byte { return AppendRefusal(dst, e, org.ID{}, "") }
 
-// AppendRefusal is AppendError for an activity that is kept, and names it. The fingerprint is `sha256:` and
-// hex.
+// AppendRefusal is AppendError for an activity that is kept, and names it. The fingerprint is `sha256:` and hex.
 func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint string) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendUint(dst, uint64(e.Code), 10)
@@ -101,7 +100,7 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 	return append(dst, '}')
 }
 
-// PolicyEvaluations are a decision's, as a refusal tells them.
+// PolicyEvaluations are those of a decision, in the form of refusals.
 func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {
 	es := make([]fault.Evaluation, len(ps))
 	for i := range ps {
@@ -198,7 +197,7 @@ func NotFound(what, name string) *fault.Error {
 	return fault.New(fault.NotFound, "%s not found: %s", what, Printable(name))
 }
 
-// OrNotFound is what a look-up came to, with a refusal where nothing is there.
+// OrNotFound passes on what a look-up returned, and refuses if that is nothing.
 func OrNotFound[T any](r *T, err error, what, name string) (*T, error) {
 	if err == nil && r == nil {
 		err = NotFound(what, name)
@@ -217,7 +216,7 @@ func Printable(text string) string {
 	return q[1 : len(q)-1]
 }
 
-// NotUnique refuses a name that something else of its kind bears.
+// NotUnique refuses a name that is taken.
 func NotUnique(what, field string) *fault.Error {
 	return fault.Field(field, "%s label must be unique", what)
 }
@@ -232,7 +231,7 @@ func OverQuota(limit int, what string) *fault.Error {
 	return fault.New(fault.ResourceExhausted, "organization over quota: at most %d %s", limit, what)
 }
 
-// WrongCaller refuses an activity of an organization of this kind.
+// WrongCaller refuses an activity that this organization or user may not ask for.
 func WrongCaller(why string) *fault.Error {
 	return fault.WithCode(fault.InvalidArgument, "INVALID_ACTIVITY_CALLER", "%s", why)
 }

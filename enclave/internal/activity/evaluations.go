@@ -11,8 +11,7 @@ const explainedBytes = 16 << 10
 // maxEvaluations bounds in bytes what an entry keeps of evaluations.
 const maxEvaluations = 256 << 10
 
-// AddEvaluation appends the newest evaluation. When all are too large, the oldest lose what they say of single
-// policies.
+// AddEvaluation appends the newest evaluation. When all are too large, the oldest lose what they say of single policies.
 func AddEvaluation(es []org.Evaluation, e org.Evaluation) []org.Evaluation {
 	es = append(es, e)
 	size := 0

@@ -44,7 +44,7 @@ func CheckDistinct(field string, ids []string) error {
 	return nil
 }
 
-// CheckNotes refuses notes that a record has no room for.
+// CheckNotes refuses notes that are longer than a record may hold.
 func CheckNotes(field string, notes *string) error {
 	if len(TextOf(notes)) > maxNotes {
 		return fault.Field(field, "must have at most %d bytes", maxNotes)
@@ -90,7 +90,7 @@ func Visible(s string) bool {
 	return s != ""
 }
 
-// maxNotes is how many bytes of notes a record has room for.
+// maxNotes bounds notes in bytes.
 const maxNotes = 4 << 10
 
 // Nothing is a result without members.

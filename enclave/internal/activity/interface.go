@@ -13,8 +13,7 @@ type operation struct {
 	versions int
 }
 
-// operations are all of the interface, live or not. Paths that it does not publish have the name of their
-// kind.
+// operations are all of the interface, live or not. Paths that it does not publish have the name of their kind.
 var operations = []operation{
 	{"accept_invitation", 2}, {"activate_billing_tier", 1}, {"approve_activity", 1}, {"claim_earn_fees", 1},
 	{"claim_swap_fees", 1}, {"create_api_keys", 2}, {"create_api_only_users", 1}, {"create_authenticators", 2},

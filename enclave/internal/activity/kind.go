@@ -73,7 +73,7 @@ type Tx struct {
 	// passcodes are encrypted.
 	Tokens, LegacyTokens *login.Signer
 	PasscodeTargets      *bundle.Signer
-	// Outside is what mails and text messages go out by.
+	// Outside is how mails and text messages are sent.
 	Outside Outside
 	// Providers asks identity providers; Roles are keys of the enclave. Either is nil where nothing needs it.
 	Providers Providers
@@ -91,7 +91,7 @@ type Tx struct {
 	lasting []func(*org.Tx)
 }
 
-// Holder is the activity, to keys.
+// Holder is the activity as package keys sees it.
 func (t *Tx) Holder() *keys.Holder {
 	h := &keys.Holder{Grant: t.Grant, Organization: t.ID, Activity: t.Activity, Vault: t.Vault}
 	if !t.Grantor.Zero() {
@@ -118,8 +118,7 @@ func (t *Tx) Remains(into *org.Tx) bool {
 // ErrNeedsParent asks for another run with Tx.Parent set: the parent must be locked before its child.
 var ErrNeedsParent error = &org.Missing{Parent: true}
 
-// Above returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the
-// caller.
+// Above returns the parent's records, nil in a top-level organization. ErrNeedsParent must be returned to the caller.
 func (t *Tx) Above() (*org.Tx, error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Parent.Zero() {
@@ -186,8 +185,7 @@ type Kind[I, R any] struct {
 	FromAbove bool
 	// Attested tells that a verification token may vouch for the user in place of a stamp by a key of theirs.
 	Attested bool
-	// ByProxy tells that the auth proxy's key may stamp the kind. It may stamp no other, whatever policies
-	// say.
+	// ByProxy tells that the auth proxy's key may stamp the kind. It may stamp no other, whatever policies say.
 	ByProxy bool
 
 	// Run does it.
@@ -200,8 +198,7 @@ type Kind[I, R any] struct {
 	// Older are the versions below the newest, from the first.
 	Older []Older
 
-	// Examine runs before any decision, for the root quorum too. A *fault.Error refuses the request; no
-	// activity is made.
+	// Examine runs before any decision, for the root quorum too. A *fault.Error refuses the request; no activity is made.
 	Examine func(*org.Tx, *I) error
 	// Need is what must be known of a chain before the decision, nil for nothing. The host is asked outside of
 	// the turn and the answer is given to the intent's Know; what is signed is made from it inside.
@@ -214,8 +211,7 @@ type Kind[I, R any] struct {
 	// Keys are the stored keys that the kind uses; the Grant is good for them. Those that do not exist are
 	// left out: Run says so.
 	Keys func(*org.Tx, *I) ([]policy.Key, error)
-	// Ask completes the question to the policies where Facts do not suffice, such as with facts of each
-	// payload.
+	// Ask completes the question to the policies where Facts do not suffice, such as with facts of each payload.
 	Ask func(*org.Tx, *I, *policy.Request) error
 	// Self tells that users may do this to themselves unless a policy says otherwise. It returns the id of the
 	// user whom the intent names, or an empty text if it is always about who asks.
@@ -298,8 +294,7 @@ type Intent struct {
 func (v *Version) Decode(params []byte) (*Intent, error) { return v.decode(params) }
 
 // AppendIntent writes an activity's intent object as it was sent, without absent options. What is good for one
-// use is masked: others may read the activity, even while it waits for votes. The fingerprint stays that of
-// the body.
+// use is masked: others may read the activity, even while it waits for votes. The fingerprint stays that of the body.
 func (v *Version) AppendIntent(dst []byte, in *Intent) []byte {
 	dst = append(append(append(dst, `{"`...), v.IntentKey...), `":`...)
 	if v.secret {

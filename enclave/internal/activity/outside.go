@@ -32,8 +32,7 @@ type ChainNeed struct {
 // MaxStandings bounds ChainNeed.Sends.
 const MaxStandings = 100
 
-// ChainKnown is what the host says of a chain: hints that it may choose. Whoever uses one bounds what it can
-// do.
+// ChainKnown is what the host says of a chain: hints that it may choose. Whoever uses one bounds what it can do.
 type ChainKnown struct {
 	Latest, Pending   uint64 // nonces; Latest is at most Pending, which is below 2^64-2
 	BaseFee, Tip, Gas uint64
@@ -66,19 +65,16 @@ func (in *Intent) Know(k *ChainKnown) {
 }
 
 // Providers asks identity providers without waiting. What is not known yet is an error, no *fault.Error, that
-// must be returned: the activity is dropped, the answer is fetched outside of any turn, and the activity runs
-// again.
+// must be returned: the activity is dropped, the answer is fetched outside of any turn, and the activity runs again.
 type Providers interface {
 	// Keys returns the key set of an issuer; has tells whether it holds the token's key or must be fetched
 	// again. A *fault.Error about field says why there is none.
 	Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error)
-	// Exchange turns a code into an identity: once for one activity, however often it runs, since a code is
-	// good once.
+	// Exchange turns a code into an identity: once for one activity, however often it runs, since a code is good once.
 	Exchange(*Exchange) (*Exchanged, error)
 }
 
-// An Exchange is a code from an OAuth 2.0 provider and what it is exchanged with. Whoever makes it wipes the
-// secret.
+// An Exchange is a code from an OAuth 2.0 provider and what it is exchanged with. Whoever makes it wipes the secret.
 type Exchange struct {
 	Provider login.OAuth2Provider
 	Code     login.Code
@@ -98,8 +94,7 @@ type Exchanged struct {
 type Roles struct {
 	ClientSecrets secret.Secret // opens the client secrets of OAuth 2.0
 	OnRamp        secret.Secret // opens the secrets of on-ramp providers
-	// Identities signs the identity tokens that the enclave issues under the URL Issuer, which is empty if it
-	// issues none.
+	// Identities signs the identity tokens that the enclave issues under the URL Issuer, which is empty if it issues none.
 	Identities *login.Signer
 	Issuer     string
 }

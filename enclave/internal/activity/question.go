@@ -47,8 +47,7 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 	return r, err
 }
 
-// PolicyState is what policies decide from: the newest records of organization o. It is valid as long as tx
-// is.
+// PolicyState is what policies decide from: the newest records of organization o. It is valid as long as tx is.
 func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 	s := policy.State{Threshold: o.Threshold, RootUsers: make([][16]byte, len(o.RootUsers))}
 	for i, id := range o.RootUsers {
@@ -170,8 +169,7 @@ func Approval(v *org.PendingVote) policy.Approval {
 // VotableSteps is what one reply may spend on finding out who may vote.
 const VotableSteps = 2_000_000
 
-// stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs a thousandth of
-// VotableSteps.
+// stepsPerByte is the cost of reading a byte of a body again. A body of usual size costs a thousandth of VotableSteps.
 const stepsPerByte = 2
 
 // Votable tells whether a user of organization o may approve or reject the activity whose newest entry is e,
@@ -245,8 +243,7 @@ func (t Table) QuestionOf(tx *org.Tx, e *org.Entry, initiator org.ID) (policy.Re
 	return v.Question(tx, in, e.Activity, initiator, false)
 }
 
-// Reread decodes the body of an activity's entry again. A *fault.Error says that today's rules refuse an old
-// body.
+// Reread decodes the body of an activity's entry again. A *fault.Error says that today's rules refuse an old body.
 func (t Table) Reread(e *org.Entry) (*Submit, *Version, *Intent, error) {
 	sub, err := ParseSubmit(stamp.BodyFromEntry(e.Body))
 	if err != nil {
@@ -297,8 +294,7 @@ func findEnforced(u *org.User, r *policy.Request, left *int) *org.MFAPolicy {
 	return nil
 }
 
-// UnmetMFA is the first of a user's policies that applies to a request and that credentials do not satisfy, or
-// nil.
+// UnmetMFA is the first of a user's policies that applies to a request and that credentials do not satisfy, or nil.
 func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *int) *org.MFAPolicy {
 	for _, m := range EnforcedMFA(u, r, steps) {
 		if !Satisfies(m, cs) {
@@ -308,8 +304,7 @@ func UnmetMFA(u *org.User, r *policy.Request, cs []org.VoteCredential, steps *in
 	return nil
 }
 
-// Satisfies tells whether the credentials that a user approved with satisfy an MFA policy: a different one for
-// each step.
+// Satisfies tells whether the credentials that a user approved with satisfy an MFA policy: a different one for each step.
 func Satisfies(m *org.MFAPolicy, cs []org.VoteCredential) bool {
 	taken := make([]int, len(cs)) // by which step, from 1
 	for i := range m.Required {
@@ -359,8 +354,7 @@ const (
 	TypePhone   = "CREDENTIAL_TYPE_SMS_CONTACT"
 )
 
-// factorTypes are the factors that types of credentials prove. A session never stands for the factor that
-// created it.
+// factorTypes are the factors that types of credentials prove. A session never stands for the factor that created it.
 var factorTypes = map[string]string{
 	"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR": "AUTHENTICATION_TYPE_PASSKEY",
 	"CREDENTIAL_TYPE_API_KEY_P256":           "AUTHENTICATION_TYPE_API_KEY",
@@ -390,8 +384,7 @@ func MeetsFactor(f *org.Factor, cs []org.VoteCredential) bool {
 	return false
 }
 
-// IdentityCredential is an identity as policies and votes see it, once its user has shown a token of the
-// issuer.
+// IdentityCredential is an identity as policies and votes see it, once its user has shown a token of the issuer.
 func IdentityCredential(p *org.OauthProvider) org.VoteCredential {
 	return org.VoteCredential{ID: p.ID, Type: typeIdentity}
 }

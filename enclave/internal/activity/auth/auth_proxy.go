@@ -35,14 +35,13 @@ const (
 // SocialProviders are those that a configuration can enable, in the order in which clients see them.
 var SocialProviders = []string{"google", "facebook", "apple", "x", "discord"}
 
-// methods are all ways to log in; a provider alone is one, too.
+// methods are all ways to log in. One provider alone is one too.
 var methods = append([]string{MethodEmail, MethodSMS, MethodPasskey, MethodWallet, MethodSocial}, SocialProviders...)
 
-// proxyMay are resource and action of what the proxy's policy allows it.
+// proxyMay are the resources and actions that the proxy's policy allows.
 var proxyMay = [...][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VERIFY"}, {"ORGANIZATION", "CREATE"}}
 
-// enableAuthProxy makes the user in whose name the proxy acts, its key, which never leaves the enclave, and
-// its policy.
+// enableAuthProxy makes the user in whose name the proxy acts, its key, which never leaves the enclave, and its policy.
 func enableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*user.UserID, error) {
 	old, err := tx.Organization()
 	if err != nil {
@@ -178,7 +177,7 @@ func disableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*activity.Nothing, 
 	return &activity.Nothing{}, tx.PutOrganization(&o)
 }
 
-// enabledProxy is the organization's proxy, or the refusal where there is none.
+// enabledProxy is the organization's proxy, or a refusal if there is none.
 func enabledProxy(tx *activity.Tx) (*org.AuthProxy, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -310,7 +309,7 @@ func exactOrigin(o string) bool {
 	return ok && u.Host == rest && strings.ToLower(rest) == rest && !(scheme == "https" && u.Port() == "443") && !(scheme == "http" && u.Port() == "80")
 }
 
-// checkNames refuses names that are none of known, and those said twice.
+// checkNames refuses unknown and repeated names.
 func checkNames(field string, names *[]string, known []string) error {
 	if names == nil {
 		return nil

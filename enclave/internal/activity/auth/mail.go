@@ -54,7 +54,7 @@ type EmailCustomization struct {
 	TemplateID        *string `json:"templateId"`
 }
 
-// words reads them, but for the name.
+// words reads all but the name.
 func (c *EmailCustomization) words(path string) (w login.Words, err error) {
 	if c == nil {
 		return w, nil
@@ -112,8 +112,7 @@ func (c *EmailAuthCustomization) words(path string) (login.Words, error) {
 	return w, err
 }
 
-// MailSender is who a mail shall be from. It is ignored for domains that the deployment's configuration does
-// not list.
+// MailSender is who a mail shall be from. It is ignored for domains that the deployment's configuration does not list.
 type MailSender struct {
 	SendFromEmailAddress    *string `json:"sendFromEmailAddress" rule:"omitempty,email,email_ext"`
 	SendFromEmailSenderName *string `json:"sendFromEmailSenderName" rule:"omitempty,label_length,label"`
@@ -164,8 +163,7 @@ func (v *EmailAuthV1) carry() EmailAuth {
 // EmailAuthV2 is version 2 of the intent.
 type EmailAuthV2 EmailAuthV1
 
-// EmailAuth makes the key of a session in the enclave and mails it to a user, encrypted to the client that
-// asked.
+// EmailAuth makes the key of a session in the enclave and mails it to a user, encrypted to the client that asked.
 type EmailAuth struct {
 	Email              string                 `json:"email" rule:"required,email,email_ext"`
 	TargetPublicKey    string                 `json:"targetPublicKey" rule:"required,hexadecimal"`
@@ -303,7 +301,7 @@ func initRecovery(tx *activity.Tx, in *InitUserEmailRecovery) (*user.UserID, err
 	return &user.UserID{UserID: u.ID.String()}, err
 }
 
-// RecoverUser gives who asks, by the key of a recovery, a new passkey.
+// RecoverUser gives the submitter, by the key of a recovery, a new passkey.
 type RecoverUser struct {
 	Authenticator user.AuthenticatorParams `json:"authenticator" rule:"required"`
 	UserID        string                   `json:"userId" rule:"required,uuid"`
@@ -319,7 +317,7 @@ type RecoveredUser struct {
 	AuthenticatorID []string `json:"authenticatorId"`
 }
 
-// recoverUser ends the key of the recovery with its use.
+// recoverUser removes the key of the recovery: it is good once.
 func recoverUser(tx *activity.Tx, in *RecoverUser) (*RecoveredUser, error) {
 	if tx.Stamped.Type != TypeRecovery {
 		return nil, activity.WrongCaller("a user is recovered by the key that was mailed for it")

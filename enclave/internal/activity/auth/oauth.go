@@ -21,8 +21,7 @@ var OauthLogins = activity.Family{
 
 const typeOauth = "CREDENTIAL_TYPE_OAUTH_KEY_P256"
 
-// Oauth gives the user of an identity token an expiring key that is made in the enclave and returned
-// encrypted.
+// Oauth gives the user of an identity token an expiring key that is made in the enclave and returned encrypted.
 type Oauth struct {
 	OidcToken       string `json:"oidcToken" rule:"required"`
 	TargetPublicKey string `json:"targetPublicKey" rule:"required,hexadecimal"`

@@ -16,14 +16,13 @@ var OAuth2 = activity.Family{
 	activity.Kind[OAuth2Authenticate, OAuth2Identity]{Name: "OAUTH2_AUTHENTICATE", Resource: "AUTH", Action: "CREATE", ByProxy: true, Run: oauth2Authenticate},
 }
 
-// Bounds of the credentials at providers. They are always in memory.
+// Bounds of the credentials at providers, which are always in memory.
 const (
 	maxOAuth2Credentials = 20 // of one organization
 	maxClientID          = 255
 )
 
-// identityTokenMs is the life of the identity tokens that the enclave issues. Each is for one log-in or
-// sign-up.
+// identityTokenMs is the life of the identity tokens that the enclave issues. Each is for one log-in or sign-up.
 const identityTokenMs = 5 * 60 * 1000
 
 // OAuth2ProviderName is the interface's name of a provider.
@@ -69,7 +68,7 @@ func createOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential) (*OAuth
 	return putOAuth2Credential(tx, in, &org.OAuth2Credential{ID: id, CreatedMs: tx.NowMs})
 }
 
-// putOAuth2Credential stores c, which is nobody else's yet, with what in says.
+// putOAuth2Credential stores c, a copy or new, with what in says.
 func putOAuth2Credential(tx *activity.Tx, in *CreateOAuth2Credential, c *org.OAuth2Credential) (*OAuth2CredentialID, error) {
 	if err := activity.CheckTopLevel(tx, "OAuth 2.0 credentials"); err != nil {
 		return nil, err

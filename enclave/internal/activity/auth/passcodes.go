@@ -74,7 +74,7 @@ type PasscodeWish struct {
 	seconds  uint64
 }
 
-// maxIdentifier bounds what users are told apart by.
+// maxIdentifier bounds userIdentifier in bytes.
 const maxIdentifier = 1024
 
 func (w *PasscodeWish) Check() (err error) {
@@ -104,7 +104,7 @@ func (w *PasscodeWish) examine(tx *org.Tx) error {
 	return user.MayLogIn(tx, login.ContactType(w.OTPType))
 }
 
-// length is how many letters the code shall have.
+// length is the number of characters of the code.
 func (w *PasscodeWish) length() int {
 	if w.OTPLength == nil || *w.OTPLength == 0 {
 		return login.DefaultPasscode
@@ -180,7 +180,7 @@ func initOTP(tx *activity.Tx, in *InitOTP) (*OTPSent, error) {
 	return r, sendPasscode(tx, &in.PasscodeWish, p)
 }
 
-// newPasscode makes a code, if no more have been sent to the contact than may be.
+// newPasscode makes a code, unless too many were sent to the contact.
 func newPasscode(tx *activity.Tx, w *PasscodeWish) (*org.Passcode, error) {
 	if err := user.MaySend(tx, login.ContactType(w.OTPType)); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func countPasscodes(tx *activity.Tx, h org.Hash, contact bool) error {
 	return nil
 }
 
-// sendPasscode stores the passcode and has it sent, while it is good.
+// sendPasscode stores the passcode and has it sent until it expires.
 func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
 	if err := tx.PutPasscode(p); err != nil || inSandbox(tx, w) {
 		return err

@@ -12,8 +12,7 @@ var SessionProfiles = activity.Family{
 	activity.Kind[CreateSessionProfile, SessionProfileID]{Name: "CREATE_SESSION_PROFILE", Resource: "SESSION_PROFILE", Action: "CREATE", Run: createSessionProfile},
 }
 
-// CreateSessionProfile makes a profile that bounds sessions. It lives in a top-level organization and never
-// changes.
+// CreateSessionProfile makes a profile that bounds sessions. It lives in a top-level organization and never changes.
 type CreateSessionProfile struct {
 	SessionProfileName string  `json:"sessionProfileName" rule:"required,label,label_length"`
 	Scope              string  `json:"scope" rule:"required"`

@@ -42,19 +42,18 @@ const (
 	typeReadWrite = "CREDENTIAL_TYPE_READ_WRITE_SESSION_KEY_P256"
 )
 
-// Lives of sessions in seconds where nobody says anything.
+// Lives of sessions in seconds, unless something else is asked for.
 const (
 	usualSessionSeconds = 900
 	readOnlySeconds     = 60 * 60
 )
 
-// sessionSeconds is how long a session is asked to last, 0 where nothing is said.
+// sessionSeconds is the life that is asked for, 0 if none is.
 func sessionSeconds(field string, text *string) (uint64, error) {
 	return activity.ParseSeconds(field, text, 0, maxSessionSeconds)
 }
 
-// StampLogin starts a session of the submitter: a key of the client's stamps for the user until the session
-// ends.
+// StampLogin starts a session of the submitter: a key of the client's stamps for the user until the session ends.
 type StampLogin struct {
 	PublicKey string `json:"publicKey" rule:"omitempty,hexadecimal"`
 	LoginTerms
@@ -84,7 +83,7 @@ func stampLogin(tx *activity.Tx, in *StampLogin) (*LoginSession, error) {
 	return in.logIn(tx, u)
 }
 
-// LoginTerms are what a client asks of a session by a key of its own.
+// LoginTerms are what a client asks of a session by its own key.
 type LoginTerms struct {
 	ExpirationSeconds  *string `json:"expirationSeconds"`
 	InvalidateExisting *bool   `json:"invalidateExisting"` // the user's other sessions end
@@ -233,8 +232,7 @@ type ReadOnlySession struct {
 	SessionExpiry    uint64 `json:"sessionExpiry"`
 }
 
-// createReadOnlySession binds the token to the credential that asks: it is no longer good once that is gone or
-// expired.
+// createReadOnlySession binds the token to the credential that asks: it is no longer good once that is gone or expired.
 func createReadOnlySession(tx *activity.Tx, _ *activity.Nothing) (*ReadOnlySession, error) {
 	o, err := tx.Organization()
 	if err != nil {
@@ -321,7 +319,7 @@ func (in *CreateReadWriteSession) whose(tx *org.Tx, asks org.ID) (u *org.User, e
 	return u, err
 }
 
-// ownSession tells the policies whether a session is asked for oneself.
+// ownSession tells the policies whether the submitter asks for a session of their own.
 func ownSession(tx *org.Tx, in *CreateReadWriteSession, q *policy.Request) error {
 	u, err := in.whose(tx, q.Initiator)
 	if fault.Of(err) != nil {
@@ -359,7 +357,7 @@ func createReadWriteSession(tx *activity.Tx, in *CreateReadWriteSession) (*ReadW
 	}, nil
 }
 
-// SealedSession is what may be said of a session whose key is made in the enclave.
+// SealedSession are the terms of a session whose key is made in the enclave.
 type SealedSession struct {
 	APIKeyName         *string `json:"apiKeyName" rule:"omitempty,label_length,label"`
 	ExpirationSeconds  *string `json:"expirationSeconds"`
@@ -377,14 +375,14 @@ func (s *SealedSession) read(target string) (err error) {
 	return err
 }
 
-// SessionKey is the key of such a session, for the client: its private half, encrypted.
+// SessionKey is the key of such a session, its private half encrypted to the client.
 type SessionKey struct {
 	UserID           string `json:"userId"`
 	APIKeyID         string `json:"apiKeyId"`
 	CredentialBundle string `json:"credentialBundle"`
 }
 
-// open gives u such a session, by this name where the intent has none.
+// open gives u such a session; name is for intents without one.
 func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*SessionKey, error) {
 	k, text, err := sealedKey(tx, u, s.to, &newSession{
 		name: cmp.Or(activity.TextOf(s.APIKeyName), name), typ: typ, seconds: s.seconds, alone: activity.IsOn(s.InvalidateExisting),
@@ -395,8 +393,7 @@ func (s *SealedSession) open(tx *activity.Tx, u *org.User, name, typ string) (*S
 	return &SessionKey{u.ID.String(), k.ID.String(), text}, nil
 }
 
-// sealedKey makes the key of a session in the enclave and gives it to u. The private half leaves encrypted and
-// is not kept.
+// sealedKey makes the key of a session in the enclave and gives it to u. The private half leaves encrypted and is not kept.
 func sealedKey(tx *activity.Tx, u *org.User, to bundle.PublicKey, s *newSession) (*org.APIKey, string, error) {
 	private, err := bundle.NewPrivateKey(tx.Rand)
 	if err != nil {
@@ -423,5 +420,5 @@ func publicHalf(private secret.Secret) (string, error) {
 	return pair.Public().String(), nil
 }
 
-// contactTypes are what the credentials of contacts are contacts of.
+// contactTypes are the types of contacts by those of their credentials.
 var contactTypes = map[string]login.ContactType{activity.TypeMailbox: login.Email, activity.TypePhone: login.SMS}

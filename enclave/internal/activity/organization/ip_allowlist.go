@@ -28,7 +28,7 @@ const (
 	widestIPv6  = 48
 )
 
-// What is to happen when nobody can tell where a request comes from.
+// What to do with a request of which nobody can tell where it is from.
 const (
 	onErrorAllow = "ALLOW"
 	onErrorDeny  = "DENY"
@@ -40,8 +40,7 @@ type AllowlistRuleParams struct {
 	Label *string `json:"label"`
 }
 
-// SetAllowlist replaces the networks from which requests may come: those of one API key, or of the
-// organization.
+// SetAllowlist replaces the networks from which requests may come: those of one API key, or of the organization.
 type SetAllowlist struct {
 	PublicKey         *string               `json:"publicKey"`
 	Enabled           *bool                 `json:"enabled"`

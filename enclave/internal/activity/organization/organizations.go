@@ -84,7 +84,7 @@ type CreateSubOrganization struct {
 	signup      signup
 }
 
-// rootName is what a root user is called to whom nobody gave a name.
+// rootName is the name of root users for whom none was given.
 const rootName = "Root user"
 
 func carryOrganizationV1(v *CreateSubOrganizationV1) (in CreateSubOrganization) {
@@ -251,8 +251,7 @@ func createSubOrganization(tx *activity.Tx, in *CreateSubOrganization) (*SubOrga
 	return r, tx.PutOrganization(&p)
 }
 
-// fillOrganization makes the record, users, wallet and keys of a new organization: the record first, as users
-// depend on it.
+// fillOrganization makes the record, users, wallet and keys of a new organization: the record first, as users depend on it.
 func fillOrganization(sub *activity.Tx, parent org.ID, in *CreateSubOrganization, v *verifiedContact) (*SubOrganization, *org.Organization, error) {
 	o := &org.Organization{
 		ID: sub.ID, Name: in.SubOrganizationName, Parent: parent, Threshold: uint32(in.RootQuorumThreshold), CreatedMs: sub.NowMs, UpdatedMs: sub.NowMs,
@@ -353,7 +352,7 @@ func removeSecrets(tx *activity.Tx, force bool) error {
 	if err := tx.DeleteProviderCredentials(); err != nil {
 		return err
 	}
-	// Should the step come to nothing, the keys are derived again when wanted.
+	// If the activity fails later, the keys are derived again when needed.
 	tx.Keys.Drop(func(k activity.KeyID) bool { return k.Organization == tx.ID })
 	return nil
 }

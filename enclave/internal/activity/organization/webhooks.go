@@ -24,8 +24,7 @@ var Webhooks = activity.Family{
 	},
 }
 
-// endpointParams writes the id as records do, so that another spelling cannot evade a policy about an
-// endpoint.
+// endpointParams writes the id as records do, so that another spelling cannot evade a policy about an endpoint.
 func endpointParams(id string) policy.Value {
 	return activity.Param("endpoint_id", policy.String(strings.ToLower(id)))
 }
@@ -158,12 +157,8 @@ func (in *UpdateWebhookEndpoint) Check() error {
 	return nil
 }
 
-func findEndpoint(tx *activity.Tx, text string) (*org.WebhookEndpoint, error) {
-	return activity.Find(tx.WebhookEndpoint, "webhook endpoint", text)
-}
-
 func updateWebhookEndpoint(tx *activity.Tx, in *UpdateWebhookEndpoint) (*WebhookEndpointResult, error) {
-	old, err := findEndpoint(tx, in.EndpointID)
+	old, err := activity.Find(tx.WebhookEndpoint, "webhook endpoint", in.EndpointID)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +188,7 @@ type WebhookEndpointID struct {
 }
 
 func deleteWebhookEndpoint(tx *activity.Tx, in *WebhookEndpointID) (*WebhookEndpointID, error) {
-	e, err := findEndpoint(tx, in.EndpointID)
+	e, err := activity.Find(tx.WebhookEndpoint, "webhook endpoint", in.EndpointID)
 	if err != nil {
 		return nil, err
 	}

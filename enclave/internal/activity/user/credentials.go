@@ -215,8 +215,7 @@ func LimitAPIKeys(tx *activity.Tx, u *org.User, added int) error {
 	return nil
 }
 
-// evictable picks an expired key, or the oldest that expires. Keys are in order of creation; at least one
-// expires.
+// evictable picks an expired key, or the oldest that expires. Keys are in order of creation; at least one expires.
 func evictable(ks []org.APIKey, nowMs uint64) int {
 	oldest := -1
 	for i := range ks {

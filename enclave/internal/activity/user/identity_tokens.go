@@ -25,7 +25,7 @@ func VerifyIdentityToken(tx *activity.Tx, field, text string) (*login.Identity, 
 	return u.Verify(set, tx.NowMs)
 }
 
-// CheckIdentityToken refuses what is no identity token by its form.
+// CheckIdentityToken refuses what does not have the form of an identity token.
 func CheckIdentityToken(field, text string) error {
 	_, err := login.ParseIdentityToken(field, text)
 	return err
@@ -51,7 +51,7 @@ func UserByIdentity(tx *org.Tx, issuer, subject string, audiences []string) (use
 	return user, identity, err
 }
 
-// onlyUser is the one user of whom is holds, nil where there is none or several.
+// onlyUser is the one user for whom is holds, or nil if there is none or several.
 func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool, err error) {
 	err = tx.EachUser(func(u *org.User) bool {
 		if is(u) {
@@ -66,8 +66,7 @@ func onlyUser(tx *org.Tx, is func(*org.User) bool) (one *org.User, several bool,
 	return one, several, err
 }
 
-// FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its
-// address.
+// FindByIdentity finds the user of a verified token, by the identity or, where accounts are linked, by its address.
 func FindByIdentity(tx *activity.Tx, i *login.Identity) (*org.User, error) {
 	u, _, err := UserByIdentity(tx.Tx, i.Issuer, i.Subject, i.Audiences)
 	if err == nil && u == nil {

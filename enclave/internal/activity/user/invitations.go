@@ -32,7 +32,7 @@ const (
 
 const invitationMs = 24 * 60 * 60 * 1000
 
-// InvitationParams is somebody to be asked to come.
+// InvitationParams is somebody to be invited.
 type InvitationParams struct {
 	ReceiverUserName  string     `json:"receiverUserName" rule:"required,label_length,label"`
 	ReceiverUserEmail string     `json:"receiverUserEmail" rule:"required,email,email_ext"`
@@ -41,7 +41,7 @@ type InvitationParams struct {
 	SenderUserID      string     `json:"senderUserId" rule:"required,uuid"`
 }
 
-// CreateInvitations asks people to come. Telling them is left to the sender.
+// CreateInvitations invites people. The sender has to tell them.
 type CreateInvitations struct {
 	Invitations []InvitationParams `json:"invitations" rule:"required,dive,required"`
 }
@@ -132,12 +132,7 @@ func DropInvitations(tx *activity.Tx, o *org.Organization, match func(*org.Invit
 	return err
 }
 
-// findInvitation finds the invitation that an intent names by a UUID.
-func findInvitation(tx *activity.Tx, text string) (*org.Invitation, error) {
-	return activity.Find(tx.Invitation, "invitation", text)
-}
-
-// openInvitation tells why an invitation cannot be accepted any more; nil: it can.
+// openInvitation tells why an invitation cannot be accepted any more, or nil.
 func openInvitation(i *org.Invitation, nowMs uint64) error {
 	switch {
 	case i.Status != invitationCreated:
@@ -154,7 +149,7 @@ type InvitationID struct {
 }
 
 func deleteInvitation(tx *activity.Tx, in *InvitationID) (*InvitationID, error) {
-	old, err := findInvitation(tx, in.InvitationID)
+	old, err := activity.Find(tx.Invitation, "invitation", in.InvitationID)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +195,7 @@ type AcceptedInvitation struct {
 }
 
 func acceptInvitation(tx *activity.Tx, in *AcceptInvitation) (*AcceptedInvitation, error) {
-	old, err := findInvitation(tx, in.InvitationID)
+	old, err := activity.Find(tx.Invitation, "invitation", in.InvitationID)
 	if err != nil {
 		return nil, err
 	}

@@ -136,8 +136,7 @@ func createMFAPolicy(tx *activity.Tx, in *CreateMFAPolicy) (*MFAPolicyID, error)
 	return &MFAPolicyID{id.String()}, putMFAPolicies(tx, old, append(slices.Clone(old.MFAPolicies), p))
 }
 
-// stepsOf resolves the steps of a user's policy. A credential that does not exist is refused: nobody could
-// pass the step.
+// stepsOf resolves the steps of a user's policy. A credential that does not exist is refused: nobody could pass the step.
 func stepsOf(tx *activity.Tx, u *org.User, ps []StepParams) ([]org.MFAMethod, error) {
 	steps := make([]org.MFAMethod, len(ps))
 	for i, p := range ps {
@@ -227,8 +226,7 @@ func hasFactor(tx *activity.Tx, u *org.User, typ AuthenticationType, id org.ID) 
 	return p != nil, err
 }
 
-// putMFAPolicies stores u with these policies in ascending order. No two share an order: it decides which one
-// counts.
+// putMFAPolicies stores u with these policies in ascending order. No two share an order: it decides which one counts.
 func putMFAPolicies(tx *activity.Tx, old *org.User, ps []org.MFAPolicy) error {
 	slices.SortFunc(ps, func(a, b org.MFAPolicy) int { return cmp.Compare(a.Order, b.Order) })
 	names, size := map[string]bool{}, 0

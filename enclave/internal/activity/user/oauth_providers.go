@@ -167,8 +167,7 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 }
 
 // isIdentityHeld tells whether anybody in the tree of organizations has an identity: u, the other users here,
-// those of the parent or of its sub-organizations. As in AboveUsers, the organization's record need not be
-// there yet.
+// those of the parent or of its sub-organizations. As in AboveUsers, the organization's record need not be there yet.
 func isIdentityHeld(tx *activity.Tx, u *org.User, c *OidcClaims) (bool, error) {
 	has := func(u *org.User) bool { return HasIdentity(u, c.Iss, c.Sub, []string{c.Aud}) != nil }
 	held := has(u)

@@ -13,7 +13,7 @@ import (
 // A log-in by such an identity that is nobody's is the user with that verified address, who gets the identity.
 // Only Google is trusted with this: it owns the addresses that it calls verified, or has asked at them.
 
-// linkingIssuer is the one issuer whose word for an address counts.
+// linkingIssuer is the one issuer trusted about addresses.
 const linkingIssuer = "https://accounts.google.com"
 
 // Links tells whether an identity stands for its address, given the clients for which accounts are linked.
@@ -21,7 +21,7 @@ func Links(clients []string, i *login.Identity) bool {
 	return i.Issuer == linkingIssuer && i.EmailVerified && slices.ContainsFunc(clients, i.For)
 }
 
-// links is Links for a sub-organization, which top is above.
+// links is Links for a sub-organization below top.
 func links(top *org.Tx, i *login.Identity) (bool, error) {
 	if i.Issuer != linkingIssuer || !i.EmailVerified {
 		return false, nil

@@ -35,7 +35,7 @@ var Users = activity.Family{
 	},
 }
 
-// AccessType is where a user of version 1 was meant to act. It decides nothing.
+// AccessType was where a user of version 1 could act. It decides nothing.
 type AccessType string
 
 // Valid tells whether t is one of the interface's.
@@ -165,7 +165,7 @@ func Create(tx *activity.Tx, path string, p *RootUserParams) (*org.User, error) 
 	return CreateAs(tx, id, path, p)
 }
 
-// CreateAs makes a user with an id that was never another's.
+// CreateAs makes a user with an id that no user ever had.
 func CreateAs(tx *activity.Tx, id org.ID, path string, p *RootUserParams, tags ...string) (*org.User, error) {
 	err := activity.TakeName(tx, org.NameUser, "user", path+"userName", p.UserName, id)
 	if err != nil {
@@ -262,7 +262,7 @@ func Change(tx *activity.Tx, text string, change func(*org.User) error) (*UserID
 	return &UserID{text}, tx.PutUser(&u)
 }
 
-// UpdateUser changes what is set in it and not empty.
+// UpdateUser changes what is set and not empty.
 type UpdateUser struct {
 	UserID          string   `json:"userId" rule:"required,uuid"`
 	UserName        *string  `json:"userName" rule:"omitempty,label,label_length"`
@@ -291,7 +291,7 @@ func updateUser(tx *activity.Tx, in *UpdateUser) (*UserID, error) {
 	})
 }
 
-// UpdateUserEmail gives a user another address, or with an empty one none.
+// UpdateUserEmail gives a user another address; an empty one removes it.
 type UpdateUserEmail struct {
 	UserID            string  `json:"userId" rule:"required,uuid"`
 	UserEmail         string  `json:"userEmail" rule:"present,omitempty,email,email_ext"`
@@ -302,7 +302,7 @@ func updateUserEmail(tx *activity.Tx, in *UpdateUserEmail) (*UserID, error) {
 	return setContact(tx, in.UserID, login.Email, in.UserEmail, in.VerificationToken)
 }
 
-// UpdateUserPhoneNumber gives a user another number, or with an empty one none.
+// UpdateUserPhoneNumber gives a user another number; an empty one removes it.
 type UpdateUserPhoneNumber struct {
 	UserID            string  `json:"userId" rule:"required,uuid"`
 	UserPhoneNumber   string  `json:"userPhoneNumber" rule:"present,omitempty,e164"`
@@ -358,7 +358,7 @@ func deleteUsers(tx *activity.Tx, in *UserIDs) (*UserIDs, error) {
 	return in, tx.PutOrganization(&o)
 }
 
-// Drop removes a user and all that finds it.
+// Drop removes a user with all indexes and import targets.
 func Drop(tx *activity.Tx, u *org.User) error {
 	for i := range u.APIKeys {
 		if err := ForgetKey(tx, &u.APIKeys[i]); err != nil {

@@ -90,7 +90,7 @@ func SpendVerification(tx *activity.Tx, field string, t *login.VerificationToken
 	return issuer.PutVerification(&used)
 }
 
-// MaySend refuses where the deployment sends nothing to contacts of a type.
+// MaySend refuses what the deployment cannot send: mails or text messages.
 func MaySend(tx *activity.Tx, t login.ContactType) error {
 	switch {
 	case t == login.Email && !tx.Outside.Mail:
@@ -149,8 +149,7 @@ func LogInByContact(tx *activity.Tx, t login.ContactType, contact string) (*org.
 	return WithContact(tx, u, t)
 }
 
-// UserByContact is the one user of a verified token, nil if there is none or several, or where MayLogIn
-// refuses.
+// UserByContact is the one user of a verified token, nil if there is none or several, or where MayLogIn refuses.
 func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err error) {
 	err = MayLogIn(tx, t.Type)
 	if fault.Of(err) != nil {
@@ -162,7 +161,7 @@ func UserByContact(tx *org.Tx, t *login.VerificationToken) (user *org.User, err 
 	return user, err
 }
 
-// ChildVerified is under what a parent finds sub-organizations by a verified contact.
+// ChildVerified is the index in which a parent finds sub-organizations by a verified contact.
 func ChildVerified(t login.ContactType) byte {
 	if t == login.SMS {
 		return org.ChildVerifiedPhone
@@ -187,7 +186,7 @@ func contactOf(u *org.User, t login.ContactType) (contact *string, verified *boo
 	return &u.Email, &u.EmailVerified
 }
 
-// MarkVerified is u once a contact was shown to be u's.
+// MarkVerified is a copy of u with a contact verified.
 func MarkVerified(u *org.User, t login.ContactType) *org.User {
 	v := *u
 	_, verified := contactOf(&v, t)
@@ -236,7 +235,7 @@ func isClaimedElsewhere(tx *activity.Tx, t login.ContactType, contact string) (b
 // ErrClaimed refuses to verify a contact a second time.
 var ErrClaimed = fault.New(fault.AlreadyExists, "a sub-organization with this verified contact exists already")
 
-// Login is s as package login takes it, nil for none.
+// Login is s in the terms of package login, nil for none.
 func (s *ClientSignature) Login() *login.ClientSignature {
 	if s == nil {
 		return nil
@@ -244,7 +243,7 @@ func (s *ClientSignature) Login() *login.ClientSignature {
 	return &login.ClientSignature{PublicKey: s.PublicKey, Scheme: string(s.Scheme), Message: s.Message, Signature: s.Signature}
 }
 
-// WrongContact refuses a token that is about another contact than this.
+// WrongContact refuses a token that is about another contact.
 func WrongContact(than string) error {
 	return fault.Field("verificationToken", "is about another contact than %s", than)
 }

@@ -100,8 +100,7 @@ func describe(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (cha
 var descriptions = descriptionCache{most: 4 << 20}
 
 // descriptionCache keeps descriptions. It is bounded by the bytes of the texts that they were made from: a
-// description takes a small multiple of its text. The least recently used goes first. It is safe for
-// concurrent use.
+// description takes a small multiple of its text. The least recently used goes first. It is safe for concurrent use.
 type descriptionCache struct {
 	most int
 

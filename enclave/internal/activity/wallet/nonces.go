@@ -14,23 +14,22 @@ import (
 // for good, is the host's word: a host that lies can make a transaction wait or fail, no more.
 
 const (
-	// maxNonce is the highest number that an account may use (EIP-2681).
+	// maxNonce is the highest nonce of an account (EIP-2681).
 	maxNonce = 1<<64 - 2
-	// maxUses bounds the numbers of one account that are under way at a time.
+	// maxUses bounds the nonces of one account that are in use at a time.
 	maxUses = 4096
-	// maxReplaced bounds the transactions of one number.
+	// maxReplaced bounds the transactions with one nonce.
 	maxReplaced = 8
 	// minedMs is how long a number is remembered after it was heard to be in a block. A request whose node did
 	// not know that yet must not take it again; what a request has heard is used for maxHeardMs at most.
 	minedMs = 10 * 60 * 1000
-	// maxTidied bounds the records that one transaction tidies up.
+	// maxTidied bounds the records that one transaction prunes.
 	maxTidied = 128
 )
 
 var errNonces = fault.New(fault.ResourceExhausted, "over quota: %d transactions of the account are under way; wait for some of them", maxUses)
 
-// openSends are the sends of an account that are not known to be done: the lowest numbers, as many as may be
-// asked for.
+// openSends are the sends of an account that are not known to be done: the lowest numbers, as many as may be asked for.
 func openSends(tx *org.Tx, s org.Sender) (refs []org.SendRef, err error) {
 	err = tx.EachNonce(s, 0, func(_ uint64, u *org.NonceUse) bool {
 		for _, ref := range u.Sends {
@@ -43,7 +42,7 @@ func openSends(tx *org.Tx, s org.Sender) (refs []org.SendRef, err error) {
 	return refs, err
 }
 
-// isFree tells whether none of the transactions that have a number will ever use it.
+// isFree tells whether no transaction with this number can still use it.
 func isFree(k *activity.ChainKnown, u *org.NonceUse) bool {
 	return !slices.ContainsFunc(u.Sends, func(ref org.SendRef) bool { return !k.Standings[ref].State.Freed() })
 }
@@ -141,8 +140,7 @@ func pruneNonces(tx *activity.Tx, k *activity.ChainKnown, s org.Sender, number u
 // needs more gives gas and fees.
 const maxGas = 50_000_000
 
-// mostFees bounds gas times fee, in the chain's smallest unit: a tenth of a coin, ten coins where they are
-// cheap.
+// mostFees bounds gas times fee, in the chain's smallest unit: a tenth of a coin, ten coins where they are cheap.
 func mostFees(chainID uint64) *big.Int {
 	tenth := big.NewInt(1e17)
 	switch chainID {

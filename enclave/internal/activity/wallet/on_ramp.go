@@ -79,7 +79,7 @@ func createOnRampCredential(tx *activity.Tx, in *CreateOnRampCredential) (*OnRam
 	return putOnRampCredential(tx, &in.OnRampParams, &org.OnRampCredential{ID: id, Sandbox: activity.IsOn(in.SandboxMode), CreatedMs: tx.NowMs})
 }
 
-// putOnRampCredential stores c, which is nobody else's yet, with what in says.
+// putOnRampCredential stores c, a copy or new, with what in says.
 func putOnRampCredential(tx *activity.Tx, in *OnRampParams, c *org.OnRampCredential) (*OnRampCredentialID, error) {
 	c.Provider, c.ProjectID, c.PublishableKey = string(in.OnrampProvider), activity.TextOf(in.ProjectID), in.PublishableAPIKey
 	c.EncryptedSecret, c.EncryptedPrivate, c.Private, c.UpdatedMs = in.EncryptedSecretAPIKey, activity.TextOf(in.EncryptedPrivateAPIKey), nil, tx.NowMs
@@ -95,7 +95,7 @@ func putOnRampCredential(tx *activity.Tx, in *OnRampParams, c *org.OnRampCredent
 	return &OnRampCredentialID{c.ID.String()}, tx.PutOnRampCredential(c)
 }
 
-// onRampSecret opens what came encrypted and seals it.
+// onRampSecret opens an encrypted secret and seals it for the record.
 func onRampSecret(tx *activity.Tx, owner org.ID, field, text string) ([]byte, error) {
 	secret, err := login.OpenOnRampSecret(field, text, tx.Roles.OnRamp)
 	if err != nil {

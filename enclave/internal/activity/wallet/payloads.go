@@ -24,8 +24,7 @@ var encodings = []PayloadEncoding{"PAYLOAD_ENCODING_HEXADECIMAL", "PAYLOAD_ENCOD
 // Valid tells whether e is one of the interface's.
 func (e PayloadEncoding) Valid() bool { return slices.Contains(encodings, e) }
 
-// A payload has been decoded. Documents have a digest and facts of their own; bytes are hashed as the request
-// asks.
+// A payload has been decoded. Documents have a digest and facts of their own; bytes are hashed as the request asks.
 type payload struct {
 	bytes    []byte
 	hash     keys.HashFunction
@@ -63,7 +62,7 @@ func decodePayload(field string, e PayloadEncoding, h HashFunction, text string)
 	return p, err
 }
 
-// asDocument never makes a document of a typed nil.
+// asDocument turns a typed nil into nil.
 func asDocument[D document](d D, err error) (document, error) {
 	if err != nil {
 		return nil, err
@@ -87,8 +86,7 @@ func (p *payload) digest(c chain.Curve, f chain.Format) (chain.Digest, error) {
 	return d, err
 }
 
-// askPayloads completes the question about the signing of payloads. A missing key has no facts: Run will say
-// so.
+// askPayloads completes the question about the signing of payloads. A missing key has no facts: Run will say so.
 func askPayloads(tx *org.Tx, signWith string, ps []payload, q *policy.Request) error {
 	s, err := lookUpSigningKey(tx, signWith)
 	if s == nil || err != nil {

@@ -184,11 +184,6 @@ func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
 	return tx.Vault.Seal(id, s)
 }
 
-// findPrivateKey finds the private key that an intent names by a UUID.
-func findPrivateKey(tx *activity.Tx, text string) (*org.PrivateKey, error) {
-	return activity.Find(tx.PrivateKey, "private key", text)
-}
-
 // MatchesOf are the match keys of k's addresses.
 func MatchesOf(k *org.PrivateKey) []string {
 	ms := make([]string, len(k.Addresses))
@@ -204,7 +199,7 @@ type PrivateKeyID struct {
 }
 
 func disablePrivateKey(tx *activity.Tx, in *PrivateKeyID) (*PrivateKeyID, error) {
-	old, err := findPrivateKey(tx, in.PrivateKeyID)
+	old, err := activity.Find(tx.PrivateKey, "private key", in.PrivateKeyID)
 	if err != nil || old.Disabled {
 		return in, err
 	}
@@ -233,7 +228,7 @@ func (in *DeletePrivateKeys) Check() error {
 
 func deletePrivateKeys(tx *activity.Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, error) {
 	for _, text := range in.PrivateKeyIDs {
-		k, err := findPrivateKey(tx, text)
+		k, err := activity.Find(tx.PrivateKey, "private key", text)
 		if err != nil {
 			return nil, err
 		}
@@ -265,12 +260,12 @@ func askEach(q *policy.Request, ids []string, facts func(id string) (policy.Fact
 	return nil
 }
 
-// privateKeyFacts are the roots of what is about a private key, if it is there.
+// privateKeyFacts is the root private_key, if the key exists.
 func privateKeyFacts(tx *org.Tx, text string) (policy.Facts, error) {
 	return factsOf(tx.PrivateKey, text, "private_key", privateKeyValue)
 }
 
-// factsOf is the root of what is about the thing that an intent names by a UUID, if that is there.
+// factsOf is the root of a thing that an intent names by a UUID, if it exists.
 func factsOf[T any](find func(org.ID) (*T, error), text, root string, value func(*T) policy.Value) (policy.Facts, error) {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	r, err := find(id)

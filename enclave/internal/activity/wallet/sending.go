@@ -55,13 +55,12 @@ const (
 	solSendMs = 5 * 60 * 1000
 )
 
-// SendStatusID is the result of sending a transaction: the id of the activity, by which the status is asked
-// for.
+// SendStatusID is the result of sending a transaction: the id of the activity, by which the status is asked for.
 type SendStatusID struct {
 	SendTransactionStatusID string `json:"sendTransactionStatusId"`
 }
 
-// sendTransaction puts a signed transaction among what goes out once the activity is stored.
+// sendTransaction has a signed transaction sent once the activity is stored.
 func sendTransaction(tx *activity.Tx, x *org.Transaction, lifeMs uint64) (*SendStatusID, error) {
 	return &SendStatusID{tx.Activity.String()}, tx.Send(org.SendTransaction, x, tx.NowMs+lifeMs)
 }
@@ -77,7 +76,7 @@ type EthSendRawTransaction struct {
 	known   *activity.ChainKnown
 }
 
-// maxSigned is what the host takes of a signed transaction; nodes relay less.
+// maxSigned bounds a signed transaction in bytes, as the host does; nodes relay less.
 const maxSigned = 256 << 10
 
 func (in *EthSendRawTransaction) Check() (err error) {
@@ -124,7 +123,7 @@ func (in *EthSendRawTransaction) need(tx *org.Tx) (*activity.ChainNeed, error) {
 	return n, err
 }
 
-// ask tells policies of the transaction; whose key has signed it is in eth.tx.from.
+// ask tells policies of the transaction; eth.tx.from is whose key signed it.
 func (in *EthSendRawTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	q.Facts = policy.Facts{}
 	return in.read.facts(tx, q.Facts)
@@ -350,7 +349,7 @@ func (in *EthSendTransaction) examine(tx *org.Tx) error {
 	return err
 }
 
-// ask completes the question: about the very transaction that will be signed.
+// ask asks about the very transaction that will be signed.
 func (in *EthSendTransaction) ask(tx *org.Tx, q *policy.Request) error {
 	if in.read == nil {
 		return nil

@@ -284,7 +284,7 @@ func lookUpSigningKey(tx *org.Tx, signWith string) (*signingKey, error) {
 	return s, err
 }
 
-// policyKeys are the keys of those whom signWiths name, as far as they are there.
+// policyKeys are the keys that signWiths name, as far as they exist.
 func policyKeys(tx *org.Tx, signWiths ...string) ([]policy.Key, error) {
 	ks := make([]policy.Key, 0, len(signWiths))
 	for _, name := range signWiths {

@@ -74,8 +74,7 @@ func signTransaction(tx *activity.Tx, in *SignTransaction) (*SignedTransaction, 
 	return &SignedTransaction{hex.EncodeToString(signed)}, nil
 }
 
-// examine reads the transaction, unless it was read for the same signer. A missing signer is left for Run to
-// refuse.
+// examine reads the transaction, unless it was read for the same signer. A missing signer is left for Run to refuse.
 func (in *SignTransaction) examine(tx *org.Tx) error {
 	s, err := lookUpSigningKey(tx, in.SignWith)
 	if s == nil || err != nil {
@@ -137,7 +136,7 @@ func (t *transaction) facts(tx *org.Tx, into policy.Facts, unknown ...string) er
 	return nil
 }
 
-// sign signs the transaction, whose signer s is, and puts the signatures in.
+// sign signs the transaction for s and puts the signatures in.
 func (t *transaction) sign(tx *activity.Tx, s *signingKey) ([]byte, error) {
 	made, err := sign(tx, s, t.Digests())
 	if err != nil {

@@ -56,7 +56,7 @@ var Transfer = activity.Family{
 	},
 }
 
-// addressFacts are the roots of what is about an account by its address.
+// addressFacts are the roots of an account by its address.
 func addressFacts(tx *org.Tx, address string) (policy.Facts, error) {
 	a, w, err := accountOf(tx, address)
 	if fault.Of(err) != nil {
@@ -118,8 +118,7 @@ func initImport(use uint8) func(*activity.Tx, *InitImport) (*ImportBundle, error
 	return func(tx *activity.Tx, _ *InitImport) (*ImportBundle, error) { return newTarget(tx, use) }
 }
 
-// newTarget makes an import target for the submitter. It removes expired targets, and the oldest if there are
-// too many.
+// newTarget makes an import target for the submitter. It removes expired targets, and the oldest if there are too many.
 func newTarget(tx *activity.Tx, use uint8) (*ImportBundle, error) {
 	gs, err := tx.Targets(tx.User)
 	if err != nil {
@@ -200,7 +199,7 @@ func checkAddressUnique(tx *activity.Tx, field string, owner org.ID, address str
 	return err
 }
 
-// ImportWallet makes a wallet of a mnemonic from outside.
+// ImportWallet makes a wallet from a mnemonic.
 type ImportWallet struct {
 	UserID          string                `json:"userId" rule:"required,uuid"`
 	WalletName      string                `json:"walletName" rule:"required,label_length,label"`
@@ -242,7 +241,7 @@ func importWallet(tx *activity.Tx, in *ImportWallet) (*WalletResult, error) {
 	return keepWallet(tx, keys.ActionImport, w, entropy, passphrase, "accounts", in.Accounts)
 }
 
-// ImportPrivateKey makes a private key of one from outside.
+// ImportPrivateKey makes a private key from one that exists elsewhere.
 type ImportPrivateKey struct {
 	UserID          string          `json:"userId" rule:"required,uuid"`
 	PrivateKeyName  string          `json:"privateKeyName" rule:"required,label_length,label"`
@@ -291,7 +290,7 @@ func importPrivateKey(tx *activity.Tx, in *ImportPrivateKey) (*PrivateKeyResult,
 // MnemonicLanguage is the interface's name of a list of words.
 type MnemonicLanguage string
 
-// english is the list of every mnemonic here.
+// english is the list of all mnemonics here.
 const english MnemonicLanguage = "MNEMONIC_LANGUAGE_ENGLISH"
 
 var languages = []MnemonicLanguage{english, "MNEMONIC_LANGUAGE_SIMPLIFIED_CHINESE", "MNEMONIC_LANGUAGE_TRADITIONAL_CHINESE", "MNEMONIC_LANGUAGE_CZECH",
@@ -331,12 +330,12 @@ type ExportedWallet struct {
 }
 
 func exportWallet(tx *activity.Tx, in *ExportWallet) (*ExportedWallet, error) {
-	old, err := findWallet(tx, in.WalletID)
+	old, err := activity.Find(tx.Wallet, "wallet", in.WalletID)
 	if err != nil {
 		return nil, err
 	}
 	if l := in.Language; l != nil && *l != "" && *l != english {
-		// The seed is made from the words, not from what they stand for.
+		// The seed is made from the words, not from the entropy behind them.
 		return nil, fault.Field("language", "the wallet's mnemonic is in English: the words of another list would give other keys")
 	}
 	secret, err := tx.Holder().ExportMnemonic(old.ID, sealedWallet(old))
@@ -401,7 +400,7 @@ func exportKey(tx *activity.Tx, to bundle.PublicKey, key *keys.PrivateKey) (stri
 	return tx.Bundles.Export(tx.ID.String(), to, secret)
 }
 
-// ExportPrivateKey hands a private key out, encrypted. A disabled one stays.
+// ExportPrivateKey hands a private key out, encrypted. A disabled one is refused.
 type ExportPrivateKey struct {
 	PrivateKeyID string `json:"privateKeyId" rule:"required,uuid"`
 	ExportTarget
@@ -414,7 +413,7 @@ type ExportedPrivateKey struct {
 }
 
 func exportPrivateKey(tx *activity.Tx, in *ExportPrivateKey) (*ExportedPrivateKey, error) {
-	old, err := findPrivateKey(tx, in.PrivateKeyID)
+	old, err := activity.Find(tx.PrivateKey, "private key", in.PrivateKeyID)
 	if err != nil {
 		return nil, err
 	}

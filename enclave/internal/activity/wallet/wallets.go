@@ -63,7 +63,7 @@ type CreateWallet struct {
 
 func (in *CreateWallet) Check() error { return in.CheckAt("") }
 
-// CheckAt is Check where the wallet stands at a path of another intent.
+// CheckAt is Check for a wallet at a path inside of another intent.
 func (in *CreateWallet) CheckAt(path string) error {
 	switch in.words() {
 	case 12, 15, 18, 21, 24:
@@ -135,7 +135,9 @@ func AddWallet(tx *activity.Tx, path string, in *CreateWallet) (*WalletResult, e
 }
 
 // keepWallet completes the record of a new wallet, seals its secrets in it and stores it with its first accounts.
-func keepWallet(tx *activity.Tx, action string, w *org.Wallet, entropy, passphrase secret.Secret, list string, ps []WalletAccountParams) (r *WalletResult, err error) {
+func keepWallet(
+	tx *activity.Tx, action string, w *org.Wallet, entropy, passphrase secret.Secret, list string, ps []WalletAccountParams,
+) (r *WalletResult, err error) {
 	w.Words, w.CreatedMs, w.UpdatedMs = uint8(keys.Words(entropy)), tx.NowMs, tx.NowMs
 	if w.Entropy, err = tx.Vault.Seal(w.ID, entropy); err != nil {
 		return nil, err
@@ -159,8 +161,7 @@ func keepWallet(tx *activity.Tx, action string, w *org.Wallet, entropy, passphra
 	return r, tx.PutWallet(w)
 }
 
-// addAccounts derives accounts and, with persist, stores them. It raises the counters of w, which the caller
-// stores.
+// addAccounts derives accounts and, with persist, stores them. It raises the counters of w, which the caller stores.
 func addAccounts(tx *activity.Tx, w *org.Wallet, seed *keys.Wallet, list string, ps []WalletAccountParams, persist bool) ([]string, error) {
 	addresses := make([]string, len(ps))
 	for i := range ps {
@@ -225,7 +226,7 @@ func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, err
 // sealedWallet is what a stored wallet is opened from. Only an imported one may have a passphrase.
 func sealedWallet(w *org.Wallet) [2][]byte { return [2][]byte{w.Entropy, w.Passphrase} }
 
-// ownerKeys names a wallet as a whole, or a private key, by a UUID.
+// ownerKeys is a whole wallet, or a private key, by a UUID.
 func ownerKeys(text string) []policy.Key {
 	id, _ := org.ParseID(text) // a UUID by its rule
 	return []policy.Key{{Owner: id}}
@@ -246,7 +247,7 @@ type Addresses struct {
 }
 
 func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses, error) {
-	old, err := findWallet(tx, in.WalletID)
+	old, err := activity.Find(tx.Wallet, "wallet", in.WalletID)
 	if err != nil || len(in.Accounts) == 0 {
 		return &Addresses{[]string{}}, err
 	}
@@ -265,12 +266,7 @@ func createWalletAccounts(tx *activity.Tx, in *CreateWalletAccounts) (*Addresses
 	return &Addresses{addresses}, tx.PutWallet(&w)
 }
 
-// findWallet finds the wallet that an intent names by a UUID.
-func findWallet(tx *activity.Tx, text string) (*org.Wallet, error) {
-	return activity.Find(tx.Wallet, "wallet", text)
-}
-
-// UpdateWallet gives a wallet another name, if there is one in it.
+// UpdateWallet gives a wallet another name, unless that is empty.
 type UpdateWallet struct {
 	WalletID   string  `json:"walletId" rule:"required,uuid"`
 	WalletName *string `json:"walletName" rule:"omitempty,label,label_length"`
@@ -282,7 +278,7 @@ type WalletID struct {
 }
 
 func updateWallet(tx *activity.Tx, in *UpdateWallet) (*WalletID, error) {
-	old, err := findWallet(tx, in.WalletID)
+	old, err := activity.Find(tx.Wallet, "wallet", in.WalletID)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +316,7 @@ func deleteWallets(tx *activity.Tx, in *DeleteWallets) (*WalletIDs, error) {
 	found := make([]*org.Wallet, len(in.WalletIDs))
 	for i, text := range in.WalletIDs {
 		var err error
-		if found[i], err = findWallet(tx, text); err != nil {
+		if found[i], err = activity.Find(tx.Wallet, "wallet", text); err != nil {
 			return nil, err
 		}
 		if !found[i].Exported && !activity.IsOn(in.DeleteWithoutExport) {
@@ -349,7 +345,7 @@ func removeWallet(tx *activity.Tx, w *org.Wallet) error {
 	}
 	tx.FreeName(org.NameWallet, w.Name)
 	tx.DeleteWallet(w.ID)
-	// Should the step come to nothing, the keys are derived again when wanted.
+	// If the activity fails later, the keys are derived again when needed.
 	tx.Keys.Drop(func(k activity.KeyID) bool { return k.Owner == w.ID && k.Organization == tx.ID })
 	return nil
 }
