@@ -102,12 +102,9 @@ func appendEvaluation(dst []byte, e *fault.Evaluation) []byte {
 
 // PolicyEvaluations are those of a decision, in the form of refusals.
 func PolicyEvaluations(ps []org.PolicyOutcome) []fault.Evaluation {
-	es := make([]fault.Evaluation, len(ps))
-	for i := range ps {
-		p := &ps[i]
-		es[i] = fault.Evaluation{PolicyID: p.Policy.String(), Outcome: p.Outcome, Name: p.Name, Clause: p.Clause, Position: p.Position, Values: p.Values}
-	}
-	return es
+	return MapList(ps, func(p *org.PolicyOutcome) fault.Evaluation {
+		return fault.Evaluation{PolicyID: p.Policy.String(), Outcome: p.Outcome, Name: p.Name, Clause: p.Clause, Position: p.Position, Values: p.Values}
+	})
 }
 
 // AppendEvaluations writes the array of what policies came to.

@@ -52,13 +52,13 @@ func CheckNotes(field string, notes *string) error {
 	return nil
 }
 
-// CarryAll carries a list up.
-func CarryAll[O, N any](olds []O, carry func(*O) N) []N {
-	news := make([]N, len(olds))
-	for i := range olds {
-		news[i] = carry(&olds[i])
+// MapList is what element makes of each element of a list.
+func MapList[T, U any](list []T, element func(*T) U) []U {
+	out := make([]U, len(list))
+	for i := range list {
+		out[i] = element(&list[i])
 	}
-	return news
+	return out
 }
 
 // SameID compares UUIDs whatever their case.

@@ -49,10 +49,7 @@ func (v *Version) Question(tx *org.Tx, in *Intent, activity, initiator org.ID, b
 
 // PolicyState is what policies decide from: the newest records of organization o. It is valid as long as tx is.
 func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
-	s := policy.State{Threshold: o.Threshold, RootUsers: make([][16]byte, len(o.RootUsers))}
-	for i, id := range o.RootUsers {
-		s.RootUsers[i] = id
-	}
+	s := policy.State{Threshold: o.Threshold, RootUsers: MapList(o.RootUsers, rawID)}
 	var us []policy.User
 	s.Users = func() ([]policy.User, error) {
 		if us != nil {
@@ -79,11 +76,10 @@ func PolicyState(tx *org.Tx, o *org.Organization) policy.State {
 	return s
 }
 
+func rawID(id *org.ID) [16]byte { return *id }
+
 func policyUser(u *org.User, nowMs uint64) policy.User {
-	p := policy.User{ID: u.ID, Name: u.Name, Email: u.Email, Tags: make([][16]byte, len(u.Tags))}
-	for i, t := range u.Tags {
-		p.Tags[i] = t
-	}
+	p := policy.User{ID: u.ID, Name: u.Name, Email: u.Email, Tags: MapList(u.Tags, rawID)}
 	for i := range u.APIKeys {
 		if k := &u.APIKeys[i]; !k.Expired(nowMs) {
 			p.Credentials = append(p.Credentials, PolicyCredential(u.ID, APIKeyCredential(k)))
@@ -159,11 +155,8 @@ func VoterSteps(steps int, p *org.Pending) int { return max(steps, 0) / max(len(
 
 // Approval is a user's yes in the terms of the policy room.
 func Approval(v *org.PendingVote) policy.Approval {
-	a := policy.Approval{User: v.User, Credentials: make([]policy.Credential, len(v.Credentials))}
-	for i, c := range v.Credentials {
-		a.Credentials[i] = PolicyCredential(v.User, c)
-	}
-	return a
+	credential := func(c *org.VoteCredential) policy.Credential { return PolicyCredential(v.User, *c) }
+	return policy.Approval{User: v.User, Credentials: MapList(v.Credentials, credential)}
 }
 
 // VotableSteps is what one reply may spend on finding out who may vote.

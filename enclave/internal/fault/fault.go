@@ -112,8 +112,8 @@ func Field(field, format string, args ...any) *Error {
 	return &Error{Code: InvalidArgument, Message: d, Violations: []Violation{{field, d}}}
 }
 
-// Named is e with a machine code of the interface.
-func (e *Error) Named(name string) *Error {
+// WithName is e with a machine code of the interface.
+func (e *Error) WithName(name string) *Error {
 	named := *e
 	named.Name = name
 	return &named

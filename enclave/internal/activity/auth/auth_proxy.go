@@ -39,7 +39,7 @@ var SocialProviders = []string{"google", "facebook", "apple", "x", "discord"}
 var methods = append([]string{MethodEmail, MethodSMS, MethodPasskey, MethodWallet, MethodSocial}, SocialProviders...)
 
 // proxyMay are the resources and actions that the proxy's policy allows.
-var proxyMay = [...][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VERIFY"}, {"ORGANIZATION", "CREATE"}}
+var proxyMay = [][2]string{{"AUTH", "CREATE"}, {"OTP", "CREATE"}, {"OTP", "VERIFY"}, {"ORGANIZATION", "CREATE"}}
 
 // enableAuthProxy makes the user in whose name the proxy acts, its key, which never leaves the enclave, and its policy.
 func enableAuthProxy(tx *activity.Tx, _ *activity.Nothing) (*user.UserID, error) {
@@ -120,10 +120,9 @@ func addProxyPolicy(tx *activity.Tx, p *org.AuthProxy) (err error) {
 	if p.Policy, err = activity.NewNamed(tx, org.NamePolicy, "policy", "", proxyName(p)); err != nil {
 		return err
 	}
-	terms := make([]string, len(proxyMay))
-	for i, may := range proxyMay {
-		terms[i] = fmt.Sprintf("(activity.resource == '%s' && activity.action == '%s')", may[0], may[1])
-	}
+	terms := activity.MapList(proxyMay, func(may *[2]string) string {
+		return fmt.Sprintf("(activity.resource == '%s' && activity.action == '%s')", may[0], may[1])
+	})
 	rec := &org.Policy{
 		ID: p.Policy, Name: proxyName(p), Effect: "EFFECT_ALLOW", Notes: "Made and removed with the auth proxy.", CreatedMs: tx.NowMs, UpdatedMs: tx.NowMs,
 		Consensus: fmt.Sprintf("approvers.any(user, user.id == '%s')", p.User), Condition: strings.Join(terms, " || "),

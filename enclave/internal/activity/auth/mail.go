@@ -194,8 +194,8 @@ func readBundleMail(target string, custom *EmailAuthCustomization, expiration *s
 	return m, err
 }
 
-// named are words with a name: their own, or the organization's.
-func named(tx *activity.Tx, words login.Words) (*login.Words, error) {
+// withName are words with a name: their own, or the organization's.
+func withName(tx *activity.Tx, words login.Words) (*login.Words, error) {
 	if words.AppName == "" {
 		o, err := tx.Organization()
 		if err != nil {
@@ -213,7 +213,7 @@ func (m *bundleMail) send(tx *activity.Tx, u *org.User, from *MailSender, recove
 	if err != nil {
 		return nil, err
 	}
-	words, err := named(tx, m.words)
+	words, err := withName(tx, m.words)
 	if err != nil {
 		return nil, err
 	}

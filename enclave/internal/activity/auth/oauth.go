@@ -76,5 +76,5 @@ func identify(tx *activity.Tx, token string, keys ...string) (*org.User, error) 
 	if slices.ContainsFunc(keys, i.BoundTo) {
 		return user.FindByIdentity(tx, i)
 	}
-	return nil, fault.Field("oidcToken", "invalid OIDC token: its nonce is not the hash of the public key").Named("INVALID_OIDC_TOKEN")
+	return nil, fault.Field("oidcToken", "invalid OIDC token: its nonce is not the hash of the public key").WithName("INVALID_OIDC_TOKEN")
 }

@@ -118,7 +118,7 @@ func findOAuth2Credential(tx *activity.Tx, text string) (*org.OAuth2Credential, 
 	}
 	c, err := activity.FindField(tx.OAuth2Credential, "OAuth 2.0 credential", "oauth2CredentialId", text)
 	if e := fault.Of(err); e != nil && e.Code == fault.NotFound {
-		err = e.Named("OAUTH2_CREDENTIAL_NOT_FOUND")
+		err = e.WithName("OAUTH2_CREDENTIAL_NOT_FOUND")
 	}
 	return c, err
 }

@@ -252,7 +252,7 @@ func sendPasscode(tx *activity.Tx, w *PasscodeWish, p *org.Passcode) error {
 		return err
 	}
 	code := login.Passcode(p.Code)
-	words, err := named(tx, w.words)
+	words, err := withName(tx, w.words)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func stampLogin(tx *activity.Tx, in *StampLogin) (*LoginSession, error) {
 	if u == nil {
 		return nil, activity.NotFound("user", tx.User.String())
 	}
-	if contactTypes[tx.Stamped.Type] != "" {
+	if t := tx.Stamped.Type; t == activity.TypeMailbox || t == activity.TypePhone {
 		if u, err = useLoginToken(tx, u); err != nil {
 			return nil, err
 		}
@@ -419,6 +419,3 @@ func publicHalf(private secret.Secret) (string, error) {
 	}
 	return pair.Public().String(), nil
 }
-
-// contactTypes are the types of contacts by those of their credentials.
-var contactTypes = map[string]login.ContactType{activity.TypeMailbox: login.Email, activity.TypePhone: login.SMS}

@@ -94,7 +94,7 @@ func carryOrganizationV1(v *CreateSubOrganizationV1) (in CreateSubOrganization) 
 }
 
 func carryParams[U any](v *SubOrganizationParams[U], carryRoot func(*U) user.RootUserParams) SubOrganizationParams[user.RootUserParams] {
-	return SubOrganizationParams[user.RootUserParams]{v.SubOrganizationName, activity.CarryAll(v.RootUsers, carryRoot), v.RootQuorumThreshold}
+	return SubOrganizationParams[user.RootUserParams]{v.SubOrganizationName, activity.MapList(v.RootUsers, carryRoot), v.RootQuorumThreshold}
 }
 
 func carryOrganizationV2(v *CreateSubOrganizationV2) (in CreateSubOrganization) {

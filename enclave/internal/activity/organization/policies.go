@@ -75,7 +75,7 @@ type CreatePolicy struct {
 type Clauses struct{ consensus, condition, time *policy.Program }
 
 func carryPolicyV1(v *OlderCreatePolicy[SelectorV1]) CreatePolicy {
-	selectors := activity.CarryAll(v.Selectors, func(s *SelectorV1) SelectorV2 {
+	selectors := activity.MapList(v.Selectors, func(s *SelectorV1) SelectorV2 {
 		n := SelectorV2{Subject: s.Subject, Operator: s.Operator}
 		if s.Target != nil {
 			n.Targets = []string{*s.Target}

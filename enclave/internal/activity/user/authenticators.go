@@ -152,7 +152,7 @@ type CreateAuthenticators struct {
 }
 
 func carryAuthenticatorsV1(v *CreateAuthenticatorsV1) CreateAuthenticators {
-	return CreateAuthenticators{activity.CarryAll(v.Authenticators, CarryAuthenticator), v.UserID,
+	return CreateAuthenticators{activity.MapList(v.Authenticators, CarryAuthenticator), v.UserID,
 		slices.ContainsFunc(v.Authenticators, func(p AuthenticatorParamsV1) bool { return !activity.SameID(p.UserID, v.UserID) })}
 }
 
@@ -357,7 +357,7 @@ type ClientSignature struct {
 
 // CarryProviders carries identities of older versions up.
 func CarryProviders(olds []OauthProviderParamsV1) []OauthProviderParams {
-	return activity.CarryAll(olds, func(o *OauthProviderParamsV1) OauthProviderParams {
+	return activity.MapList(olds, func(o *OauthProviderParamsV1) OauthProviderParams {
 		return OauthProviderParams{ProviderName: o.ProviderName, OidcToken: &o.OidcToken}
 	})
 }

@@ -72,7 +72,7 @@ type APIKeyParams struct {
 
 // CarryKeys carries API keys of older versions up.
 func CarryKeys(olds []APIKeyParamsV1) []APIKeyParams {
-	return activity.CarryAll(olds, func(o *APIKeyParamsV1) APIKeyParams {
+	return activity.MapList(olds, func(o *APIKeyParamsV1) APIKeyParams {
 		return APIKeyParams{o.APIKeyName, o.PublicKey, CurveP256, o.ExpirationSeconds}
 	})
 }

@@ -206,10 +206,7 @@ func acceptInvitation(tx *activity.Tx, in *AcceptInvitation) (*AcceptedInvitatio
 		return nil, err
 	}
 	u := RootUserParams{UserName: old.UserName, UserEmail: &old.Email, Authenticators: []AuthenticatorParams{in.Authenticator}}
-	tags := make([]string, len(old.Tags))
-	for i, id := range old.Tags {
-		tags[i] = id.String()
-	}
+	tags := activity.MapList(old.Tags, func(id *org.ID) string { return id.String() })
 	if _, err := CreateAs(tx, old.ID, "", &u, tags...); err != nil {
 		return nil, err
 	}

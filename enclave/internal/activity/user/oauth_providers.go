@@ -126,7 +126,7 @@ func addProviders(tx *activity.Tx, u *org.User, path string, ps []OauthProviderP
 			return nil, err
 		}
 		if held {
-			return nil, fault.Field(at, "oauth provider already exists").Named("OAUTH_PROVIDER_ALREADY_EXISTS")
+			return nil, fault.Field(at, "oauth provider already exists").WithName("OAUTH_PROVIDER_ALREADY_EXISTS")
 		}
 		p, err := newIdentity(tx, ps[i].ProviderName, c)
 		if err != nil {
@@ -158,7 +158,7 @@ func provenClaims(tx *activity.Tx, path string, ps []OauthProviderParams) (cs []
 		}
 		if len(t.Audiences) != 1 {
 			e := fault.Field(field, "invalid OIDC token: it has more than one audience, so that nobody can tell which of them is meant")
-			return nil, nil, e.Named("INVALID_OIDC_TOKEN")
+			return nil, nil, e.WithName("INVALID_OIDC_TOKEN")
 		}
 		cs[i] = &OidcClaims{Iss: t.Issuer, Sub: t.Subject, Aud: t.Audiences[0]}
 		proven = append(proven, t)

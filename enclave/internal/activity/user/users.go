@@ -72,7 +72,7 @@ type UserParams struct {
 }
 
 func carryUserV1(o *UserParamsV1) UserParams {
-	authenticators := activity.CarryAll(o.Authenticators, CarryAuthenticator)
+	authenticators := activity.MapList(o.Authenticators, CarryAuthenticator)
 	return UserParams{RootUserParams{UserName: o.UserName, UserEmail: o.UserEmail, APIKeys: CarryKeys(o.APIKeys), Authenticators: authenticators}, o.UserTags}
 }
 
@@ -88,7 +88,7 @@ func carryUserV3(o *UserParamsV3) UserParams {
 func (p *RootUserParams) CheckAt(path string, contact bool) error {
 	switch {
 	case p.UserEmail != nil && *p.UserEmail == "":
-		return fault.Field(path+"userEmail", "invalid email address").Named("INVALID_EMAIL")
+		return fault.Field(path+"userEmail", "invalid email address").WithName("INVALID_EMAIL")
 	case p.UserPhoneNumber != nil && *p.UserPhoneNumber == "":
 		return fault.Field(path+"userPhoneNumber", "invalid phone number")
 	case len(p.APIKeys)+len(p.Authenticators)+len(p.OauthProviders) == 0 && !(contact && (p.UserEmail != nil || p.UserPhoneNumber != nil)):
@@ -109,7 +109,7 @@ type OlderCreateUsers[U any] struct {
 }
 
 func carryUsers[U any](carry func(*U) UserParams) func(*OlderCreateUsers[U]) CreateUsers {
-	return func(v *OlderCreateUsers[U]) CreateUsers { return CreateUsers{activity.CarryAll(v.Users, carry)} }
+	return func(v *OlderCreateUsers[U]) CreateUsers { return CreateUsers{activity.MapList(v.Users, carry)} }
 }
 
 // CreateUsers makes users.
@@ -203,7 +203,7 @@ type CreateAPIOnlyUsers struct {
 }
 
 func (in *CreateAPIOnlyUsers) users() []UserParams {
-	return activity.CarryAll(in.APIOnlyUsers, func(p *APIOnlyUserParams) UserParams {
+	return activity.MapList(in.APIOnlyUsers, func(p *APIOnlyUserParams) UserParams {
 		return UserParams{RootUserParams{UserName: p.UserName, UserEmail: p.UserEmail, APIKeys: CarryKeys(p.APIKeys)}, p.UserTags}
 	})
 }

@@ -161,21 +161,14 @@ func (in *EthSendTransaction) price() (gas uint64, feeCap, tip *big.Int, err err
 	} else if gas != 21_000 { // what the call finds may have changed until it is in a block
 		gas += gas / 5
 	}
-	tip, feeCap = in.tip, in.feeCap
-	if feeCap == nil {
-		feeCap = new(big.Int).SetUint64(k.BaseFee)
-		feeCap.Lsh(feeCap, 1)
-		if tip != nil {
-			feeCap.Add(feeCap, tip)
-		} else {
-			feeCap.Add(feeCap, new(big.Int).SetUint64(k.Tip))
-		}
-	}
-	if tip == nil {
+	if tip = in.tip; tip == nil {
 		tip = new(big.Int).SetUint64(k.Tip)
-		if tip.Cmp(feeCap) > 0 {
-			tip = feeCap
-		}
+	}
+	if feeCap = in.feeCap; feeCap == nil {
+		feeCap = new(big.Int).SetUint64(k.BaseFee)
+		feeCap.Lsh(feeCap, 1).Add(feeCap, tip)
+	} else if in.tip == nil && tip.Cmp(feeCap) > 0 {
+		tip = feeCap
 	}
 	if in.feeCap == nil || in.gas == nil {
 		most, total := mostFees(in.sender.Chain), new(big.Int).SetUint64(gas)

@@ -3,6 +3,7 @@ package wallet
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/tag"
@@ -58,16 +59,14 @@ func CheckPrivateKeys(ps []PrivateKeyParams) error {
 
 // checkFormats refuses formats that do not go with the curve, or stand twice.
 func checkFormats(path string, curve Curve, formats []AddressFormat) error {
-	seen := map[AddressFormat]bool{}
 	for i, f := range formats {
 		field := fmt.Sprintf("%saddressFormats.%d", path, i)
 		if _, _, err := formatFor(field, curve, f); err != nil {
 			return err
 		}
-		if seen[f] {
+		if slices.Contains(formats[:i], f) {
 			return fault.Field(field, "named twice")
 		}
-		seen[f] = true
 	}
 	return nil
 }
@@ -95,11 +94,7 @@ type PrivateKeyIDs struct {
 }
 
 func privateKeyIDs(r *PrivateKeys) *PrivateKeyIDs {
-	ids := make([]string, len(r.PrivateKeys))
-	for i, k := range r.PrivateKeys {
-		ids[i] = k.PrivateKeyID
-	}
-	return &PrivateKeyIDs{ids}
+	return &PrivateKeyIDs{activity.MapList(r.PrivateKeys, func(k *PrivateKeyResult) string { return k.PrivateKeyID })}
 }
 
 func createPrivateKeys(tx *activity.Tx, in *CreatePrivateKeys) (*PrivateKeys, error) {
@@ -124,11 +119,8 @@ func AddPrivateKeys(tx *activity.Tx, ps []PrivateKeyParams) ([]PrivateKeyResult,
 }
 
 func privateKeyResult(k *org.PrivateKey) PrivateKeyResult {
-	r := PrivateKeyResult{k.ID.String(), make([]AddressRecord, len(k.Addresses))}
-	for j, a := range k.Addresses {
-		r.Addresses[j] = AddressRecord{AddressFormat(a.Format), a.Address}
-	}
-	return r
+	record := func(a *org.Address) AddressRecord { return AddressRecord{AddressFormat(a.Format), a.Address} }
+	return PrivateKeyResult{k.ID.String(), activity.MapList(k.Addresses, record)}
 }
 
 func addPrivateKey(tx *activity.Tx, i int, p *PrivateKeyParams) (*org.PrivateKey, error) {
@@ -186,11 +178,7 @@ func sealKey(tx *activity.Tx, id org.ID, key *keys.PrivateKey) ([]byte, error) {
 
 // MatchesOf are the match keys of k's addresses.
 func MatchesOf(k *org.PrivateKey) []string {
-	ms := make([]string, len(k.Addresses))
-	for i, a := range k.Addresses {
-		ms[i] = chain.MatchKey(a.Address)
-	}
-	return ms
+	return activity.MapList(k.Addresses, func(a *org.Address) string { return chain.MatchKey(a.Address) })
 }
 
 // PrivateKeyID names the private key to be disabled for good, and is the result. Asking again changes nothing.
@@ -277,10 +265,7 @@ func factsOf[T any](find func(org.ID) (*T, error), text, root string, value func
 
 // privateKeyValue is the root private_key.
 func privateKeyValue(k *org.PrivateKey) policy.Value {
-	tags := make([]policy.Value, len(k.Tags))
-	for i, t := range k.Tags {
-		tags[i] = policy.String(t.String())
-	}
+	tags := activity.MapList(k.Tags, func(t *org.ID) policy.Value { return policy.String(t.String()) })
 	return policy.Struct(
 		policy.Member{Name: "id", Value: policy.String(k.ID.String())},
 		policy.Member{Name: "tags", Value: policy.List(tags...)},

@@ -153,11 +153,7 @@ func signRawPayloads(tx *activity.Tx, in *SignRawPayloads) (*Signatures, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Signatures{make([]Signature, len(made))}
-	for i := range made {
-		out.Signatures[i].raw = made[i]
-	}
-	return out, nil
+	return &Signatures{activity.MapList(made, func(s *chain.Signature) Signature { return Signature{raw: *s} })}, nil
 }
 
 func signPayloads(tx *activity.Tx, signWith string, payloads ...payload) ([]chain.Signature, error) {
