@@ -63,36 +63,20 @@ var (
 	Endpoints   = Quota{"webhook endpoints", func(*org.Limits) int { return org.MaxEndpoints }, func(o *org.Organization) *uint32 { return &o.Endpoints }}
 )
 
-// Check refuses n more where o would have too many.
-func (q *Quota) Check(tx *Tx, o *org.Organization, n int) error {
-	if most := q.limit(&tx.Limits); int(*q.count(o))+n > most {
-		return OverQuota(most, q.what)
-	}
-	return nil
-}
-
-// Add counts n more in the organization's record, and refuses them where it would have too many.
+// Add counts n more in the organization's record, and refuses too many. A negative n, for things that
+// are removed, is never refused.
 func (q *Quota) Add(tx *Tx, n int) error {
 	old, err := tx.Organization()
 	if err != nil {
 		return err
 	}
-	if err := q.Check(tx, old, n); err != nil {
-		return err
-	}
 	o := *old
-	*q.count(&o) += uint32(n)
-	return tx.PutOrganization(&o)
-}
-
-// Remove counts n less.
-func (q *Quota) Remove(tx *Tx, n int) error {
-	old, err := tx.Organization()
-	if err != nil {
-		return err
+	count, most := q.count(&o), q.limit(&tx.Limits)
+	total := int(*count) + n
+	if n >= 0 && total > most {
+		return OverQuota(most, q.what)
 	}
-	o := *old
-	*q.count(&o) -= uint32(n)
+	*count = uint32(total)
 	return tx.PutOrganization(&o)
 }
 

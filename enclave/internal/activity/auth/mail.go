@@ -17,7 +17,7 @@ var Mails = activity.Family{
 	activity.Kind[EmailAuth, MailedKey]{
 		Name: "EMAIL_AUTH", Resource: "AUTH", Action: "CREATE", FromAbove: true, Run: mailKey,
 		Older: []activity.Older{
-			activity.Upgrade(func(v *EmailAuthV1) EmailAuth { return v.carry() }),
+			activity.Upgrade((*EmailAuthV1).carry),
 			activity.Upgrade(func(v *EmailAuthV2) EmailAuth { return (*EmailAuthV1)(v).carry() }),
 		},
 		Examine: func(tx *org.Tx, _ *EmailAuth) error { return user.CheckFeature(tx, "FEATURE_NAME_EMAIL_AUTH") },

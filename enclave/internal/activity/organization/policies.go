@@ -280,5 +280,5 @@ func removePolicies(tx *activity.Tx, ids ...string) error {
 		tx.FreeName(org.NamePolicy, p.Name)
 		tx.DeletePolicy(p.ID)
 	}
-	return activity.Policies.Remove(tx, len(ids))
+	return activity.Policies.Add(tx, -len(ids))
 }

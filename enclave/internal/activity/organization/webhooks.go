@@ -194,5 +194,5 @@ func deleteWebhookEndpoint(tx *activity.Tx, in *WebhookEndpointID) (*WebhookEndp
 	}
 	tx.FreeName(org.NameEndpoint, e.Name)
 	tx.DeleteWebhookEndpoint(e.ID)
-	return in, activity.Endpoints.Remove(tx, 1)
+	return in, activity.Endpoints.Add(tx, -1)
 }

@@ -231,7 +231,7 @@ func (g *tagging) delete(tx *activity.Tx, texts []string) (bearers []string, gon
 			return nil, nil, err
 		}
 	}
-	return bearers, gone, activity.Tags.Remove(tx, len(gone))
+	return bearers, gone, activity.Tags.Add(tx, -len(gone))
 }
 
 // CreateUserTag makes a tag for users.

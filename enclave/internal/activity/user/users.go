@@ -144,25 +144,22 @@ func addUsers(tx *activity.Tx, field string, ps []UserParams) (*UserIDs, error) 
 	}
 	r := &UserIDs{make([]string, len(ps))}
 	for i := range ps {
-		id, err := org.NewID(tx.Rand)
+		u, err := Create(tx, fmt.Sprintf("%s.%d.", field, i), &ps[i].RootUserParams, ps[i].UserTags...)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := CreateAs(tx, id, fmt.Sprintf("%s.%d.", field, i), &ps[i].RootUserParams, ps[i].UserTags...); err != nil {
-			return nil, err
-		}
-		r.UserIDs[i] = id.String()
+		r.UserIDs[i] = u.ID.String()
 	}
 	return r, nil
 }
 
 // Create makes a user; the caller counts it.
-func Create(tx *activity.Tx, path string, p *RootUserParams) (*org.User, error) {
+func Create(tx *activity.Tx, path string, p *RootUserParams, tags ...string) (*org.User, error) {
 	id, err := org.NewID(tx.Rand)
 	if err != nil {
 		return nil, err
 	}
-	return CreateAs(tx, id, path, p)
+	return CreateAs(tx, id, path, p, tags...)
 }
 
 // CreateAs makes a user with an id that no user ever had.

@@ -185,5 +185,5 @@ func deleteInterface(tx *activity.Tx, in *InterfaceID) (*InterfaceID, error) {
 	tx.FreeName(org.NameInterface, placeOf(InterfaceType(i.Type), i.Address))
 	tx.FreeName(org.NameInterface, labelOf(i.Label))
 	tx.DeleteInterface(i)
-	return in, activity.Interfaces.Remove(tx, 1)
+	return in, activity.Interfaces.Add(tx, -1)
 }

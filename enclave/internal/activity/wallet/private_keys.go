@@ -227,7 +227,7 @@ func deletePrivateKeys(tx *activity.Tx, in *DeletePrivateKeys) (*PrivateKeyIDs, 
 		tx.FreeName(org.NamePrivateKey, k.Name)
 		dropKey(tx, k.ID, 0)
 	}
-	return &PrivateKeyIDs{in.PrivateKeyIDs}, activity.PrivateKeys.Remove(tx, len(in.PrivateKeyIDs))
+	return &PrivateKeyIDs{in.PrivateKeyIDs}, activity.PrivateKeys.Add(tx, -len(in.PrivateKeyIDs))
 }
 
 // askEach asks about several things, each as if the request were about it alone: a policy about one of them

@@ -328,7 +328,7 @@ func deleteWallets(tx *activity.Tx, in *DeleteWallets) (*WalletIDs, error) {
 			return nil, err
 		}
 	}
-	return &WalletIDs{in.WalletIDs}, activity.Wallets.Remove(tx, len(found))
+	return &WalletIDs{in.WalletIDs}, activity.Wallets.Add(tx, -len(found))
 }
 
 func removeWallet(tx *activity.Tx, w *org.Wallet) error {
