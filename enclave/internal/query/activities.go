@@ -9,8 +9,8 @@ import (
 )
 
 var activities = []*Query{
-	historyQuery("get_activity", fetchActivity, answerActivity),
-	historyQuery("list_activities", fetchActivities, answerActivities),
+	fetchQuery("get_activity", fetchActivity, answerActivity),
+	fetchQuery("list_activities", fetchActivities, answerActivities),
 }
 
 // ActivityRequest names an activity.
@@ -39,44 +39,39 @@ type ActivitiesRequest struct {
 	FilterByType      []ActivityType   `json:"filterByType,omitempty"`
 }
 
-func fetchActivity(in *ActivityRequest, r *Request, h History, _ BootProofs) error {
-	e, err := findNamed("activity", "activityId", in.ActivityID, h.Activity)
-	r.entries = []*org.Entry{e}
-	return err
+func fetchActivity(in *ActivityRequest, s *sources) (*org.Entry, error) {
+	return findNamed("activity", "activityId", in.ActivityID, s.Activity)
 }
 
-func answerActivity(v *View, r *Request) ([]byte, error) {
+func answerActivity(v *View, e *org.Entry) ([]byte, error) {
 	w, err := newWriter(v)
 	if err != nil {
 		return nil, err
 	}
-	return append(w.write([]byte(`{"activity":`), r.entries[0]), '}'), w.err
+	return append(w.write([]byte(`{"activity":`), e), '}'), w.err
 }
 
-func fetchActivities(in *ActivitiesRequest, r *Request, h History, _ BootProofs) (err error) {
-	var p Page
-	if p.Limit, err = in.PaginationOptions.limit(); err != nil {
-		return err
+func fetchActivities(in *ActivitiesRequest, s *sources) ([]*org.Entry, error) {
+	b, err := in.PaginationOptions.bounds()
+	if err != nil {
+		return nil, err
 	}
-	if p.Before, p.After, err = in.PaginationOptions.cursors(); err != nil {
-		return err
-	}
-	for _, s := range in.FilterByStatus {
-		p.Statuses = append(p.Statuses, org.ParseStatus(string(s)))
+	p := Page{Before: b.before, After: b.after, Limit: b.limit}
+	for _, status := range in.FilterByStatus {
+		p.Statuses = append(p.Statuses, org.ParseStatus(string(status)))
 	}
 	for _, t := range in.FilterByType {
 		p.Types = append(p.Types, string(t))
 	}
-	r.entries, err = h.Page(p)
-	return err
+	return s.Page(p)
 }
 
-func answerActivities(v *View, r *Request) ([]byte, error) {
+func answerActivities(v *View, es []*org.Entry) ([]byte, error) {
 	w, err := newWriter(v)
 	if err != nil {
 		return nil, err
 	}
-	return append(array(nil, `{"activities":`, r.entries, w.write), '}'), w.err
+	return append(array(nil, `{"activities":`, es, w.write), '}'), w.err
 }
 
 // writer writes activities as the caller sees them.

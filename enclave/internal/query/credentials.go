@@ -1,18 +1,18 @@
 package query
 
 import (
-	"slices"
-
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
+// What users stamp and log in with.
 var credentials = []*Query{
 	stateQuery("get_api_key", getAPIKey),
 	stateQuery("get_api_keys", getAPIKeys),
 	stateQuery("get_authenticator", getAuthenticator),
 	stateQuery("get_authenticators", getAuthenticators),
+	stateQuery("get_oauth_providers", getOauthProviders),
 }
 
 // APIKeyRequest names an API key.
@@ -21,89 +21,104 @@ type APIKeyRequest struct {
 	APIKeyID string `json:"apiKeyId" rule:"required"`
 }
 
-// APIKeysRequest asks for the API keys of all users or of one.
-type APIKeysRequest struct {
-	Head
-	UserID *string `json:"userId"`
-}
-
-func getAPIKey(v *View, in *APIKeyRequest) ([]byte, error) {
-	want, err := id("apiKeyId", in.APIKeyID)
-	if err != nil {
-		return nil, err
-	}
-	var found *org.APIKey
-	err = v.EachUser(func(u *org.User) bool {
-		if i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == want }); i >= 0 {
-			found = &u.APIKeys[i]
-		}
-		return found == nil
-	})
-	if err == nil && found == nil {
-		err = fault.New(fault.NotFound, "api key not found: %s", want)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return append(activity.AppendAPIKey([]byte(`{"apiKey":`), found), '}'), nil
-}
-
-func getAPIKeys(v *View, in *APIKeysRequest) ([]byte, error) {
-	of, err := usersAsked(v, in.UserID)
-	if err != nil {
-		return nil, err
-	}
-	var ks []*org.APIKey
-	for _, u := range of {
-		for i := range u.APIKeys {
-			ks = append(ks, &u.APIKeys[i])
-		}
-	}
-	slices.SortStableFunc(ks, func(a, b *org.APIKey) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return append(array(nil, `{"apiKeys":`, ks, activity.AppendAPIKey), '}'), nil
-}
-
 // AuthenticatorRequest names a passkey.
 type AuthenticatorRequest struct {
 	Head
 	AuthenticatorID string `json:"authenticatorId" rule:"required"`
 }
 
-// AuthenticatorsRequest asks for the passkeys of a user.
-type AuthenticatorsRequest struct {
+// OfUsersRequest asks for what all users have, or one.
+type OfUsersRequest struct {
 	Head
-	UserID string `json:"userId" rule:"required"`
+	UserID *string `json:"userId"`
+}
+
+func apiKeys(u *org.User) []org.APIKey                { return u.APIKeys }
+func authenticators(u *org.User) []org.Authenticator  { return u.Authenticators }
+func oauthProviders(u *org.User) []org.OauthProvider  { return u.OauthProviders }
+func apiKeyPlace(k *org.APIKey) created               { return created{k.CreatedMs, k.ID} }
+func authenticatorPlace(a *org.Authenticator) created { return created{a.CreatedMs, a.ID} }
+func oauthProviderPlace(p *org.OauthProvider) created { return created{p.CreatedMs, p.ID} }
+
+func getAPIKey(v *View, in *APIKeyRequest) ([]byte, error) {
+	k, err := findOfUsers(v, "apiKeyId", in.APIKeyID, "api key not found", apiKeys, apiKeyPlace)
+	return one(`{"apiKey":`, k, err, activity.AppendAPIKey)
+}
+
+func getAPIKeys(v *View, in *OfUsersRequest) ([]byte, error) {
+	ks, err := ofUsers(v, in.UserID, apiKeys, apiKeyPlace)
+	return many(`{"apiKeys":`, ks, err, activity.AppendAPIKey)
 }
 
 func getAuthenticator(v *View, in *AuthenticatorRequest) ([]byte, error) {
-	want, err := id("authenticatorId", in.AuthenticatorID)
+	a, err := findOfUsers(v, "authenticatorId", in.AuthenticatorID, "webauthn authenticator not found in organization", authenticators, authenticatorPlace)
+	return one(`{"authenticator":`, a, err, activity.AppendAuthenticator)
+}
+
+func getAuthenticators(v *View, in *UserRequest) ([]byte, error) {
+	u, err := findUser(v, in.UserID)
 	if err != nil {
 		return nil, err
 	}
-	var found *org.Authenticator
+	return many(`{"authenticators":`, pointers(u.Authenticators), nil, activity.AppendAuthenticator)
+}
+
+func getOauthProviders(v *View, in *OfUsersRequest) ([]byte, error) {
+	ps, err := ofUsers(v, in.UserID, oauthProviders, oauthProviderPlace)
+	return many(`{"oauthProviders":`, ps, err, activity.AppendOauthProvider)
+}
+
+// findOfUsers finds what one of the users has by the id that a request names.
+func findOfUsers[T any](v *View, field, text, missing string, of func(*org.User) []T, place func(*T) created) (found *T, err error) {
+	want, err := id(field, text)
+	if err != nil {
+		return nil, err
+	}
 	err = v.EachUser(func(u *org.User) bool {
-		if i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == want }); i >= 0 {
-			found = &u.Authenticators[i]
-		}
+		found = find(of(u), func(t *T) bool { return place(t).id == want })
 		return found == nil
 	})
 	if err == nil && found == nil {
-		err = fault.New(fault.NotFound, "webauthn authenticator not found in organization: %s", want)
+		err = fault.New(fault.NotFound, "%s: %s", missing, want)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return append(activity.AppendAuthenticator([]byte(`{"authenticator":`), found), '}'), nil
+	return found, err
 }
 
-func getAuthenticators(v *View, in *AuthenticatorsRequest) ([]byte, error) {
-	u, err := findNamed("user", "userId", in.UserID, v.User)
+// ofUsers gathers what all users have, or the one who is named, in order of creation.
+func ofUsers[T any](v *View, userID *string, of func(*org.User) []T, place func(*T) created) ([]*T, error) {
+	var us []*org.User
+	var err error
+	if activity.TextOf(userID) == "" {
+		us, err = usersInOrder(v)
+	} else {
+		us = make([]*org.User, 1)
+		us[0], err = findUser(v, *userID)
+	}
 	if err != nil {
 		return nil, err
 	}
-	as := make([]*org.Authenticator, len(u.Authenticators))
-	for i := range u.Authenticators {
-		as[i] = &u.Authenticators[i]
+	var all []*T
+	for _, u := range us {
+		all = append(all, pointers(of(u))...)
 	}
-	return append(array(nil, `{"authenticators":`, as, activity.AppendAuthenticator), '}'), nil
+	sortCreated(all, place)
+	return all, nil
+}
+
+func pointers[T any](ts []T) []*T {
+	ps := make([]*T, len(ts))
+	for i := range ts {
+		ps[i] = &ts[i]
+	}
+	return ps
+}
+
+// find is the first element of which is holds, or nil.
+func find[T any](ts []T, is func(*T) bool) *T {
+	for i := range ts {
+		if is(&ts[i]) {
+			return &ts[i]
+		}
+	}
+	return nil
 }

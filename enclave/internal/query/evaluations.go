@@ -1,8 +1,6 @@
 package query
 
 import (
-	"strconv"
-
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
@@ -12,19 +10,12 @@ import (
 )
 
 var evaluations = []*Query{
-	historyQuery("get_policy_evaluations", fetchEvaluations, answerEvaluations),
-	historyQuery("get_mfa_status", fetchMFAStatus, answerMFAStatus),
+	fetchQuery("get_policy_evaluations", fetchActivity, answerEvaluations),
+	fetchQuery("get_mfa_status", fetchMFAStatus, answerMFAStatus),
 	stateQuery("evaluate_policies", evaluatePolicies),
 }
 
-func fetchEvaluations(in *ActivityRequest, r *Request, h History, _ BootProofs) error {
-	e, err := findNamed("activity", "activityId", in.ActivityID, h.Activity)
-	r.entries = []*org.Entry{e}
-	return err
-}
-
-func answerEvaluations(v *View, r *Request) ([]byte, error) {
-	e := r.entries[0]
+func answerEvaluations(v *View, e *org.Entry) ([]byte, error) {
 	var bad error
 	dst := array(nil, `{"policyEvaluations":`, e.Evaluations, func(dst []byte, ev org.Evaluation) []byte {
 		outcomes, err := outcomesOf(v, &ev)
@@ -37,7 +28,7 @@ func answerEvaluations(v *View, r *Request) ([]byte, error) {
 		dst = ident(dst, `,"voteId":`, ev.Vote)
 		dst = append(dst, `,"policyEvaluations":`...)
 		if len(outcomes) == 0 && ev.Outcome != "" && ev.Outcome != policy.Allow.String() {
-			// Nothing was asked of a policy: the activity's own outcome stands alone.
+			// No policy was asked: the activity's own outcome stands alone.
 			dst = text(dst, `[{"outcome":`, ev.Outcome)
 			dst = append(dst, `}]`...)
 		} else {
@@ -49,8 +40,8 @@ func answerEvaluations(v *View, r *Request) ([]byte, error) {
 	return append(dst, '}'), bad
 }
 
-// outcomesOf is what an evaluation tells of each policy, with the names that they
-// have now; those that are gone have none.
+// outcomesOf are the outcomes of single policies, with the names that the policies
+// have now. A deleted policy has no name.
 func outcomesOf(v *View, e *org.Evaluation) ([]org.PolicyOutcome, error) {
 	os := activity.Outcomes(e)
 	for i := range os {
@@ -71,14 +62,14 @@ type Hypothesis struct {
 	Parameters strictjson.Raw `json:"parameters" rule:"required"`
 }
 
-// EvaluateRequest asks what the policies would say.
+// EvaluateRequest asks what the policies would decide.
 type EvaluateRequest struct {
 	Head
 	Activity Hypothesis `json:"activity" rule:"required"`
 }
 
 // evaluatePolicies answers what would be decided now if the caller submitted the
-// activity. Nothing is written and nothing granted is used.
+// activity. Nothing is written, and a grant is thrown away.
 func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	if v.Home != nil {
 		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
@@ -148,58 +139,61 @@ type MFAStatusRequest struct {
 	UserID     *string `json:"userId"`
 }
 
-func fetchMFAStatus(in *MFAStatusRequest, r *Request, h History, _ BootProofs) error {
-	e, err := findNamed("activity", "activityId", in.ActivityID, h.Activity)
-	r.entries = []*org.Entry{e}
-	return err
+// mfaAsked is an activity and the one voter who is asked about, or nil: all.
+type mfaAsked struct {
+	entry *org.Entry
+	voter *org.ID
 }
 
-// answerMFAStatus tells, of those who voted on an activity, what was demanded of
-// them and what they have proven. Of a finished activity nothing is owed.
-func answerMFAStatus(v *View, r *Request) ([]byte, error) {
-	in, e := r.in.(*MFAStatusRequest), r.entries[0]
-	var only org.ID
-	if in.UserID != nil {
-		var err error
-		if only, err = id("userId", *in.UserID); err != nil {
-			return nil, err
-		}
+func fetchMFAStatus(in *MFAStatusRequest, s *sources) (asked mfaAsked, err error) {
+	if asked.entry, err = fetchActivity(&ActivityRequest{ActivityID: in.ActivityID}, s); err != nil || in.UserID == nil {
+		return asked, err
 	}
-	dst := append([]byte(nil), `{"mfaStatuses":[`...)
-	p, err := v.PendingActivity(e.Activity)
+	voter, err := id("userId", *in.UserID)
+	asked.voter = &voter
+	return asked, err
+}
+
+// answerMFAStatus tells what was demanded of those who voted on an activity, and
+// what they have proven. Nothing is owed for a finished activity.
+func answerMFAStatus(v *View, asked mfaAsked) ([]byte, error) {
+	p, err := v.PendingActivity(asked.entry.Activity)
 	if err != nil {
 		return nil, err
 	}
 	if p == nil {
-		return append(dst, `]}`...), nil
+		return []byte(`{"mfaStatuses":[]}`), nil
 	}
-	q, err := kinds.Live.QuestionOf(v.Tx, e, p.Initiator)
+	q, err := kinds.Live.QuestionOf(v.Tx, asked.entry, p.Initiator)
 	if err != nil {
 		return nil, err
 	}
-	first, share := true, activity.VoterSteps(policy.MaxDecisionSteps, p) // as when it is decided
+	type demand struct {
+		mfa  *org.MFAPolicy
+		vote *org.PendingVote
+	}
+	var demands []demand
+	share := activity.VoterSteps(policy.MaxDecisionSteps, p) // as when it is decided
 	for i := range p.Votes {
 		vote := &p.Votes[i]
 		u, err := v.User(vote.User)
 		if err != nil {
 			return nil, err
 		}
-		if u == nil || vote.Rejected || in.UserID != nil && vote.User != only {
+		if u == nil || vote.Rejected || asked.voter != nil && vote.User != *asked.voter {
 			continue
 		}
 		left := share
 		for _, m := range activity.EnforcedMFA(u, &q, &left) {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = ident(dst, `{"mfaPolicyId":`, m.ID)
-			dst = ident(dst, `,"userId":`, u.ID)
-			dst = strconv.AppendBool(append(dst, `,"satisfied":`...), activity.Satisfies(m, vote.Credentials))
-			dst = activity.AppendList(dst, `,"satisfiedMethods":`, activity.FactorsMet(m, vote.Credentials), activity.AppendFactor)
-			dst = activity.AppendList(dst, `,"requiredMethods":`, m.Required, activity.AppendMFAMethod)
-			dst = append(dst, '}')
+			demands = append(demands, demand{m, vote})
 		}
 	}
-	return append(dst, `]}`...), nil
+	return many(`{"mfaStatuses":`, demands, nil, func(dst []byte, d demand) []byte {
+		dst = ident(dst, `{"mfaPolicyId":`, d.mfa.ID)
+		dst = ident(dst, `,"userId":`, d.vote.User)
+		dst = flag(dst, `,"satisfied":`, activity.Satisfies(d.mfa, d.vote.Credentials))
+		dst = activity.AppendList(dst, `,"satisfiedMethods":`, activity.FactorsMet(d.mfa, d.vote.Credentials), activity.AppendFactor)
+		dst = activity.AppendList(dst, `,"requiredMethods":`, d.mfa.Required, activity.AppendMFAMethod)
+		return append(dst, '}')
+	})
 }

@@ -1,10 +1,6 @@
 package query
 
-import (
-	"slices"
-
-	"cloister/enclave/internal/org"
-)
+import "cloister/enclave/internal/org"
 
 var interfaces = []*Query{
 	stateQuery("get_smart_contract_interface", getInterface),
@@ -46,15 +42,8 @@ func listInterfaces(v *View, _ *OrganizationRequest) ([]byte, error) {
 	return append(dst, `]}`...), nil
 }
 
-// interfacesInOrder are all interfaces, in order of creation.
 func interfacesInOrder(v *View) ([]*org.Interface, error) {
-	var is []*org.Interface
-	err := v.EachInterface(func(i *org.Interface) bool {
-		is = append(is, i)
-		return true
-	})
-	slices.SortFunc(is, func(a, b *org.Interface) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return is, err
+	return inOrder(v.EachInterface, func(i *org.Interface) created { return created{i.CreatedMs, i.ID} })
 }
 
 func appendInterface(dst []byte, v *View, i *org.Interface) ([]byte, error) {

@@ -4,19 +4,30 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/strictjson"
 )
 
 var organizations = []*Query{
 	stateQuery("whoami", whoami),
 	stateQuery("get_organization", getOrganization),
 	stateQuery("get_organization_configs", getOrganizationConfigs),
+	stateQuery("get_ip_allowlist", getAllowlist),
+	stateQuery("list_webhook_endpoints", listWebhookEndpoints),
 }
 
 // OrganizationRequest asks for something that there is one of.
 type OrganizationRequest struct{ Head }
+
+// AllowlistRequest asks for the networks of an API key, or of the organization.
+type AllowlistRequest struct {
+	Head
+	PublicKey *string `json:"publicKey"`
+}
 
 func whoami(v *View, _ *OrganizationRequest) ([]byte, error) {
 	o, err := v.Organization()
@@ -38,12 +49,12 @@ func getOrganizationConfigs(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst := appendFeatures([]byte(`{"configs":{"features":`), o)
-	return append(appendQuorum(append(dst, `,"quorum":`...), o), `}}`...), nil
+	dst := appendFeatures(nil, `{"configs":{"features":`, o)
+	return append(appendQuorum(dst, `,"quorum":`, o), `}}`...), nil
 }
 
-func appendFeatures(dst []byte, o *org.Organization) []byte {
-	return array(dst, "", slices.Sorted(maps.Keys(o.Features)), func(dst []byte, name string) []byte {
+func appendFeatures(dst []byte, key string, o *org.Organization) []byte {
+	return array(dst, key, slices.Sorted(maps.Keys(o.Features)), func(dst []byte, name string) []byte {
 		dst = text(dst, `{"name":`, name)
 		if value := o.Features[name]; value != "" {
 			dst = text(dst, `,"value":`, value)
@@ -52,10 +63,9 @@ func appendFeatures(dst []byte, o *org.Organization) []byte {
 	})
 }
 
-func appendQuorum(dst []byte, o *org.Organization) []byte {
-	dst = strconv.AppendUint(append(dst, `{"threshold":`...), uint64(o.Threshold), 10)
-	dst = array(dst, `,"userIds":`, o.RootUsers, func(dst []byte, id org.ID) []byte { return ident(dst, "", id) })
-	return append(dst, '}')
+func appendQuorum(dst []byte, key string, o *org.Organization) []byte {
+	dst = strconv.AppendUint(append(append(dst, key...), `{"threshold":`...), uint64(o.Threshold), 10)
+	return append(idents(dst, `,"userIds":`, o.RootUsers), '}')
 }
 
 // getOrganization answers everything but what there may be any number of.
@@ -84,16 +94,14 @@ func getOrganization(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var invitations []*org.Invitation
-	if err := v.EachInvitation(func(i *org.Invitation) bool { invitations = append(invitations, i); return true }); err != nil {
+	invitations, err := inOrder(v.EachInvitation, func(i *org.Invitation) created { return created{i.CreatedMs, i.ID} })
+	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(invitations, func(a, b *org.Invitation) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	var tags []*org.Tag
-	if err := v.EachTag(func(t *org.Tag) bool { tags = append(tags, t); return true }); err != nil {
+	tags, err := tagsInOrder(v)
+	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(tags, func(a, b *org.Tag) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
 
 	dst := ident(nil, `{"organizationData":{"organizationId":`, o.ID)
 	dst = text(dst, `,"name":`, o.Name)
@@ -102,12 +110,50 @@ func getOrganization(v *View, _ *OrganizationRequest) ([]byte, error) {
 	dst = array(dst, `,"privateKeys":`, ks, appendPrivateKey)
 	dst = array(dst, `,"invitations":`, invitations, activity.AppendInvitation)
 	dst = array(dst, `,"tags":`, tags, activity.AppendTag)
-	dst = appendQuorum(append(dst, `,"rootQuorum":`...), o)
-	dst = appendFeatures(append(dst, `,"features":`...), o)
+	dst = appendQuorum(dst, `,"rootQuorum":`, o)
+	dst = appendFeatures(dst, `,"features":`, o)
 	dst = array(dst, `,"wallets":`, ws, appendWallet)
 	dst = array(dst, `,"smartContractInterfaceReferences":`, is, func(dst []byte, i *org.Interface) []byte {
 		dst = ident(dst, `{"smartContractInterfaceId":`, i.ID)
 		return append(text(dst, `,"smartContractAddress":`, i.Address), '}')
 	})
 	return append(dst, `}}`...), nil
+}
+
+// getAllowlist answers a list without rules where there is none.
+func getAllowlist(v *View, in *AllowlistRequest) ([]byte, error) {
+	key := strings.ToLower(activity.TextOf(in.PublicKey))
+	a, err := v.Allowlist(key)
+	if err != nil {
+		return nil, err
+	}
+	set := a != nil
+	if !set {
+		a = new(org.Allowlist)
+	}
+	dst := ident(nil, `{"allowlist":{"organizationId":`, v.ID)
+	dst = array(dst, `,"rules":`, a.Rules, func(dst []byte, r org.AllowlistRule) []byte {
+		dst = text(dst, `{"cidr":`, r.CIDR)
+		if r.Label != "" {
+			dst = text(dst, `,"label":`, r.Label)
+		}
+		return append(number(dst, `,"createdAt":`, r.CreatedMs), '}')
+	})
+	if key != "" {
+		dst = text(dst, `,"publicKey":`, key)
+	} else {
+		dst = flag(dst, `,"enabled":`, a.Enabled)
+	}
+	if set {
+		dst = text(dst, `,"onEvaluationError":`, a.OnError)
+	}
+	return append(dst, `}}`...), nil
+}
+
+func listWebhookEndpoints(v *View, _ *OrganizationRequest) ([]byte, error) {
+	es, err := inOrder(v.EachWebhookEndpoint, func(e *org.WebhookEndpoint) created { return created{e.CreatedMs, e.ID} })
+	return many(`{"webhookEndpoints":`, es, err, func(dst []byte, e *org.WebhookEndpoint) []byte {
+		w := organization.WebhookEndpointOf(v.ID, e)
+		return strictjson.Append(dst, &w)
+	})
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"strconv"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
@@ -13,54 +14,56 @@ const (
 	maxLimit     = 100
 )
 
-// Pagination says which part of a list is wanted. In list order, After is
-// followed by the rows asked for and Before comes behind them.
+// Pagination says which part of a list is wanted: the rows that follow After, or
+// those that come before Before, in the order of the list.
 type Pagination struct {
 	Limit  *string `json:"limit"`
 	Before *string `json:"before"`
 	After  *string `json:"after"`
 }
 
-// limit is how many rows are wanted at most.
-func (p *Pagination) limit() (int, error) {
-	if p == nil || p.Limit == nil || *p.Limit == "" {
-		return defaultLimit, nil
-	}
-	n, err := strconv.ParseUint(*p.Limit, 10, 16)
-	if err != nil || n < 1 || n > maxLimit {
-		return 0, fault.Field("paginationOptions.limit", "limit must be 1 to %d", maxLimit)
-	}
-	return int(n), nil
+// bounds are the rows at which a page ends or begins, at most one of them, and
+// how many rows it has at most.
+type bounds struct {
+	before, after *org.ID
+	limit         int
 }
 
-// cursors are the rows at which the page ends or begins, at most one of them.
-func (p *Pagination) cursors() (before, after *org.ID, err error) {
+func (p *Pagination) bounds() (b bounds, err error) {
+	b.limit = defaultLimit
 	if p == nil {
-		return nil, nil, nil
+		return b, nil
 	}
-	if before, err = cursor("before", p.Before); err != nil {
-		return nil, nil, err
+	if limit := activity.TextOf(p.Limit); limit != "" {
+		n, err := strconv.ParseUint(limit, 10, 16)
+		if err != nil || n < 1 || n > maxLimit {
+			return b, fault.Field("paginationOptions.limit", "limit must be 1 to %d", maxLimit)
+		}
+		b.limit = int(n)
 	}
-	if after, err = cursor("after", p.After); err != nil {
-		return nil, nil, err
+	if b.before, err = cursor("before", p.Before); err != nil {
+		return b, err
 	}
-	if before != nil && after != nil {
-		return nil, nil, fault.New(fault.InvalidArgument, "paginationOptions: before and after cannot be used together")
+	if b.after, err = cursor("after", p.After); err != nil {
+		return b, err
 	}
-	return before, after, nil
+	if b.before != nil && b.after != nil {
+		return b, fault.New(fault.InvalidArgument, "paginationOptions: before and after cannot be used together")
+	}
+	return b, nil
 }
 
 func cursor(name string, text *string) (*org.ID, error) {
-	if text == nil || *text == "" {
+	if activity.TextOf(text) == "" {
 		return nil, nil
 	}
 	i, err := org.ParseID(*text)
 	if err != nil {
-		return nil, unknownCursor("paginationOptions." + name)
+		return nil, unknownCursor(name)
 	}
 	return &i, nil
 }
 
-func unknownCursor(field string) error {
-	return fault.Field(field, "unknown cursor in paginationOptions")
+func unknownCursor(name string) error {
+	return fault.Field("paginationOptions."+name, "unknown cursor in paginationOptions")
 }

@@ -1,10 +1,6 @@
 package query
 
-import (
-	"slices"
-
-	"cloister/enclave/internal/org"
-)
+import "cloister/enclave/internal/org"
 
 var policies = []*Query{
 	stateQuery("get_policy", getPolicy),
@@ -19,29 +15,16 @@ type PolicyRequest struct {
 
 func getPolicy(v *View, in *PolicyRequest) ([]byte, error) {
 	p, err := findNamed("policy", "policyId", in.PolicyID, v.Policy)
-	if err != nil {
-		return nil, err
-	}
-	return append(appendPolicy([]byte(`{"policy":`), p), '}'), nil
+	return one(`{"policy":`, p, err, appendPolicy)
 }
 
 func listPolicies(v *View, _ *OrganizationRequest) ([]byte, error) {
 	ps, err := policiesInOrder(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(array(nil, `{"policies":`, ps, appendPolicy), '}'), nil
+	return many(`{"policies":`, ps, err, appendPolicy)
 }
 
-// policiesInOrder are all policies, in order of creation.
 func policiesInOrder(v *View) ([]*org.Policy, error) {
-	var ps []*org.Policy
-	err := v.EachPolicy(func(p *org.Policy) bool {
-		ps = append(ps, p)
-		return true
-	})
-	slices.SortFunc(ps, func(a, b *org.Policy) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return ps, err
+	return inOrder(v.EachPolicy, func(p *org.Policy) created { return created{p.CreatedMs, p.ID} })
 }
 
 func appendPolicy(dst []byte, p *org.Policy) []byte {

@@ -1,10 +1,6 @@
 package query
 
-import (
-	"slices"
-
-	"cloister/enclave/internal/org"
-)
+import "cloister/enclave/internal/org"
 
 var privateKeys = []*Query{
 	stateQuery("get_private_key", getPrivateKey),
@@ -19,29 +15,16 @@ type PrivateKeyRequest struct {
 
 func getPrivateKey(v *View, in *PrivateKeyRequest) ([]byte, error) {
 	k, err := findNamed("private key", "privateKeyId", in.PrivateKeyID, v.PrivateKey)
-	if err != nil {
-		return nil, err
-	}
-	return append(appendPrivateKey([]byte(`{"privateKey":`), k), '}'), nil
+	return one(`{"privateKey":`, k, err, appendPrivateKey)
 }
 
 func listPrivateKeys(v *View, _ *OrganizationRequest) ([]byte, error) {
 	ks, err := privateKeysInOrder(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(array(nil, `{"privateKeys":`, ks, appendPrivateKey), '}'), nil
+	return many(`{"privateKeys":`, ks, err, appendPrivateKey)
 }
 
-// privateKeysInOrder are all private keys, in order of creation.
 func privateKeysInOrder(v *View) ([]*org.PrivateKey, error) {
-	var ks []*org.PrivateKey
-	err := v.EachPrivateKey(func(k *org.PrivateKey) bool {
-		ks = append(ks, k)
-		return true
-	})
-	slices.SortFunc(ks, func(a, b *org.PrivateKey) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return ks, err
+	return inOrder(v.EachPrivateKey, func(k *org.PrivateKey) created { return created{k.CreatedMs, k.ID} })
 }
 
 func appendPrivateKey(dst []byte, k *org.PrivateKey) []byte {
@@ -53,7 +36,7 @@ func appendPrivateKey(dst []byte, k *org.PrivateKey) []byte {
 		dst = text(dst, `{"format":`, a.Format)
 		return append(text(dst, `,"address":`, a.Address), '}')
 	})
-	dst = array(dst, `,"privateKeyTags":`, k.Tags, func(dst []byte, id org.ID) []byte { return ident(dst, "", id) })
+	dst = idents(dst, `,"privateKeyTags":`, k.Tags)
 	dst = times(dst, k.CreatedMs, k.UpdatedMs)
 	dst = flag(dst, `,"exported":`, k.Exported)
 	return append(flag(dst, `,"imported":`, k.Imported), '}')

@@ -6,12 +6,13 @@ import (
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/org"
 )
 
 var proofs = []*Query{
-	historyQuery("list_app_proofs", fetchAppProofs, answerAppProofs),
-	historyQuery("get_boot_proof", fetchBootProof, answerBootProof),
-	historyQuery("get_latest_boot_proof", fetchLatestBootProof, answerBootProof),
+	fetchQuery("list_app_proofs", fetchActivity, answerAppProofs),
+	fetchQuery("get_boot_proof", fetchBootProof, answerBootProof),
+	fetchQuery("get_latest_boot_proof", fetchLatestBootProof, answerBootProof),
 }
 
 // appName is what the enclave calls itself in boot proofs.
@@ -29,36 +30,32 @@ type LatestBootProofRequest struct {
 	AppName string `json:"appName" rule:"required"`
 }
 
-func fetchAppProofs(in *ActivityRequest, r *Request, h History, p BootProofs) error {
-	return fetchActivity(in, r, h, p)
+func answerAppProofs(_ *View, e *org.Entry) ([]byte, error) {
+	return append(activity.AppendProofs([]byte(`{"appProofs":`), e.Proofs), '}'), nil
 }
 
-func answerAppProofs(_ *View, r *Request) ([]byte, error) {
-	return append(activity.AppendProofs([]byte(`{"appProofs":`), r.entries[0].Proofs), '}'), nil
+func fetchBootProof(in *BootProofRequest, s *sources) ([]byte, error) {
+	proof, err := s.ByKey(strings.ToLower(in.EphemeralKey))
+	return proof, checkProofFound(proof, err, in.EphemeralKey)
 }
 
-func fetchBootProof(in *BootProofRequest, r *Request, _ History, p BootProofs) (err error) {
-	r.proof, err = p.ByKey(strings.ToLower(in.EphemeralKey))
-	return checkProofFound(r, err, in.EphemeralKey)
-}
-
-func fetchLatestBootProof(in *LatestBootProofRequest, r *Request, _ History, p BootProofs) (err error) {
+func fetchLatestBootProof(in *LatestBootProofRequest, s *sources) (proof []byte, err error) {
 	if in.AppName == appName {
-		r.proof, err = p.Latest()
+		proof, err = s.Latest()
 	}
-	return checkProofFound(r, err, in.AppName)
+	return proof, checkProofFound(proof, err, in.AppName)
 }
 
-const maxShown = 64
+const maxShown = 64 // bytes of a name in an error
 
-func checkProofFound(r *Request, err error, name string) error {
-	if err == nil && r.proof == nil {
+func checkProofFound(proof []byte, err error, name string) error {
+	if err == nil && proof == nil {
 		q := strconv.QuoteToASCII(name[:min(len(name), maxShown)])
 		err = fault.New(fault.NotFound, "boot proof not found: %s", q[1:len(q)-1])
 	}
 	return err
 }
 
-func answerBootProof(_ *View, r *Request) ([]byte, error) {
-	return append(append([]byte(`{"bootProof":`), r.proof...), '}'), nil
+func answerBootProof(_ *View, proof []byte) ([]byte, error) {
+	return append(append([]byte(`{"bootProof":`), proof...), '}'), nil
 }

@@ -1,19 +1,22 @@
 // Package query is everything that can be read of an organization.
 //
 // A query is declared in one line of its family's file: its name and the
-// function that answers it; its request is a struct with the members of the
-// interface, read strictly. Answers hold every member that the interface
-// requires, also when empty.
+// function that answers it. Its request is a struct with the members of the
+// interface, decoded strictly. Answers hold every member that the interface
+// requires, even an empty one.
 //
-// A query is answered in two steps. Fetch reads old entries, boot proofs and the
-// index, which may wait for the host, and happens outside of the organization's turn;
-// most queries have nothing to fetch. Answer reads the newest state, inside of
-// the turn, and waits for nobody. Whether the caller may read is core's to
-// decide: any user of the organization or of its parent may read all of it.
+// A query is answered in two steps. Fetch reads old entries, boot proofs, the index
+// and chains. It may wait for the host and runs outside of the organization's turn;
+// most queries have nothing to fetch. Answer reads the newest state, inside of the
+// turn, and waits for nobody. Package core decides who may read: any user of the
+// organization or of its parent may read all of it.
 package query
 
 import (
+	"bytes"
+	"cmp"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"cloister/enclave/internal/activity"
@@ -25,20 +28,20 @@ import (
 
 // View is the newest state of the organization asked about, and who asks.
 type View struct {
-	*org.Tx           // read only
-	Caller  *org.User // who asks
-	// Credential is what Caller asks with.
-	Credential org.VoteCredential
-	// Home is the caller's organization when that is the parent of the one
-	// asked about; nil when the caller belongs to the one asked about.
+	*org.Tx    // read only
+	Caller     *org.User
+	Credential org.VoteCredential // of Caller
+	// Home is the caller's organization if that is the parent of the one asked
+	// about, otherwise nil.
 	Home *org.Organization
-	// Parent is the organization above a sub-organization, when the turn holds it
+	// Parent is the parent of the organization asked about, if the turn holds it
 	// too; see activity.ErrNeedsParent.
 	Parent *org.Tx
 }
 
-// top is the organization itself or, for a sub-organization, its parent: where
-// profiles lie. The error activity.ErrNeedsParent must be handed up.
+// top is the organization that holds the session profiles: the parent of a
+// sub-organization, otherwise the organization itself. The caller must return the
+// error activity.ErrNeedsParent.
 func (v *View) top() (*org.Tx, error) {
 	o, err := v.Organization()
 	switch {
@@ -50,8 +53,8 @@ func (v *View) top() (*org.Tx, error) {
 	return v.Parent, nil
 }
 
-// Page asks for activities, newest first. After means those that follow in that
-// order, Before those just above, both at most Limit. Empty filters take all.
+// Page asks for at most Limit activities, newest first: those that follow After in
+// that order, or those just above Before. An empty filter passes all.
 type Page struct {
 	Types         []string
 	Statuses      []org.Status
@@ -63,21 +66,21 @@ type Page struct {
 type History interface {
 	// Activity returns the newest entry of an activity, nil when there is none.
 	Activity(id org.ID) (*org.Entry, error)
-	// Page returns the newest entries of activities. An unknown cursor is a
+	// Page returns the newest entry of each activity. An unknown cursor is a
 	// *fault.Error, InvalidArgument.
 	Page(Page) ([]*org.Entry, error)
 }
 
-// BootProofs are the proofs of all boots, as JSON of the interface's BootProof;
-// nil when there is none.
+// BootProofs are the proofs of all boots, as JSON of the interface's BootProof, or
+// nil where there is none.
 type BootProofs interface {
 	Latest() ([]byte, error)
 	// ByKey takes the 130-byte public key as lower-case hex.
 	ByKey(publicKeyHex string) ([]byte, error)
 }
 
-// Chains tells how chains and sends stand, by the host's word. The errors of what
-// it could not learn are *fault.Error.
+// Chains tells the state of chains and of sent transactions, as the host reports it.
+// What it cannot learn is a *fault.Error.
 type Chains interface {
 	Known(*activity.ChainNeed) (*activity.ChainKnown, error)
 	Standing(org.SendRef) (activity.Standing, error)
@@ -85,51 +88,44 @@ type Chains interface {
 
 // Query is one thing that can be read.
 type Query struct {
-	Op string // the last segment of its path
-	// Fetches tells that Fetch has something to do.
-	Fetches bool
+	Op      string // the last segment of its path
+	Fetches bool   // Fetch has something to do
 
-	decode func([]byte) (any, error)
-	fetch  func(*Request, History, BootProofs, Index, Chains) error
-	answer func(*View, *Request) ([]byte, error)
+	decode func([]byte) (*Request, error)
 	shape  reflect.Type
 }
 
 // Request is a decoded request.
 type Request struct {
-	query   *Query
-	in      any
-	entries []*org.Entry // fetched
-	proof   []byte       // fetched
-	search  *suborgSearch
-	nonces  *nonces // fetched
-	sent    *sent   // fetched
+	fetch  func(*sources) error // nil: there is nothing to fetch
+	answer func(*View) ([]byte, error)
 }
 
-// Decode reads the body of a request, strictly. The errors are *fault.Error,
-// InvalidArgument.
-func (q *Query) Decode(body stamp.Body) (*Request, error) {
-	in, err := q.decode(body.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	return &Request{query: q, in: in}, nil
+// sources are what a query can fetch from.
+type sources struct {
+	History
+	BootProofs
+	Index
+	Chains
 }
+
+// Decode reads the body of a request strictly. Its errors are *fault.Error,
+// InvalidArgument.
+func (q *Query) Decode(body stamp.Body) (*Request, error) { return q.decode(body.Bytes()) }
 
 // Fetch reads what the answer needs of history, boot proofs, index and chains.
 // Errors that are no *fault.Error are the sources' own.
 func (r *Request) Fetch(h History, p BootProofs, x Index, c Chains) error {
-	if r.query.fetch == nil {
+	if r.fetch == nil {
 		return nil
 	}
-	return r.query.fetch(r, h, p, x, c)
+	return r.fetch(&sources{h, p, x, c})
 }
 
-// Answer writes the response. A *fault.Error is what the caller is told, an
-// *org.Missing wants a piece loaded and Answer called again, any other error is
-// internal.
+// Answer writes the response. The caller is told a *fault.Error. An *org.Missing
+// asks to load a piece and to call Answer again. Any other error is internal.
 func (r *Request) Answer(v *View) ([]byte, error) {
-	b, err := r.query.answer(v, r)
+	b, err := r.answer(v)
 	if err == nil && len(b) > maxAnswer {
 		return nil, tooLarge()
 	}
@@ -148,40 +144,37 @@ type Head struct {
 	OrganizationID string `json:"organizationId" rule:"required"`
 }
 
+func newQuery[Q any](op string, request func(*Q) *Request) *Query {
+	strictjson.Prepare(new(Q))
+	return &Query{Op: op, shape: reflect.TypeFor[Q](), decode: func(body []byte) (*Request, error) {
+		in := new(Q)
+		if err := strictjson.Decode(body, in); err != nil {
+			return nil, err
+		}
+		return request(in), nil
+	}}
+}
+
 // stateQuery declares a query that reads the newest state alone.
 func stateQuery[Q any](op string, answer func(*View, *Q) ([]byte, error)) *Query {
-	strictjson.Prepare(new(Q))
-	return &Query{
-		Op: op, shape: reflect.TypeFor[Q](),
-		decode: func(body []byte) (any, error) {
-			in := new(Q)
-			return in, strictjson.Decode(body, in)
-		},
-		answer: func(v *View, r *Request) ([]byte, error) { return answer(v, r.in.(*Q)) },
-	}
+	return newQuery(op, func(in *Q) *Request {
+		return &Request{answer: func(v *View) ([]byte, error) { return answer(v, in) }}
+	})
 }
 
-// historyQuery declares a query that reads history or boot proofs too.
-func historyQuery[Q any](op string, fetch func(*Q, *Request, History, BootProofs) error, answer func(*View, *Request) ([]byte, error)) *Query {
-	q := stateQuery[Q](op, nil)
-	q.Fetches, q.answer = true, answer
-	q.fetch = func(r *Request, h History, p BootProofs, _ Index, _ Chains) error { return fetch(r.in.(*Q), r, h, p) }
-	return q
-}
-
-// indexQuery declares a query that reads the index too.
-func indexQuery[Q any](op string, fetch func(*Q, *Request, Index) error, answer func(*View, *Request) ([]byte, error)) *Query {
-	q := stateQuery[Q](op, nil)
-	q.Fetches, q.answer = true, answer
-	q.fetch = func(r *Request, _ History, _ BootProofs, x Index, _ Chains) error { return fetch(r.in.(*Q), r, x) }
-	return q
-}
-
-// chainQuery declares a query that asks how chains stand.
-func chainQuery[Q any](op string, fetch func(*Q, *Request, History, Chains) error, answer func(*View, *Request) ([]byte, error)) *Query {
-	q := stateQuery[Q](op, nil)
-	q.Fetches, q.answer = true, answer
-	q.fetch = func(r *Request, h History, _ BootProofs, _ Index, c Chains) error { return fetch(r.in.(*Q), r, h, c) }
+// fetchQuery declares a query that answers from what it fetched before.
+func fetchQuery[Q, F any](op string, fetch func(*Q, *sources) (F, error), answer func(*View, F) ([]byte, error)) *Query {
+	q := newQuery(op, func(in *Q) *Request {
+		var fetched F
+		return &Request{
+			fetch: func(s *sources) (err error) {
+				fetched, err = fetch(in, s)
+				return err
+			},
+			answer: func(v *View) ([]byte, error) { return answer(v, fetched) },
+		}
+	})
+	q.Fetches = true
 	return q
 }
 
@@ -199,7 +192,8 @@ func index(families ...[]*Query) map[string]*Query {
 }
 
 // live are the queries that can be asked today.
-var live = index(organizations, policies, interfaces, mfa, ipAllowlists, sessionProfiles, suborgs, users, credentials, oauthProviders, oauth2, onRamps, tags, wallets, privateKeys, activities, proofs, evaluations, sending, authProxy, webhooks)
+var live = index(organizations, policies, interfaces, sessionProfiles, suborgs, users, credentials, providerCredentials, wallets, privateKeys, activities, proofs,
+	evaluations, sending, authProxy)
 
 // id reads an id that a request names.
 func id(field, text string) (org.ID, error) {
@@ -223,24 +217,49 @@ func findNamed[T any](what, field, text string, find func(org.ID) (*T, error)) (
 	return rec, err
 }
 
-// compareCreated orders records by creation.
-func compareCreated(aMs uint64, a org.ID, bMs uint64, b org.ID) int {
-	switch {
-	case aMs < bMs:
-		return -1
-	case aMs > bMs:
-		return 1
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return int(a[i]) - int(b[i])
-		}
-	}
-	return 0
+// created is the place of a record in lists: by creation, then by id.
+type created struct {
+	ms uint64
+	id org.ID
 }
 
-// array writes the elements of an array that is the member called key, which
-// comes with its quotes, its colon and what stands before it.
+func (a created) compare(b created) int {
+	return cmp.Or(cmp.Compare(a.ms, b.ms), bytes.Compare(a.id[:], b.id[:]))
+}
+
+func sortCreated[T any](records []*T, place func(*T) created) {
+	slices.SortStableFunc(records, func(a, b *T) int { return place(a).compare(place(b)) })
+}
+
+// inOrder gathers all records that each visits, in order of creation.
+func inOrder[T any](each func(func(*T) bool) error, place func(*T) created) ([]*T, error) {
+	var all []*T
+	err := each(func(rec *T) bool {
+		all = append(all, rec)
+		return true
+	})
+	sortCreated(all, place)
+	return all, err
+}
+
+// one answers a record as the member called key, unless there was an error. Here
+// and below, key comes with its quotes, its colon and what stands before it.
+func one[T any](key string, rec *T, err error, write func([]byte, *T) []byte) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return append(write([]byte(key), rec), '}'), nil
+}
+
+// many answers records as the member called key, unless there was an error.
+func many[T any](key string, records []T, err error, write func([]byte, T) []byte) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return append(array(nil, key, records, write), '}'), nil
+}
+
+// array writes the array that is the member called key.
 func array[T any](dst []byte, key string, elements []T, write func([]byte, T) []byte) []byte {
 	dst = append(append(dst, key...), '[')
 	for i, e := range elements {
@@ -256,6 +275,15 @@ func text(dst []byte, key, s string) []byte { return activity.AppendText(dst, ke
 
 func ident(dst []byte, key string, i org.ID) []byte {
 	return append(i.Append(append(append(dst, key...), '"')), '"')
+}
+
+func idents(dst []byte, key string, ids []org.ID) []byte {
+	return array(dst, key, ids, func(dst []byte, i org.ID) []byte { return ident(dst, "", i) })
+}
+
+// number writes a number in decimal digits, as text.
+func number(dst []byte, key string, n uint64) []byte {
+	return append(strconv.AppendUint(append(append(dst, key...), '"'), n, 10), '"')
 }
 
 func flag(dst []byte, key string, b bool) []byte { return strconv.AppendBool(append(dst, key...), b) }

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
@@ -13,8 +15,8 @@ import (
 )
 
 var sending = []*Query{
-	chainQuery("get_nonces", fetchNonces, answerNonces),
-	chainQuery("get_send_transaction_status", fetchSendStatus, answerSendStatus),
+	fetchQuery("get_nonces", fetchNonces, answerNonces),
+	fetchQuery("get_send_transaction_status", fetchSendStatus, answerSendStatus),
 }
 
 // NoncesRequest asks for the nonce of the next transaction of any account.
@@ -26,36 +28,31 @@ type NoncesRequest struct {
 	GasStationNonce *bool           `json:"gasStationNonce"`
 }
 
-// nonces is what was fetched of them.
-type nonces struct{ next *uint64 }
-
-func fetchNonces(in *NoncesRequest, r *Request, _ History, c Chains) error {
+// fetchNonces asks for the nonce that the node would give to one more transaction:
+// those that wait are counted.
+func fetchNonces(in *NoncesRequest, s *sources) (next *uint64, err error) {
 	address, err := wallet.EthAddress("address", in.Address)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if in.GasStationNonce != nil && *in.GasStationNonce {
-		return fault.New(fault.Unimplemented, "UNIMPLEMENTED: get_nonces with gasStationNonce: there is no gas station")
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: get_nonces with gasStationNonce: there is no gas station")
 	}
-	r.nonces = new(nonces)
 	if in.Nonce == nil || !*in.Nonce {
-		return nil
+		return nil, nil
 	}
-	k, err := c.Known(&activity.ChainNeed{Chain: string(in.CAIP2), Nonces: true, From: address[:]})
-	if err == nil {
-		r.nonces.next = &k.Pending
+	k, err := s.Known(&activity.ChainNeed{Chain: string(in.CAIP2), Nonces: true, From: address[:]})
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return &k.Pending, nil
 }
 
-// answerNonces tells the nonce that the node would give to one more transaction:
-// those that wait are counted.
-func answerNonces(_ *View, r *Request) ([]byte, error) {
-	if r.nonces.next == nil {
+func answerNonces(_ *View, next *uint64) ([]byte, error) {
+	if next == nil {
 		return []byte(`{}`), nil
 	}
-	dst := strconv.AppendUint([]byte(`{"nonce":"`), *r.nonces.next, 10)
-	return append(dst, `"}`...), nil
+	return append(number(nil, `{"nonce":`, *next), '}'), nil
 }
 
 // SendStatusRequest names a sent transaction by the id that sending it answered,
@@ -65,44 +62,41 @@ type SendStatusRequest struct {
 	SendTransactionStatusID string `json:"sendTransactionStatusId" rule:"required"`
 }
 
-// sent is a transaction and where it stands.
 type sent struct {
 	*org.Transaction
 	activity.Standing
 }
 
-func fetchSendStatus(in *SendStatusRequest, r *Request, h History, c Chains) error {
-	const what, field = "send transaction status", "sendTransactionStatusId"
-	e, err := findNamed(what, field, in.SendTransactionStatusID, h.Activity)
+func fetchSendStatus(in *SendStatusRequest, s *sources) (*sent, error) {
+	const what = "send transaction status"
+	e, err := findNamed(what, "sendTransactionStatusId", in.SendTransactionStatusID, s.Activity)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(e.Sends) == 0 || e.Sends[0].Kind != org.SendTransaction {
-		return fault.New(fault.NotFound, "%s not found: %s", what, e.Activity)
+		return nil, fault.New(fault.NotFound, "%s not found: %s", what, e.Activity)
 	}
 	t, err := org.DecodeTransaction(e.Sends[0].Content)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s, err := c.Standing(org.SendRef{Seq: e.Seq})
-	if err == nil && s.State == org.SendUnknown {
+	standing, err := s.Standing(org.SendRef{Seq: e.Seq})
+	if err == nil && standing.State == org.SendUnknown {
 		err = fault.New(fault.Unavailable, "the host does not know how far the transaction has come: try again")
 	}
-	r.sent = &sent{t, s}
-	return err
+	return &sent{t, standing}, err
 }
 
-// What a transaction's states are called. A transaction that is in a block and
-// has failed there has FAILED too; its hash tells that it is there.
+// txStatuses names states. FAILED is also a transaction that failed in a block: its
+// hash tells that it is there.
 var txStatuses = map[org.SendState]string{
 	org.SendWaiting: "INITIALIZED", org.SendAccepted: "BROADCASTING", org.SendIncluded: "INCLUDED",
 	org.SendReverted: "FAILED", org.SendRefused: "FAILED", org.SendExpired: "FAILED", org.SendReplaced: "FAILED",
 }
 
-// answerSendStatus tells the transaction's name, which the enclave knows, and by the
-// host's word where it stands.
-func answerSendStatus(_ *View, r *Request) ([]byte, error) {
-	s := r.sent
+// answerSendStatus tells the transaction's name, which the enclave knows, and its
+// state, as the host reports it.
+func answerSendStatus(_ *View, s *sent) ([]byte, error) {
 	status := txStatuses[s.State]
 	dst := text(nil, `{"txStatus":`, status)
 	key := `,"solana":{"signature":`
@@ -111,10 +105,7 @@ func answerSendStatus(_ *View, r *Request) ([]byte, error) {
 	}
 	dst = append(text(dst, key, s.Name), '}')
 	if status == "FAILED" {
-		said := s.Text
-		if said == "" {
-			said = "the transaction failed"
-		}
+		said := cmp.Or(s.Text, "the transaction failed")
 		dst = text(dst, `,"txError":`, said)
 		dst = text(dst, `,"error":{"message":`, said)
 		if s.State == org.SendReverted && strings.HasPrefix(s.Chain, "eip155:") {
@@ -127,13 +118,13 @@ func answerSendStatus(_ *View, r *Request) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// Selectors of the errors that Solidity itself makes: Error(string), Panic(uint256).
+// Selectors of Solidity's own errors: Error(string) and Panic(uint256).
 const (
 	errorSelector = 0x08c379a0
 	panicSelector = 0x4e487b71
 )
 
-// appendRevert writes a RevertChainEntry: what a call that reverted returned.
+// appendRevert writes a RevertChainEntry of the data that a reverted call returned.
 func appendRevert(dst []byte, said string, data []byte) []byte {
 	selector := uint32(0)
 	if len(data) >= 4 {
@@ -150,8 +141,8 @@ func appendRevert(dst []byte, said string, data []byte) []byte {
 	case selector == panicSelector && len(data) == 36 && zeros(data[4:28]):
 		code := binary.BigEndian.Uint64(data[28:])
 		dst = text(dst, `{"errorType":"native","displayMessage":`, "panic: 0x"+strconv.FormatUint(code, 16))
-		dst = strconv.AppendUint(append(dst, `,"native":{"nativeType":"panic","panicCode":"`...), code, 10)
-		return append(dst, `"}}`...)
+		dst = number(dst, `,"native":{"nativeType":"panic","panicCode":`, code)
+		return append(dst, `}}`...)
 	}
 	dst = text(dst, `{"errorType":"unknown","displayMessage":`, said)
 	dst = text(dst, `,"unknown":{"selector":`, "0x"+hex.EncodeToString(data[:min(4, len(data))]))
@@ -172,11 +163,4 @@ func revertText(data []byte) (string, bool) {
 	return string(data[head : head+int(n)]), true
 }
 
-func zeros(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

@@ -1,11 +1,6 @@
 package query
 
-import (
-	"slices"
-	"strconv"
-
-	"cloister/enclave/internal/org"
-)
+import "cloister/enclave/internal/org"
 
 var sessionProfiles = []*Query{
 	stateQuery("get_session_profile", getSessionProfile),
@@ -24,10 +19,7 @@ func getSessionProfile(v *View, in *SessionProfileRequest) ([]byte, error) {
 		return nil, err
 	}
 	p, err := findNamed("session profile", "sessionProfileId", in.SessionProfileID, top.SessionProfile)
-	if err != nil {
-		return nil, err
-	}
-	return append(appendSessionProfile([]byte(`{"sessionProfile":`), p), '}'), nil
+	return one(`{"sessionProfile":`, p, err, appendSessionProfile)
 }
 
 func getSessionProfiles(v *View, _ *OrganizationRequest) ([]byte, error) {
@@ -35,16 +27,8 @@ func getSessionProfiles(v *View, _ *OrganizationRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ps []*org.SessionProfile
-	err = top.EachSessionProfile(func(p *org.SessionProfile) bool {
-		ps = append(ps, p)
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(ps, func(a, b *org.SessionProfile) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return append(array(nil, `{"sessionProfiles":`, ps, appendSessionProfile), '}'), nil
+	ps, err := inOrder(top.EachSessionProfile, func(p *org.SessionProfile) created { return created{p.CreatedMs, p.ID} })
+	return many(`{"sessionProfiles":`, ps, err, appendSessionProfile)
 }
 
 func appendSessionProfile(dst []byte, p *org.SessionProfile) []byte {
@@ -52,8 +36,7 @@ func appendSessionProfile(dst []byte, p *org.SessionProfile) []byte {
 	dst = text(dst, `,"sessionProfileName":`, p.Name)
 	dst = text(dst, `,"scope":`, p.Scope)
 	if p.Seconds != 0 {
-		dst = strconv.AppendUint(append(dst, `,"expirationSeconds":"`...), p.Seconds, 10)
-		dst = append(dst, '"')
+		dst = number(dst, `,"expirationSeconds":`, p.Seconds)
 	}
 	if p.Notes != nil {
 		dst = text(dst, `,"notes":`, *p.Notes)

@@ -6,46 +6,46 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 )
 
 var suborgs = []*Query{
-	indexQuery("list_suborgs", prepareSuborgs(suborgFilters), answerSuborgs),
-	indexQuery("list_verified_suborgs", prepareSuborgs(verifiedFilters), answerSuborgs),
+	fetchQuery("list_suborgs", fetchSuborgs("list_suborgs", suborgFilters), answerSuborgs),
+	fetchQuery("list_verified_suborgs", fetchSuborgs("list_verified_suborgs", verifiedFilters), answerSuborgs),
 }
 
-// Index is a search for sub-organizations by what their parent does not keep.
-// The host keeps the index: it may leave sub-organizations out, and what it says
-// of one counts for nothing until that has been asked.
+// Index searches sub-organizations by what their parent does not keep. The host
+// keeps the index and may leave sub-organizations out. A row counts only after its
+// sub-organization was asked.
 type Index interface {
 	// Child returns what the parent keeps of a sub-organization, nil when it has
 	// none with this id.
 	Child(id org.ID) (*org.Child, error)
-	// Rows returns at most limit sub-organizations that may have the handle, in
-	// the order of their making, each with ID and CreatedMs: the first ones, those
-	// behind after, or those just above before. With fewer there are no more.
+	// Rows returns sub-organizations that may have the handle, in order of creation,
+	// each with ID and CreatedMs: the first ones, those that follow after, or those
+	// just above before. Fewer than limit means that there are no more.
 	Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error)
 	// Has tells whether a sub-organization is there and has the handle now.
 	Has(c *org.Child, h org.Handle) (bool, error)
-	// Identity verifies an identity token and tells whom it is about and for whom it
-	// is. The error is a *fault.Error about field.
+	// Identity verifies an identity token. The error is a *fault.Error about field.
 	Identity(field, token string) (issuer, subject string, audiences []string, err error)
 }
 
 // Bounds of one search through the index.
 const (
-	// maxAsked is how many sub-organizations one request asks whether they have
-	// what is looked for. An honest host names hardly any that have not.
+	// maxAsked is how many sub-organizations one request asks whether they have the
+	// handle. An honest host names hardly any that have not.
 	maxAsked = 1000
-	// minRows is the fewest rows asked for at a time, so that rows which are not
-	// true do not cost a question each.
+	// minRows is the fewest rows asked for at a time, so that an untrue row does not
+	// cost a question of its own.
 	minRows = 16
 )
 
-// SuborgsRequest asks for a page of sub-organizations, in the order of their
-// making. A filter is a type with a value.
+// SuborgsRequest asks for a page of sub-organizations, in order of creation. A
+// filter is a type with a value.
 type SuborgsRequest struct {
 	Head
 	FilterType        *string     `json:"filterType"`
@@ -59,15 +59,15 @@ type childKey struct {
 	value string
 }
 
-// suborgFilter is what to look for: any of the keys in the parent's state, or
-// the handle in the host's index, or nothing in particular.
+// suborgFilter asks for any of the keys in the parent's state, or for the handle in
+// the host's index. The empty one asks for all.
 type suborgFilter struct {
 	keys   []childKey
 	handle *org.Handle
 }
 
-// suborgFilters make the filters of list_suborgs by the type's name; what the
-// value cannot be, nobody has. Nil: of an identity token, which must be verified.
+// suborgFilters make the filters of list_suborgs by the type's name. A value that
+// cannot be gives a filter that nobody passes. Nil stands for byIdentity.
 var suborgFilters = map[string]func(value string) suborgFilter{
 	"":              func(string) suborgFilter { return suborgFilter{} },
 	"CREDENTIAL_ID": byCredentialID,
@@ -81,8 +81,8 @@ var suborgFilters = map[string]func(value string) suborgFilter{
 	"WALLET_ACCOUNT_ADDRESS": func(v string) suborgFilter { return byHandle(org.HandleAddress, chain.MatchKey(v)) },
 }
 
-// verifiedFilters are those of list_verified_suborgs: the contact must be
-// verified in the sub-organization; without a filter, any contact.
+// verifiedFilters are those of list_verified_suborgs: the sub-organization must have
+// verified the contact; without a filter, any contact.
 var verifiedFilters = map[string]func(value string) suborgFilter{
 	"":             func(string) suborgFilter { return by(org.ChildVerified)("") },
 	"EMAIL":        byEmail(org.ChildVerifiedEmail),
@@ -111,8 +111,8 @@ func byCredentialID(v string) suborgFilter {
 	return by(org.ChildCredential)(org.PasskeyCurve + ":" + hex.EncodeToString(b))
 }
 
-// byIdentity takes an identity token. Which key it was asked for with does not matter:
-// who has it learns where he could log in, and no more.
+// byIdentity takes an identity token and verifies it. The token may be bound to any
+// key: its holder learns where he could log in, and no more.
 func byIdentity(x Index, token string) (suborgFilter, error) {
 	issuer, subject, audiences, err := x.Identity("filterValue", token)
 	f := suborgFilter{keys: []childKey{}}
@@ -131,44 +131,31 @@ func byPublicKey(v string) suborgFilter {
 	return f
 }
 
-// suborgSearch is a search on its way.
 type suborgSearch struct {
 	suborgFilter
-	before, after *org.ID
-	limit         int
-	found         []org.ID
+	bounds
+	found []org.ID
 }
 
-// prepareSuborgs reads the request and, where the parent's state does not hold
-// what is looked for, goes through the index.
-func prepareSuborgs(filters map[string]func(string) suborgFilter) func(*SuborgsRequest, *Request, Index) error {
-	return func(in *SuborgsRequest, r *Request, x Index) (err error) {
-		s := new(suborgSearch)
-		if s.suborgFilter, err = in.filter(r.query.Op, filters, x); err != nil {
-			return err
+// fetchSuborgs reads the request and, if the filter is a handle, searches the index.
+func fetchSuborgs(op string, filters map[string]func(string) suborgFilter) func(*SuborgsRequest, *sources) (*suborgSearch, error) {
+	return func(in *SuborgsRequest, x *sources) (s *suborgSearch, err error) {
+		s = new(suborgSearch)
+		if s.suborgFilter, err = in.filter(op, filters, x); err != nil {
+			return nil, err
 		}
-		if s.limit, err = in.PaginationOptions.limit(); err != nil {
-			return err
+		if s.bounds, err = in.PaginationOptions.bounds(); err != nil {
+			return nil, err
 		}
-		if s.before, s.after, err = in.PaginationOptions.cursors(); err != nil {
-			return err
+		if s.handle != nil {
+			err = s.pageFromIndex(x)
 		}
-		r.search = s
-		if s.handle == nil {
-			return nil
-		}
-		return s.pageFromIndex(x)
+		return s, err
 	}
 }
 
 func (in *SuborgsRequest) filter(op string, filters map[string]func(string) suborgFilter, x Index) (suborgFilter, error) {
-	var kind, value string
-	if in.FilterType != nil {
-		kind = *in.FilterType
-	}
-	if in.FilterValue != nil {
-		value = *in.FilterValue
-	}
+	kind, value := activity.TextOf(in.FilterType), activity.TextOf(in.FilterValue)
 	build, known := filters[kind]
 	switch {
 	case !known:
@@ -183,8 +170,8 @@ func (in *SuborgsRequest) filter(op string, filters map[string]func(string) subo
 	return build(value), nil
 }
 
-// pageFromIndex fills the page from the index. A row that is not true is passed over
-// and another one read in its place, so that a page is short only at the end.
+// pageFromIndex fills the page from the index. It reads another row in place of an
+// untrue one, so that only the last page is short.
 func (s *suborgSearch) pageFromIndex(x Index) error {
 	before, after, err := s.places(x.Child)
 	if err != nil {
@@ -230,36 +217,30 @@ func (s *suborgSearch) pageFromIndex(x Index) error {
 
 // places are the sub-organizations that the cursors name.
 func (s *suborgSearch) places(find func(org.ID) (*org.Child, error)) (before, after *org.Child, err error) {
-	for _, c := range []struct {
-		field string
-		id    *org.ID
-		place **org.Child
-	}{{"before", s.before, &before}, {"after", s.after, &after}} {
-		if c.id == nil {
-			continue
+	place := func(name string, cursor *org.ID) (c *org.Child) {
+		if cursor == nil || err != nil {
+			return nil
 		}
-		if *c.place, err = find(*c.id); err == nil && *c.place == nil {
-			err = unknownCursor("paginationOptions." + c.field)
+		if c, err = find(*cursor); err == nil && c == nil {
+			err = unknownCursor(name)
 		}
-		if err != nil {
-			return nil, nil, err
-		}
+		return c
 	}
-	return before, after, nil
+	before, after = place("before", s.before), place("after", s.after)
+	return before, after, err
 }
 
-func answerSuborgs(v *View, r *Request) ([]byte, error) {
-	s, ids := r.search, r.search.found
+func answerSuborgs(v *View, s *suborgSearch) (_ []byte, err error) {
+	ids := s.found
 	if s.handle == nil {
-		var err error
 		if ids, err = s.inState(v); err != nil {
 			return nil, err
 		}
 	}
-	return append(array(nil, `{"organizationIds":`, ids, func(dst []byte, i org.ID) []byte { return ident(dst, "", i) }), '}'), nil
+	return append(idents(nil, `{"organizationIds":`, ids), '}'), nil
 }
 
-// inState reads the page from the parent's state, which is complete.
+// inState reads the page from the parent's state, where nothing can be missing.
 func (s *suborgSearch) inState(v *View) ([]org.ID, error) {
 	before, after, err := s.places(v.Child)
 	if err != nil {
@@ -302,13 +283,12 @@ func (s *suborgSearch) merge(v *View, ids []org.ID) ([]org.ID, error) {
 			cs = append(cs, c)
 		}
 	}
-	slices.SortFunc(cs, func(a, b *org.Child) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
+	sortCreated(cs, func(c *org.Child) created { return created{c.CreatedMs, c.ID} })
 	ids = ids[:0]
 	for _, c := range cs {
-		if len(ids) == 0 || ids[len(ids)-1] != c.ID {
-			ids = append(ids, c.ID)
-		}
+		ids = append(ids, c.ID)
 	}
+	ids = slices.Compact(ids)
 	if s.before != nil {
 		return ids[max(0, len(ids)-s.limit):], nil
 	}

@@ -7,9 +7,14 @@ import (
 	"cloister/enclave/internal/org"
 )
 
+// Users, their tags and their MFA policies.
 var users = []*Query{
 	stateQuery("get_user", getUser),
 	stateQuery("list_users", listUsers),
+	stateQuery("list_user_tags", listUserTags),
+	stateQuery("list_private_key_tags", listPrivateKeyTags),
+	stateQuery("get_mfa_policy", getMFAPolicy),
+	stateQuery("get_mfa_policies", getMFAPolicies),
 }
 
 // UserRequest names a user.
@@ -18,41 +23,64 @@ type UserRequest struct {
 	UserID string `json:"userId" rule:"required"`
 }
 
+// MFAPolicyRequest names an MFA policy of a user.
+type MFAPolicyRequest struct {
+	Head
+	UserID      string `json:"userId" rule:"required"`
+	MFAPolicyID string `json:"mfaPolicyId" rule:"required"`
+}
+
+func findUser(v *View, userID string) (*org.User, error) {
+	return findNamed("user", "userId", userID, v.User)
+}
+
 func getUser(v *View, in *UserRequest) ([]byte, error) {
-	u, err := findNamed("user", "userId", in.UserID, v.User)
-	if err != nil {
-		return nil, err
-	}
-	return append(activity.AppendUser([]byte(`{"user":`), u), '}'), nil
+	u, err := findUser(v, in.UserID)
+	return one(`{"user":`, u, err, activity.AppendUser)
 }
 
 func listUsers(v *View, _ *OrganizationRequest) ([]byte, error) {
 	us, err := usersInOrder(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(array(nil, `{"users":`, us, activity.AppendUser), '}'), nil
+	return many(`{"users":`, us, err, activity.AppendUser)
 }
 
-// usersInOrder are all users, in order of creation.
 func usersInOrder(v *View) ([]*org.User, error) {
-	var us []*org.User
-	err := v.EachUser(func(u *org.User) bool {
-		us = append(us, u)
-		return true
-	})
-	slices.SortFunc(us, func(a, b *org.User) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return us, err
+	return inOrder(v.EachUser, func(u *org.User) created { return created{u.CreatedMs, u.ID} })
 }
 
-// usersAsked are the one whom a request names, or all, in order of creation.
-func usersAsked(v *View, text *string) ([]*org.User, error) {
-	if text == nil || *text == "" {
-		return usersInOrder(v)
-	}
-	u, err := findNamed("user", "userId", *text, v.User)
+func listUserTags(v *View, _ *OrganizationRequest) ([]byte, error) {
+	return tagsOf(v, `{"userTags":`, "TAG_TYPE_USER")
+}
+
+func listPrivateKeyTags(v *View, _ *OrganizationRequest) ([]byte, error) {
+	return tagsOf(v, `{"privateKeyTags":`, "TAG_TYPE_PRIVATE_KEY")
+}
+
+// tagsOf answers all tags of one type.
+func tagsOf(v *View, key, typ string) ([]byte, error) {
+	ts, err := tagsInOrder(v)
+	return many(key, slices.DeleteFunc(ts, func(t *org.Tag) bool { return t.Type != typ }), err, activity.AppendTag)
+}
+
+func tagsInOrder(v *View) ([]*org.Tag, error) {
+	return inOrder(v.EachTag, func(t *org.Tag) created { return created{t.CreatedMs, t.ID} })
+}
+
+func getMFAPolicy(v *View, in *MFAPolicyRequest) ([]byte, error) {
+	u, err := findUser(v, in.UserID)
 	if err != nil {
 		return nil, err
 	}
-	return []*org.User{u}, nil
+	p, err := findNamed("mfa policy", "mfaPolicyId", in.MFAPolicyID, func(id org.ID) (*org.MFAPolicy, error) {
+		return find(u.MFAPolicies, func(p *org.MFAPolicy) bool { return p.ID == id }), nil
+	})
+	return one(`{"mfaPolicy":`, p, err, activity.AppendMFAPolicy)
+}
+
+func getMFAPolicies(v *View, in *UserRequest) ([]byte, error) {
+	u, err := findUser(v, in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	return many(`{"mfaPolicies":`, pointers(u.MFAPolicies), nil, activity.AppendMFAPolicy)
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"slices"
 
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
@@ -21,8 +22,7 @@ type WalletRequest struct {
 	WalletID string `json:"walletId" rule:"required"`
 }
 
-// WalletAccountRequest names an account of a wallet by its address, its path or
-// both.
+// WalletAccountRequest names an account by address, path or both.
 type WalletAccountRequest struct {
 	Head
 	WalletID string  `json:"walletId" rule:"required"`
@@ -40,29 +40,16 @@ type WalletAccountsRequest struct {
 
 func getWallet(v *View, in *WalletRequest) ([]byte, error) {
 	w, err := findNamed("wallet", "walletId", in.WalletID, v.Wallet)
-	if err != nil {
-		return nil, err
-	}
-	return append(appendWallet([]byte(`{"wallet":`), w), '}'), nil
+	return one(`{"wallet":`, w, err, appendWallet)
 }
 
 func listWallets(v *View, _ *OrganizationRequest) ([]byte, error) {
 	ws, err := walletsInOrder(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(array(nil, `{"wallets":`, ws, appendWallet), '}'), nil
+	return many(`{"wallets":`, ws, err, appendWallet)
 }
 
-// walletsInOrder are all wallets, in order of creation.
 func walletsInOrder(v *View) ([]*org.Wallet, error) {
-	var ws []*org.Wallet
-	err := v.EachWallet(func(w *org.Wallet) bool {
-		ws = append(ws, w)
-		return true
-	})
-	slices.SortFunc(ws, func(a, b *org.Wallet) int { return compareCreated(a.CreatedMs, a.ID, b.CreatedMs, b.ID) })
-	return ws, err
+	return inOrder(v.EachWallet, func(w *org.Wallet) created { return created{w.CreatedMs, w.ID} })
 }
 
 func appendWallet(dst []byte, w *org.Wallet) []byte {
@@ -78,26 +65,22 @@ func getWalletAccount(v *View, in *WalletAccountRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	byAddress := in.Address != nil && *in.Address != ""
-	byPath := in.Path != nil && *in.Path != ""
+	address, path := activity.TextOf(in.Address), activity.TextOf(in.Path)
 	var a *org.Account
 	switch {
-	case byAddress:
-		if a, err = accountWith(v, w, *in.Address); a != nil && byPath && a.Path != *in.Path {
+	case address != "":
+		if a, err = accountWith(v, w, address); a != nil && path != "" && a.Path != path {
 			a = nil
 		}
-	case byPath:
-		a, err = accountAt(v, w, *in.Path)
+	case path != "":
+		a, err = accountAt(v, w, path)
 	default:
 		return nil, fault.New(fault.InvalidArgument, "invalid request body: address or path must be set")
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && a == nil {
+		err = fault.New(fault.NotFound, "wallet account not found: in wallet %s", w.ID)
 	}
-	if a == nil {
-		return nil, fault.New(fault.NotFound, "wallet account not found: in wallet %s", w.ID)
-	}
-	return append(appendAccount([]byte(`{"account":`), v.ID, a, nil), '}'), nil
+	return one(`{"account":`, &row{account: a}, err, v.appendAccount)
 }
 
 // accountWith finds the account of w that has an address, nil if none has.
@@ -141,9 +124,10 @@ func accountAt(v *View, w *org.Wallet, path string) (*org.Account, error) {
 }
 
 // appendAccount writes a WalletAccount object, with its wallet unless that is nil.
-func appendAccount(dst []byte, organization org.ID, a *org.Account, w *org.Wallet) []byte {
+func (v *View) appendAccount(dst []byte, r *row) []byte {
+	a := r.account
 	dst = ident(dst, `{"walletAccountId":`, a.ID())
-	dst = ident(dst, `,"organizationId":`, organization)
+	dst = ident(dst, `,"organizationId":`, v.ID)
 	dst = ident(dst, `,"walletId":`, a.Wallet)
 	dst = text(dst, `,"curve":`, a.Curve)
 	dst = append(dst, `,"pathFormat":"PATH_FORMAT_BIP32"`...)
@@ -152,8 +136,8 @@ func appendAccount(dst []byte, organization org.ID, a *org.Account, w *org.Walle
 	dst = text(dst, `,"address":`, a.Address)
 	dst = times(dst, a.CreatedMs, a.UpdatedMs)
 	dst = text(dst, `,"publicKey":`, a.PublicKey)
-	if w != nil {
-		dst = appendWallet(append(dst, `,"walletDetails":`...), w)
+	if r.wallet != nil {
+		dst = appendWallet(append(dst, `,"walletDetails":`...), r.wallet)
 	}
 	if a.Name != "" {
 		dst = text(dst, `,"name":`, a.Name)
@@ -161,7 +145,6 @@ func appendAccount(dst []byte, organization org.ID, a *org.Account, w *org.Walle
 	return append(dst, '}')
 }
 
-// row is an account with its wallet.
 type row struct {
 	wallet  *org.Wallet
 	account *org.Account
@@ -172,75 +155,60 @@ func listWalletAccounts(v *View, in *WalletAccountsRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := in.PaginationOptions.limit()
-	if err != nil {
-		return nil, err
-	}
-	before, after, err := in.PaginationOptions.cursors()
+	b, err := in.PaginationOptions.bounds()
 	if err != nil {
 		return nil, err
 	}
 	var rows []row
 	switch {
-	case before != nil:
-		rows, err = accountsBefore(v, ws, *before, limit)
-	case after != nil:
-		rows, err = accountsAfter(v, ws, *after, limit)
+	case b.before != nil:
+		rows, err = accountsBefore(v, ws, *b.before, b.limit)
+	case b.after != nil:
+		rows, err = accountsAfter(v, ws, *b.after, b.limit)
 	default:
-		rows, err = accountsFrom(v, ws, 0, limit)
-	}
-	if err != nil {
-		return nil, err
+		rows, err = accountsFrom(v, ws, 0, b.limit)
 	}
 	detailed := in.IncludeWalletDetails != nil && *in.IncludeWalletDetails
-	dst := array(nil, `{"accounts":`, rows, func(dst []byte, r row) []byte {
+	return many(`{"accounts":`, rows, err, func(dst []byte, r row) []byte {
 		if !detailed {
 			r.wallet = nil
 		}
-		return appendAccount(dst, v.ID, r.account, r.wallet)
+		return v.appendAccount(dst, &r)
 	})
-	return append(dst, '}'), nil
 }
 
-// walletsOf are the wallets whose accounts are listed, in their order.
 func walletsOf(v *View, walletID *string) ([]*org.Wallet, error) {
-	if walletID == nil || *walletID == "" {
+	if activity.TextOf(walletID) == "" {
 		return walletsInOrder(v)
 	}
 	w, err := findNamed("wallet", "walletId", *walletID, v.Wallet)
 	return []*org.Wallet{w}, err
 }
 
-// place finds the row that a cursor names: its wallet's place in ws, its number.
-func place(v *View, ws []*org.Wallet, cursor org.ID, field string) (int, uint64, error) {
+// place finds the account that a cursor names: the index of its wallet in ws, and its
+// number.
+func place(v *View, ws []*org.Wallet, name string, cursor org.ID) (i int, no uint64, err error) {
 	w, no, err := v.WalletOfAccount(cursor)
-	if err != nil {
-		return 0, 0, err
+	var a *org.Account
+	if err == nil && w != nil {
+		a, err = v.Account(w.ID, no)
+		i = slices.IndexFunc(ws, func(x *org.Wallet) bool { return x.ID == w.ID })
 	}
-	if w == nil {
-		return 0, 0, unknownCursor(field)
+	if err == nil && (a == nil || i < 0) {
+		err = unknownCursor(name)
 	}
-	a, err := v.Account(w.ID, no)
-	if err != nil {
-		return 0, 0, err
-	}
-	i := slices.IndexFunc(ws, func(x *org.Wallet) bool { return x.ID == w.ID })
-	if a == nil || i < 0 {
-		return 0, 0, unknownCursor(field)
-	}
-	return i, no, nil
+	return i, no, err
 }
 
 func accountsAfter(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, error) {
-	i, no, err := place(v, ws, cursor, "paginationOptions.after")
+	i, no, err := place(v, ws, "after", cursor)
 	if err != nil {
 		return nil, err
 	}
 	return accountsFrom(v, ws[i:], no+1, limit)
 }
 
-// accountsFrom are the first accounts of wallets, those of the first wallet
-// from a number on.
+// accountsFrom are the first accounts of wallets, beginning at a number of the first.
 func accountsFrom(v *View, ws []*org.Wallet, from uint64, limit int) ([]row, error) {
 	var rows []row
 	for _, w := range ws {
@@ -257,7 +225,7 @@ func accountsFrom(v *View, ws []*org.Wallet, from uint64, limit int) ([]row, err
 }
 
 func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row, error) {
-	i, end, err := place(v, ws, cursor, "paginationOptions.before")
+	i, end, err := place(v, ws, "before", cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -275,15 +243,11 @@ func accountsBefore(v *View, ws []*org.Wallet, cursor org.ID, limit int) ([]row,
 	return rows, nil
 }
 
-// lastBelow are the last accounts of w with numbers below end. Numbers of
-// deleted accounts are missing, so the stretch looked at grows until it holds
-// enough.
+// lastBelow are the last accounts of w with numbers below end. The numbers of deleted
+// accounts are missing, so the stretch that is read grows until it holds enough.
 func lastBelow(v *View, w *org.Wallet, end uint64, limit int) ([]row, error) {
 	for stretch := uint64(limit); ; stretch *= 2 {
-		from := uint64(0)
-		if end > stretch {
-			from = end - stretch
-		}
+		from := end - min(end, stretch)
 		var rows []row
 		err := v.EachAccount(w.ID, from, func(a *org.Account) bool {
 			if a.No < end {
