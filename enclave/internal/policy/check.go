@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // checker gives every node its shape and resolves names. It reports the first
 // thing in the source that cannot be.
@@ -17,12 +14,8 @@ type variable struct {
 	shape *shape
 }
 
-func typeProblem(pos int, format string, args ...any) *problem {
-	return &problem{pos, true, fmt.Sprintf(format, args...)}
-}
-
 func unknownField(n *node) *problem {
-	return typeProblem(n.at, "field does not exist: %s", shorten(n.name, 80))
+	return problemAt(n.at, "field does not exist: %s", shorten(n.name, 80))
 }
 
 // check checks a whole expression, which must be of type bool.
@@ -40,7 +33,7 @@ func (c *checker) want(n *node, want class) *problem {
 	if got == want || got == classDynamic || want == classInt && n.shape.number() || want == classString && n.shape.text() {
 		return nil
 	}
-	return typeProblem(n.pos, "this is %s, not %s", n.shape, [...]string{classBool: "bool", classInt: "int", classString: "string"}[want])
+	return problemAt(n.pos, "this is %s, not %s", n.shape, [...]string{classBool: "bool", classInt: "int", classString: "string"}[want])
 }
 
 func (c *checker) check(n *node) *problem {
@@ -89,7 +82,7 @@ func (c *checker) name(n *node) *problem {
 		}
 	}
 	if group(n.name) {
-		return typeProblem(n.at, "%s is no value, only its members are", n.name)
+		return problemAt(n.at, "%s is no value, only its members are", n.name)
 	}
 	return c.root(n, n.name)
 }
@@ -100,7 +93,7 @@ func (c *checker) root(n *node, name string) *problem {
 		return unknownField(n)
 	}
 	if r := &roots[id]; r.clause != c.clause {
-		return typeProblem(n.pos, "%s belongs into %s", r.name, r.clause)
+		return problemAt(n.pos, "%s belongs into %s", r.name, r.clause)
 	}
 	n.root, n.shape = id, roots[id].shape
 	return nil
@@ -143,7 +136,7 @@ func (c *checker) list(n *node) *problem {
 		case elem.text() && k.shape.text():
 			elem = stringShape
 		case elem.name != k.shape.name:
-			return typeProblem(k.pos, "a list of %s cannot hold %s", elem, k.shape)
+			return problemAt(k.pos, "a list of %s cannot hold %s", elem, k.shape)
 		}
 	}
 	n.shape = listOf(elem)
@@ -184,9 +177,9 @@ func (c *checker) index(n *node) *problem {
 		if at.shape.number() || at.shape.text() || at.shape.class == classDynamic {
 			return nil
 		}
-		return typeProblem(at.pos, "this is %s, neither int nor string", at.shape)
+		return problemAt(at.pos, "this is %s, neither int nor string", at.shape)
 	}
-	return typeProblem(n.pos, "%s has no elements", of.shape)
+	return problemAt(n.pos, "%s has no elements", of.shape)
 }
 
 func (c *checker) slice(n *node) *problem {
@@ -195,7 +188,7 @@ func (c *checker) slice(n *node) *problem {
 		return err
 	}
 	if !of.shape.text() && of.shape.class != classList && of.shape.class != classDynamic {
-		return typeProblem(n.pos, "%s cannot be sliced", of.shape)
+		return problemAt(n.pos, "%s cannot be sliced", of.shape)
 	}
 	n.shape = of.shape
 	for _, k := range n.kids[1:] {
@@ -217,7 +210,7 @@ func (c *checker) method(n *node) *problem {
 		elem = dynamicShape
 	case classList:
 	default:
-		return typeProblem(n.at, "%s is for lists, this is %s", opTexts[n.op], of.shape)
+		return problemAt(n.at, "%s is for lists, this is %s", opTexts[n.op], of.shape)
 	}
 	switch n.shape = boolShape; n.op {
 	case opCount:
@@ -242,14 +235,14 @@ func (c *checker) method(n *node) *problem {
 func checkComparable(pos int, a, b *shape) *problem {
 	switch {
 	case !scalar(a):
-		return typeProblem(pos, "%s cannot be compared", a)
+		return problemAt(pos, "%s cannot be compared", a)
 	case !scalar(b):
-		return typeProblem(pos, "%s cannot be compared", b)
+		return problemAt(pos, "%s cannot be compared", b)
 	case a.class == b.class, a.number() && b.number(), a.text() && b.text(), a.class == classNothing, b.class == classNothing,
 		a.class == classDynamic && b.class != classTime, b.class == classDynamic && a.class != classTime:
 		return nil
 	}
-	return typeProblem(pos, "%s cannot be compared with %s", a, b)
+	return problemAt(pos, "%s cannot be compared with %s", a, b)
 }
 
 func (c *checker) comparison(n *node) *problem {
@@ -266,13 +259,13 @@ func (c *checker) comparison(n *node) *problem {
 	case n.op == opIn && b.class == classDynamic:
 		return checkComparable(n.pos, a, dynamicShape)
 	case n.op == opIn:
-		return typeProblem(n.kids[1].pos, "in wants a list, this is %s", b)
+		return problemAt(n.kids[1].pos, "in wants a list, this is %s", b)
 	case n.op == opEq || n.op == opNe:
 		return checkComparable(n.pos, a, b)
 	}
 	for _, k := range n.kids {
 		if s := k.shape; !s.number() && s.class != classTime && s.class != classDynamic {
-			return typeProblem(k.pos, "%s has no order", s)
+			return problemAt(k.pos, "%s has no order", s)
 		}
 	}
 	return checkComparable(n.pos, a, b)
@@ -280,14 +273,14 @@ func (c *checker) comparison(n *node) *problem {
 
 func (c *checker) function(n *node) *problem {
 	if c.clause != ClauseTime {
-		return typeProblem(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
+		return problemAt(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
 	}
 	want := 1
 	if n.op == opCronSpan {
 		want = 3
 	}
 	if len(n.kids) != want {
-		return typeProblem(n.at, "%s takes %d arguments, not %d", opTexts[n.op], want, len(n.kids))
+		return problemAt(n.at, "%s takes %d arguments, not %d", opTexts[n.op], want, len(n.kids))
 	}
 	for _, k := range n.kids {
 		k.shape = stringShape
@@ -295,14 +288,14 @@ func (c *checker) function(n *node) *problem {
 	if n.op == opTimestamp {
 		ms, err := timestamp(n.kids[0].lit.string)
 		if err != "" {
-			return typeProblem(n.kids[0].pos, "%s", err)
+			return problemAt(n.kids[0].pos, "%s", err)
 		}
 		n.shape, n.lit = timeShape, Value{typ: typeTime, small: ms}
 		return nil
 	}
 	span, which, err := newCronSpan(n.kids[0].lit.string, n.kids[1].lit.string, n.kids[2].lit.string)
 	if err != "" {
-		return typeProblem(n.kids[which].pos, "%s", err)
+		return problemAt(n.kids[which].pos, "%s", err)
 	}
 	n.shape, n.span = boolShape, span
 	return nil

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -39,61 +40,75 @@ func (w word) String() string {
 // marks are the punctuations, the longer ones first.
 var marks = [...]string{"||", "&&", "==", "!=", "<=", ">=", "..", "<", ">", "!", "-", ".", ",", "(", ")", "[", "]"}
 
-// lexer cuts a source into words.
+// lexer cuts a source into words. After a problem every word is the end.
 type lexer struct {
-	source string
-	pos    int
+	source  string
+	pos     int
+	problem *problem // the first one
+}
+
+func (l *lexer) fail(pos int, format string, args ...any) word {
+	if l.problem == nil {
+		l.problem = problemAt(pos, format, args...)
+	}
+	return word{}
 }
 
 // next returns the next word.
-func (l *lexer) next() (word, *problem) {
-	for l.pos < len(l.source) && strings.IndexByte(" \t\r\n", l.source[l.pos]) >= 0 {
-		l.pos++
+func (l *lexer) next() word {
+	if l.problem != nil {
+		return word{}
 	}
+	l.pos += countFirst(l.source[l.pos:], func(c byte) bool { return strings.IndexByte(" \t\r\n", c) >= 0 })
 	start := l.pos
 	if start == len(l.source) {
-		return word{tokEnd, start, start, ""}, nil
+		return word{tokEnd, start, start, ""}
 	}
+	kind := tokMark
 	switch c := l.source[start]; {
 	case letter(c):
-		for l.pos < len(l.source) && (letter(l.source[l.pos]) || digit(l.source[l.pos])) {
-			l.pos++
-		}
-		return word{tokName, start, l.pos, l.source[start:l.pos]}, nil
+		kind = tokName
+		l.pos += countFirst(l.source[start:], func(c byte) bool { return letter(c) || digit(c) })
 	case digit(c):
-		for l.pos < len(l.source) && digit(l.source[l.pos]) {
-			l.pos++
-		}
+		kind = tokInt
+		l.pos += countFirst(l.source[start:], digit)
 		if l.pos < len(l.source) && letter(l.source[l.pos]) {
-			return word{}, syntaxProblem(l.pos, "an integer is decimal digits only")
+			return l.fail(l.pos, "an integer is decimal digits only")
 		}
-		return word{tokInt, start, l.pos, l.source[start:l.pos]}, nil
 	case c == '\'':
 		n := strings.IndexByte(l.source[start+1:], '\'')
 		if n < 0 {
-			return word{}, syntaxProblem(start, "the string does not end")
+			return l.fail(start, "the string does not end")
 		}
 		l.pos = start + n + 2
-		return word{tokString, start, l.pos, l.source[start+1 : l.pos-1]}, nil
+		return word{tokString, start, l.pos, l.source[start+1 : l.pos-1]}
 	case c == '"':
-		return word{}, syntaxProblem(start, "unexpected '\"', strings stand between single quotes")
-	}
-	for _, m := range marks {
-		if strings.HasPrefix(l.source[start:], m) {
-			l.pos += len(m)
-			return word{tokMark, start, l.pos, m}, nil
+		return l.fail(start, "unexpected '\"', strings stand between single quotes")
+	default:
+		at := slices.IndexFunc(marks[:], func(m string) bool { return strings.HasPrefix(l.source[start:], m) })
+		if at < 0 {
+			r, _ := utf8.DecodeRuneInString(l.source[start:])
+			return l.fail(start, "unexpected %q", r)
 		}
+		l.pos += len(marks[at])
 	}
-	r, _ := utf8.DecodeRuneInString(l.source[start:])
-	return word{}, syntaxProblem(start, "unexpected %q", r)
+	return word{kind, start, l.pos, l.source[start:l.pos]}
 }
 
 func letter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
+// countFirst counts the bytes at the beginning of s that are such.
+func countFirst(s string, such func(byte) bool) (n int) {
+	for n < len(s) && such(s[n]) {
+		n++
+	}
+	return n
+}
+
 // number reads digits as a literal.
-func number(w word, negative bool) (Value, *problem) {
+func (l *lexer) number(w word, negative bool) Value {
 	n := new(big.Int)
 	if digits := strings.TrimLeft(w.text, "0"); len(digits) > 78 {
 		n.Lsh(maxUint, 1)
@@ -105,9 +120,9 @@ func number(w word, negative bool) (Value, *problem) {
 	}
 	switch {
 	case n.Cmp(maxUint) > 0:
-		return Value{}, syntaxProblem(w.pos, "the integer is above 2^256-1")
+		l.fail(w.pos, "the integer is above 2^256-1")
 	case n.Cmp(minInt) < 0:
-		return Value{}, syntaxProblem(w.pos, "the integer is below -2^127")
+		l.fail(w.pos, "the integer is below -2^127")
 	}
-	return BigInt(n), nil
+	return BigInt(n)
 }

@@ -17,15 +17,16 @@ const (
 // A problem is why a source is no program, and at which byte.
 type problem struct {
 	pos    int
-	parsed bool // it is an expression, but means nothing
 	text   string
+	parsed bool // it is an expression, but means nothing
 }
 
-func syntaxProblem(pos int, format string, args ...any) *problem {
-	return &problem{pos, false, fmt.Sprintf(format, args...)}
+func problemAt(pos int, format string, args ...any) *problem {
+	return &problem{pos: pos, text: fmt.Sprintf(format, args...)}
 }
 
-// parser reads words by recursive descent, one word ahead.
+// parser reads words by recursive descent, one word ahead. It notes the first
+// problem and goes on, but every later word is the end, so all functions return.
 type parser struct {
 	lexer
 	word    word
@@ -38,99 +39,88 @@ type parser struct {
 // parse reads a whole source.
 func parse(source string) (*node, *problem) {
 	if len(source) > maxSource {
-		return nil, syntaxProblem(maxSource, "longer than %d bytes", maxSource)
+		return nil, problemAt(maxSource, "longer than %d bytes", maxSource)
 	}
 	if valid := strings.ToValidUTF8(source, ""); len(valid) < len(source) {
 		at := 0
 		for at < len(valid) && source[at] == valid[at] {
 			at++
 		}
-		return nil, syntaxProblem(at, "the source is not UTF-8")
+		return nil, problemAt(at, "the source is not UTF-8")
 	}
 	p := &parser{lexer: lexer{source: source}}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	n, err := p.or()
-	if err != nil {
-		return nil, err
-	}
+	p.advance()
+	n := p.or()
 	if p.word.kind != tokEnd {
-		return nil, p.unexpectedWord("operator or end")
+		p.unexpected("operator or end")
 	}
-	return n, nil
+	return n, p.problem
 }
 
-func (p *parser) advance() (err *problem) {
+func (p *parser) advance() {
 	p.last = p.word.end
-	p.word, err = p.next()
-	return err
+	p.word = p.next()
 }
 
-func (p *parser) unexpectedWord(wanted string) *problem {
-	return syntaxProblem(p.word.pos, "unexpected %s, want %s", p.word, wanted)
+func (p *parser) fail(pos int, format string, args ...any) {
+	p.lexer.fail(pos, format, args...)
+	p.word = word{}
 }
+
+func (p *parser) unexpected(wanted string) { p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted) }
 
 func (p *parser) is(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
 
 // accept steps over a mark if it is there.
-func (p *parser) accept(mark string) (bool, *problem) {
-	if !p.is(mark) {
-		return false, nil
+func (p *parser) accept(mark string) bool {
+	is := p.is(mark)
+	if is {
+		p.advance()
 	}
-	return true, p.advance()
+	return is
 }
 
-func (p *parser) expect(mark string) *problem {
-	if !p.is(mark) {
-		return p.unexpectedWord("\"" + mark + "\"")
+func (p *parser) expect(mark string) {
+	if !p.accept(mark) {
+		p.unexpected("\"" + mark + "\"")
 	}
-	return p.advance()
 }
 
 // enter steps over the mark behind which something stands inside something else.
-func (p *parser) enter() *problem {
+func (p *parser) enter() {
 	if p.depth++; p.depth > maxNesting {
-		return syntaxProblem(p.word.pos, "nested deeper than %d", maxNesting)
+		p.fail(p.word.pos, "nested deeper than %d", maxNesting)
 	}
-	return p.advance()
+	p.advance()
 }
 
 // leave steps over the mark that ends it.
-func (p *parser) leave(mark string) *problem {
+func (p *parser) leave(mark string) {
 	p.depth--
-	return p.expect(mark)
+	p.expect(mark)
 }
 
 // node makes a node that began at pos and ended before the current word.
-func (p *parser) node(n node, pos int) (*node, *problem) {
+func (p *parser) node(n node, pos int) *node {
 	if p.nodes++; p.nodes > maxNodes {
-		return nil, syntaxProblem(pos, "more than %d parts", maxNodes)
+		p.fail(pos, "more than %d parts", maxNodes)
 	}
 	n.pos, n.end = pos, p.last
-	return &n, nil
+	return &n
 }
 
-func (p *parser) or() (*node, *problem)  { return p.chain(opOr, "||", p.and) }
-func (p *parser) and() (*node, *problem) { return p.chain(opAnd, "&&", p.compare) }
+func (p *parser) or() *node  { return p.chain(opOr, "||", p.and) }
+func (p *parser) and() *node { return p.chain(opAnd, "&&", p.compare) }
 
 // chain reads one or more parts with a mark between them.
-func (p *parser) chain(o op, mark string, part func() (*node, *problem)) (*node, *problem) {
+func (p *parser) chain(o op, mark string, part func() *node) *node {
 	pos := p.word.pos
-	first, err := part()
-	if err != nil || !p.is(mark) {
-		return first, err
+	kids := []*node{part()}
+	for p.accept(mark) {
+		kids = append(kids, part())
 	}
-	kids := []*node{first}
-	for p.is(mark) {
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
-		next, err := part()
-		if err != nil {
-			return nil, err
-		}
-		kids = append(kids, next)
+	if len(kids) == 1 {
+		return kids[0]
 	}
 	return p.node(node{op: o, kids: kids}, pos)
 }
@@ -147,92 +137,65 @@ func (p *parser) comparison() op {
 	return 0
 }
 
-func (p *parser) compare() (*node, *problem) {
+func (p *parser) compare() *node {
 	pos := p.word.pos
-	left, err := p.unary()
-	if err != nil {
-		return nil, err
-	}
+	left := p.unary()
 	o := p.comparison()
 	if o == 0 {
-		return left, nil
+		return left
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	right, err := p.unary()
-	if err != nil {
-		return nil, err
-	}
+	p.advance()
+	n := node{op: o, kids: []*node{left, p.unary()}}
 	if p.comparison() != 0 {
-		return nil, syntaxProblem(p.word.pos, "comparisons cannot be chained")
+		p.fail(p.word.pos, "comparisons cannot be chained")
 	}
-	return p.node(node{op: o, kids: []*node{left, right}}, pos)
+	return p.node(n, pos)
 }
 
-func (p *parser) unary() (*node, *problem) {
+func (p *parser) unary() *node {
 	pos := p.word.pos
 	switch {
 	case p.is("!"):
-		if err := p.enter(); err != nil {
-			return nil, err
-		}
-		kid, err := p.unary()
-		if err != nil {
-			return nil, err
-		}
+		p.enter()
+		kid := p.unary()
 		p.depth--
 		return p.node(node{op: opNot, kids: []*node{kid}}, pos)
-	case p.is("-"):
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
+	case p.accept("-"):
 		if p.word.kind != tokInt {
-			return nil, p.unexpectedWord("integer")
+			p.unexpected("integer")
 		}
 		return p.integer(pos, true)
 	}
 	return p.postfix()
 }
 
-func (p *parser) integer(pos int, negative bool) (*node, *problem) {
-	lit, err := number(p.word, negative)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	return p.node(node{op: opInt, lit: lit}, pos)
+func (p *parser) integer(pos int, negative bool) *node {
+	n := node{op: opInt, lit: p.number(p.word, negative)}
+	p.advance()
+	return p.node(n, pos)
 }
 
-func (p *parser) postfix() (*node, *problem) {
+func (p *parser) postfix() *node {
 	pos := p.word.pos
-	n, err := p.primary()
-	for err == nil {
+	n := p.primary()
+	for {
 		switch {
-		case p.is("."):
-			n, err = p.member(n, pos)
+		case p.accept("."):
+			n = p.member(n, pos)
 		case p.is("["):
-			n, err = p.index(n, pos)
+			n = p.index(n, pos)
 		default:
-			return n, nil
+			return n
 		}
 	}
-	return nil, err
 }
 
-func (p *parser) member(of *node, pos int) (*node, *problem) {
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	if p.word.kind != tokName {
-		return nil, p.unexpectedWord("name")
-	}
+func (p *parser) member(of *node, pos int) *node {
 	name := p.word
-	if err := p.advance(); err != nil {
-		return nil, err
+	if name.kind != tokName {
+		p.unexpected("name")
 	}
+	p.advance()
 	called := p.is("(")
 	for o := opAll; o <= opCount; o++ {
 		switch {
@@ -244,72 +207,46 @@ func (p *parser) member(of *node, pos int) (*node, *problem) {
 		}
 	}
 	if called {
-		return nil, syntaxProblem(name.pos, "there is no function %s", shorten(name.text, 40))
+		p.fail(name.pos, "there is no function %s", shorten(name.text, 40))
 	}
 	return p.node(node{op: opMember, name: name.text, kids: []*node{of}, at: name.pos}, pos)
 }
 
-func (p *parser) call(o op, of *node, at, pos int) (*node, *problem) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
+func (p *parser) call(o op, of *node, at, pos int) *node {
+	p.enter()
 	n := node{op: o, kids: []*node{of}, at: at}
 	if n.lambda() {
 		if p.word.kind != tokName || keyword(p.word.text) {
-			return nil, p.unexpectedWord("name of a variable")
+			p.unexpected("name of a variable")
 		}
 		if p.lambdas++; p.lambdas > maxLambdas {
-			return nil, syntaxProblem(p.word.pos, "more than %d variables inside each other", maxLambdas)
+			p.fail(p.word.pos, "more than %d variables inside each other", maxLambdas)
 		}
 		n.name = p.word.text
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
-		if err := p.expect(","); err != nil {
-			return nil, err
-		}
+		p.advance()
+		p.expect(",")
 	}
 	if o != opCount {
-		arg, err := p.or()
-		if err != nil {
-			return nil, err
-		}
-		n.kids = append(n.kids, arg)
+		n.kids = append(n.kids, p.or())
 	}
 	if n.lambda() {
 		p.lambdas--
 	}
-	if err := p.leave(")"); err != nil {
-		return nil, err
-	}
+	p.leave(")")
 	return p.node(n, pos)
 }
 
-func (p *parser) index(of *node, pos int) (*node, *problem) {
-	if err := p.enter(); err != nil {
-		return nil, err
+func (p *parser) index(of *node, pos int) *node {
+	p.enter()
+	n := node{op: opIndex, kids: []*node{of, p.or()}}
+	if p.accept("..") {
+		n.op, n.kids = opSlice, append(n.kids, p.or())
 	}
-	from, err := p.or()
-	if err != nil {
-		return nil, err
-	}
-	n := node{op: opIndex, kids: []*node{of, from}}
-	if slice, err := p.accept(".."); err != nil {
-		return nil, err
-	} else if slice {
-		to, err := p.or()
-		if err != nil {
-			return nil, err
-		}
-		n = node{op: opSlice, kids: []*node{of, from, to}}
-	}
-	if err := p.leave("]"); err != nil {
-		return nil, err
-	}
+	p.leave("]")
 	return p.node(n, pos)
 }
 
-func (p *parser) primary() (*node, *problem) {
+func (p *parser) primary() *node {
 	w := p.word
 	switch {
 	case w.kind == tokInt:
@@ -325,81 +262,48 @@ func (p *parser) primary() (*node, *problem) {
 	case w.kind == tokName && w.text != "in":
 		return p.atom(node{op: opName, name: w.text, at: w.pos})
 	case p.is("("):
-		return p.group()
+		p.enter()
+		n := p.or()
+		p.leave(")")
+		return n
 	case p.is("["):
 		return p.list()
 	}
-	return nil, p.unexpectedWord("value")
+	p.unexpected("value")
+	return &node{}
 }
 
 // atom makes a node of the current word.
-func (p *parser) atom(n node) (*node, *problem) {
+func (p *parser) atom(n node) *node {
 	pos := p.word.pos
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	return p.node(n, pos)
 }
 
-func (p *parser) group() (*node, *problem) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	n, err := p.or()
-	if err != nil {
-		return nil, err
-	}
-	return n, p.leave(")")
-}
-
-func (p *parser) list() (*node, *problem) {
+func (p *parser) list() *node {
 	pos, n := p.word.pos, node{op: opList}
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	for more := true; more && !p.is("]"); {
+	p.enter()
+	for more := true; more && !p.is("]"); more = p.accept(",") {
 		if len(n.kids) == maxItems {
-			return nil, syntaxProblem(p.word.pos, "more than %d items", maxItems)
+			p.fail(p.word.pos, "more than %d items", maxItems)
 		}
-		item, err := p.or()
-		if err != nil {
-			return nil, err
-		}
-		n.kids = append(n.kids, item)
-		if more, err = p.accept(","); err != nil {
-			return nil, err
-		}
+		n.kids = append(n.kids, p.or())
 	}
-	if err := p.leave("]"); err != nil {
-		return nil, err
-	}
+	p.leave("]")
 	return p.node(n, pos)
 }
 
 // function reads Timestamp and CronSpan, whose arguments are literals.
-func (p *parser) function(o op) (*node, *problem) {
+func (p *parser) function(o op) *node {
 	pos, n := p.word.pos, node{op: o, at: p.word.pos}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	if err := p.expect("("); err != nil {
-		return nil, err
-	}
-	for more := true; more; {
+	p.advance()
+	p.expect("(")
+	for more := true; more; more = p.accept(",") {
 		if p.word.kind != tokString {
-			return nil, p.unexpectedWord("string")
+			p.unexpected("string")
 		}
-		arg, err := p.atom(node{op: opString, lit: String(p.word.text)})
-		if err != nil {
-			return nil, err
-		}
-		n.kids = append(n.kids, arg)
-		if more, err = p.accept(","); err != nil {
-			return nil, err
-		}
+		n.kids = append(n.kids, p.atom(node{op: opString, lit: String(p.word.text)}))
 	}
-	if err := p.expect(")"); err != nil {
-		return nil, err
-	}
+	p.expect(")")
 	return p.node(n, pos)
 }

@@ -83,7 +83,10 @@ func compile(c Clause, source string) (*node, *problem) {
 	if why != nil {
 		return nil, why
 	}
-	return root, check(c, root)
+	if why = check(c, root); why != nil {
+		why.parsed = true
+	}
+	return root, why
 }
 
 // Holds evaluates a condition, a scope or a time by itself; a nil Program is
