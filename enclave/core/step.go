@@ -196,7 +196,7 @@ func (s *step) othersCan() (can bool, err error) {
 // keepEvaluation keeps what the policies made of the newest vote.
 func (s *step) keepEvaluation(d *policy.Decision) error {
 	s.entry.Outcome = d.Outcome.String()
-	if d.Outcome == policy.Allow && d.Evaluations.Len() == 0 {
+	if d.Outcome == policy.Allow && len(d.Evaluations.Verdicts) == 0 {
 		return nil // the root quorum: there is nothing to tell
 	}
 	id, err := org.NewID(s.request.core.cfg.Rand)

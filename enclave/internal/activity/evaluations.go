@@ -42,7 +42,7 @@ func textSize(values []string) (size int) {
 // EvaluationOf is a decision's record. A policy that no clause decided, or whose explanation has no room, has
 // its outcome alone.
 func EvaluationOf(id, vote org.ID, timeMs uint64, d *policy.Decision) org.Evaluation {
-	verdicts, reasons := d.Evaluations.Verdicts(), d.Evaluations.Reasons()
+	verdicts, reasons := d.Evaluations.Verdicts, d.Evaluations.Reasons
 	e := org.Evaluation{ID: id, Vote: vote, TimeMs: timeMs, Outcome: d.Outcome.String(), Asked: d.Evaluations.IDs(), Verdicts: make([]byte, len(verdicts))}
 	room := explainedBytes
 	for i, v := range verdicts {

@@ -1,10 +1,5 @@
 package policy
 
-import (
-	"strconv"
-	"strings"
-)
-
 // op is what a node of an expression is. The set is closed.
 type op uint8
 
@@ -62,6 +57,25 @@ func (n *node) lambda() bool     { return n.op == opAll || n.op == opAny || n.op
 func (n *node) comparison() bool { return n.op >= opEq && n.op <= opIn }
 func (n *node) literal() bool    { return n.op == opBool || n.op == opInt || n.op == opString }
 
+// holds tells whether a comparison holds between two values of this order, which is
+// below, at or above 0.
+func (o op) holds(order int) bool {
+	switch o {
+	case opEq:
+		return order == 0
+	case opNe:
+		return order != 0
+	case opLt:
+		return order < 0
+	case opGt:
+		return order > 0
+	case opLe:
+		return order <= 0
+	default:
+		return order >= 0
+	}
+}
+
 // same tells whether two nodes were written the same, whatever the spacing.
 func (n *node) same(m *node) bool {
 	if n.op != m.op || n.name != m.name || len(n.kids) != len(m.kids) {
@@ -78,88 +92,4 @@ func (n *node) same(m *node) bool {
 		}
 	}
 	return true
-}
-
-// How tightly a node binds: parentheses stand around what binds less tightly
-// than its place demands.
-const (
-	bindsOr = iota
-	bindsAnd
-	bindsCompare
-	bindsUnary
-	bindsPostfix
-)
-
-func (n *node) binds() int {
-	switch {
-	case n.op == opOr:
-		return bindsOr
-	case n.op == opAnd:
-		return bindsAnd
-	case n.comparison():
-		return bindsCompare
-	case n.op == opNot, n.op == opInt && n.lit.compare(&Value{}) < 0:
-		return bindsUnary
-	}
-	return bindsPostfix
-}
-
-// print writes an expression so that parsing it gives the same tree.
-func (n *node) print(b *strings.Builder) {
-	switch n.op {
-	case opBool:
-		b.WriteString(strconv.FormatBool(n.lit.yes))
-	case opInt:
-		b.Write(n.lit.appendDecimal(nil))
-	case opString:
-		b.WriteString("'" + n.lit.string + "'")
-	case opName:
-		b.WriteString(n.name)
-	case opList:
-		b.WriteByte('[')
-		printAll(b, n.kids, ", ", bindsOr)
-		b.WriteByte(']')
-	case opTimestamp, opCronSpan:
-		b.WriteString(opTexts[n.op] + "(")
-		printAll(b, n.kids, ", ", bindsOr)
-		b.WriteByte(')')
-	case opNot:
-		b.WriteByte('!')
-		printAll(b, n.kids, "", bindsUnary)
-	case opAnd, opOr, opEq, opNe, opLt, opGt, opLe, opGe, opIn:
-		printAll(b, n.kids, opTexts[n.op], n.binds()+1)
-	default:
-		printAll(b, n.kids[:1], "", bindsPostfix)
-		switch n.op {
-		case opMember:
-			b.WriteString("." + n.name)
-		case opIndex, opSlice:
-			b.WriteByte('[')
-			printAll(b, n.kids[1:], "..", bindsOr)
-			b.WriteByte(']')
-		default: // all, any, filter, contains, count
-			b.WriteString("." + opTexts[n.op] + "(")
-			if n.lambda() {
-				b.WriteString(n.name + ", ")
-			}
-			printAll(b, n.kids[1:], "", bindsOr)
-			b.WriteByte(')')
-		}
-	}
-}
-
-// printAll writes nodes where something is due that binds at least so tightly.
-func printAll(b *strings.Builder, kids []*node, between string, binds int) {
-	for i, k := range kids {
-		if i > 0 {
-			b.WriteString(between)
-		}
-		if k.binds() >= binds {
-			k.print(b)
-			continue
-		}
-		b.WriteByte('(')
-		k.print(b)
-		b.WriteByte(')')
-	}
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +24,7 @@ func timestamp(s string) (int64, string) {
 	}
 	ms := t.UnixMilli()
 	if rest[0] == '.' {
-		n := 1
-		for n < len(rest) && digit(rest[n]) {
-			n++
-		}
+		n := 1 + countFirst(rest[1:], digit)
 		if n == 1 || n > 4 {
 			return 0, "fractions of a second have one to three digits"
 		}
@@ -42,15 +38,15 @@ func timestamp(s string) (int64, string) {
 	return 0, "the offset of a time must be zero: Z"
 }
 
-// A cronSpan is open for a while after each of the times that a cron expression
-// names, which are local times of a zone.
+// A cronSpan is open for a while after each of the local times that a cron
+// expression names.
 type cronSpan struct {
 	minutes  uint64 // bit n: minute n
 	hours    uint32
 	days     uint32 // of the month
 	months   uint16
 	weekdays uint8 // bit 0: Sunday
-	either   bool  // of day of the month and day of the week one is enough: both are restricted
+	either   bool  // day of the month or day of the week is enough, as both are restricted
 	length   int64 // in seconds
 	zone     *time.Location
 }
@@ -60,7 +56,7 @@ const (
 	maxSpan    = 7 * daySeconds
 )
 
-// newCronSpan reads the three arguments. If one is wrong it says which and why.
+// newCronSpan reads the three arguments. It says which one is wrong, and why.
 func newCronSpan(cron, duration, zone string) (s *cronSpan, which int, why string) {
 	fields := strings.Fields(cron)
 	if len(fields) != 5 {
@@ -123,10 +119,7 @@ func spanLength(s string) (seconds int64, why string) {
 		name   byte
 		length int64
 	}{{'d', daySeconds}, {'h', 3600}, {'m', 60}} {
-		n := 0
-		for n < len(rest) && digit(rest[n]) {
-			n++
-		}
+		n := countFirst(rest, digit)
 		if n == len(rest) || rest[n] != unit.name {
 			continue
 		}
@@ -146,45 +139,32 @@ func spanLength(s string) (seconds int64, why string) {
 }
 
 func zoneOf(name string) (*time.Location, string) {
-	unknown := "no time zone " + strconv.Quote(shorten(name, 60))
-	if name == "" || name == "Local" || len(name) > 60 {
-		return nil, unknown
-	}
-	for i := range len(name) {
-		if c := name[i]; !letter(c) && !digit(c) && c != '/' && c != '-' && c != '+' {
-			return nil, unknown
+	such := func(c byte) bool { return letterOrDigit(c) || c == '/' || c == '-' || c == '+' }
+	if name != "" && name != "Local" && len(name) <= 60 && countFirst(name, such) == len(name) {
+		if zone, err := time.LoadLocation(name); err == nil {
+			return zone, ""
 		}
 	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, unknown
-	}
-	return zone, ""
+	return nil, "no time zone " + strconv.Quote(shorten(name, 60))
 }
 
 // open tells whether a time, in milliseconds since 1970, lies in a window. All
 // windows are equally long, so the last one to begin decides.
 //
 // It looks at the zone's periods of constant offset, latest first, as far back as
-// one window. Within a period local time runs evenly. A local time that was
-// skipped is in none; one that comes again is in two, and fires in the earlier.
+// one window. Within a period local time runs evenly. A skipped local time is in no
+// period. A repeated one is in two, and fires in the earlier.
 func (s *cronSpan) open(nowMs int64) bool {
-	now := nowMs / 1000
-	if nowMs < 0 && nowMs%1000 != 0 {
-		now--
-	}
+	now := floorDiv(nowMs, 1000)
 	first := now - s.length + 1 // the earliest beginning of a window that is open now
 	for end := now; end >= first; {
 		t := time.Unix(end, 0).In(s.zone)
 		_, offset := t.Zone()
-		begin, local := first, int64(offset)
-		if start, _ := t.ZoneBounds(); !start.IsZero() && start.Unix() > first {
-			begin = start.Unix()
-		}
-		low := begin + local
+		local, begin, low := int64(offset), first, first+int64(offset)
 		if start, _ := t.ZoneBounds(); !start.IsZero() {
 			_, before := start.Add(-time.Second).Zone()
-			low = max(low, start.Unix()+int64(before)) // what the clocks showed before shows again
+			begin = max(first, start.Unix())
+			low = max(begin+local, start.Unix()+int64(before)) // what the clocks showed before shows again
 		}
 		if s.between(low, end+local) {
 			return true
@@ -195,20 +175,15 @@ func (s *cronSpan) open(nowMs int64) bool {
 }
 
 // between tells whether a fire lies between two local times, in seconds since
-// 1970 on the local clock, both included and at most a week apart.
+// 1970 on the local clock, both included, at most a week apart. There is none if low is
+// above high.
 func (s *cronSpan) between(low, high int64) bool {
-	if low > high {
-		return false
-	}
 	firstMinute, lastMinute := ceilDiv(low, 60), floorDiv(high, 60)
 	for day := floorDiv(lastMinute, 24*60); day >= floorDiv(firstMinute, 24*60); day-- {
 		if !s.on(day) {
 			continue
 		}
 		from, to := max(firstMinute-day*24*60, 0), min(lastMinute-day*24*60, 24*60-1)
-		if from > to {
-			continue
-		}
 		for hour := to / 60; hour >= from/60; hour-- {
 			minutes := s.minutes
 			if hour == from/60 {
@@ -217,7 +192,7 @@ func (s *cronSpan) between(low, high int64) bool {
 			if hour == to/60 {
 				minutes &= 1<<(to%60+1) - 1
 			}
-			if s.hours&(1<<hour) != 0 && bits.OnesCount64(minutes) > 0 {
+			if s.hours&(1<<hour) != 0 && minutes != 0 {
 				return true
 			}
 		}
@@ -227,12 +202,12 @@ func (s *cronSpan) between(low, high int64) bool {
 
 // on tells whether the span begins on a day, counted from 1970-01-01.
 func (s *cronSpan) on(day int64) bool {
-	year, month, dom := time.Unix(day*daySeconds, 0).UTC().Date()
+	t := time.Unix(day*daySeconds, 0).UTC()
+	year, month, dom := t.Date()
 	if year < 0 || s.months&(1<<month) == 0 {
 		return false
 	}
-	weekday := ((day+4)%7 + 7) % 7
-	inMonth, inWeek := s.days&(1<<dom) != 0, s.weekdays&(1<<weekday) != 0
+	inMonth, inWeek := s.days&(1<<dom) != 0, s.weekdays&(1<<t.Weekday()) != 0
 	if s.either {
 		return inMonth || inWeek
 	}
@@ -240,11 +215,11 @@ func (s *cronSpan) on(day int64) bool {
 }
 
 func floorDiv(a, b int64) int64 {
-	if q := a / b; q*b <= a {
-		return q
-	} else {
-		return q - 1
+	q := a / b
+	if q*b > a {
+		q--
 	}
+	return q
 }
 
 func ceilDiv(a, b int64) int64 { return -floorDiv(-a, b) }

@@ -134,11 +134,11 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 	if err := d.policies(); err != nil {
 		return Decision{}, err
 	}
-	out := Decision{Evaluations: Evaluations{set: d.set, verdicts: make([]Verdict, d.set.len())}}
+	out := Decision{Evaluations: Evaluations{set: d.set, Verdicts: make([]Verdict, d.set.len())}}
 	var allows, denies, waits bool
-	for i := range out.Evaluations.verdicts {
+	for i := range out.Evaluations.Verdicts {
 		v := d.judge(i)
-		out.Evaluations.verdicts[i] = v
+		out.Evaluations.Verdicts[i] = v
 		d.unsure = d.unsure || v.Outcome == Error && d.set.policies[i].Effect != EffectAllow && d.machine.why.reason == failedSteps
 		allows = allows || v.Outcome == Allow
 		denies = denies || v.Outcome == DenyExplicit

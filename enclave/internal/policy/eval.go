@@ -2,8 +2,8 @@ package policy
 
 import "unicode/utf8"
 
-// maxSteps is what one evaluation may take: a node is a step, and so is every
-// item that is looked at and every 64 bytes of text.
+// maxSteps is what one evaluation may take. A step is a node, an item that is looked
+// at, or 64 bytes of text.
 const maxSteps = 1_000_000
 
 // A failure is why an expression could not be evaluated.
@@ -15,37 +15,25 @@ type failure struct {
 type reason uint8
 
 const (
-	failedMissing reason = iota + 1
+	failedSteps reason = iota + 1
+	failedMissing
 	failedRange
 	failedIndex
 	failedType
 	failedClash
-	failedSteps
 	failedVoters
 )
 
-func (f failure) String() string {
-	switch f.reason {
-	case failedMissing:
-		return "MissingField: the request has no " + shorten(f.name, 80)
-	case failedRange:
-		return "the number is too large for its type"
-	case failedIndex:
-		return "out of range"
-	case failedType:
-		return "the value has another type"
-	case failedClash:
-		return "values of two types cannot be compared"
-	case failedVoters:
-		return "nobody votes here"
-	}
-	return "takes too many steps"
-}
+var failedTexts = [...]string{failedSteps: "takes too many steps", failedMissing: "MissingField: the request has no ",
+	failedRange: "the number is too large for its type", failedIndex: "out of range", failedType: "the value has another type",
+	failedClash: "values of two types cannot be compared", failedVoters: "nobody votes here"}
 
-// machine evaluates expressions of one request. Both sides of every operator and
-// every element are evaluated, so that an error shows whatever stands beside it;
-// the first one ends the evaluation. It never panics and never takes more than
-// its steps.
+func (f failure) String() string { return failedTexts[f.reason] + shorten(f.name, 80) }
+
+// machine evaluates expressions of one request. It evaluates both sides of every
+// operator and every element, so that nothing beside an error hides it. The first
+// error ends the evaluation. A machine never panics and never takes more than its
+// steps.
 type machine struct {
 	request     *Request
 	approvers   []Value
@@ -160,7 +148,7 @@ func (v *Value) item(i int) Value {
 // bind makes element i of a list the value of the variable of n.
 func (m *machine) bind(n *node, list *Value, i int) { m.variables[n.slot] = list.item(i) }
 
-// read evaluates what is no truth by itself.
+// read evaluates what is not a truth by its operator.
 func (m *machine) read(n *node) (Value, bool) {
 	if n.root != 0 {
 		return m.root(n)
@@ -236,22 +224,19 @@ func (m *machine) root(n *node) (Value, bool) {
 			return String(r.Resource), true
 		}
 		return String(r.Action), true
-	case rootParams:
-		if r.Params.typ == TypeNone {
-			return m.fail(n, failedMissing, roots[n.root].name)
-		}
-		return m.checkType(n, n.shape, r.Params)
 	}
-	v := r.Facts[roots[n.root].name]
+	name, v := roots[n.root].name, r.Params
+	if n.root != rootParams {
+		v = r.Facts[name]
+	}
 	if v.typ == TypeNone {
-		return m.fail(n, failedMissing, roots[n.root].name)
+		return m.fail(n, failedMissing, name)
 	}
 	return m.checkType(n, n.shape, v)
 }
 
-// checkType holds a value that was read against what the checker took it for. Nothing
-// gets past it that the checker did not expect: whoever made the facts cannot
-// make an operator meet a type that it does not know.
+// checkType refuses a value whose type is not the one that the checker expected, so
+// that whoever made the facts cannot give an operator a type that it does not know.
 func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 	fits := false
 	switch s.class {
@@ -280,44 +265,36 @@ func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 			return m.fail(n, failedRange, "")
 		}
 	}
-	if !fits {
-		if v.typ == TypeNone {
-			return m.fail(n, failedMissing, n.name)
-		}
-		return m.fail(n, failedType, "")
+	switch {
+	case fits:
+		return v, true
+	case v.typ == TypeNone:
+		return m.fail(n, failedMissing, n.name)
 	}
-	return v, true
+	return m.fail(n, failedType, "")
+}
+
+// two evaluates the first two parts of n.
+func (m *machine) two(n *node) (a, b Value, ok bool) {
+	if a, ok = m.value(n.kids[0]); ok {
+		b, ok = m.value(n.kids[1])
+	}
+	return a, b, ok
 }
 
 // compare evaluates == != < > <= >=.
 func (m *machine) compare(n *node) (yes, ok bool) {
-	a, ok := m.value(n.kids[0])
-	if !ok {
+	a, b, ok := m.two(n)
+	switch {
+	case !ok:
 		return false, false
-	}
-	b, ok := m.value(n.kids[1])
-	if !ok {
-		return false, false
-	}
-	if n.op == opEq || n.op == opNe {
-		if yes, ok = m.equal(n, &a, &b); !ok {
-			return false, false
-		}
-		return yes == (n.op == opEq), true
-	}
-	if a.typ != b.typ || a.typ != TypeInt && a.typ != typeTime {
+	case n.op == opEq || n.op == opNe:
+		yes, ok = m.equal(n, &a, &b)
+		return ok && yes == (n.op == opEq), ok
+	case a.typ != b.typ || a.typ != TypeInt && a.typ != typeTime:
 		return m.failed(n, failedClash)
 	}
-	switch order := a.compare(&b); n.op {
-	case opLt:
-		return order < 0, true
-	case opGt:
-		return order > 0, true
-	case opLe:
-		return order <= 0, true
-	default:
-		return order >= 0, true
-	}
+	return n.op.holds(a.compare(&b)), true
 }
 
 func (m *machine) equal(n *node, a, b *Value) (yes, ok bool) {
@@ -382,15 +359,10 @@ func (m *machine) filter(n *node) (Value, bool) {
 
 // index evaluates an element of a list, a character of a text or an entry of a map.
 func (m *machine) index(n *node) (Value, bool) {
-	of, ok := m.value(n.kids[0])
-	if !ok {
-		return of, false
-	}
-	at, ok := m.value(n.kids[1])
-	if !ok {
-		return at, false
-	}
+	of, at, ok := m.two(n)
 	switch {
+	case !ok:
+		return Value{}, false
 	case of.typ == TypeMap && at.text():
 		v, ok := of.member(at.string)
 		if !ok {
@@ -417,25 +389,19 @@ func (m *machine) index(n *node) (Value, bool) {
 
 // slice evaluates a part of a list or a text, the end excluded.
 func (m *machine) slice(n *node) (Value, bool) {
-	of, ok := m.value(n.kids[0])
+	of, from, ok := m.two(n)
 	if !ok {
-		return of, false
-	}
-	from, ok := m.value(n.kids[1])
-	if !ok {
-		return from, false
+		return Value{}, false
 	}
 	to, ok := m.value(n.kids[2])
-	if !ok {
-		return to, false
-	}
-	if from.typ != TypeInt || to.typ != TypeInt || of.typ != TypeList && !of.text() {
+	switch {
+	case !ok:
+		return Value{}, false
+	case from.typ != TypeInt || to.typ != TypeInt || of.typ != TypeList && !of.text():
 		return m.fail(n, failedType, "")
-	}
-	if from.compare(&to) > 0 {
+	case from.compare(&to) > 0:
 		return m.fail(n, failedIndex, "")
-	}
-	if of.typ == TypeList {
+	case of.typ == TypeList:
 		if to.big != nil || from.big != nil || from.small < 0 || to.small > int64(len(of.list)) {
 			return m.fail(n, failedIndex, "")
 		}
@@ -470,8 +436,8 @@ func (m *machine) characters(s string, n *Value) (at int, ok bool) {
 	return at, true
 }
 
-// mayFail tells whether evaluating n can be an error on a request that it is not
-// meant for. What is bounded so well that it cannot run out of steps never does.
+// mayFail tells whether evaluating n can be an error, by what it reads or for want of
+// steps.
 func mayFail(n *node) bool { return firstFailing(n) != nil || stepsOf(n) > maxSteps }
 
 // firstFailing finds the first node whose evaluation can be an error.
@@ -498,10 +464,9 @@ func firstFailing(n *node) *node {
 	return nil
 }
 
-// stepsOf bounds the steps of n if no list is longer than there can be users,
-// tags or credentials.
+// stepsOf bounds the steps of n, if no list is longer than longest.
 func stepsOf(n *node) int {
-	const longest = 128
+	const longest = 128 // more than there can be users, tags or credentials
 	steps := 1
 	for i, k := range n.kids {
 		of := stepsOf(k)

@@ -19,7 +19,7 @@ const (
 func (d *decider) explain(e *Evaluations) {
 	left := maxExplainSteps
 	d.machine.setVoters(d.voters)
-	for i, v := range e.verdicts {
+	for i, v := range e.Verdicts {
 		program := e.set.policies[i].clause(v.Clause)
 		if program == nil || left <= 0 {
 			continue
@@ -30,7 +30,7 @@ func (d *decider) explain(e *Evaluations) {
 		} else if _, ok := x.truth(program.root); !ok {
 			x.failure()
 		}
-		e.reasons = append(e.reasons, x.reason)
+		e.Reasons = append(e.Reasons, x.reason)
 		left -= maxSteps - x.steps
 	}
 }

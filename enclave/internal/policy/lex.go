@@ -68,7 +68,7 @@ func (l *lexer) next() word {
 	switch c := l.source[start]; {
 	case letter(c):
 		kind = tokName
-		l.pos += countFirst(l.source[start:], func(c byte) bool { return letter(c) || digit(c) })
+		l.pos += countFirst(l.source[start:], letterOrDigit)
 	case digit(c):
 		kind = tokInt
 		l.pos += countFirst(l.source[start:], digit)
@@ -98,6 +98,8 @@ func (l *lexer) next() word {
 func letter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+func letterOrDigit(c byte) bool { return letter(c) || digit(c) }
 
 // countFirst counts the bytes at the beginning of s that are such.
 func countFirst(s string, such func(byte) bool) (n int) {

@@ -67,7 +67,9 @@ func (p *parser) fail(pos int, format string, args ...any) {
 	p.word = word{}
 }
 
-func (p *parser) unexpected(wanted string) { p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted) }
+func (p *parser) unexpected(wanted string) {
+	p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted)
+}
 
 func (p *parser) is(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
 

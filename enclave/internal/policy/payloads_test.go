@@ -46,8 +46,8 @@ func TestPayloads(t *testing.T) {
 			if err != nil || d.Outcome != c.want {
 				t.Fatalf("%s, %v, want %s", d.Outcome, err, c.want)
 			}
-			if (d.Grant != nil) != (c.want == policy.Allow) || d.Evaluations.Len() != len(c.policies) {
-				t.Errorf("grant %v, %d evaluations", d.Grant, d.Evaluations.Len())
+			if (d.Grant != nil) != (c.want == policy.Allow) || len(d.Evaluations.Verdicts) != len(c.policies) {
+				t.Errorf("grant %v, %d evaluations", d.Grant, len(d.Evaluations.Verdicts))
 			}
 			if c.want == policy.RequiresConsensus {
 				if yes, err := policy.Counts(s, r, ids("b")[0]); err != nil || !yes {

@@ -1,21 +1,20 @@
 // Package policy decides whether an activity may happen.
 //
-// Decide is a pure function of what it is given. Its answer is an outcome and,
-// only when that is ALLOW, a Grant: a permit for one action of one activity on the
-// keys named that cannot be made elsewhere, copied into use twice or spent on
-// anything else. keys opens, derives, signs and exports only against a Grant.
+// Decide is a pure function. Its answer is an outcome and, only if that is ALLOW, a
+// Grant: a permit for one action of one activity on the keys that it names. A Grant
+// cannot be made elsewhere, used twice or spent on anything else. Package keys opens,
+// derives, signs and exports only against a Grant.
 //
-// The root quorum decides first and alone; whoever is not enough of it needs a
-// policy that allows, and without one is denied.
+// The root quorum decides first and alone. Without it a policy must allow.
 //
-// The language of policies is for users in README.md. Its parts, in the order of
-// reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of
-// what can be read; check.go; eval.go and cron.go; decide.go and reach.go for
-// decisions, set.go for those of many policies; explain.go for people. lint.go is for
-// tools outside, by package enclave/lint; the enclave does not link it.
+// README.md describes the language for users. Its files, in the order of reading:
+// lex.go, parse.go and ast.go for the text; schema.go, the one table of what can be
+// read; check.go; eval.go and cron.go; decide.go and reach.go for decisions, set.go for
+// decisions by many policies; explain.go for people. lint.go is for tools outside, by
+// package enclave/lint; the enclave does not link it.
 package policy
 
-// Outcome is what a decision comes to.
+// Outcome is the result of a decision.
 type Outcome uint8
 
 // The outcomes of the interface.
@@ -48,7 +47,7 @@ const (
 	EffectDeny
 )
 
-// Policy is a rule, compiled. A nil Program is true.
+// Policy is a compiled rule. A nil Program is true.
 type Policy struct {
 	ID                         [16]byte
 	Name                       string
@@ -72,7 +71,7 @@ type Credential struct {
 	PublicKey    string // lower-case hex
 }
 
-// Approval is one user's yes, with the credentials that gave it.
+// Approval is a user's yes, with the credentials that gave it.
 type Approval struct {
 	User        [16]byte
 	Credentials []Credential
@@ -88,45 +87,38 @@ type Request struct {
 	Action       string // policy action, such as CREATE
 	Params       Value  // activity.params, a Struct; absent if there are none
 	Facts        Facts
-	// Keys are those that the activity uses: what a Grant is for.
-	Keys []Key
+	Keys         []Key // that the activity uses: what a Grant is for
 	// Payloads are the roots of each payload, on top of Facts, where an activity is
-	// about several: the decision is one that each of them would have alone.
-	Payloads []Facts
-	// RootQuorum: no policy can grant it.
-	RootQuorum bool
-	// Self: the initiator does this to himself, which is allowed where no policy
-	// says anything.
-	Self bool
+	// about several. Each payload is decided about by itself.
+	Payloads   []Facts
+	RootQuorum bool // no policy can grant it
+	Self       bool // the initiator does this to himself: allowed where no policy speaks
 	// Foreign: the activity must be about the initiator and is about somebody
-	// else: denied, whoever asks.
+	// else. It is denied, whoever asks.
 	Foreign bool
-	// Scope bounds the credential of the one who asks now; nil: nothing does.
-	Scope *Program
-	// Initiator is who submitted; zero: the first of Approvals. He is not among them
-	// when his approval has lapsed.
-	Initiator [16]byte
-	// Approvals are the users who have approved, each once; Rejections those who
-	// will not.
-	Approvals  []Approval
+	Scope   *Program // of the session of the one who asks now, or nil
+	// Initiator is who submitted; zero: the first of Approvals. His own approval may
+	// have lapsed.
+	Initiator  [16]byte
+	Approvals  []Approval // each user once
 	Rejections [][16]byte
 	NowMs      uint64
 }
 
-// State is what it is decided from. Users and Policies are asked for only when
-// the root quorum does not decide; an error of theirs is Decide's.
+// State is what a request is decided from. Users and Policies are called only when
+// the root quorum does not decide; Decide returns their error.
 type State struct {
 	RootUsers [][16]byte
 	Threshold uint32
 	Users     func() ([]User, error)
 	Policies  func() (*Set, error)
-	// Steps, if not nil, bounds the work of all questions that share it, beyond what
-	// bounds each; what is spent is taken off. Without any left nobody counts.
+	// Steps, if not nil, is what all questions that share it may still take together,
+	// besides what bounds each. With none left nobody counts.
 	Steps *int
 }
 
 // A Verdict is what one policy made of a request, and the clause that decided, or 0.
-// Both are in ledgers by their numbers.
+// Ledgers hold both by their numbers.
 type Verdict struct {
 	Outcome Outcome
 	Clause  Clause
@@ -135,9 +127,10 @@ type Verdict struct {
 // Evaluations are what the policies of a set made of a request, in the order of
 // their ids. The zero value is of no policy.
 type Evaluations struct {
-	set      *Set
-	verdicts []Verdict
-	reasons  []Reason
+	Verdicts []Verdict
+	Reasons  []Reason // of those policies that were explained, in their order
+
+	set *Set
 }
 
 // Evaluation is what one policy made of a request, and why.
@@ -145,11 +138,8 @@ type Evaluation struct {
 	Policy [16]byte
 	Name   string
 	Verdict
-	// Position is the byte in the source of the clause, from 0, of the deepest
-	// expression that decided, or -1.
-	Position int
-	// Values are what that expression and its neighbours came to, as text.
-	Values []Explained
+	Position int         // in bytes, of the deepest expression of the clause that decided, or -1
+	Values   []Explained // what that expression and its neighbours came to, as text
 }
 
 // A Reason explains the verdict of one policy.
@@ -159,15 +149,12 @@ type Reason struct {
 	Values   []Explained
 }
 
-// Explained is an expression with what it came to, or the error that it was.
+// Explained is an expression with its value or its error.
 type Explained struct {
 	Expression, Value string
 }
 
-// Len is how many policies were asked.
-func (e *Evaluations) Len() int { return len(e.verdicts) }
-
-// IDs are the ids of the policies, one behind the other. They must not be changed.
+// IDs are the ids of the policies, one behind the other. Nobody must change them.
 func (e *Evaluations) IDs() []byte {
 	if e.set == nil {
 		return nil
@@ -175,20 +162,14 @@ func (e *Evaluations) IDs() []byte {
 	return e.set.ids
 }
 
-// Verdicts are of each policy.
-func (e *Evaluations) Verdicts() []Verdict { return e.verdicts }
-
-// Reasons are of the policies that were explained, in their order.
-func (e *Evaluations) Reasons() []Reason { return e.reasons }
-
 // Each is all that is known of each policy.
 func (e *Evaluations) Each() []Evaluation {
-	es := make([]Evaluation, len(e.verdicts))
-	for i, v := range e.verdicts {
+	es := make([]Evaluation, len(e.Verdicts))
+	for i, v := range e.Verdicts {
 		p := e.set.policies[i]
 		es[i] = Evaluation{Policy: p.ID, Name: p.Name, Verdict: v, Position: -1}
 	}
-	for _, r := range e.reasons {
+	for _, r := range e.Reasons {
 		es[r.At].Position, es[r.At].Values = r.Position, r.Values
 	}
 	return es
@@ -197,10 +178,9 @@ func (e *Evaluations) Each() []Evaluation {
 // Decision is the answer.
 type Decision struct {
 	Outcome Outcome
-	// Evaluations are of every policy that was consulted: of none when the root
-	// quorum decided.
+	// Evaluations are empty when the root quorum decided: no policy was asked.
 	Evaluations Evaluations
-	Grant       *Grant // not nil exactly when Outcome is Allow
+	Grant       *Grant // not nil exactly if Outcome is Allow
 	Basis       Basis
 }
 

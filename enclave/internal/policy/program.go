@@ -1,31 +1,24 @@
 package policy
 
-import (
-	"strings"
+import "cloister/enclave/internal/fault"
 
-	"cloister/enclave/internal/fault"
-)
-
-// Clause is the field of a policy that an expression stands in: it decides which
+// Clause is the field of a policy that an expression stands in. It decides which
 // roots the expression may read.
 type Clause uint8
 
-// The clauses. Conditions of MFA policies and scopes of session profiles are
-// ClauseCondition.
+// The clauses. The condition of an MFA policy and the scope of a session profile
+// are ClauseCondition too.
 const (
 	ClauseConsensus Clause = iota + 1
 	ClauseCondition
 	ClauseTime
 )
 
+var clauseTexts = [...]string{ClauseConsensus: "consensus", ClauseCondition: "condition", ClauseTime: "time"}
+
 func (c Clause) String() string {
-	switch c {
-	case ClauseConsensus:
-		return "consensus"
-	case ClauseCondition:
-		return "condition"
-	case ClauseTime:
-		return "time"
+	if int(c) < len(clauseTexts) {
+		return clauseTexts[c]
 	}
 	return ""
 }
@@ -42,23 +35,8 @@ type Program struct {
 // Source is the text that was compiled.
 func (p *Program) Source() string { return p.source }
 
-// String writes the expression in its canonical spacing, with no parentheses but
-// the needed ones. Compiling it gives the same program.
-func (p *Program) String() string {
-	var b strings.Builder
-	p.root.print(&b)
-	return b.String()
-}
-
-// Same tells whether two programs are the same expression, however they are
-// spaced.
-func (p *Program) Same(q *Program) bool {
-	return p == q || p != nil && q != nil && p.clause == q.clause && p.root.same(q.root)
-}
-
 // Compile parses and checks an expression. The empty one gives a nil Program,
-// which is true. Errors are *fault.Error, InvalidArgument, and name position and
-// reason.
+// which is true. Errors are *fault.Error, InvalidArgument, with position and reason.
 func Compile(c Clause, source string) (*Program, error) {
 	if source == "" {
 		return nil, nil
@@ -89,18 +67,11 @@ func compile(c Clause, source string) (*node, *problem) {
 	return root, why
 }
 
-// Holds evaluates a condition, a scope or a time by itself; a nil Program is
-// true. It holds for a request about several payloads if it does for each of
-// them, within the steps of one decision. An error is the expression's. A
-// consensus has no meaning by itself.
+// Holds evaluates a condition, a scope or a time; a consensus has no meaning by
+// itself. A nil Program is true. For a request about several payloads, it must hold
+// for each, within the steps of one decision. An error is the expression's.
 func (p *Program) Holds(r *Request) (bool, error) {
-	if p == nil {
-		return true, nil
-	}
 	left := MaxDecisionSteps
-	if len(r.Payloads) == 0 {
-		return p.HoldsWithin(r, &left)
-	}
 	for _, each := range r.Each() {
 		if yes, err := p.HoldsWithin(&each, &left); !yes || err != nil {
 			return false, err
@@ -109,8 +80,8 @@ func (p *Program) Holds(r *Request) (bool, error) {
 	return true, nil
 }
 
-// HoldsWithin is Holds for a request about one payload or none, with no more steps
-// than are left; what it takes is taken off.
+// HoldsWithin is Holds for a request about one payload or none. It takes no more
+// steps than are left, and takes them off.
 func (p *Program) HoldsWithin(r *Request, left *int) (bool, error) {
 	if p == nil {
 		return true, nil
@@ -125,7 +96,7 @@ func (p *Program) HoldsWithin(r *Request, left *int) (bool, error) {
 	return yes, nil
 }
 
-// shorten cuts text that stands in messages to n bytes, at the end of a character.
+// shorten cuts the text of a message to n bytes, at the end of a character.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

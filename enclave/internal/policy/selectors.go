@@ -112,13 +112,8 @@ func selectorText(i int, subject string, s Selector) (string, error) {
 // that no subject can bring an expression of its own.
 func path(s string) bool {
 	for _, name := range strings.Split(s, ".") {
-		if name == "" || !letter(name[0]) || len(name) > 60 {
+		if name == "" || !letter(name[0]) || len(name) > 60 || countFirst(name, letterOrDigit) < len(name) {
 			return false
-		}
-		for i := range len(name) {
-			if !letter(name[i]) && !digit(name[i]) {
-				return false
-			}
 		}
 	}
 	return true

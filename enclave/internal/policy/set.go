@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // A Set is an organization's policies in the order of their ids, made ready to be
@@ -22,25 +21,17 @@ import (
 // approvers have an id, a name, a mail address or a tag that stands in the policy.
 type Set struct {
 	policies []*Policy
-	short    []short // of each policy's condition
-	asks     []short // of its consensus
-	views    []view
+	short    []short           // of each policy's condition
+	asks     []short           // of its consensus
+	views    []*node           // what short conditions read
 	exact    map[string]uint32 // the literals, from 1
 	folded   map[string]uint32 // the same, and those apart only in the case of ASCII letters as one
 	ids      []byte
 }
 
-// A view is something that short conditions read. Their literals are texts under
-// maxSymbol bytes, which are compared in no extra step, whole numbers of 64 bits, or
-// truths.
-type view struct {
-	name string
-	path *node
-}
-
 const (
-	maxViews  = 64
-	maxSymbol = 64
+	maxViews  = 64 // bits of a mask
+	maxSymbol = 64 // a literal text is shorter in bytes: comparing it takes no extra step
 )
 
 // A short is a condition in terms of the views, or a consensus.
@@ -99,9 +90,6 @@ func NewSet(policies []*Policy) *Set {
 	}
 	return s
 }
-
-// IDs are the ids of the policies, one behind the other. They must not be changed.
-func (s *Set) IDs() []byte { return s.ids }
 
 func (s *Set) len() int {
 	if s == nil {
@@ -210,17 +198,13 @@ func (a *abbreviator) path(n *node, t *test) bool {
 	default:
 		return false
 	}
-	var b strings.Builder
-	n.print(&b)
-	name, at := b.String(), 0
-	for at < len(a.set.views) && a.set.views[at].name != name {
-		at++
-	}
-	if at == maxViews {
+	at := slices.IndexFunc(a.set.views, n.same)
+	if at < 0 && len(a.set.views) == maxViews {
 		return false
 	}
-	if at == len(a.set.views) {
-		a.set.views = append(a.set.views, view{name, n})
+	if at < 0 {
+		at = len(a.set.views)
+		a.set.views = append(a.set.views, n)
 	}
 	a.short.steps += depth
 	a.short.reads = append(a.short.reads, read{at, a.short.steps})
@@ -325,7 +309,7 @@ func (s *Set) readViews(m *machine) viewValues {
 	g := viewValues{seen: make([]seen, len(s.views))}
 	for i := range s.views {
 		m.steps = maxSteps
-		v, ok := m.value(s.views[i].path)
+		v, ok := m.value(s.views[i])
 		e := &g.seen[i]
 		if !ok {
 			g.fails |= 1 << i

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/big"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -11,10 +12,9 @@ import (
 // Type is what a value is.
 type Type uint8
 
-// The types of values. Whether text is hexadecimal is told by the value or by the
-// schema, whichever says so: an address is hexadecimal on one chain and not on
-// the other, and a reader of transactions that forgets the mark cannot open a
-// policy that denies.
+// The types of values. Text is hexadecimal if the value or the schema says so: an
+// address is hexadecimal on one chain and not on the other, and a reader of
+// transactions that forgets TypeHex cannot open a policy that denies.
 const (
 	TypeNone   Type = iota // absent: every use is an error
 	TypeBool               //
@@ -32,8 +32,8 @@ const (
 // immutable; make them with the functions below.
 type Value struct {
 	typ Type
-	// dynamic values take their type from data, not from the schema: numbers equal
-	// canonical decimal strings.
+	// dynamic: the type comes from data, not from the schema, and a number equals its
+	// decimal text.
 	dynamic bool
 	literal bool // a text that stands in the policy itself
 	yes     bool
@@ -89,13 +89,12 @@ func Strings(ss []string) Value {
 // Map is a map; of two entries with one name the first counts.
 func Map(entries ...Member) Value { return Value{typ: TypeMap, members: sortMembers(entries)} }
 
-// Struct is a struct. A member that the schema knows and the struct lacks is an
-// error where it is read; so is one that is absent (Value{}): a null, a number
-// that the type of an argument cannot hold.
+// Struct is a struct. Reading a member that it lacks is an error. So is reading an
+// absent one (Value{}): a null, or a number that the type of an argument cannot hold.
 func Struct(members ...Member) Value { return Value{typ: TypeStruct, members: sortMembers(members)} }
 
-// Dynamic marks a value, and all in it, as typed by data alone: arguments of
-// contracts, typed data, authorizations.
+// Dynamic marks a value, and all in it, as typed by data: arguments of contracts,
+// typed data, authorizations.
 func Dynamic(v Value) Value {
 	v.dynamic = true
 	v.list = slices.Clone(v.list)
@@ -118,24 +117,15 @@ func sortMembers(ms []Member) []Member {
 // Type is what v is.
 func (v Value) Type() Type { return v.typ }
 
-// Facts are the roots that a request has, by name: "wallet", "wallets",
-// "wallet_account", "private_key", "secret", "eth.tx", "eth.eip_712",
-// "eth.eip_7702_authorization", "solana.tx", "bitcoin.tx", "tron.tx", "tempo.tx".
-// Reading one that is not there is an error of the expression.
+// Facts are roots that a request has, by their names in the table of roots, from
+// "wallet" on. Reading another one is an error of the expression.
 type Facts map[string]Value
 
 // member finds an entry of a map or a member of a struct.
 func (v *Value) member(name string) (Value, bool) {
-	lo, hi := 0, len(v.members)
-	for lo < hi {
-		if mid := (lo + hi) / 2; v.members[mid].Name < name {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo < len(v.members) && v.members[lo].Name == name {
-		return v.members[lo].Value, v.members[lo].Value.typ != TypeNone
+	at := sort.Search(len(v.members), func(i int) bool { return v.members[i].Name >= name })
+	if at < len(v.members) && v.members[at].Name == name {
+		return v.members[at].Value, v.members[at].Value.typ != TypeNone
 	}
 	return Value{}, false
 }
@@ -165,9 +155,8 @@ func (v *Value) compare(w *Value) int {
 	return v.big.Cmp(w.big)
 }
 
-// equal compares two values. It fails where they cannot be compared: values of
-// two types, except that a number of dynamic type equals the decimal text of it
-// that a policy holds.
+// equal compares two values of one type; others cannot be compared. But a dynamic
+// number also equals its decimal text in the policy.
 func (v *Value) equal(w *Value) (yes, ok bool) {
 	switch {
 	case v.text() && w.text():
@@ -202,19 +191,11 @@ func (v *Value) appendDecimal(b []byte) []byte {
 	return v.big.Append(b, 10)
 }
 
-// decimal tells whether s is a whole number as one writes it: no sign but a
-// minus, no leading zero.
+// decimal tells whether s is a whole number with no sign but a minus and no leading
+// zero.
 func decimal(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
-	if digits == "" || digits[0] == '0' && s != "0" {
-		return false
-	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return false
-		}
-	}
-	return true
+	return digits != "" && (digits[0] != '0' || s == "0") && countFirst(digits, digit) == len(digits)
 }
 
 // equalFold compares bytes, and ASCII letters without their case.
