@@ -57,24 +57,12 @@ func (n *node) lambda() bool     { return n.op == opAll || n.op == opAny || n.op
 func (n *node) comparison() bool { return n.op >= opEq && n.op <= opIn }
 func (n *node) literal() bool    { return n.op == opBool || n.op == opInt || n.op == opString }
 
-// holds tells whether a comparison holds between two values of this order, which is
-// below, at or above 0.
-func (o op) holds(order int) bool {
-	switch o {
-	case opEq:
-		return order == 0
-	case opNe:
-		return order != 0
-	case opLt:
-		return order < 0
-	case opGt:
-		return order > 0
-	case opLe:
-		return order <= 0
-	default:
-		return order >= 0
-	}
-}
+// orders has for each comparison the orders of two values in which it holds, as bits:
+// 1 below, 2 equal, 4 above.
+var orders = [...]uint8{opEq: 2, opNe: 5, opLt: 1, opGt: 4, opLe: 3, opGe: 6}
+
+// holds tells whether a comparison holds between two values of an order, -1, 0 or 1.
+func (o op) holds(order int) bool { return orders[o]>>(order+1)&1 == 1 }
 
 // same tells whether two nodes were written the same, whatever the spacing.
 func (n *node) same(m *node) bool {

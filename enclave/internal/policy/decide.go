@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// maxReachSteps is what it may take, beyond maxSteps for the expression, to find
-// out who could still fulfil one consensus.
+// maxReachSteps bounds the search for those who could still fulfil one consensus,
+// besides maxSteps for the expression.
 const maxReachSteps = 2_000_000
 
-// MaxDecisionSteps is what all policies together may take for one decision, about
-// however many payloads: beyond, they allow nothing.
+// MaxDecisionSteps bounds what all policies together may take for one decision, about
+// all its payloads. Beyond it, they allow nothing.
 const MaxDecisionSteps = 16_000_000
 
 // Decide answers a request from a state. It is a pure function of them.
 func Decide(s State, r Request) (Decision, error) {
-	if who := r.initiator(); who == nobody || contains(r.Rejections, who) {
+	if who := r.initiator(); who == nobody || slices.Contains(r.Rejections, who) {
 		return Decision{Basis: BasisNobody}, nil
 	}
 	if r.Scope != nil && !r.InScope() {
@@ -45,16 +45,14 @@ func (r *Request) Each() []Request {
 	return rs
 }
 
-// decideEach decides about every payload, within the steps of one decision. What
-// is denied for one is denied for all; they are allowed if each is. It answers
-// the decision about the payload that settled it.
+// decideEach decides about every payload, within the steps of one decision. It answers
+// the worst of these decisions: all are allowed only if each is.
 func decideEach(s State, r Request) (Decision, error) {
 	if len(r.Payloads) == 0 {
 		return decideBelowQuorum(s, r)
 	}
 	if s.Steps == nil {
-		steps := MaxDecisionSteps
-		s.Steps = &steps
+		s.Steps = new(MaxDecisionSteps)
 	}
 	var worst Decision
 	for i, each := range r.Each() {
@@ -77,7 +75,7 @@ var severity = map[Outcome]int{Allow: 0, RequiresConsensus: 1, DenyImplicit: 2, 
 
 var nobody [16]byte
 
-// initiator is who submitted, whether or not his approval still counts.
+// initiator is who submitted, even if his approval has lapsed.
 func (r *Request) initiator() [16]byte {
 	if r.Initiator == nobody && len(r.Approvals) > 0 {
 		return r.Approvals[0].User
@@ -85,8 +83,8 @@ func (r *Request) initiator() [16]byte {
 	return r.Initiator
 }
 
-// InScope tells whether the scope of the session holds, if it has one. A scope that
-// cannot be evaluated does not.
+// InScope tells whether the scope of the session holds, if it has one. A scope that is
+// an error does not.
 func (r Request) InScope() bool {
 	yes, err := r.Scope.Holds(&r)
 	return yes && err == nil
@@ -95,22 +93,23 @@ func (r Request) InScope() bool {
 // rootVotes counts the root members who have approved.
 func rootVotes(s *State, r *Request) (votes uint32) {
 	for i := range r.Approvals {
-		if user := r.Approvals[i].User; contains(s.RootUsers, user) && r.approves(user, i) {
+		if slices.Contains(s.RootUsers, r.Approvals[i].User) && r.approves(i) {
 			votes++
 		}
 	}
 	return votes
 }
 
-// approves tells whether approval i of a user counts: the first that he gave, if
-// he has not rejected.
-func (r *Request) approves(user [16]byte, i int) bool {
+// approves tells whether approval i counts: it is the first of its user, who has not
+// rejected.
+func (r *Request) approves(i int) bool {
+	user := r.Approvals[i].User
 	for j := range r.Approvals[:i] {
 		if r.Approvals[j].User == user {
 			return false
 		}
 	}
-	return !contains(r.Rejections, user)
+	return !slices.Contains(r.Rejections, user)
 }
 
 // decideBelowQuorum goes on where the root quorum has not decided.
@@ -118,7 +117,7 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 	d := newDecider(&s, &r)
 	defer d.done()
 	if r.RootQuorum {
-		if contains(s.RootUsers, r.initiator()) {
+		if slices.Contains(s.RootUsers, r.initiator()) {
 			if err := d.load(); err != nil {
 				return Decision{}, err
 			}
@@ -166,28 +165,26 @@ func decideBelowQuorum(s State, r Request) (Decision, error) {
 	return out, nil
 }
 
-// MayVote tells whether user is somebody whose vote on the request can matter:
-// the initiator, a member of the root quorum, or one whom the consensus of a
-// matching policy that allows can count. His own vote so far does not matter.
+// MayVote tells whether a user's vote on the request can matter: that of the initiator,
+// of a member of the root quorum, or of one who Counts. His vote so far is left out.
 func MayVote(s State, r Request, user [16]byte) (bool, error) {
 	switch {
 	case r.initiator() == nobody:
 		return false, nil
-	case contains(s.RootUsers, user), r.initiator() == user:
+	case slices.Contains(s.RootUsers, user), r.initiator() == user:
 		return true, nil
 	}
 	return Counts(s, r, user)
 }
 
-// Counts tells whether the consensus of a matching policy that allows can count
-// user, be he of the root quorum or not. His own vote so far does not matter.
+// Counts tells whether a matching policy that allows has a consensus that can count the
+// user, in the root quorum or not. His vote so far is left out.
 func Counts(s State, r Request, user [16]byte) (bool, error) {
 	if r.initiator() == nobody || r.RootQuorum || r.Foreign {
 		return false, nil
 	}
 	if len(r.Payloads) > 1 && s.Steps == nil {
-		steps := MaxDecisionSteps
-		s.Steps = &steps
+		s.Steps = new(MaxDecisionSteps)
 	}
 	for _, each := range r.Each() {
 		if yes, err := counts(s, each, user); yes || err != nil {
@@ -233,15 +230,6 @@ func counts(s State, r Request, user [16]byte) (bool, error) {
 	return false, nil
 }
 
-func contains(ids [][16]byte, id [16]byte) bool {
-	for i := range ids {
-		if ids[i] == id {
-			return true
-		}
-	}
-	return false
-}
-
 // A decider answers one request for all policies.
 type decider struct {
 	state   *State
@@ -249,13 +237,15 @@ type decider struct {
 	machine machine
 	set     *Set
 	views   viewValues
-	// voters have approved, in the order in which they did; others could: they have
-	// a credential and have not rejected.
-	voters, others []voter
-	users          []User
-	spent, limit   int  // steps of all policies so far, and at most
-	unsure         bool // a policy that denies took too many steps: it cannot be passed over
-	spoken         bool // the condition of a policy is true, so self-service is off
+	voters  []voter // have approved, in this order
+	others  []voter // could: they have a credential and have not rejected
+	users   []User
+	spent   int // steps of all policies so far
+	limit   int // of spent
+	// unsure: a policy that denies took too many steps, so nothing is allowed.
+	unsure bool
+	// spoken: the condition of a policy is true, so self-service is off.
+	spoken bool
 }
 
 func newDecider(s *State, r *Request) *decider {
@@ -281,8 +271,8 @@ type voter struct {
 	source      *User // until user and credentials are made
 }
 
-// load asks for the users and finds those who have approved. Who is no longer a
-// user counts for no policy.
+// load asks for the users and finds those who have approved. Policies do not count
+// anybody who is no longer a user.
 func (d *decider) load() (err error) {
 	if d.state.Users != nil {
 		if d.users, err = d.state.Users(); err != nil {
@@ -293,7 +283,7 @@ func (d *decider) load() (err error) {
 	d.voters = make([]voter, 0, len(r.Approvals)+1)
 	for i := range r.Approvals {
 		a := &r.Approvals[i]
-		if !r.approves(a.User, i) {
+		if !r.approves(i) {
 			continue
 		}
 		if j := slices.IndexFunc(d.users, func(u User) bool { return u.ID == a.User }); j >= 0 {
@@ -314,7 +304,7 @@ func (d *decider) remainingVoters() []voter {
 		d.others = make([]voter, 0, len(d.users))
 		for i := range d.users {
 			u := &d.users[i]
-			if len(u.Credentials) > 0 && !contains(d.request.Rejections, u.ID) && !d.request.approved(u.ID) {
+			if len(u.Credentials) > 0 && !slices.Contains(d.request.Rejections, u.ID) && !d.request.approved(u.ID) {
 				d.others = append(d.others, voter{id: u.ID, source: u})
 			}
 		}
@@ -326,7 +316,7 @@ func (r *Request) approved(user [16]byte) bool {
 	return slices.ContainsFunc(r.Approvals, func(a Approval) bool { return a.User == user })
 }
 
-// policies asks for the policies and reads what their conditions read.
+// policies asks for the policies and reads what their short conditions read.
 func (d *decider) policies() (err error) {
 	if d.state.Policies == nil {
 		return nil
@@ -337,17 +327,16 @@ func (d *decider) policies() (err error) {
 	return err
 }
 
-// orQuorum is RequiresConsensus instead of a denial while the initiator is a
-// member of the root quorum and the quorum can still be reached, because it may
-// override every policy.
+// orQuorum is RequiresConsensus instead of a denial while the initiator is in the root
+// quorum and the quorum can still be reached: it overrides every policy.
 func (d *decider) orQuorum(denial Outcome) Outcome {
 	s := d.state
-	if s.Threshold == 0 || !contains(s.RootUsers, d.request.initiator()) {
+	if s.Threshold == 0 || !slices.Contains(s.RootUsers, d.request.initiator()) {
 		return denial
 	}
 	votes := rootVotes(s, d.request)
 	for _, v := range d.remainingVoters() {
-		if contains(s.RootUsers, v.id) {
+		if slices.Contains(s.RootUsers, v.id) {
 			votes++
 		}
 	}
@@ -374,7 +363,7 @@ func (d *decider) run(p *Program) (yes, ok bool) {
 
 // matches evaluates the condition of policy i.
 func (d *decider) matches(i int) (yes, ok bool) {
-	c := &d.set.short[i]
+	c := &d.set.conditions[i]
 	if !c.known {
 		return d.run(d.set.policies[i].Condition)
 	}
@@ -393,7 +382,7 @@ func (d *decider) matches(i int) (yes, ok bool) {
 
 // agrees evaluates the consensus of policy i.
 func (d *decider) agrees(i int) (yes, ok bool) {
-	c := &d.set.asks[i]
+	c := &d.set.consensuses[i]
 	if !c.known {
 		return d.run(d.set.policies[i].Consensus)
 	}
@@ -446,7 +435,7 @@ func (d *decider) judge(i int) Verdict {
 		return Verdict{RequiresConsensus, ClauseConsensus}
 	case agreed && p.Effect == EffectAllow:
 		return Verdict{Outcome: Allow}
-	// Whatever else has no effect that is known denies.
+	// Any other effect denies, an unknown one too.
 	case agreed && p.Condition == nil && p.Consensus != nil:
 		return Verdict{DenyExplicit, ClauseConsensus}
 	case agreed && p.Condition == nil:
@@ -467,10 +456,10 @@ func (d *decider) judge(i int) Verdict {
 }
 
 // awaits tells whether the consensus of policy i, which does not hold, could hold with
-// more approvals, so that the initiator counts. One whose approval has lapsed would
-// have to give it again, as others would theirs.
+// more approvals and count the initiator. If his approval has lapsed, it must be
+// among the new ones.
 func (d *decider) awaits(i int) (counts, ok bool) {
-	p, short := d.set.policies[i].Consensus, &d.set.asks[i]
+	p, short := d.set.policies[i].Consensus, &d.set.consensuses[i]
 	who := d.request.initiator()
 	is := func(v voter) bool { return v.id == who }
 	if at := slices.IndexFunc(d.voters, is); at >= 0 {

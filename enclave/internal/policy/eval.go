@@ -274,17 +274,13 @@ func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 	return m.fail(n, failedType, "")
 }
 
-// two evaluates the first two parts of n.
-func (m *machine) two(n *node) (a, b Value, ok bool) {
-	if a, ok = m.value(n.kids[0]); ok {
-		b, ok = m.value(n.kids[1])
-	}
-	return a, b, ok
-}
-
 // compare evaluates == != < > <= >=.
 func (m *machine) compare(n *node) (yes, ok bool) {
-	a, b, ok := m.two(n)
+	a, ok := m.value(n.kids[0])
+	if !ok {
+		return false, false
+	}
+	b, ok := m.value(n.kids[1])
 	switch {
 	case !ok:
 		return false, false
@@ -355,6 +351,14 @@ func (m *machine) filter(n *node) (Value, bool) {
 		}
 	}
 	return kept, true
+}
+
+// two evaluates the first two parts of n.
+func (m *machine) two(n *node) (a, b Value, ok bool) {
+	if a, ok = m.value(n.kids[0]); ok {
+		b, ok = m.value(n.kids[1])
+	}
+	return a, b, ok
 }
 
 // index evaluates an element of a list, a character of a text or an entry of a map.

@@ -22,15 +22,15 @@ func (p *Program) Same(q *Program) bool {
 // Walked is the set of which every expression is walked whole.
 func (s *Set) Walked() *Set {
 	walked := *s
-	walked.short, walked.asks = make([]short, len(s.short)), make([]short, len(s.asks))
+	walked.conditions, walked.consensuses = make([]short, len(s.conditions)), make([]short, len(s.consensuses))
 	return &walked
 }
 
 // Short tells which conditions are told from the views.
 func (s *Set) Short() []bool {
-	short := make([]bool, len(s.short))
-	for i := range s.short {
-		short[i] = s.short[i].known || s.asks[i].known
+	short := make([]bool, len(s.conditions))
+	for i := range s.conditions {
+		short[i] = s.conditions[i].known || s.consensuses[i].known
 	}
 	return short
 }

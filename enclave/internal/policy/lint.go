@@ -263,7 +263,7 @@ func contradict(a, b *node) bool {
 	}
 	order := litA.lit.compare(&litB.lit)
 	if opA == opEq {
-		return !orders(opB, order)
+		return !opB.holds(order)
 	}
 	switch {
 	case opA == opNe || opB == opNe:
@@ -272,11 +272,6 @@ func contradict(a, b *node) bool {
 		return (opB == opGt || opB == opGe) && (order < 0 || order == 0 && (opA == opLt || opB == opGt))
 	}
 	return (opB == opLt || opB == opLe) && (order > 0 || order == 0 && (opA == opGt || opB == opLt))
-}
-
-// orders tells whether an operator holds between two values of this order.
-func orders(o op, order int) bool {
-	return map[op]bool{opEq: order == 0, opNe: order != 0, opLt: order < 0, opGt: order > 0, opLe: order <= 0, opGe: order >= 0}[o]
 }
 
 // bound takes a comparison with a literal apart, the literal to the right.
@@ -334,7 +329,7 @@ func known(n *node, k *Kind) knowledge {
 	}
 	if a := n.kids; n.comparison() && n.op != opIn && a[0].literal() && a[1].literal() && a[0].lit.typ == a[1].lit.typ {
 		if a[0].lit.typ == TypeInt {
-			return knownAs(orders(n.op, a[0].lit.compare(&a[1].lit)))
+			return knownAs(n.op.holds(a[0].lit.compare(&a[1].lit)))
 		}
 		same, _ := a[0].lit.equal(&a[1].lit)
 		return knownAs(same == (n.op == opEq))
@@ -495,7 +490,7 @@ func (l *linter) voters() {
 	var member, other []voter
 	for i := range s.Users {
 		v := voter{id: s.Users[i].ID, source: &s.Users[i]}
-		if contains(s.RootUsers, v.id) {
+		if slices.Contains(s.RootUsers, v.id) {
 			member = append(member, v)
 		} else {
 			other = append(other, v)
@@ -549,7 +544,7 @@ func (l *linter) voters() {
 // members counts the root members among voters.
 func (l *linter) members(voters []voter) (n int) {
 	for _, v := range voters {
-		if contains(l.surroundings.RootUsers, v.id) {
+		if slices.Contains(l.surroundings.RootUsers, v.id) {
 			n++
 		}
 	}

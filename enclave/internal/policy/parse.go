@@ -117,12 +117,13 @@ func (p *parser) and() *node { return p.chain(opAnd, "&&", p.compare) }
 // chain reads one or more parts with a mark between them.
 func (p *parser) chain(o op, mark string, part func() *node) *node {
 	pos := p.word.pos
-	kids := []*node{part()}
+	first := part()
+	if !p.is(mark) {
+		return first
+	}
+	kids := []*node{first}
 	for p.accept(mark) {
 		kids = append(kids, part())
-	}
-	if len(kids) == 1 {
-		return kids[0]
 	}
 	return p.node(node{op: o, kids: kids}, pos)
 }

@@ -72,6 +72,9 @@ func compile(c Clause, source string) (*node, *problem) {
 // for each, within the steps of one decision. An error is the expression's.
 func (p *Program) Holds(r *Request) (bool, error) {
 	left := MaxDecisionSteps
+	if len(r.Payloads) == 0 {
+		return p.HoldsWithin(r, &left)
+	}
 	for _, each := range r.Each() {
 		if yes, err := p.HoldsWithin(&each, &left); !yes || err != nil {
 			return false, err

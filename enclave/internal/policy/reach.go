@@ -1,33 +1,34 @@
 package policy
 
 import (
+	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// Reachability asks whether somebody counts towards a consensus: whether some
-// others could approve so that the consensus holds, and, when everybody who is
-// not needed is left out, needs him. It tries each other user, each two, and all
-// of them together.
+// Somebody counts towards a consensus if some others could approve so that it holds,
+// and if it needs him once everybody who is not needed is left out. The search tries
+// each other user, each two, and all of them together.
 //
-// A hundred users make five thousand pairs, so users whom the expression cannot
-// tell apart are tried once. That is exact: a consensus whose only use of the
-// voters is to count them by tests on one voter at a time comes to the same
-// whichever of two voters with equal test results is there.
+// A hundred users make five thousand pairs, so users whom the expression cannot tell
+// apart are tried once. That is exact: a consensus that only counts voters, by tests
+// on one voter at a time, has the same value with either of two voters whose test
+// results are equal.
 
 // tests are the lambdas of a consensus that look at one voter at a time.
 type tests struct {
-	lambdas []*node
-	users   []bool // lambdas[i] looks at users, not at credentials
-	// apart: the expression does more than these tests, so that every user must be
-	// tried.
-	apart bool
-	// blind: who passes none of the first tests of a chain is not seen at all.
-	blind bool
-	first []bool // lambdas[i] is the first of its chain
+	lambdas []voterTest
+	apart   bool // the expression does more than these tests: every user must be tried
+	blind   bool // who passes none of the first tests of a chain is not seen at all
 }
 
-// findTests finds the tests of a consensus.
+type voterTest struct {
+	lambda *node
+	users  bool // it looks at users, not at credentials
+	first  bool // of its chain
+}
+
 func findTests(n *node) *tests {
 	t := &tests{blind: true}
 	t.walk(n, false)
@@ -58,16 +59,14 @@ func (t *tests) walk(n *node, inside bool) {
 			t.blind = false
 		}
 		if link.lambda() {
-			t.lambdas = append(t.lambdas, link)
-			t.users = append(t.users, from == rootApprovers)
-			t.first = append(t.first, first)
+			t.lambdas = append(t.lambdas, voterTest{link, from == rootApprovers, first})
 			t.walk(link.kids[1], true)
 		}
 	}
 }
 
-// chainRoot tells whether n is a root of voters with nothing but filters and at
-// last a test or a count applied to it, and lists these, the last first.
+// chainRoot lists the filters, and at last a test or a count, that n applies to a root
+// of voters, the last first. It finds no root if n is anything else.
 func chainRoot(n *node) (rootID, []*node) {
 	if !n.lambda() && n.op != opCount || n.op == opFilter {
 		return 0, nil
@@ -103,9 +102,9 @@ func (m *machine) setVoters(voters []voter) {
 	}
 }
 
-// reach tells whether who counts towards a consensus, which with the voters so
-// far, who among them, does not hold or (alone) may. It is not ok if that takes
-// too many steps.
+// reach tells whether who, one of the voters, counts towards a consensus. With the
+// voters so far it does not hold, or (alone) it may. It is not ok if that takes too
+// many steps.
 func (d *decider) reach(p *Program, who voter, alone bool) (counts, ok bool) {
 	left := min(maxReachSteps, d.limit-d.spent)
 	r := reacher{machine: &d.machine, program: p, who: who.id, left: left}
@@ -157,8 +156,7 @@ func (r *reacher) reach(voters, others []voter, alone bool) bool {
 	return len(all) > 2 && r.counts(voters, all...)
 }
 
-// classes puts together users whom the expression cannot tell apart, in the
-// order in which each class begins.
+// classes groups users whom the expression cannot tell apart, by the first of each.
 func (r *reacher) classes(others []voter) [][]*voter {
 	classes := make([][]*voter, 0, len(others))
 	seen := make(map[string]int, len(others))
@@ -195,53 +193,40 @@ func (r *reacher) test(lambda *node, on Value) byte {
 // results is what all tests make of a user and of his credentials, whose order
 // does not matter.
 func (r *reacher) results(v *voter) string {
-	t := r.program.tests
-	var user []byte
+	user := r.testAll(true, v.user)
 	credentials := make([]string, len(v.credentials))
-	for i, l := range t.lambdas {
-		if t.users[i] {
-			user = append(user, r.test(l, v.user))
-		}
-	}
-	for c := range v.credentials {
-		for i, l := range t.lambdas {
-			if !t.users[i] {
-				credentials[c] += string(r.test(l, v.credentials[c]))
-			}
-		}
+	for i, c := range v.credentials {
+		credentials[i] = r.testAll(false, c)
 	}
 	slices.Sort(credentials)
-	for _, c := range credentials {
-		user = append(append(user, '|'), c...)
-	}
-	return string(user)
+	return user + "|" + strings.Join(credentials, "|")
 }
 
-// unseen tells whether no test of a blind expression sees a user, so that it
-// comes to the same with him and without.
+// testAll runs all tests of users, or of credentials.
+func (r *reacher) testAll(users bool, on Value) string {
+	var results []byte
+	for _, t := range r.program.tests.lambdas {
+		if t.users == users {
+			results = append(results, r.test(t.lambda, on))
+		}
+	}
+	return string(results)
+}
+
+// unseen tells whether no test of a blind expression sees a user, so that its value is
+// the same without him.
 func (r *reacher) unseen(v *voter) bool {
-	t := r.program.tests
-	for i, l := range t.lambdas {
-		if !t.first[i] {
-			continue
-		}
-		if t.users[i] {
-			if r.test(l, v.user) != 'f' {
-				return false
-			}
-			continue
-		}
-		for c := range v.credentials {
-			if r.test(l, v.credentials[c]) != 'f' {
-				return false
-			}
+	for _, t := range r.program.tests.lambdas {
+		sees := func(on Value) bool { return t.first && r.test(t.lambda, on) != 'f' }
+		if t.users && sees(v.user) || !t.users && slices.ContainsFunc(v.credentials, sees) {
+			return false
 		}
 	}
 	return true
 }
 
-// counts tells whether the consensus holds with the voters and the extra ones,
-// and needs who: everybody else is left out as far as it still holds, then he.
+// counts tells whether the consensus holds with the voters and the extra ones, and
+// needs who. It leaves out everybody else without whom it still holds, and then him.
 func (r *reacher) counts(voters []voter, extra ...*voter) bool {
 	r.crowd = append(r.crowd[:0], voters...)
 	for _, v := range extra {
@@ -266,8 +251,8 @@ func (r *reacher) without(i int) []voter {
 	return r.room
 }
 
-// holds evaluates the consensus with a crowd, one step at least; what fails does
-// not hold.
+// holds evaluates the consensus with a crowd, in one step at least. An error does not
+// hold.
 func (r *reacher) holds(crowd []voter) bool {
 	m := r.machine
 	m.setVoters(crowd)
@@ -278,7 +263,7 @@ func (r *reacher) holds(crowd []voter) bool {
 	return yes && ok
 }
 
-// Users and credentials as values, their members in the order of their names.
+// Users and credentials as values. Members must be in the order of their names.
 
 func userValue(u *User) Value {
 	tags := make([]Value, len(u.Tags))
@@ -293,18 +278,8 @@ func credentialValue(c *Credential) Value {
 		{"public_key", Hex(c.PublicKey)}, {"type", String(c.Type)}, {"user_id", String(uuid(c.User))}}}
 }
 
-// uuid is an id as text.
 func uuid(id [16]byte) string {
-	const digits = "0123456789abcdef"
-	var b [36]byte
-	at := 0
-	for i, x := range id {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			b[at] = '-'
-			at++
-		}
-		b[at], b[at+1] = digits[x>>4], digits[x&15]
-		at += 2
-	}
-	return string(b[:])
+	var b [32]byte
+	hex.Encode(b[:], id[:])
+	return string(b[:8]) + "-" + string(b[8:12]) + "-" + string(b[12:16]) + "-" + string(b[16:20]) + "-" + string(b[20:])
 }

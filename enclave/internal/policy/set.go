@@ -8,25 +8,24 @@ import (
 // A Set is an organization's policies in the order of their ids, made ready to be
 // asked together. It is immutable.
 //
-// Most policies of a long list are about other requests than the one that is
-// asked. A condition that only compares what a request says with literals, joined
-// by &&, || and !, is told from a table: what such conditions read is read once
-// for all of them, texts are looked up once among all literals, and each condition
-// is then a few comparisons of numbers. It comes to the same as walking it, errors
-// and steps included: nothing in it can take more steps for one request than for
-// another, but that an error ends it, so the steps are counted when it is compiled.
-// Whatever else a condition does is walked.
+// Most policies of a long list are about other requests than the one that is asked.
+// So a short condition is not walked. It only compares what a request says with
+// literals, joined by &&, || and !. What all short conditions read is read once, texts
+// are looked up once among all literals, and each condition is then a few comparisons
+// of numbers. The outcome is the same as by walking, with its errors and steps: only
+// an error changes how many steps a short condition takes, so they are counted when it
+// is compiled.
 //
-// So is a consensus, but for those that ask whether somebody, or how many, of the
-// approvers have an id, a name, a mail address or a tag that stands in the policy.
+// A short consensus asks whether some of the approvers, or how many, have an id, a
+// name, a mail address or a tag that stands in the policy. All else is walked.
 type Set struct {
-	policies []*Policy
-	short    []short           // of each policy's condition
-	asks     []short           // of its consensus
-	views    []*node           // what short conditions read
-	exact    map[string]uint32 // the literals, from 1
-	folded   map[string]uint32 // the same, and those apart only in the case of ASCII letters as one
-	ids      []byte
+	policies    []*Policy
+	ids         []byte            // of the policies, one behind the other
+	conditions  []short           // of each policy
+	consensuses []short           // of each policy
+	views       []*node           // what short conditions read
+	exact       map[string]uint32 // the literals, from 1
+	folded      map[string]uint32 // the literals without the case of ASCII letters, from 1
 }
 
 const (
@@ -38,8 +37,8 @@ const (
 type short struct {
 	known bool // the expression is one
 	steps int  // to evaluate it
-	each  int  // and for each approver
-	tags  int  // and for each tag of each
+	each  int  // further steps for each approver
+	tags  int  // further steps for each tag of each approver
 	reads []read
 	mask  uint64 // of views
 	test  test
@@ -51,44 +50,39 @@ type read struct{ view, steps int }
 
 // A test is a comparison with literals, or several joined.
 type test struct {
-	op      op // opAnd, opOr, opNot, opBool: a literal; a comparison; opIn
-	yes     bool
+	op      op   // opAnd, opOr, opNot, opBool: a literal; opAny; opIn; opContains; a comparison
+	yes     bool // the literal
 	swap    bool // the literal stands on the left
 	view    uint8
-	text    symbol   // a text
-	number  int64    // a number
-	texts   []symbol // of opIn
-	numbers []int64  // of opIn
+	text    symbol   // the literal, if it is a text
+	number  int64    // the literal, if it is a number
+	texts   []symbol // the literals of opIn
+	numbers []int64  // the literals of opIn
 	kids    []test
 }
 
 // A symbol is a literal text by its numbers in exact and in folded.
 type symbol struct{ exact, folded uint32 }
 
-// NewSet makes policies, which are in the order of their ids, ready.
+// NewSet makes policies ready, which are in the order of their ids.
 func NewSet(policies []*Policy) *Set {
-	s := &Set{policies: policies, short: make([]short, len(policies)), asks: make([]short, len(policies)), exact: map[string]uint32{}, folded: map[string]uint32{}}
+	n := len(policies)
+	s := &Set{policies: policies, conditions: make([]short, n), consensuses: make([]short, n), exact: map[string]uint32{}, folded: map[string]uint32{}}
 	for i, p := range policies {
 		s.ids = append(s.ids, p.ID[:]...)
-		if c := p.Consensus; c != nil {
-			a := abbreviator{set: s}
-			if a.test(c.root, &a.short.test) {
-				a.short.known = true
-				s.asks[i] = a.short
-			}
-		}
-		if p.Condition == nil {
-			continue
-		}
-		a := abbreviator{set: s, views: len(s.views)}
-		if a.test(p.Condition.root, &a.short.test) {
-			a.short.known = true
-			s.short[i] = a.short
-		} else {
-			s.views = s.views[:a.views] // those that it alone needed
-		}
+		s.consensuses[i], s.conditions[i] = s.abbreviate(p.Consensus), s.abbreviate(p.Condition)
 	}
 	return s
+}
+
+// abbreviate makes the short of an expression, if it is one.
+func (s *Set) abbreviate(p *Program) short {
+	a, views := abbreviator{set: s}, len(s.views)
+	if a.short.known = p != nil && a.test(p.root, &a.short.test); !a.short.known {
+		s.views = s.views[:views] // without those that it alone needed
+		return short{}
+	}
+	return a.short
 }
 
 func (s *Set) len() int {
@@ -98,11 +92,10 @@ func (s *Set) len() int {
 	return len(s.policies)
 }
 
-// An abbreviator makes one short condition. It goes where the machine goes, and
-// counts the steps that it takes.
+// An abbreviator makes one short. It goes where the machine goes, and counts the
+// steps that it takes.
 type abbreviator struct {
 	set   *Set
-	views int // that were there before
 	short short
 	voter bool // inside of what is asked of each approver
 }
@@ -154,7 +147,7 @@ func (a *abbreviator) test(n *node, t *test) bool {
 	return false
 }
 
-// approvers makes the test that a lambda asks of each approver.
+// approvers makes the test of each approver that a lambda holds.
 func (a *abbreviator) approvers(n *node, t *test) bool {
 	if a.voter || n.kids[0].root != rootApprovers {
 		return false
@@ -175,7 +168,8 @@ func (a *abbreviator) field(n *node) bool {
 	return a.voter && n.op == opMember && n.kids[0].op == opName && n.kids[0].root == 0
 }
 
-// path makes a view of what is read of the request.
+// path makes the test read a view: what the expression reads of the request, or of an
+// approver.
 func (a *abbreviator) path(n *node, t *test) bool {
 	if a.voter {
 		at := slices.Index(voterFields[:], n.name)
@@ -213,7 +207,7 @@ func (a *abbreviator) path(n *node, t *test) bool {
 	return true
 }
 
-// literal makes the literal that something is compared with.
+// literal gives the test the literal n, which is compared with another node.
 func (a *abbreviator) literal(n, with *node, t *test) bool {
 	a.step(1)
 	switch n.op {
@@ -233,7 +227,7 @@ func (a *abbreviator) literal(n, with *node, t *test) bool {
 	return false
 }
 
-// in makes the literals in which something is.
+// in makes the test whether an item is in a list of literals, or a tag of an approver.
 func (a *abbreviator) in(list, item *node, t *test) bool {
 	if a.field(list) && list.name == "tags" && item.op == opString {
 		t.op = opContains
@@ -263,7 +257,7 @@ func (a *abbreviator) in(list, item *node, t *test) bool {
 	return true
 }
 
-// symbol numbers a literal.
+// symbol numbers a literal text.
 func (s *Set) symbol(text string) symbol {
 	number := func(of map[string]uint32, text string) uint32 {
 		if of[text] == 0 {
@@ -288,7 +282,7 @@ func lowerASCII(text string) string {
 // viewValues are what a request has in the views of a set, or an approver in
 // voterFields.
 type viewValues struct {
-	fails  uint64 // of views: reading it is an error
+	fails  uint64 // a mask of the views that are errors
 	seen   []seen
 	tags   []uint32 // of the approver, in exact
 	voters []viewValues
@@ -299,12 +293,11 @@ type seen struct {
 	why    failure
 	yes    bool
 	folds  bool
-	symbol uint32 // in exact, or if it folds in folded; 0: no literal
+	symbol uint32 // the number of a text in exact, or if it folds in folded; 0: no literal
 	small  int64
 	beyond int // the sign of a number that small cannot hold
 }
 
-// readViews reads the views.
 func (s *Set) readViews(m *machine) viewValues {
 	g := viewValues{seen: make([]seen, len(s.views))}
 	for i := range s.views {
@@ -329,7 +322,6 @@ func (s *Set) readViews(m *machine) viewValues {
 	return g
 }
 
-// readApprovers reads the approvers.
 func (s *Set) readApprovers(voters []voter) []viewValues {
 	gs := make([]viewValues, len(voters))
 	for i := range voters {
@@ -346,7 +338,7 @@ func (s *Set) readApprovers(voters []voter) []viewValues {
 	return gs
 }
 
-// sees tells whether anything that is asked of approvers is true of one.
+// sees tells whether anything that a consensus asks of approvers is true of one.
 func (t *test) sees(voter *viewValues) bool {
 	if len(t.kids) == 1 && t.op != opNot {
 		return t.kids[0].holds(voter)
@@ -354,7 +346,7 @@ func (t *test) sees(voter *viewValues) bool {
 	return slices.ContainsFunc(t.kids, func(k test) bool { return k.sees(voter) })
 }
 
-// holds evaluates a short expression that cannot fail on what was seen.
+// holds evaluates the test on what was seen, none of which is an error.
 func (t *test) holds(g *viewValues) bool {
 	switch t.op {
 	case opAnd, opOr:
@@ -384,23 +376,10 @@ func (t *test) holds(g *viewValues) bool {
 	if t.swap {
 		order = -order
 	}
-	switch t.op {
-	case opEq:
-		return order == 0
-	case opNe:
-		return order != 0
-	case opLt:
-		return order < 0
-	case opGt:
-		return order > 0
-	case opLe:
-		return order <= 0
-	default:
-		return order >= 0
-	}
+	return t.op.holds(order)
 }
 
-// count counts the approvers of whom it is true what is asked of each.
+// count counts the approvers who pass the test of each.
 func (t *test) count(g *viewValues) (n int64) {
 	for i := range g.voters {
 		if t.kids[0].holds(&g.voters[i]) {
@@ -410,23 +389,18 @@ func (t *test) count(g *viewValues) (n int64) {
 	return n
 }
 
-// order compares what was seen with the literal; of what is no number it tells
-// only whether they are equal.
+// order compares what was seen with the literal. Only numbers have an order: of all
+// else, 0 is equal.
 func (t *test) order(e *seen) int {
 	switch {
-	case t.text.exact != 0:
-		if t.text.is(e) {
-			return 0
-		}
+	case t.text.exact != 0 && t.text.is(e):
+		return 0
+	case t.text.exact != 0 || e.yes != t.yes:
 		return 1
 	case e.beyond != 0:
 		return e.beyond
-	case e.small < t.number || e.yes != t.yes:
-		return -1
-	case e.small > t.number:
-		return 1
 	}
-	return 0
+	return cmp.Compare(e.small, t.number)
 }
 
 func (y symbol) is(e *seen) bool {
@@ -436,16 +410,12 @@ func (y symbol) is(e *seen) bool {
 	return y.exact == e.symbol
 }
 
+// among tells whether what was seen is one of the literals.
 func (t *test) among(e *seen) bool {
 	for _, y := range t.texts {
 		if y.is(e) {
 			return true
 		}
 	}
-	for _, n := range t.numbers {
-		if e.beyond == 0 && e.small == n {
-			return true
-		}
-	}
-	return false
+	return e.beyond == 0 && slices.Contains(t.numbers, e.small)
 }
