@@ -1,9 +1,8 @@
-// Package lint says what is likely wrong with an organization's policies. It is advice for those who write them: it blocks
-// nothing and decides nothing, so the enclave neither gives nor links it. The dashboard, compiled to WebAssembly, and
-// `cloister-verify policies` do.
+// Package lint says what is likely wrong with an organization's policies, to those who write them. It decides nothing, so the
+// enclave does not link it. The dashboard, compiled to WebAssembly, and `cloister-verify policies` do.
 //
-// It lies below enclave/ and not beside it because advice is worth something only if it reads a policy as the enclave
-// will, by the same compiler and evaluator, and nobody else may import those.
+// It lies below enclave/ because it must read a policy as the enclave does, by the same compiler and evaluator, and nobody
+// else may import those.
 package lint
 
 import (
@@ -14,8 +13,7 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// Organization is what get_organization answers as organizationData, as far as advice depends on it. A policy that was
-// not made yet may stand among the others.
+// Organization is what advice needs of the organizationData of get_organization. Policies may hold one that was not made yet.
 type Organization struct {
 	Policies   []Policy `json:"policies"`
 	Users      []User   `json:"users"`
@@ -57,17 +55,14 @@ type credential struct {
 	Type      string `json:"type"`
 }
 
-// Warning is advice about one policy. Position is a byte of the clause, from 0.
+// Warning is advice about one policy.
 type Warning struct {
 	PolicyID   string `json:"policyId"`
 	PolicyName string `json:"policyName"`
-	Clause     string `json:"clause"` // consensus, condition, time, or empty: the policy as a whole
-	Position   int    `json:"position"`
-	Code       string `json:"code"`
-	Message    string `json:"message"`
+	policy.Warning
 }
 
-// Warnings looks at every policy beside all others. An organization that the enclave would not have is an error.
+// Warnings looks at every policy beside all others. An organization that the enclave would not accept is an error.
 func (o *Organization) Warnings() ([]Warning, error) {
 	s := policy.Surroundings{Threshold: o.RootQuorum.Threshold}
 	for i := range o.Policies {
@@ -89,7 +84,7 @@ func (o *Organization) Warnings() ([]Warning, error) {
 	warnings := []Warning{}
 	for i, p := range s.Policies {
 		for _, w := range policy.Lint(p, s) {
-			warnings = append(warnings, Warning{o.Policies[i].ID, p.Name, w.Clause, w.Position, w.Code, w.Message})
+			warnings = append(warnings, Warning{o.Policies[i].ID, p.Name, w})
 		}
 	}
 	return warnings, nil
@@ -112,7 +107,7 @@ func (p *Policy) compile() (*policy.Policy, error) {
 	return c, err
 }
 
-// ids reads ids, and keeps what is wrong with one.
+// ids reads ids and keeps an error.
 type ids struct{ wrong error }
 
 func (r *ids) one(text string) (id [16]byte) {

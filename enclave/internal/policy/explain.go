@@ -15,7 +15,7 @@ const (
 )
 
 // explain finds out why policies did not allow: which expression of the clause
-// decided, and what it and its parts came to.
+// decided, and the values of its parts.
 func (d *decider) explain(e *Evaluations) {
 	left := maxExplainSteps
 	d.machine.setVoters(d.voters)
@@ -74,7 +74,6 @@ func (x *explainer) why(n *node, yes bool) {
 	switch n.op {
 	case opNot:
 		x.why(n.kids[0], !yes)
-		return
 	case opAnd, opOr:
 		if yes == (n.op == opAnd) { // all parts were needed for that
 			x.at(n)
@@ -91,7 +90,6 @@ func (x *explainer) why(n *node, yes bool) {
 				return
 			}
 		}
-		return
 	case opAll, opAny:
 		list, ok := x.list(n.kids[0])
 		if !ok {
@@ -108,20 +106,18 @@ func (x *explainer) why(n *node, yes bool) {
 		}
 		x.at(n)
 		x.note(n.kids[0])
-		return
-	}
-	x.at(n)
-	if n.comparison() || n.op == opContains {
+	case opEq, opNe, opLt, opGt, opLe, opGe, opIn, opContains:
+		x.at(n)
 		for _, k := range n.kids {
 			x.note(k)
 		}
-		return
+	default:
+		x.at(n)
+		x.note(n)
 	}
-	x.note(n)
 }
 
-// note adds what an expression came to, unless that is plain to see or not to be
-// shown.
+// note adds the value of an expression, unless it is plain to see or secret.
 func (x *explainer) note(n *node) {
 	e := &x.reason
 	if len(e.Values) == maxExplained || plain(n) || reads(n, "secret") {
@@ -149,8 +145,7 @@ func reads(n *node, name string) bool {
 	return n.root != 0 && roots[n.root].name == name || slices.ContainsFunc(n.kids, func(k *node) bool { return reads(k, name) })
 }
 
-// appendText writes a value as an expression would, and stops soon after what an
-// explanation may hold.
+// appendText writes a value like an expression, and stops soon after maxExplainText.
 func (v *Value) appendText(b []byte) []byte {
 	switch {
 	case len(b) > maxExplainText:
@@ -169,28 +164,23 @@ func (v *Value) appendText(b []byte) []byte {
 		}
 		b = append(append(append(b, '\''), s...), '\'')
 	case v.typ == TypeList:
-		b = append(b, '[')
-		for i := range v.list {
-			if i > 0 {
-				b = append(b, ", "...)
-			}
-			if b = v.list[i].appendText(b); len(b) > maxExplainText {
-				break
-			}
-		}
-		b = append(b, ']')
+		b = append(appendParts(append(b, '['), v.list, func(b []byte, item *Value) []byte { return item.appendText(b) }), ']')
 	default:
-		b = append(b, '{')
-		for i := range v.members {
-			if i > 0 {
-				b = append(b, ", "...)
-			}
-			b = append(append(b, shorten(v.members[i].Name, maxExplainText)...), ": "...)
-			if b = v.members[i].Value.appendText(b); len(b) > maxExplainText {
-				break
-			}
+		b = append(appendParts(append(b, '{'), v.members, func(b []byte, m *Member) []byte {
+			return m.Value.appendText(append(append(b, shorten(m.Name, maxExplainText)...), ": "...))
+		}), '}')
+	}
+	return b
+}
+
+func appendParts[T any](b []byte, parts []T, write func([]byte, *T) []byte) []byte {
+	for i := range parts {
+		if i > 0 {
+			b = append(b, ", "...)
 		}
-		b = append(b, '}')
+		if b = write(b, &parts[i]); len(b) > maxExplainText {
+			break
+		}
 	}
 	return b
 }

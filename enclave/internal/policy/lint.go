@@ -1,19 +1,20 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// Warning is a hint about a policy; it never blocks.
+// Warning is advice about a policy; it never blocks.
 type Warning struct {
-	Clause   string // "condition", "consensus", "time" or ""
-	Code     string // stable, such as DENY_CAN_ERROR
-	Message  string
-	Position int // byte in the clause's source, from 0
+	Clause   string `json:"clause"`   // consensus, condition, time, or empty: the policy as a whole
+	Position int    `json:"position"` // byte of the clause, from 0
+	Code     string `json:"code"`     // stable, such as DENY_CAN_ERROR
+	Message  string `json:"message"`
 }
 
-// Surroundings are what helps Lint to tell; what is not known stays empty.
+// Surroundings are the organization of a policy, as far as it is known.
 type Surroundings struct {
 	Policies  []*Policy // of the organization
 	RootUsers [][16]byte
@@ -24,9 +25,9 @@ type Surroundings struct {
 // maxWarnings is what Lint says at most about one policy.
 const maxWarnings = 32
 
-// Lint looks for what is allowed and likely wrong. Warnings come in the order of
-// clauses and positions. It is for package enclave/lint: the enclave itself gives no
-// advice, and a test of the released binary holds that this is not in it.
+// Lint looks for what is allowed and likely wrong, in the order of clauses and
+// positions. It is for package enclave/lint: a test of the released enclave holds that
+// it is not linked there.
 func Lint(p *Policy, s Surroundings) []Warning {
 	l := &linter{policy: p, surroundings: s}
 	if p.Effect == EffectAllow && p.Condition == nil && p.Consensus == nil {
@@ -41,10 +42,7 @@ func Lint(p *Policy, s Surroundings) []Warning {
 	l.denies()
 	l.voters()
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
-		if a.Clause != b.Clause {
-			return strings.Compare(a.Clause, b.Clause)
-		}
-		return a.Position - b.Position
+		return cmp.Or(strings.Compare(a.Clause, b.Clause), a.Position-b.Position)
 	})
 	return l.warnings[:min(len(l.warnings), maxWarnings)]
 }
@@ -56,21 +54,13 @@ type linter struct {
 }
 
 func (l *linter) warn(clause string, pos int, code, message string) {
-	w := Warning{clause, code, message, pos}
+	w := Warning{clause, pos, code, message}
 	if !slices.Contains(l.warnings, w) {
 		l.warnings = append(l.warnings, w)
 	}
 }
 
-// each calls f for n and every node below it.
-func (n *node) each(f func(*node)) {
-	f(n)
-	for _, k := range n.kids {
-		k.each(f)
-	}
-}
-
-// find returns the first node below n for which f is true.
+// find returns the first node, of n and all below it, for which f is true.
 func (n *node) find(f func(*node) bool) *node {
 	if f(n) {
 		return n
@@ -85,7 +75,7 @@ func (n *node) find(f func(*node) bool) *node {
 
 // clause looks at one clause by itself.
 func (l *linter) clause(p *Program) {
-	clause, matched := p.clause.String(), kindsOf(p)
+	clause := p.clause.String()
 	branches := []*node{p.root}
 	if p.root.op == opOr {
 		branches = p.root.kids // each may be dead by itself
@@ -95,7 +85,7 @@ func (l *linter) clause(p *Program) {
 			l.warn(clause, b.pos, "NEVER_TRUE", "this can never be true")
 		}
 	}
-	p.root.each(func(n *node) {
+	p.root.find(func(n *node) bool {
 		switch {
 		case n.comparison() || n.op == opContains:
 			l.attribute(clause, n)
@@ -106,6 +96,7 @@ func (l *linter) clause(p *Program) {
 				l.warn(clause, n.pos, "ADDRESS_CHECKSUM", why)
 			}
 		}
+		return false
 	})
 	if p.clause != ClauseCondition {
 		return
@@ -114,7 +105,7 @@ func (l *linter) clause(p *Program) {
 		l.warn(clause, b.pos, "ROOTS_NEVER_MEET", "no request has both "+roots[a.root].name+" and "+roots[b.root].name+
 			", and both sides of every operator are evaluated: this is always an error")
 	}
-	if resource, action := pairOf(p.root); resource != nil && action != nil && len(matched) == 0 {
+	if resource, action := pairOf(p.root); resource != nil && action != nil && len(kindsOf(p)) == 0 {
 		l.warn(clause, action.pos, "NO_SUCH_RESOURCE_ACTION", "no activity has resource "+resource.lit.string+" and action "+action.lit.string)
 	}
 }
@@ -122,33 +113,37 @@ func (l *linter) clause(p *Program) {
 // attribute looks at a comparison of an attribute of the activity with literals.
 func (l *linter) attribute(clause string, n *node) {
 	root, literals := comparedRoot(n)
+	unknown := map[rootID]string{rootType: "UNKNOWN_TYPE", rootKind: "UNKNOWN_KIND", rootResource: "UNKNOWN_RESOURCE", rootAction: "UNKNOWN_ACTION"}[root]
 	for _, lit := range literals {
-		word, unknown := shorten(lit.lit.string, 60), ""
-		switch root {
-		case rootType:
-			name := kindOfType(lit.lit.string)
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == name && !k.RootQuorum }) {
-				unknown = "UNKNOWN_TYPE"
-				break
-			}
+		means := meaning(root, lit)
+		switch {
+		case unknown == "":
+		case !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.at(root) == means && (!k.RootQuorum || means == "") }):
+			l.warn(clause, lit.pos, unknown, "policies are never asked about '"+shorten(lit.lit.string, 60)+"'")
+		case root == rootType:
 			l.warn(clause, lit.pos, "EXACT_ACTIVITY_TYPE", "this names one version: clients move on to newer ones, activity.kind covers all")
-		case rootKind:
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Name == lit.lit.string && !k.RootQuorum }) {
-				unknown = "UNKNOWN_KIND"
-			}
-		case rootResource:
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Resource == lit.lit.string }) {
-				unknown = "UNKNOWN_RESOURCE"
-			}
-		case rootAction:
-			if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Action == lit.lit.string }) {
-				unknown = "UNKNOWN_ACTION"
-			}
-		}
-		if unknown != "" {
-			l.warn(clause, lit.pos, unknown, "policies are never asked about '"+word+"'")
 		}
 	}
+}
+
+// at is what activities of a kind have at a root: for the type, of which the version is
+// not known, the kind.
+func (k Kind) at(root rootID) string {
+	switch root {
+	case rootType, rootKind:
+		return k.Name
+	case rootResource:
+		return k.Resource
+	}
+	return k.Action
+}
+
+// meaning is the literal that a root is compared with: of a type, the kind.
+func meaning(root rootID, literal *node) string {
+	if root == rootType {
+		return kindOfType(literal.lit.string)
+	}
+	return literal.lit.string
 }
 
 // comparedRoot tells which root a comparison compares with literals.
@@ -190,21 +185,31 @@ var chainRoots = []string{"eth.tx", "eth.eip_712", "eth.eip_7702_authorization",
 // neverTogether finds two roots that no request has both.
 func neverTogether(n *node) (a, b *node) {
 	var seen []*node
-	n.each(func(n *node) {
-		if n.root >= rootWallet && b == nil {
-			for _, m := range seen {
-				if x, y := roots[m.root].name, roots[n.root].name; x != y && (slices.Contains(chainRoots, x) && slices.Contains(chainRoots, y) ||
-					x == "secret" || y == "secret" || (x == "private_key") != (y == "private_key") && (strings.HasPrefix(x, "wallet") || strings.HasPrefix(y, "wallet"))) {
-					a, b = m, n
-					return
-				}
-			}
-			if !slices.ContainsFunc(seen, func(m *node) bool { return m.root == n.root }) {
-				seen = append(seen, n)
-			}
+	b = n.find(func(n *node) bool {
+		if n.root < rootWallet {
+			return false
 		}
+		if i := slices.IndexFunc(seen, func(m *node) bool { return apart(roots[m.root].name, roots[n.root].name) }); i >= 0 {
+			a = seen[i]
+			return true
+		}
+		if !slices.ContainsFunc(seen, func(m *node) bool { return m.root == n.root }) {
+			seen = append(seen, n)
+		}
+		return false
 	})
 	return a, b
+}
+
+// apart tells whether no request has both roots.
+func apart(x, y string) bool {
+	switch {
+	case x == y:
+		return false
+	case x == "secret" || y == "secret", slices.Contains(chainRoots, x) && slices.Contains(chainRoots, y):
+		return true
+	}
+	return x == "private_key" && strings.HasPrefix(y, "wallet") || y == "private_key" && strings.HasPrefix(x, "wallet")
 }
 
 // pairOf finds the resource and the action that an expression demands.
@@ -254,7 +259,7 @@ func contradict(a, b *node) bool {
 	if x == nil || y == nil || !x.same(y) {
 		return false
 	}
-	if opB == opEq {
+	if opB == opEq || opA == opGt || opA == opGe { // so that a is the equality or the upper bound
 		opA, litA, opB, litB = opB, litB, opA, litA
 	}
 	if x.shape.text() {
@@ -265,13 +270,7 @@ func contradict(a, b *node) bool {
 	if opA == opEq {
 		return !opB.holds(order)
 	}
-	switch {
-	case opA == opNe || opB == opNe:
-		return false
-	case opA == opLt || opA == opLe:
-		return (opB == opGt || opB == opGe) && (order < 0 || order == 0 && (opA == opLt || opB == opGt))
-	}
-	return (opB == opLt || opB == opLe) && (order > 0 || order == 0 && (opA == opGt || opB == opLt))
+	return (opA == opLt || opA == opLe) && (opB == opGt || opB == opGe) && (order < 0 || order == 0 && (opA == opLt || opB == opGt))
 }
 
 // bound takes a comparison with a literal apart, the literal to the right.
@@ -334,27 +333,12 @@ func known(n *node, k *Kind) knowledge {
 		same, _ := a[0].lit.equal(&a[1].lit)
 		return knownAs(same == (n.op == opEq))
 	}
-	if k == nil || !n.comparison() && n.op != opContains {
-		return isUnknown
-	}
 	root, literals := comparedRoot(n)
-	var is string
-	switch root {
-	case rootKind:
-		is = k.Name
-	case rootResource:
-		is = k.Resource
-	case rootAction:
-		is = k.Action
-	case rootType: // which version is not known
-		is = k.Name
-	default:
+	if k == nil || !n.comparison() && n.op != opContains || root < rootType || root > rootAction {
 		return isUnknown
 	}
-	among := slices.ContainsFunc(literals, func(lit *node) bool {
-		return lit.lit.string == is && root != rootType || root == rootType && kindOfType(lit.lit.string) == is
-	})
-	if among && root == rootType {
+	among := slices.ContainsFunc(literals, func(lit *node) bool { return meaning(root, lit) == k.at(root) })
+	if among && root == rootType { // which version is not known
 		return isUnknown
 	}
 	return knownAs(among != (n.op == opNe))

@@ -30,12 +30,11 @@ type shape struct {
 	fields []field
 }
 
-// A field is a member of a struct. It is optional if some values of the struct
-// have it and others not: reading it can be an error.
+// A field is a member of a struct.
 type field struct {
 	name     string
 	shape    *shape
-	optional bool
+	optional bool   // some values of the struct lack it: reading it can be an error
 	read     string // the member that is read, if it has another name
 }
 
@@ -101,7 +100,7 @@ func one(name string, s *shape) []field { return []field{{name: name, shape: s}}
 // rootID names a root by its row in roots.
 type rootID uint8
 
-// The roots that Go code names: those that are not facts, and two that are.
+// The roots that the code names: those that are not facts, and two that are.
 const (
 	rootApprovers rootID = iota + 1
 	rootCredentials
@@ -115,14 +114,12 @@ const (
 	rootWallets
 )
 
-// A root is where reading begins. Its name is one word or two with a dot; the
-// first of two is a group, which is no value itself. An always root is part of
-// every request.
+// A root is where reading begins.
 type root struct {
-	name   string
+	name   string // a word, or a group and a word with a dot between; a group is no value itself
 	clause Clause
 	shape  *shape
-	always bool
+	always bool // every request has it
 }
 
 var (
@@ -195,9 +192,9 @@ var (
 		one("lightning_receive", structOf("LightningReceive", one("threshold", intShape), one("operator_recipients", sparkRecipients)))))
 )
 
-// roots is the one table of what expressions can read: the checker takes names
-// and types from it, the evaluator holds facts against it, and the tables of the
-// documentation are held against it by a test. Row 0 is no root.
+// roots is the one table of what expressions can read. The checker takes names and
+// types from it, the evaluator checks facts by it, and a test holds the documentation
+// against it. Row 0 is no root.
 var roots = [...]root{
 	{},
 	{"approvers", ClauseConsensus, listOf(userShape), true},
@@ -241,25 +238,18 @@ var paramKinds = [...][2]string{
 	{"lightning_receive", "SPARK_PREPARE_LIGHTNING_RECEIVE"},
 }
 
-// carries tells whether every activity of a kind has what a node reads: a root,
-// or a member of activity.params.
+// carries tells whether every activity of a kind has what a node reads.
 func carries(k *Kind, n *node) bool {
-	switch {
-	case n.op == opMember && n.kids[0].root == rootParams:
-		for _, row := range paramKinds {
-			if slices.Contains(strings.Fields(row[0]), n.name) {
-				return slices.Contains(strings.Fields(row[1]), k.Name)
-			}
-		}
-		return false
-	case n.root == rootWallet:
-		return k.Resource == "WALLET" && k.Action == "EXPORT"
-	case n.root == rootWallets:
-		return k.Name == "DELETE_WALLETS"
-	case n.root == 0:
-		return false
+	if n.op == opMember && n.kids[0].root == rootParams {
+		return slices.ContainsFunc(paramKinds[:], func(row [2]string) bool {
+			return slices.Contains(strings.Fields(row[0]), n.name) && slices.Contains(strings.Fields(row[1]), k.Name)
+		})
 	}
 	switch roots[n.root].name {
+	case "wallet":
+		return k.Resource == "WALLET" && k.Action == "EXPORT"
+	case "wallets":
+		return k.Name == "DELETE_WALLETS"
 	case "wallet_account":
 		return k.Name == "EXPORT_WALLET_ACCOUNT"
 	case "private_key":
@@ -268,27 +258,17 @@ func carries(k *Kind, n *node) bool {
 	return false
 }
 
+// findRoot is the root of this name, or 0.
 func findRoot(name string) rootID {
-	for i := range roots {
-		if i > 0 && roots[i].name == name {
-			return rootID(i)
-		}
-	}
-	return 0
+	return rootID(max(slices.IndexFunc(roots[:], func(r root) bool { return r.name == name }), 0))
 }
 
 // group tells whether a word is the first of roots of two words.
-func group(name string) bool {
-	for i := range roots {
-		if first, _, two := strings.Cut(roots[i].name, "."); two && first == name {
-			return true
-		}
-	}
-	return false
+func group(word string) bool {
+	return slices.ContainsFunc(roots[:], func(r root) bool { return strings.HasPrefix(r.name, word+".") })
 }
 
-// keyword tells whether a word has a meaning of its own, so that no variable can
-// have it.
+// keyword tells whether a word cannot be a variable, as it has another meaning.
 func keyword(name string) bool {
 	switch name {
 	case "true", "false", "in", opTexts[opTimestamp], opTexts[opCronSpan]:
@@ -306,8 +286,8 @@ type Field struct {
 	Optional bool
 }
 
-// Fields lists all that expressions can read, for documentation: roots in their
-// order, members of a struct below it.
+// Fields lists all that expressions can read: roots in their order, members of a
+// struct below it.
 func Fields() []Field {
 	var out []Field
 	for _, r := range roots[1:] {

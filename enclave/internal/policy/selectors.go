@@ -18,31 +18,30 @@ type Selector struct {
 const maxSelectors = 100
 
 // FromSelectors writes selectors, all of which must hold, as the consensus and
-// the condition of a policy. Both compile. Subjects that begin with approvers,
-// user or users are about who approves, user and users being any of the
-// approvers; others are about the activity.
+// the condition of a policy. Both compile. A subject that begins with approvers is
+// about all who approve, with user or users about any of them, others about the
+// activity.
 func FromSelectors(selectors []Selector) (consensus, condition string, err error) {
 	if len(selectors) > maxSelectors {
 		return "", "", fault.New(fault.InvalidArgument, "invalid policy condition: more than %d selectors", maxSelectors)
 	}
 	var parts [2][]string
 	for i, s := range selectors {
-		clause, side, expression := ClauseCondition, 1, ""
-		first, rest, _ := strings.Cut(s.Subject, ".")
-		switch first {
-		case "user", "users":
-			clause, side = ClauseConsensus, 0
-			if expression, err = selectorText(i, "u."+rest, s); err == nil {
-				expression = "approvers.any(u, " + expression + ")"
-			}
-		case "approvers":
-			clause, side = ClauseConsensus, 0
-			fallthrough
-		default:
-			expression, err = selectorText(i, s.Subject, s)
+		clause, side, subject := ClauseCondition, 1, s.Subject
+		first, rest, _ := strings.Cut(subject, ".")
+		user := first == "user" || first == "users"
+		if user {
+			subject = "u." + rest
 		}
+		if user || first == "approvers" {
+			clause, side = ClauseConsensus, 0
+		}
+		expression, err := selectorText(i, subject, s)
 		if err != nil {
 			return "", "", err
+		}
+		if user {
+			expression = "approvers.any(u, " + expression + ")"
 		}
 		if _, why := compile(clause, expression); why != nil {
 			return "", "", selectorFault(i, why.text)
@@ -71,7 +70,6 @@ func selectorText(i int, subject string, s Selector) (string, error) {
 	if len(s.Targets) == 0 || len(s.Targets) > maxItems {
 		return "", selectorFault(i, "the number of targets is not between 1 and 1000")
 	}
-	operator := strings.TrimPrefix(s.Operator, "OPERATOR_")
 	quoted, as := make([]string, len(s.Targets)), fieldType(subject)
 	for j, t := range s.Targets {
 		switch {
@@ -79,11 +77,11 @@ func selectorText(i int, subject string, s Selector) (string, error) {
 			return "", selectorFault(i, "a target holds a quote")
 		case (as == "int" || as == "uint") && decimal(t), as == "bool" && (t == "true" || t == "false"):
 			quoted[j] = t
-		default: // what does not fit is told when it is checked
+		default: // the checker tells what does not fit
 			quoted[j] = "'" + t + "'"
 		}
 	}
-	marks := map[string]string{"EQUAL": " == ", "NOT_EQUAL": " != ", "MORE_THAN": " > ", "MORE_THAN_OR_EQUAL": " >= ", "LESS_THAN": " < ", "LESS_THAN_OR_EQUAL": " <= "}
+	operator := strings.TrimPrefix(s.Operator, "OPERATOR_")
 	switch operator {
 	case "IN":
 		return subject + " in [" + strings.Join(quoted, ", ") + "]", nil
@@ -99,17 +97,18 @@ func selectorText(i int, subject string, s Selector) (string, error) {
 		}
 		return "(" + strings.Join(quoted, between) + ")", nil
 	}
-	if marks[operator] == "" {
+	comparison := map[string]op{"EQUAL": opEq, "NOT_EQUAL": opNe, "MORE_THAN": opGt, "MORE_THAN_OR_EQUAL": opGe, "LESS_THAN": opLt, "LESS_THAN_OR_EQUAL": opLe}[operator]
+	if comparison == 0 {
 		return "", selectorFault(i, "there is no operator "+shorten(s.Operator, 60))
 	}
 	if len(quoted) > 1 {
 		return "", selectorFault(i, "the operator takes one target")
 	}
-	return subject + marks[operator] + quoted[0], nil
+	return subject + opTexts[comparison] + quoted[0], nil
 }
 
-// path tells whether text is names with dots between them and nothing else, so
-// that no subject can bring an expression of its own.
+// path tells whether text is only names with dots between, so that no subject can
+// smuggle in an expression.
 func path(s string) bool {
 	for _, name := range strings.Split(s, ".") {
 		if name == "" || !letter(name[0]) || len(name) > 60 || countFirst(name, letterOrDigit) < len(name) {
