@@ -13,8 +13,7 @@ var activities = []*Query{
 	fetchQuery("list_activities", fetchActivities, answerActivities),
 }
 
-// ActivityRequest names an activity.
-type ActivityRequest struct {
+type activityRequest struct {
 	Head
 	ActivityID string `json:"activityId" rule:"required"`
 }
@@ -31,15 +30,15 @@ type ActivityType string
 // Valid tells whether t is a type of the interface, live or not.
 func (t ActivityType) Valid() bool { return activity.KnownType(string(t)) }
 
-// ActivitiesRequest asks for a page of activities.
-type ActivitiesRequest struct {
+// activitiesRequest asks for a page of activities.
+type activitiesRequest struct {
 	Head
 	FilterByStatus    []ActivityStatus `json:"filterByStatus,omitempty"`
 	PaginationOptions *Pagination      `json:"paginationOptions"`
 	FilterByType      []ActivityType   `json:"filterByType,omitempty"`
 }
 
-func fetchActivity(in *ActivityRequest, s *sources) (*org.Entry, error) {
+func fetchActivity(in *activityRequest, s *sources) (*org.Entry, error) {
 	return findNamed("activity", "activityId", in.ActivityID, s.Activity)
 }
 
@@ -51,7 +50,7 @@ func answerActivity(v *View, e *org.Entry) ([]byte, error) {
 	return append(w.write([]byte(`{"activity":`), e), '}'), w.err
 }
 
-func fetchActivities(in *ActivitiesRequest, s *sources) ([]*org.Entry, error) {
+func fetchActivities(in *activitiesRequest, s *sources) ([]*org.Entry, error) {
 	b, err := in.PaginationOptions.bounds()
 	if err != nil {
 		return nil, err

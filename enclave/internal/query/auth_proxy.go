@@ -54,7 +54,7 @@ type proxyWalletKit struct {
 	OauthRedirectURL       string            `json:"oauthRedirectUrl,omitempty"`
 }
 
-func getAuthProxyConfig(v *View, _ *OrganizationRequest) ([]byte, error) {
+func getAuthProxyConfig(v *View, _ *organizationRequest) ([]byte, error) {
 	p, err := v.OnlyAuthProxy()
 	if err == nil && p == nil {
 		err = fault.New(fault.NotFound, "the auth proxy is not enabled")

@@ -15,20 +15,18 @@ var credentials = []*Query{
 	stateQuery("get_oauth_providers", getOauthProviders),
 }
 
-// APIKeyRequest names an API key.
-type APIKeyRequest struct {
+type apiKeyRequest struct {
 	Head
 	APIKeyID string `json:"apiKeyId" rule:"required"`
 }
 
-// AuthenticatorRequest names a passkey.
-type AuthenticatorRequest struct {
+type authenticatorRequest struct {
 	Head
 	AuthenticatorID string `json:"authenticatorId" rule:"required"`
 }
 
-// OfUsersRequest asks for what all users have, or one.
-type OfUsersRequest struct {
+// ofUsersRequest asks for what all users have, or one.
+type ofUsersRequest struct {
 	Head
 	UserID *string `json:"userId"`
 }
@@ -40,22 +38,22 @@ func apiKeyPlace(k *org.APIKey) created               { return created{k.Created
 func authenticatorPlace(a *org.Authenticator) created { return created{a.CreatedMs, a.ID} }
 func oauthProviderPlace(p *org.OauthProvider) created { return created{p.CreatedMs, p.ID} }
 
-func getAPIKey(v *View, in *APIKeyRequest) ([]byte, error) {
+func getAPIKey(v *View, in *apiKeyRequest) ([]byte, error) {
 	k, err := findOfUsers(v, "apiKeyId", in.APIKeyID, "api key not found", apiKeys, apiKeyPlace)
 	return one(`{"apiKey":`, k, err, activity.AppendAPIKey)
 }
 
-func getAPIKeys(v *View, in *OfUsersRequest) ([]byte, error) {
+func getAPIKeys(v *View, in *ofUsersRequest) ([]byte, error) {
 	ks, err := ofUsers(v, in.UserID, apiKeys, apiKeyPlace)
 	return many(`{"apiKeys":`, ks, err, activity.AppendAPIKey)
 }
 
-func getAuthenticator(v *View, in *AuthenticatorRequest) ([]byte, error) {
+func getAuthenticator(v *View, in *authenticatorRequest) ([]byte, error) {
 	a, err := findOfUsers(v, "authenticatorId", in.AuthenticatorID, "webauthn authenticator not found in organization", authenticators, authenticatorPlace)
 	return one(`{"authenticator":`, a, err, activity.AppendAuthenticator)
 }
 
-func getAuthenticators(v *View, in *UserRequest) ([]byte, error) {
+func getAuthenticators(v *View, in *userRequest) ([]byte, error) {
 	u, err := findUser(v, in.UserID)
 	if err != nil {
 		return nil, err
@@ -63,7 +61,7 @@ func getAuthenticators(v *View, in *UserRequest) ([]byte, error) {
 	return many(`{"authenticators":`, pointers(u.Authenticators), nil, activity.AppendAuthenticator)
 }
 
-func getOauthProviders(v *View, in *OfUsersRequest) ([]byte, error) {
+func getOauthProviders(v *View, in *ofUsersRequest) ([]byte, error) {
 	ps, err := ofUsers(v, in.UserID, oauthProviders, oauthProviderPlace)
 	return many(`{"oauthProviders":`, ps, err, activity.AppendOauthProvider)
 }

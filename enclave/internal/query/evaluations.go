@@ -62,15 +62,15 @@ type Hypothesis struct {
 	Parameters strictjson.Raw `json:"parameters" rule:"required"`
 }
 
-// EvaluateRequest asks what the policies would decide.
-type EvaluateRequest struct {
+// evaluateRequest asks what the policies would decide.
+type evaluateRequest struct {
 	Head
 	Activity Hypothesis `json:"activity" rule:"required"`
 }
 
 // evaluatePolicies answers what would be decided now if the caller submitted the
 // activity. Nothing is written, and a grant is thrown away.
-func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
+func evaluatePolicies(v *View, in *evaluateRequest) ([]byte, error) {
 	if v.Home != nil {
 		return nil, fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH",
 			"organization mismatch: activities of organization %s are decided for its own users", v.ID)
@@ -132,8 +132,8 @@ func evaluatePolicies(v *View, in *EvaluateRequest) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// MFAStatusRequest names an activity and perhaps one of its voters.
-type MFAStatusRequest struct {
+// mfaStatusRequest names an activity and perhaps one of its voters.
+type mfaStatusRequest struct {
 	Head
 	ActivityID string  `json:"activityId" rule:"required"`
 	UserID     *string `json:"userId"`
@@ -145,8 +145,8 @@ type mfaAsked struct {
 	voter *org.ID
 }
 
-func fetchMFAStatus(in *MFAStatusRequest, s *sources) (asked mfaAsked, err error) {
-	if asked.entry, err = fetchActivity(&ActivityRequest{ActivityID: in.ActivityID}, s); err != nil || in.UserID == nil {
+func fetchMFAStatus(in *mfaStatusRequest, s *sources) (asked mfaAsked, err error) {
+	if asked.entry, err = fetchActivity(&activityRequest{ActivityID: in.ActivityID}, s); err != nil || in.UserID == nil {
 		return asked, err
 	}
 	voter, err := id("userId", *in.UserID)

@@ -7,13 +7,12 @@ var interfaces = []*Query{
 	stateQuery("list_smart_contract_interfaces", listInterfaces),
 }
 
-// InterfaceRequest names a smart contract interface.
-type InterfaceRequest struct {
+type interfaceRequest struct {
 	Head
 	SmartContractInterfaceID string `json:"smartContractInterfaceId" rule:"required"`
 }
 
-func getInterface(v *View, in *InterfaceRequest) ([]byte, error) {
+func getInterface(v *View, in *interfaceRequest) ([]byte, error) {
 	i, err := findNamed("smart contract interface", "smartContractInterfaceId", in.SmartContractInterfaceID, v.Interface)
 	if err != nil {
 		return nil, err
@@ -22,7 +21,7 @@ func getInterface(v *View, in *InterfaceRequest) ([]byte, error) {
 	return append(dst, '}'), err
 }
 
-func listInterfaces(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listInterfaces(v *View, _ *organizationRequest) ([]byte, error) {
 	is, err := interfacesInOrder(v)
 	if err != nil {
 		return nil, err

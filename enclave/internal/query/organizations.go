@@ -20,16 +20,16 @@ var organizations = []*Query{
 	stateQuery("list_webhook_endpoints", listWebhookEndpoints),
 }
 
-// OrganizationRequest asks for something that there is one of.
-type OrganizationRequest struct{ Head }
+// organizationRequest asks for something that there is one of.
+type organizationRequest struct{ Head }
 
-// AllowlistRequest asks for the networks of an API key, or of the organization.
-type AllowlistRequest struct {
+// allowlistRequest asks for the networks of an API key, or of the organization.
+type allowlistRequest struct {
 	Head
 	PublicKey *string `json:"publicKey"`
 }
 
-func whoami(v *View, _ *OrganizationRequest) ([]byte, error) {
+func whoami(v *View, _ *organizationRequest) ([]byte, error) {
 	o, err := v.Organization()
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func whoami(v *View, _ *OrganizationRequest) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-func getOrganizationConfigs(v *View, _ *OrganizationRequest) ([]byte, error) {
+func getOrganizationConfigs(v *View, _ *organizationRequest) ([]byte, error) {
 	o, err := v.Organization()
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func appendQuorum(dst []byte, key string, o *org.Organization) []byte {
 }
 
 // getOrganization answers everything but what there may be any number of.
-func getOrganization(v *View, _ *OrganizationRequest) ([]byte, error) {
+func getOrganization(v *View, _ *organizationRequest) ([]byte, error) {
 	o, err := v.Organization()
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func getOrganization(v *View, _ *OrganizationRequest) ([]byte, error) {
 }
 
 // getAllowlist answers a list without rules where there is none.
-func getAllowlist(v *View, in *AllowlistRequest) ([]byte, error) {
+func getAllowlist(v *View, in *allowlistRequest) ([]byte, error) {
 	key := strings.ToLower(activity.TextOf(in.PublicKey))
 	a, err := v.Allowlist(key)
 	if err != nil {
@@ -150,7 +150,7 @@ func getAllowlist(v *View, in *AllowlistRequest) ([]byte, error) {
 	return append(dst, `}}`...), nil
 }
 
-func listWebhookEndpoints(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listWebhookEndpoints(v *View, _ *organizationRequest) ([]byte, error) {
 	es, err := inOrder(v.EachWebhookEndpoint, func(e *org.WebhookEndpoint) created { return created{e.CreatedMs, e.ID} })
 	return many(`{"webhookEndpoints":`, es, err, func(dst []byte, e *org.WebhookEndpoint) []byte {
 		w := organization.WebhookEndpointOf(v.ID, e)

@@ -7,18 +7,17 @@ var policies = []*Query{
 	stateQuery("list_policies", listPolicies),
 }
 
-// PolicyRequest names a policy.
-type PolicyRequest struct {
+type policyRequest struct {
 	Head
 	PolicyID string `json:"policyId" rule:"required"`
 }
 
-func getPolicy(v *View, in *PolicyRequest) ([]byte, error) {
+func getPolicy(v *View, in *policyRequest) ([]byte, error) {
 	p, err := findNamed("policy", "policyId", in.PolicyID, v.Policy)
 	return one(`{"policy":`, p, err, appendPolicy)
 }
 
-func listPolicies(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listPolicies(v *View, _ *organizationRequest) ([]byte, error) {
 	ps, err := policiesInOrder(v)
 	return many(`{"policies":`, ps, err, appendPolicy)
 }

@@ -7,18 +7,17 @@ var privateKeys = []*Query{
 	stateQuery("list_private_keys", listPrivateKeys),
 }
 
-// PrivateKeyRequest names a private key.
-type PrivateKeyRequest struct {
+type privateKeyRequest struct {
 	Head
 	PrivateKeyID string `json:"privateKeyId" rule:"required"`
 }
 
-func getPrivateKey(v *View, in *PrivateKeyRequest) ([]byte, error) {
+func getPrivateKey(v *View, in *privateKeyRequest) ([]byte, error) {
 	k, err := findNamed("private key", "privateKeyId", in.PrivateKeyID, v.PrivateKey)
 	return one(`{"privateKey":`, k, err, appendPrivateKey)
 }
 
-func listPrivateKeys(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listPrivateKeys(v *View, _ *organizationRequest) ([]byte, error) {
 	ks, err := privateKeysInOrder(v)
 	return many(`{"privateKeys":`, ks, err, appendPrivateKey)
 }

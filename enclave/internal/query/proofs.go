@@ -18,14 +18,12 @@ var proofs = []*Query{
 // appName is what the enclave calls itself in boot proofs.
 const appName = "cloister"
 
-// BootProofRequest names a boot by its key.
-type BootProofRequest struct {
+type bootProofRequest struct {
 	Head
 	EphemeralKey string `json:"ephemeralKey" rule:"required"`
 }
 
-// LatestBootProofRequest names an application.
-type LatestBootProofRequest struct {
+type latestBootProofRequest struct {
 	Head
 	AppName string `json:"appName" rule:"required"`
 }
@@ -34,12 +32,12 @@ func answerAppProofs(_ *View, e *org.Entry) ([]byte, error) {
 	return append(activity.AppendProofs([]byte(`{"appProofs":`), e.Proofs), '}'), nil
 }
 
-func fetchBootProof(in *BootProofRequest, s *sources) ([]byte, error) {
+func fetchBootProof(in *bootProofRequest, s *sources) ([]byte, error) {
 	proof, err := s.ByKey(strings.ToLower(in.EphemeralKey))
 	return proof, checkProofFound(proof, err, in.EphemeralKey)
 }
 
-func fetchLatestBootProof(in *LatestBootProofRequest, s *sources) (proof []byte, err error) {
+func fetchLatestBootProof(in *latestBootProofRequest, s *sources) (proof []byte, err error) {
 	if in.AppName == appName {
 		proof, err = s.Latest()
 	}

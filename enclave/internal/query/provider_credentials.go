@@ -13,13 +13,12 @@ var providerCredentials = []*Query{
 	stateQuery("list_fiat_on_ramp_credentials", listOnRampCredentials),
 }
 
-// OAuth2CredentialRequest names an OAuth 2.0 credential.
-type OAuth2CredentialRequest struct {
+type oauth2CredentialRequest struct {
 	Head
 	OAuth2CredentialID string `json:"oauth2CredentialId" rule:"required"`
 }
 
-func getOAuth2Credential(v *View, in *OAuth2CredentialRequest) ([]byte, error) {
+func getOAuth2Credential(v *View, in *oauth2CredentialRequest) ([]byte, error) {
 	c, err := findNamed("OAuth 2.0 credential", "oauth2CredentialId", in.OAuth2CredentialID, v.OAuth2Credential)
 	if f := fault.Of(err); f != nil && f.Code == fault.NotFound {
 		err = fault.WithCode(f.Code, "OAUTH2_CREDENTIAL_NOT_FOUND", "%s", f.Message)
@@ -27,7 +26,7 @@ func getOAuth2Credential(v *View, in *OAuth2CredentialRequest) ([]byte, error) {
 	return one(`{"oauth2Credential":`, c, err, v.appendOAuth2Credential)
 }
 
-func listOAuth2Credentials(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listOAuth2Credentials(v *View, _ *organizationRequest) ([]byte, error) {
 	cs, err := inOrder(v.EachOAuth2Credential, func(c *org.OAuth2Credential) created { return created{c.CreatedMs, c.ID} })
 	return many(`{"oauth2Credentials":`, cs, err, v.appendOAuth2Credential)
 }
@@ -41,7 +40,7 @@ func (v *View) appendOAuth2Credential(dst []byte, c *org.OAuth2Credential) []byt
 	return append(times(dst, c.CreatedMs, c.UpdatedMs), '}')
 }
 
-func listOnRampCredentials(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listOnRampCredentials(v *View, _ *organizationRequest) ([]byte, error) {
 	cs, err := inOrder(v.EachOnRampCredential, func(c *org.OnRampCredential) created { return created{c.CreatedMs, c.ID} })
 	return many(`{"fiatOnRampCredentials":`, cs, err, v.appendOnRampCredential)
 }

@@ -19,8 +19,8 @@ var sending = []*Query{
 	fetchQuery("get_send_transaction_status", fetchSendStatus, answerSendStatus),
 }
 
-// NoncesRequest asks for the nonce of the next transaction of any account.
-type NoncesRequest struct {
+// noncesRequest asks for the nonce of the next transaction of any account.
+type noncesRequest struct {
 	Head
 	Address         string          `json:"address" rule:"required"`
 	CAIP2           wallet.EthChain `json:"caip2" rule:"required"`
@@ -30,7 +30,7 @@ type NoncesRequest struct {
 
 // fetchNonces asks for the nonce that the node would give to one more transaction:
 // those that wait are counted.
-func fetchNonces(in *NoncesRequest, s *sources) (next *uint64, err error) {
+func fetchNonces(in *noncesRequest, s *sources) (next *uint64, err error) {
 	address, err := wallet.EthAddress("address", in.Address)
 	if err != nil {
 		return nil, err
@@ -55,9 +55,9 @@ func answerNonces(_ *View, next *uint64) ([]byte, error) {
 	return append(number(nil, `{"nonce":`, *next), '}'), nil
 }
 
-// SendStatusRequest names a sent transaction by the id that sending it answered,
+// sendStatusRequest names a sent transaction by the id that sending it answered,
 // which is its activity's.
-type SendStatusRequest struct {
+type sendStatusRequest struct {
 	Head
 	SendTransactionStatusID string `json:"sendTransactionStatusId" rule:"required"`
 }
@@ -67,7 +67,7 @@ type sent struct {
 	activity.Standing
 }
 
-func fetchSendStatus(in *SendStatusRequest, s *sources) (*sent, error) {
+func fetchSendStatus(in *sendStatusRequest, s *sources) (*sent, error) {
 	const what = "send transaction status"
 	e, err := findNamed(what, "sendTransactionStatusId", in.SendTransactionStatusID, s.Activity)
 	if err != nil {

@@ -7,13 +7,12 @@ var sessionProfiles = []*Query{
 	stateQuery("get_session_profiles", getSessionProfiles),
 }
 
-// SessionProfileRequest names a session profile.
-type SessionProfileRequest struct {
+type sessionProfileRequest struct {
 	Head
 	SessionProfileID string `json:"sessionProfileId" rule:"required"`
 }
 
-func getSessionProfile(v *View, in *SessionProfileRequest) ([]byte, error) {
+func getSessionProfile(v *View, in *sessionProfileRequest) ([]byte, error) {
 	top, err := v.top()
 	if err != nil {
 		return nil, err
@@ -22,7 +21,7 @@ func getSessionProfile(v *View, in *SessionProfileRequest) ([]byte, error) {
 	return one(`{"sessionProfile":`, p, err, appendSessionProfile)
 }
 
-func getSessionProfiles(v *View, _ *OrganizationRequest) ([]byte, error) {
+func getSessionProfiles(v *View, _ *organizationRequest) ([]byte, error) {
 	top, err := v.top()
 	if err != nil {
 		return nil, err

@@ -44,9 +44,9 @@ const (
 	minRows = 16
 )
 
-// SuborgsRequest asks for a page of sub-organizations, in order of creation. A
+// suborgsRequest asks for a page of sub-organizations, in order of creation. A
 // filter is a type with a value.
-type SuborgsRequest struct {
+type suborgsRequest struct {
 	Head
 	FilterType        *string     `json:"filterType"`
 	FilterValue       *string     `json:"filterValue"`
@@ -138,8 +138,8 @@ type suborgSearch struct {
 }
 
 // fetchSuborgs reads the request and, if the filter is a handle, searches the index.
-func fetchSuborgs(op string, filters map[string]func(string) suborgFilter) func(*SuborgsRequest, *sources) (*suborgSearch, error) {
-	return func(in *SuborgsRequest, x *sources) (s *suborgSearch, err error) {
+func fetchSuborgs(op string, filters map[string]func(string) suborgFilter) func(*suborgsRequest, *sources) (*suborgSearch, error) {
+	return func(in *suborgsRequest, x *sources) (s *suborgSearch, err error) {
 		s = new(suborgSearch)
 		if s.suborgFilter, err = in.filter(op, filters, x); err != nil {
 			return nil, err
@@ -154,7 +154,7 @@ func fetchSuborgs(op string, filters map[string]func(string) suborgFilter) func(
 	}
 }
 
-func (in *SuborgsRequest) filter(op string, filters map[string]func(string) suborgFilter, x Index) (suborgFilter, error) {
+func (in *suborgsRequest) filter(op string, filters map[string]func(string) suborgFilter, x Index) (suborgFilter, error) {
 	kind, value := activity.TextOf(in.FilterType), activity.TextOf(in.FilterValue)
 	build, known := filters[kind]
 	switch {

@@ -17,14 +17,12 @@ var users = []*Query{
 	stateQuery("get_mfa_policies", getMFAPolicies),
 }
 
-// UserRequest names a user.
-type UserRequest struct {
+type userRequest struct {
 	Head
 	UserID string `json:"userId" rule:"required"`
 }
 
-// MFAPolicyRequest names an MFA policy of a user.
-type MFAPolicyRequest struct {
+type mfaPolicyRequest struct {
 	Head
 	UserID      string `json:"userId" rule:"required"`
 	MFAPolicyID string `json:"mfaPolicyId" rule:"required"`
@@ -34,12 +32,12 @@ func findUser(v *View, userID string) (*org.User, error) {
 	return findNamed("user", "userId", userID, v.User)
 }
 
-func getUser(v *View, in *UserRequest) ([]byte, error) {
+func getUser(v *View, in *userRequest) ([]byte, error) {
 	u, err := findUser(v, in.UserID)
 	return one(`{"user":`, u, err, activity.AppendUser)
 }
 
-func listUsers(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listUsers(v *View, _ *organizationRequest) ([]byte, error) {
 	us, err := usersInOrder(v)
 	return many(`{"users":`, us, err, activity.AppendUser)
 }
@@ -48,11 +46,11 @@ func usersInOrder(v *View) ([]*org.User, error) {
 	return inOrder(v.EachUser, func(u *org.User) created { return created{u.CreatedMs, u.ID} })
 }
 
-func listUserTags(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listUserTags(v *View, _ *organizationRequest) ([]byte, error) {
 	return tagsOf(v, `{"userTags":`, "TAG_TYPE_USER")
 }
 
-func listPrivateKeyTags(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listPrivateKeyTags(v *View, _ *organizationRequest) ([]byte, error) {
 	return tagsOf(v, `{"privateKeyTags":`, "TAG_TYPE_PRIVATE_KEY")
 }
 
@@ -66,7 +64,7 @@ func tagsInOrder(v *View) ([]*org.Tag, error) {
 	return inOrder(v.EachTag, func(t *org.Tag) created { return created{t.CreatedMs, t.ID} })
 }
 
-func getMFAPolicy(v *View, in *MFAPolicyRequest) ([]byte, error) {
+func getMFAPolicy(v *View, in *mfaPolicyRequest) ([]byte, error) {
 	u, err := findUser(v, in.UserID)
 	if err != nil {
 		return nil, err
@@ -77,7 +75,7 @@ func getMFAPolicy(v *View, in *MFAPolicyRequest) ([]byte, error) {
 	return one(`{"mfaPolicy":`, p, err, activity.AppendMFAPolicy)
 }
 
-func getMFAPolicies(v *View, in *UserRequest) ([]byte, error) {
+func getMFAPolicies(v *View, in *userRequest) ([]byte, error) {
 	u, err := findUser(v, in.UserID)
 	if err != nil {
 		return nil, err

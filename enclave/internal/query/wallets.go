@@ -16,34 +16,33 @@ var wallets = []*Query{
 	stateQuery("list_wallet_accounts", listWalletAccounts),
 }
 
-// WalletRequest names a wallet.
-type WalletRequest struct {
+type walletRequest struct {
 	Head
 	WalletID string `json:"walletId" rule:"required"`
 }
 
-// WalletAccountRequest names an account by address, path or both.
-type WalletAccountRequest struct {
+// walletAccountRequest names an account by address, path or both.
+type walletAccountRequest struct {
 	Head
 	WalletID string  `json:"walletId" rule:"required"`
 	Address  *string `json:"address"`
 	Path     *string `json:"path"`
 }
 
-// WalletAccountsRequest asks for a page of the accounts of one wallet or of all.
-type WalletAccountsRequest struct {
+// walletAccountsRequest asks for a page of the accounts of one wallet or of all.
+type walletAccountsRequest struct {
 	Head
 	WalletID             *string     `json:"walletId"`
 	IncludeWalletDetails *bool       `json:"includeWalletDetails"`
 	PaginationOptions    *Pagination `json:"paginationOptions"`
 }
 
-func getWallet(v *View, in *WalletRequest) ([]byte, error) {
+func getWallet(v *View, in *walletRequest) ([]byte, error) {
 	w, err := findNamed("wallet", "walletId", in.WalletID, v.Wallet)
 	return one(`{"wallet":`, w, err, appendWallet)
 }
 
-func listWallets(v *View, _ *OrganizationRequest) ([]byte, error) {
+func listWallets(v *View, _ *organizationRequest) ([]byte, error) {
 	ws, err := walletsInOrder(v)
 	return many(`{"wallets":`, ws, err, appendWallet)
 }
@@ -60,7 +59,7 @@ func appendWallet(dst []byte, w *org.Wallet) []byte {
 	return append(flag(dst, `,"imported":`, w.Imported), '}')
 }
 
-func getWalletAccount(v *View, in *WalletAccountRequest) ([]byte, error) {
+func getWalletAccount(v *View, in *walletAccountRequest) ([]byte, error) {
 	w, err := findNamed("wallet", "walletId", in.WalletID, v.Wallet)
 	if err != nil {
 		return nil, err
@@ -150,7 +149,7 @@ type row struct {
 	account *org.Account
 }
 
-func listWalletAccounts(v *View, in *WalletAccountsRequest) ([]byte, error) {
+func listWalletAccounts(v *View, in *walletAccountsRequest) ([]byte, error) {
 	ws, err := walletsOf(v, in.WalletID)
 	if err != nil {
 		return nil, err
