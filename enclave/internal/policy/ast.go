@@ -34,19 +34,17 @@ const (
 var opTexts = [...]string{opAll: "all", opAny: "any", opFilter: "filter", opContains: "contains", opCount: "count", opAnd: " && ", opOr: " || ",
 	opEq: " == ", opNe: " != ", opLt: " < ", opGt: " > ", opLe: " <= ", opGe: " >= ", opIn: " in ", opTimestamp: "Timestamp", opCronSpan: "CronSpan"}
 
-// A node is a part of an expression. The first group of fields is what was
-// written; the second is where; the third is what the checker found out, after
-// which a node never changes.
+// A node is a part of an expression. After the checker it never changes.
 type node struct {
-	op   op
+	op   op // what was written
 	name string
 	lit  Value // of a list of literals, from the checker: the list
 	kids []*node
 
-	pos, end int // bytes in the source
+	pos, end int // where, in bytes of the source
 	at       int // where name begins
 
-	shape *shape
+	shape *shape    // of the checker, like all that follows
 	root  rootID    // the node reads a root; 0: it does not
 	slot  int       // the variable read (opName) or bound (opAll, opAny, opFilter)
 	read  string    // the member read, where it is not name

@@ -18,7 +18,6 @@ func unknownField(n *node) *problem {
 	return problemAt(n.at, "field does not exist: %s", shorten(n.name, 80))
 }
 
-// check checks a whole expression, which must be of type bool.
 func check(clause Clause, n *node) *problem {
 	c := &checker{clause: clause}
 	return c.want(n, classBool)

@@ -148,8 +148,7 @@ func zoneOf(name string) (*time.Location, string) {
 	return nil, "no time zone " + strconv.Quote(shorten(name, 60))
 }
 
-// open tells whether a time, in milliseconds since 1970, lies in a window. All
-// windows are equally long, so the last one to begin decides.
+// open tells whether a time, in milliseconds since 1970, lies in a window.
 //
 // It looks at the zone's periods of constant offset, latest first, as far back as
 // one window. Within a period local time runs evenly. A skipped local time is in no
@@ -174,9 +173,8 @@ func (s *cronSpan) open(nowMs int64) bool {
 	return false
 }
 
-// between tells whether a fire lies between two local times, in seconds since
-// 1970 on the local clock, both included, at most a week apart. There is none if low is
-// above high.
+// between tells whether a fire lies between two local times, both included, in seconds
+// since 1970 on the local clock. They are at most a week apart; low may be above high.
 func (s *cronSpan) between(low, high int64) bool {
 	firstMinute, lastMinute := ceilDiv(low, 60), floorDiv(high, 60)
 	for day := floorDiv(lastMinute, 24*60); day >= floorDiv(firstMinute, 24*60); day-- {

@@ -90,7 +90,6 @@ func (r Request) InScope() bool {
 	return yes && err == nil
 }
 
-// rootVotes counts the root members who have approved.
 func rootVotes(s *State, r *Request) (votes uint32) {
 	for i := range r.Approvals {
 		if slices.Contains(s.RootUsers, r.Approvals[i].User) && r.approves(i) {
@@ -298,7 +297,6 @@ func (d *decider) load() (err error) {
 	return nil
 }
 
-// remainingVoters finds those who could approve.
 func (d *decider) remainingVoters() []voter {
 	if d.others == nil {
 		d.others = make([]voter, 0, len(d.users))

@@ -6,7 +6,6 @@ import "unicode/utf8"
 // at, or 64 bytes of text.
 const maxSteps = 1_000_000
 
-// A failure is why an expression could not be evaluated.
 type failure struct {
 	reason reason
 	name   string
@@ -31,9 +30,8 @@ var failedTexts = [...]string{failedSteps: "takes too many steps", failedMissing
 func (f failure) String() string { return failedTexts[f.reason] + shorten(f.name, 80) }
 
 // machine evaluates expressions of one request. It evaluates both sides of every
-// operator and every element, so that nothing beside an error hides it. The first
-// error ends the evaluation. A machine never panics and never takes more than its
-// steps.
+// operator and every element, so that nothing beside an error hides it; the first error
+// ends the evaluation. It never panics and never takes more than its steps.
 type machine struct {
 	request     *Request
 	approvers   []Value
@@ -129,7 +127,6 @@ func (m *machine) value(n *node) (Value, bool) {
 	return m.read(n)
 }
 
-// list evaluates an expression that must be a list.
 func (m *machine) list(n *node) (Value, bool) {
 	v, ok := m.value(n)
 	if ok && v.typ != TypeList {
@@ -198,7 +195,6 @@ func (m *machine) read(n *node) (Value, bool) {
 
 func nowMs(r *Request) int64 { return int64(min(r.NowMs, lastMs)) }
 
-// root reads a root of the request.
 func (m *machine) root(n *node) (Value, bool) {
 	r := m.request
 	switch n.root {
@@ -274,7 +270,6 @@ func (m *machine) checkType(n *node, s *shape, v Value) (Value, bool) {
 	return m.fail(n, failedType, "")
 }
 
-// compare evaluates == != < > <= >=.
 func (m *machine) compare(n *node) (yes, ok bool) {
 	a, ok := m.value(n.kids[0])
 	if !ok {
@@ -440,8 +435,7 @@ func (m *machine) characters(s string, n *Value) (at int, ok bool) {
 	return at, true
 }
 
-// mayFail tells whether evaluating n can be an error, by what it reads or for want of
-// steps.
+// mayFail tells whether n can be an error, by what it reads or for want of steps.
 func mayFail(n *node) bool { return firstFailing(n) != nil || stepsOf(n) > maxSteps }
 
 // firstFailing finds the first node whose evaluation can be an error.

@@ -47,14 +47,12 @@ func (p *Policy) clause(c Clause) *Program {
 	return nil
 }
 
-// An explainer explains one verdict.
 type explainer struct {
 	*machine
 	source string
 	reason Reason
 }
 
-// failure notes the node that could not be evaluated.
 func (x *explainer) failure() {
 	x.reason.Position = x.where.pos
 	x.reason.Values = []Explained{{x.text(x.where), shorten(x.machine.why.String(), maxExplainText)}}
@@ -140,7 +138,6 @@ func plain(n *node) bool {
 	return n.literal() || n.op == opTimestamp
 }
 
-// reads tells whether an expression reads a root.
 func reads(n *node, name string) bool {
 	return n.root != 0 && roots[n.root].name == name || slices.ContainsFunc(n.kids, func(k *node) bool { return reads(k, name) })
 }

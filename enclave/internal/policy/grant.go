@@ -6,15 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// A Key names what an activity uses: account No of a wallet, or with No 0 a wallet as
-// a whole or a private key. Owner is the id of the wallet or the private key.
+// A Key names what an activity uses.
 type Key struct {
-	Owner [16]byte
-	No    uint64
+	Owner [16]byte // the wallet or the private key
+	No    uint64   // the account of the wallet; 0: the owner as a whole
 }
 
 // A Grant permits one action of one activity, once, on the keys that its request
-// named; what the activity makes anew is named by none. Only Decide makes one.
+// named. It names no key that the activity makes. Only Decide makes a Grant.
 type Grant struct {
 	_                      [0]func() // no comparing, no copying by accident into maps
 	organization, activity [16]byte
@@ -23,7 +22,7 @@ type Grant struct {
 	spent                  atomic.Bool
 }
 
-// A Use is what a Grant is asked for. Without keys it is to make new ones.
+// A Use is what a Grant is asked for. Without keys, it makes new ones.
 type Use struct {
 	Organization, Activity [16]byte
 	Action                 string
@@ -37,8 +36,8 @@ var (
 	errKey     = errors.New("grant for other keys")
 )
 
-// Allows tells why the grant does not allow a use, and leaves it unspent: it is nil or
-// zero, of another organization, activity or action, not for one of the keys, or spent.
+// Allows tells why the grant does not allow a use: it is nil or zero, of another
+// organization, activity or action, not for one of the keys, or spent. It stays unspent.
 func (g *Grant) Allows(u Use) error {
 	switch {
 	case g == nil || g.action == "":
@@ -53,7 +52,7 @@ func (g *Grant) Allows(u Use) error {
 	return nil
 }
 
-// Spend uses the grant up, for one use that it allows. Of several who try, one may.
+// Spend uses the grant up, for one use that it allows. Of several at once, one may.
 func (g *Grant) Spend(u Use) error {
 	if err := g.Allows(u); err != nil {
 		return err

@@ -5,13 +5,10 @@ import "strings"
 // A Kind is a thing that can be asked for, as policies see it.
 type Kind struct {
 	Name, Resource, Action string
-	// RootQuorum: no policy can grant it, and expressions see neither its name nor
-	// a resource or action.
-	RootQuorum bool
+	RootQuorum             bool // no policy can grant it, and expressions do not see it
 }
 
-// kinds lists resource, action and the names of kinds. Those that only the root
-// quorum can grant have neither.
+// kinds lists resource, action and the kinds. Those of the root quorum have neither.
 var kinds = [...][3]string{
 	{"AUTH", "CREATE", "EMAIL_AUTH INIT_OTP_AUTH OTP_AUTH OAUTH CREATE_READ_WRITE_SESSION OAUTH_LOGIN OTP_LOGIN STAMP_LOGIN " +
 		"CREATE_OAUTH2_CREDENTIAL OAUTH2_AUTHENTICATE CREATE_READ_ONLY_SESSION"},

@@ -54,7 +54,6 @@ func (l *lexer) fail(pos int, format string, args ...any) word {
 	return word{}
 }
 
-// next returns the next word.
 func (l *lexer) next() word {
 	if l.problem != nil {
 		return word{}
@@ -109,7 +108,6 @@ func countFirst(s string, such func(byte) bool) (n int) {
 	return n
 }
 
-// number reads digits as a literal.
 func (l *lexer) number(w word, negative bool) Value {
 	n := new(big.Int)
 	if digits := strings.TrimLeft(w.text, "0"); len(digits) > 78 {

@@ -73,7 +73,6 @@ func (n *node) find(f func(*node) bool) *node {
 	return nil
 }
 
-// clause looks at one clause by itself.
 func (l *linter) clause(p *Program) {
 	clause := p.clause.String()
 	branches := []*node{p.root}
@@ -212,7 +211,6 @@ func apart(x, y string) bool {
 	return x == "private_key" && strings.HasPrefix(y, "wallet") || y == "private_key" && strings.HasPrefix(x, "wallet")
 }
 
-// pairOf finds the resource and the action that an expression demands.
 func pairOf(n *node) (resource, action *node) {
 	for _, part := range conjuncts(n) {
 		if root, literals := comparedRoot(part); part.op == opEq && len(literals) == 1 {
@@ -234,8 +232,8 @@ func conjuncts(n *node) []*node {
 	return []*node{n}
 }
 
-// never tells whether an expression is false by itself: by its literals, or
-// because it demands two things of one value.
+// never tells whether an expression is false by its literals, or because it demands two
+// things of one value.
 func never(n *node) bool {
 	switch n.op {
 	case opOr:
@@ -251,8 +249,7 @@ func never(n *node) bool {
 	return known(n, nil) == isFalse
 }
 
-// contradict tells whether two comparisons of one expression with literals
-// exclude each other.
+// contradict tells whether two comparisons of one value exclude each other.
 func contradict(a, b *node) bool {
 	x, opA, litA := bound(a)
 	y, opB, litB := bound(b)
@@ -273,7 +270,7 @@ func contradict(a, b *node) bool {
 	return (opA == opLt || opA == opLe) && (opB == opGt || opB == opGe) && (order < 0 || order == 0 && (opA == opLt || opB == opGt))
 }
 
-// bound takes a comparison with a literal apart, the literal to the right.
+// bound takes a comparison with a literal apart, as if the literal were on the right.
 func bound(n *node) (of *node, o op, lit *node) {
 	if !n.comparison() || n.op == opIn {
 		return nil, 0, nil
@@ -289,7 +286,7 @@ func bound(n *node) (of *node, o op, lit *node) {
 	return a, o, b
 }
 
-// What is known of an expression of type bool when only some of what it reads is.
+// knowledge is what is known of an expression when only some of what it reads is.
 type knowledge uint8
 
 const (
@@ -432,9 +429,9 @@ func (l *linter) denies() {
 	}
 }
 
-// lackingKinds lists those of the kinds whose activities can be without what a
-// node reads. A transaction of another chain is without it for good reason; a raw
-// payload may be the digest of one that has it.
+// lackingKinds lists those of the kinds whose activities can lack what a node reads. A
+// transaction of another chain lacks it with good reason; a raw payload may be the
+// digest of one that has it.
 func lackingKinds(n *node, matched []Kind) (out []Kind) {
 	if (n.root == 0 || roots[n.root].always || n.root == rootParams) && (n.op != opMember || n.kids[0].root != rootParams) {
 		return nil
@@ -448,8 +445,7 @@ func lackingKinds(n *node, matched []Kind) (out []Kind) {
 	return out
 }
 
-// failsByData tells whether evaluating a node can fail by what a request holds,
-// whatever its kind.
+// failsByData tells whether a node can be an error in a request of any kind.
 func failsByData(n *node) bool {
 	return n.op == opIndex || n.op == opSlice || n.op == opMember && n.root == 0 && n.kids[0].root != rootParams && n.kids[0].shape.field(n.name).optional
 }
@@ -525,7 +521,6 @@ func (l *linter) voters() {
 	}
 }
 
-// members counts the root members among voters.
 func (l *linter) members(voters []voter) (n int) {
 	for _, v := range voters {
 		if slices.Contains(l.surroundings.RootUsers, v.id) {

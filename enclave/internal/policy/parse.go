@@ -36,7 +36,6 @@ type parser struct {
 	lambdas int
 }
 
-// parse reads a whole source.
 func parse(source string) (*node, *problem) {
 	if len(source) > maxSource {
 		return nil, problemAt(maxSource, "longer than %d bytes", maxSource)
@@ -73,7 +72,6 @@ func (p *parser) unexpected(wanted string) {
 
 func (p *parser) is(mark string) bool { return p.word.kind == tokMark && p.word.text == mark }
 
-// accept steps over a mark if it is there.
 func (p *parser) accept(mark string) bool {
 	is := p.is(mark)
 	if is {

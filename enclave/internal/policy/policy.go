@@ -5,13 +5,14 @@
 // cannot be made elsewhere, used twice or spent on anything else. Package keys opens,
 // derives, signs and exports only against a Grant.
 //
-// The root quorum decides first and alone. Without it a policy must allow.
+// The root quorum decides first and alone. Below it, an activity is denied unless a
+// policy allows it.
 //
-// README.md describes the language for users. Its files, in the order of reading:
-// lex.go, parse.go and ast.go for the text; schema.go, the one table of what can be
-// read; check.go; eval.go and cron.go; decide.go and reach.go for decisions, set.go for
-// decisions by many policies; explain.go for people. lint.go is for tools outside, by
-// package enclave/lint; the enclave does not link it.
+// README.md describes the language of policies for users. The files, in the order of
+// reading: lex.go, parse.go and ast.go for the text; schema.go, the one table of what
+// can be read; check.go; eval.go and cron.go; decide.go and reach.go for decisions,
+// set.go for decisions by many policies; explain.go for people. lint.go is for package
+// enclave/lint; the enclave does not link it.
 package policy
 
 // Outcome is the result of a decision.
@@ -124,8 +125,8 @@ type Verdict struct {
 	Clause  Clause
 }
 
-// Evaluations are what the policies of a set made of a request, in the order of
-// their ids. The zero value is of no policy.
+// Evaluations are what policies made of a request, in the order of their ids. The zero
+// value is of no policy.
 type Evaluations struct {
 	Verdicts []Verdict
 	Reasons  []Reason // of those policies that were explained, in their order

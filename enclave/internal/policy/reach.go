@@ -113,7 +113,6 @@ func (d *decider) reach(p *Program, who voter, alone bool) (counts, ok bool) {
 	return counts && r.left >= 0, r.left >= 0
 }
 
-// A reacher asks about one consensus and one user.
 type reacher struct {
 	machine *machine
 	program *Program

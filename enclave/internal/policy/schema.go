@@ -73,7 +73,6 @@ func mapOf(elem *shape) *shape {
 	return &shape{class: classMap, name: "map<string," + elem.name + ">", elem: elem}
 }
 
-// members makes the fields of one shape.
 func members(s *shape, names string) []field {
 	var out []field
 	for _, name := range strings.Fields(names) {

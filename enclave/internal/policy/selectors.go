@@ -6,15 +6,13 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// A Selector is one demand of the older policies: what must stand in which
-// relation to which of the targets.
+// A Selector is one demand of the older policies.
 type Selector struct {
-	Subject  string
-	Operator string // OPERATOR_EQUAL and so on
-	Targets  []string
+	Subject  string   // a field
+	Operator string   // OPERATOR_EQUAL and so on
+	Targets  []string // what the field is compared with
 }
 
-// maxSelectors is how many demands a policy makes at most.
 const maxSelectors = 100
 
 // FromSelectors writes selectors, all of which must hold, as the consensus and
@@ -62,7 +60,6 @@ func selectorFault(i int, why string) error {
 	return fault.New(fault.InvalidArgument, "invalid policy condition: selector %d: %s", i, why)
 }
 
-// selectorText writes one selector about a subject.
 func selectorText(i int, subject string, s Selector) (string, error) {
 	if !path(subject) {
 		return "", selectorFault(i, "the subject is not a field")

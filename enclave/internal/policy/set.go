@@ -257,7 +257,6 @@ func (a *abbreviator) in(list, item *node, t *test) bool {
 	return true
 }
 
-// symbol numbers a literal text.
 func (s *Set) symbol(text string) symbol {
 	number := func(of map[string]uint32, text string) uint32 {
 		if of[text] == 0 {
@@ -268,7 +267,6 @@ func (s *Set) symbol(text string) symbol {
 	return symbol{number(s.exact, text), number(s.folded, lowerASCII(text))}
 }
 
-// lowerASCII is text with its ASCII letters in lower case.
 func lowerASCII(text string) string {
 	b := []byte(text)
 	for i, c := range b {
@@ -288,7 +286,6 @@ type viewValues struct {
 	voters []viewValues
 }
 
-// seen is what stands in one view.
 type seen struct {
 	why    failure
 	yes    bool
@@ -410,7 +407,6 @@ func (y symbol) is(e *seen) bool {
 	return y.exact == e.symbol
 }
 
-// among tells whether what was seen is one of the literals.
 func (t *test) among(e *seen) bool {
 	for _, y := range t.texts {
 		if y.is(e) {

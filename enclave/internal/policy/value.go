@@ -121,7 +121,6 @@ func (v Value) Type() Type { return v.typ }
 // "wallet" on. Reading another one is an error of the expression.
 type Facts map[string]Value
 
-// member finds an entry of a map or a member of a struct.
 func (v *Value) member(name string) (Value, bool) {
 	at := sort.Search(len(v.members), func(i int) bool { return v.members[i].Name >= name })
 	if at < len(v.members) && v.members[at].Name == name {

@@ -30,7 +30,6 @@ type ActivityType string
 // Valid tells whether t is a type of the interface, live or not.
 func (t ActivityType) Valid() bool { return activity.KnownType(string(t)) }
 
-// activitiesRequest asks for a page of activities.
 type activitiesRequest struct {
 	Head
 	FilterByStatus    []ActivityStatus `json:"filterByStatus,omitempty"`

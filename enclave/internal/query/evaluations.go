@@ -62,7 +62,6 @@ type Hypothesis struct {
 	Parameters strictjson.Raw `json:"parameters" rule:"required"`
 }
 
-// evaluateRequest asks what the policies would decide.
 type evaluateRequest struct {
 	Head
 	Activity Hypothesis `json:"activity" rule:"required"`

@@ -8,7 +8,6 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// Bounds of a page.
 const (
 	defaultLimit = 10
 	maxLimit     = 100

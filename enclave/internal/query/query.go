@@ -101,7 +101,6 @@ type Request struct {
 	answer func(*View) ([]byte, error)
 }
 
-// sources are what a query can fetch from.
 type sources struct {
 	History
 	BootProofs
@@ -259,7 +258,6 @@ func many[T any](key string, records []T, err error, write func([]byte, T) []byt
 	return append(array(nil, key, records, write), '}'), nil
 }
 
-// array writes the array that is the member called key.
 func array[T any](dst []byte, key string, elements []T, write func([]byte, T) []byte) []byte {
 	dst = append(append(dst, key...), '[')
 	for i, e := range elements {

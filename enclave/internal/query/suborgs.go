@@ -21,12 +21,11 @@ var suborgs = []*Query{
 // keeps the index and may leave sub-organizations out. A row counts only after its
 // sub-organization was asked.
 type Index interface {
-	// Child returns what the parent keeps of a sub-organization, nil when it has
-	// none with this id.
+	// Child returns what the parent keeps of a sub-organization, or nil.
 	Child(id org.ID) (*org.Child, error)
-	// Rows returns sub-organizations that may have the handle, in order of creation,
-	// each with ID and CreatedMs: the first ones, those that follow after, or those
-	// just above before. Fewer than limit means that there are no more.
+	// Rows returns at most limit sub-organizations that may have the handle, in order of
+	// creation, each with ID and CreatedMs: the first ones, those that follow after, or
+	// those just above before. Fewer than limit means that there are no more.
 	Rows(h org.Handle, before, after *org.Child, limit int) ([]org.Child, error)
 	// Has tells whether a sub-organization is there and has the handle now.
 	Has(c *org.Child, h org.Handle) (bool, error)
@@ -215,7 +214,6 @@ func (s *suborgSearch) pageFromIndex(x Index) error {
 	return nil
 }
 
-// places are the sub-organizations that the cursors name.
 func (s *suborgSearch) places(find func(org.ID) (*org.Child, error)) (before, after *org.Child, err error) {
 	place := func(name string, cursor *org.ID) (c *org.Child) {
 		if cursor == nil || err != nil {

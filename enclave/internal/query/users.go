@@ -54,7 +54,6 @@ func listPrivateKeyTags(v *View, _ *organizationRequest) ([]byte, error) {
 	return tagsOf(v, `{"privateKeyTags":`, "TAG_TYPE_PRIVATE_KEY")
 }
 
-// tagsOf answers all tags of one type.
 func tagsOf(v *View, key, typ string) ([]byte, error) {
 	ts, err := tagsInOrder(v)
 	return many(key, slices.DeleteFunc(ts, func(t *org.Tag) bool { return t.Type != typ }), err, activity.AppendTag)

@@ -29,7 +29,6 @@ type walletAccountRequest struct {
 	Path     *string `json:"path"`
 }
 
-// walletAccountsRequest asks for a page of the accounts of one wallet or of all.
 type walletAccountsRequest struct {
 	Head
 	WalletID             *string     `json:"walletId"`
