@@ -114,9 +114,6 @@ func sortMembers(ms []Member) []Member {
 	return ms
 }
 
-// Type is what v is.
-func (v Value) Type() Type { return v.typ }
-
 // Facts are roots that a request has, by their names in the table of roots, from
 // "wallet" on. Reading another one is an error of the expression.
 type Facts map[string]Value
