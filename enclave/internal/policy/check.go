@@ -1,12 +1,16 @@
 package policy
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// checker gives every node its shape and resolves names. It reports the first
-// thing in the source that cannot be.
+// checker gives every node its shape and resolves names. It notes the first thing in
+// the source that cannot be, and takes such a node for dynamic.
 type checker struct {
 	clause    Clause
 	variables []variable
+	problem   *problem
 }
 
 type variable struct {
@@ -14,29 +18,33 @@ type variable struct {
 	shape *shape
 }
 
-func unknownField(n *node) *problem {
-	return problemAt(n.at, "field does not exist: %s", shorten(n.name, 80))
-}
-
 func check(clause Clause, n *node) *problem {
 	c := &checker{clause: clause}
-	return c.want(n, classBool)
+	c.want(n, classBool)
+	return c.problem
+}
+
+func (c *checker) fail(pos int, format string, args ...any) {
+	if c.problem == nil {
+		c.problem = problemAt(pos, format, args...)
+	}
+}
+
+func (c *checker) unknownField(n *node) {
+	c.fail(n.at, "field does not exist: %s", shorten(n.name, 80))
 }
 
 // want checks n and that it is of a class, or dynamic.
-func (c *checker) want(n *node, want class) *problem {
-	if err := c.check(n); err != nil {
-		return err
-	}
+func (c *checker) want(n *node, want class) {
+	c.check(n)
 	got := n.shape.class
-	if got == want || got == classDynamic || want == classInt && n.shape.number() || want == classString && n.shape.text() {
-		return nil
+	if got != want && got != classDynamic && !(want == classInt && n.shape.number()) && !(want == classString && n.shape.text()) {
+		c.fail(n.pos, "this is %s, not %s", n.shape, [...]string{classBool: "bool", classInt: "int", classString: "string"}[want])
 	}
-	return problemAt(n.pos, "this is %s, not %s", n.shape, [...]string{classBool: "bool", classInt: "int", classString: "string"}[want])
 }
 
-func (c *checker) check(n *node) *problem {
-	switch n.op {
+func (c *checker) check(n *node) {
+	switch n.shape = dynamicShape; n.op {
 	case opBool:
 		n.shape = boolShape
 	case opInt:
@@ -47,82 +55,73 @@ func (c *checker) check(n *node) *problem {
 	case opString:
 		n.shape = stringShape
 	case opName:
-		return c.name(n)
+		c.name(n)
 	case opMember:
-		return c.member(n)
+		c.member(n)
 	case opList:
-		return c.list(n)
+		c.list(n)
 	case opIndex:
-		return c.index(n)
+		c.index(n)
 	case opSlice:
-		return c.slice(n)
+		c.slice(n)
 	case opAll, opAny, opFilter, opContains, opCount:
-		return c.method(n)
+		c.method(n)
 	case opNot, opAnd, opOr:
 		n.shape = boolShape
 		for _, k := range n.kids {
-			if err := c.want(k, classBool); err != nil {
-				return err
-			}
+			c.want(k, classBool)
 		}
 	case opTimestamp, opCronSpan:
-		return c.function(n)
+		c.function(n)
 	default:
-		return c.comparison(n)
+		c.comparison(n)
 	}
-	return nil
 }
 
-func (c *checker) name(n *node) *problem {
-	for i := len(c.variables) - 1; i >= 0; i-- {
-		if v := c.variables[i]; v.name == n.name {
+func (c *checker) name(n *node) {
+	for i, v := range slices.Backward(c.variables) {
+		if v.name == n.name {
 			n.slot, n.shape = i, v.shape
-			return nil
+			return
 		}
 	}
 	if group(n.name) {
-		return problemAt(n.at, "%s is no value, only its members are", n.name)
+		c.fail(n.at, "%s is no value, only its members are", n.name)
 	}
-	return c.root(n, n.name)
+	c.root(n, n.name)
 }
 
-func (c *checker) root(n *node, name string) *problem {
+func (c *checker) root(n *node, name string) {
 	id := findRoot(name)
-	if id == 0 {
-		return unknownField(n)
+	switch r := &roots[id]; {
+	case id == 0:
+		c.unknownField(n)
+	case r.clause != c.clause:
+		c.fail(n.pos, "%s belongs into %s", r.name, r.clause)
+	default:
+		n.root, n.shape = id, r.shape
 	}
-	if r := &roots[id]; r.clause != c.clause {
-		return problemAt(n.pos, "%s belongs into %s", r.name, r.clause)
-	}
-	n.root, n.shape = id, roots[id].shape
-	return nil
 }
 
-func (c *checker) member(n *node) *problem {
+func (c *checker) member(n *node) {
 	of := n.kids[0]
 	if of.op == opName && group(of.name) {
-		return c.root(n, of.name+"."+n.name)
+		c.root(n, of.name+"."+n.name)
+		return
 	}
-	if err := c.check(of); err != nil {
-		return err
-	}
+	c.check(of)
 	f := of.shape.field(n.name)
 	if f == nil {
-		return unknownField(n)
+		c.unknownField(n)
+		return
 	}
-	n.shape, n.read = f.shape, f.name
-	if f.read != "" {
-		n.read = f.read
-	}
-	return nil
+	n.shape, n.read = f.shape, cmp.Or(f.read, f.name)
 }
 
-func (c *checker) list(n *node) *problem {
+func (c *checker) list(n *node) {
 	elem := nothingShape
 	for _, k := range n.kids {
-		if err := c.check(k); err != nil {
-			return err
-		}
+		c.check(k)
 		switch {
 		case elem == nothingShape:
 			elem = k.shape
@@ -135,7 +134,7 @@ func (c *checker) list(n *node) *problem {
 		case elem.text() && k.shape.text():
 			elem = stringShape
 		case elem.name != k.shape.name:
-			return problemAt(k.pos, "a list of %s cannot hold %s", elem, k.shape)
+			c.fail(k.pos, "a list of %s cannot hold %s", elem, k.shape)
 		}
 	}
 	n.shape = listOf(elem)
@@ -145,7 +144,6 @@ func (c *checker) list(n *node) *problem {
 			n.lit.list = append(n.lit.list, k.lit)
 		}
 	}
-	return nil
 }
 
 // scalar tells whether values of a shape can be compared at all.
@@ -153,149 +151,133 @@ func scalar(s *shape) bool {
 	return s.class == classBool || s.number() || s.text() || s.class == classTime || s.class == classDynamic || s.class == classNothing
 }
 
-func (c *checker) index(n *node) *problem {
+func (c *checker) index(n *node) {
 	of, at := n.kids[0], n.kids[1]
-	if err := c.check(of); err != nil {
-		return err
-	}
+	c.check(of)
 	switch of.shape.class {
 	case classList:
 		n.shape = of.shape.elem
-		return c.want(at, classInt)
+		c.want(at, classInt)
 	case classString, classHex:
 		n.shape = of.shape
-		return c.want(at, classInt)
+		c.want(at, classInt)
 	case classMap:
 		n.shape = of.shape.elem
-		return c.want(at, classString)
+		c.want(at, classString)
 	case classDynamic:
-		n.shape = dynamicShape
-		if err := c.check(at); err != nil {
-			return err
+		c.check(at)
+		if !at.shape.number() && !at.shape.text() && at.shape.class != classDynamic {
+			c.fail(at.pos, "this is %s, neither int nor string", at.shape)
 		}
-		if at.shape.number() || at.shape.text() || at.shape.class == classDynamic {
-			return nil
-		}
-		return problemAt(at.pos, "this is %s, neither int nor string", at.shape)
+	default:
+		c.fail(n.pos, "%s has no elements", of.shape)
 	}
-	return problemAt(n.pos, "%s has no elements", of.shape)
 }
 
-func (c *checker) slice(n *node) *problem {
+func (c *checker) slice(n *node) {
 	of := n.kids[0]
-	if err := c.check(of); err != nil {
-		return err
-	}
+	c.check(of)
 	if !of.shape.text() && of.shape.class != classList && of.shape.class != classDynamic {
-		return problemAt(n.pos, "%s cannot be sliced", of.shape)
+		c.fail(n.pos, "%s cannot be sliced", of.shape)
 	}
 	n.shape = of.shape
 	for _, k := range n.kids[1:] {
-		if err := c.want(k, classInt); err != nil {
-			return err
-		}
+		c.want(k, classInt)
 	}
-	return nil
 }
 
-func (c *checker) method(n *node) *problem {
+func (c *checker) method(n *node) {
 	of := n.kids[0]
-	if err := c.check(of); err != nil {
-		return err
-	}
+	c.check(of)
 	elem := of.shape.elem
 	switch of.shape.class {
 	case classDynamic:
 		elem = dynamicShape
 	case classList:
 	default:
-		return problemAt(n.at, "%s is for lists, this is %s", opTexts[n.op], of.shape)
+		c.fail(n.at, "%s is for lists, this is %s", opTexts[n.op], of.shape)
+		return
 	}
 	switch n.shape = boolShape; n.op {
 	case opCount:
 		n.shape = intShape
-		return nil
+		return
 	case opContains:
-		if err := c.check(n.kids[1]); err != nil {
-			return err
-		}
-		return checkComparable(n.kids[1].pos, n.kids[1].shape, elem)
+		c.check(n.kids[1])
+		c.comparable(n.kids[1].pos, n.kids[1].shape, elem)
+		return
 	case opFilter:
 		n.shape = of.shape
 	}
 	n.slot = len(c.variables)
 	c.variables = append(c.variables, variable{n.name, elem})
-	err := c.want(n.kids[1], classBool)
+	c.want(n.kids[1], classBool)
 	c.variables = c.variables[:n.slot]
-	return err
 }
 
-// checkComparable tells whether == makes sense between two shapes.
-func checkComparable(pos int, a, b *shape) *problem {
+// comparable refuses two shapes between which == makes no sense.
+func (c *checker) comparable(pos int, a, b *shape) {
 	switch {
 	case !scalar(a):
-		return problemAt(pos, "%s cannot be compared", a)
+		c.fail(pos, "%s cannot be compared", a)
 	case !scalar(b):
-		return problemAt(pos, "%s cannot be compared", b)
+		c.fail(pos, "%s cannot be compared", b)
 	case a.class == b.class, a.number() && b.number(), a.text() && b.text(), a.class == classNothing, b.class == classNothing,
 		a.class == classDynamic && b.class != classTime, b.class == classDynamic && a.class != classTime:
-		return nil
+	default:
+		c.fail(pos, "%s cannot be compared with %s", a, b)
 	}
-	return problemAt(pos, "%s cannot be compared with %s", a, b)
 }
 
-func (c *checker) comparison(n *node) *problem {
+func (c *checker) comparison(n *node) {
 	n.shape = boolShape
 	for _, k := range n.kids {
-		if err := c.check(k); err != nil {
-			return err
-		}
+		c.check(k)
 	}
 	a, b := n.kids[0].shape, n.kids[1].shape
 	switch {
 	case n.op == opIn && b.class == classList:
-		return checkComparable(n.pos, a, b.elem)
-	case n.op == opIn && b.class == classDynamic:
-		return checkComparable(n.pos, a, dynamicShape)
+		b = b.elem
+	case n.op == opIn && b.class == classDynamic, n.op == opEq, n.op == opNe:
 	case n.op == opIn:
-		return problemAt(n.kids[1].pos, "in wants a list, this is %s", b)
-	case n.op == opEq || n.op == opNe:
-		return checkComparable(n.pos, a, b)
-	}
-	for _, k := range n.kids {
-		if s := k.shape; !s.number() && s.class != classTime && s.class != classDynamic {
-			return problemAt(k.pos, "%s has no order", s)
+		c.fail(n.kids[1].pos, "in wants a list, this is %s", b)
+	default:
+		for _, k := range n.kids {
+			if s := k.shape; !s.number() && s.class != classTime && s.class != classDynamic {
+				c.fail(k.pos, "%s has no order", s)
+			}
 		}
 	}
-	return checkComparable(n.pos, a, b)
+	c.comparable(n.pos, a, b)
 }
 
-func (c *checker) function(n *node) *problem {
+func (c *checker) function(n *node) {
 	if c.clause != ClauseTime {
-		return problemAt(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
+		c.fail(n.at, "%s belongs into %s", opTexts[n.op], ClauseTime)
 	}
 	want := 1
 	if n.op == opCronSpan {
 		want = 3
 	}
 	if len(n.kids) != want {
-		return problemAt(n.at, "%s takes %d arguments, not %d", opTexts[n.op], want, len(n.kids))
+		c.fail(n.at, "%s takes %d arguments, not %d", opTexts[n.op], want, len(n.kids))
+		return
 	}
-	for _, k := range n.kids {
+	arguments := make([]string, want)
+	for i, k := range n.kids {
 		k.shape = stringShape
+		arguments[i] = k.lit.string
 	}
+	var which int
+	var wrong string
 	if n.op == opTimestamp {
-		ms, err := timestamp(n.kids[0].lit.string)
-		if err != "" {
-			return problemAt(n.kids[0].pos, "%s", err)
-		}
-		n.shape, n.lit = timeShape, Value{typ: typeTime, small: ms}
-		return nil
+		n.shape, n.lit.typ = timeShape, typeTime
+		n.lit.small, wrong = timestamp(arguments[0])
+	} else {
+		n.shape = boolShape
+		n.span, which, wrong = newCronSpan(arguments[0], arguments[1], arguments[2])
 	}
-	span, which, err := newCronSpan(n.kids[0].lit.string, n.kids[1].lit.string, n.kids[2].lit.string)
-	if err != "" {
-		return problemAt(n.kids[which].pos, "%s", err)
+	if wrong != "" {
+		c.fail(n.kids[which].pos, "%s", wrong)
 	}
-	n.shape, n.span = boolShape, span
-	return nil
 }
