@@ -51,7 +51,7 @@ func parse(source string) (*node, *problem) {
 	p.advance()
 	n := p.or()
 	if p.word.kind != tokEnd {
-		p.unexpected("operator or end")
+		p.unexpectedWord("operator or end")
 	}
 	return n, p.problem
 }
@@ -66,7 +66,7 @@ func (p *parser) fail(pos int, format string, args ...any) {
 	p.word = word{}
 }
 
-func (p *parser) unexpected(wanted string) {
+func (p *parser) unexpectedWord(wanted string) {
 	p.fail(p.word.pos, "unexpected %s, want %s", p.word, wanted)
 }
 
@@ -82,7 +82,7 @@ func (p *parser) accept(mark string) bool {
 
 func (p *parser) expect(mark string) {
 	if !p.accept(mark) {
-		p.unexpected("\"" + mark + "\"")
+		p.unexpectedWord("\"" + mark + "\"")
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *parser) unary() *node {
 		return p.node(node{op: opNot, kids: []*node{kid}}, pos)
 	case p.accept("-"):
 		if p.word.kind != tokInt {
-			p.unexpected("integer")
+			p.unexpectedWord("integer")
 		}
 		return p.integer(pos, true)
 	}
@@ -194,7 +194,7 @@ func (p *parser) postfix() *node {
 func (p *parser) member(of *node, pos int) *node {
 	name := p.word
 	if name.kind != tokName {
-		p.unexpected("name")
+		p.unexpectedWord("name")
 	}
 	p.advance()
 	called := p.is("(")
@@ -218,7 +218,7 @@ func (p *parser) call(o op, of *node, at, pos int) *node {
 	n := node{op: o, kids: []*node{of}, at: at}
 	if n.lambda() {
 		if p.word.kind != tokName || keyword(p.word.text) {
-			p.unexpected("name of a variable")
+			p.unexpectedWord("name of a variable")
 		}
 		if p.lambdas++; p.lambdas > maxLambdas {
 			p.fail(p.word.pos, "more than %d variables inside each other", maxLambdas)
@@ -270,7 +270,7 @@ func (p *parser) primary() *node {
 	case p.is("["):
 		return p.list()
 	}
-	p.unexpected("value")
+	p.unexpectedWord("value")
 	return &node{}
 }
 
@@ -301,7 +301,7 @@ func (p *parser) function(o op) *node {
 	p.expect("(")
 	for more := true; more; more = p.accept(",") {
 		if p.word.kind != tokString {
-			p.unexpected("string")
+			p.unexpectedWord("string")
 		}
 		n.kids = append(n.kids, p.atom(node{op: opString, lit: String(p.word.text)}))
 	}

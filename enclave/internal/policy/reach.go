@@ -198,7 +198,7 @@ func (r *reacher) results(v *voter) string {
 		credentials[i] = r.testAll(false, c)
 	}
 	slices.Sort(credentials)
-	return user + "|" + strings.Join(credentials, "|")
+	return strings.Join(append([]string{user}, credentials...), "|")
 }
 
 // testAll runs all tests of users, or of credentials.
