@@ -53,9 +53,9 @@ func (c *Core) answer(ctx context.Context, call *wire.Call) (*wire.Reply, *room)
 func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.Kind, []byte) {
 	switch kind {
 	case wire.KindOpenSend:
-		return aboutSend(ctx, c, payload, wire.KindOpened, (*outgoing.Outgoing).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
+		return aboutSend(ctx, c, kind, payload, (*outgoing.Outgoing).Open, func(hint uint16) *wire.Opened { return &wire.Opened{Moved: hint} })
 	case wire.KindDeliver:
-		return aboutSend(ctx, c, payload, wire.KindDelivered, (*outgoing.Outgoing).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
+		return aboutSend(ctx, c, kind, payload, (*outgoing.Outgoing).Deliver, func(hint uint16) *wire.Delivered { return &wire.Delivered{Moved: hint} })
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
@@ -76,11 +76,10 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	return wire.KindReply, b
 }
 
-// aboutSend answers the host that wants to know what a send holds, or wants it delivered:
-// by what do says of it, or by where else to ask.
-func aboutSend[A any](ctx context.Context, c *Core, payload []byte, kind wire.Kind,
+// aboutSend answers a wire.AboutSend: with what do says, or with where else to ask.
+func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
 	do func(*outgoing.Outgoing, context.Context, *ranges.Visit, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
-	var ask wire.OpenSend // or a wire.Deliver, which is of the same form
+	var ask wire.AboutSend
 	v := c.visit()
 	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
 		return wire.KindFailed, nil
@@ -91,7 +90,7 @@ func aboutSend[A any](ctx context.Context, c *Core, payload []byte, kind wire.Ki
 	if m := v.Gone(err); m != nil {
 		answer, err = moved(m.Hint()), nil
 	}
-	return link.EncodeAnswer(kind, answer, err)
+	return link.EncodeAnswer(wire.QuestionOf(kind).Answer, answer, err)
 }
 
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {

@@ -264,7 +264,7 @@ func (l *Link) Call(ctx context.Context, call *wire.Call) (*wire.Reply, error) {
 // OpenSend asks the enclave for what a send holds. Errors are those of Call.
 func (l *Link) OpenSend(ctx context.Context, id wire.SendID) (*wire.Opened, error) {
 	opened := new(wire.Opened)
-	if err := l.ask(ctx, wire.KindOpenSend, &wire.OpenSend{Send: id}, opened); err != nil {
+	if err := l.ask(ctx, wire.KindOpenSend, &wire.AboutSend{Send: id}, opened); err != nil {
 		return nil, err
 	}
 	return opened, nil
@@ -311,7 +311,7 @@ func (l *Link) pick() *wire.Conn {
 // Deliver has the enclave deliver a mail or a text message. Errors are those of Call.
 func (l *Link) Deliver(ctx context.Context, id wire.SendID) (*wire.Delivered, error) {
 	delivered := new(wire.Delivered)
-	if err := l.ask(ctx, wire.KindDeliver, &wire.Deliver{Send: id}, delivered); err != nil {
+	if err := l.ask(ctx, wire.KindDeliver, &wire.AboutSend{Send: id}, delivered); err != nil {
 		return nil, err
 	}
 	return delivered, nil

@@ -377,7 +377,7 @@ func TestNoChains(t *testing.T) {
 // TestOpenSend asks the enclave for a send.
 func TestOpenSend(t *testing.T) {
 	answer := func(_ context.Context, kind wire.Kind, p []byte) (wire.Kind, []byte) {
-		var q wire.OpenSend
+		var q wire.AboutSend
 		if kind != wire.KindOpenSend || wire.Unmarshal(p, &q) != nil || q.Send.Seq == 0 {
 			return wire.KindFailed, nil
 		}

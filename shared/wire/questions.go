@@ -21,8 +21,8 @@ type Question struct {
 // Whatever is not listed is a breach. Both sides dispatch by this table.
 var Questions = []Question{
 	{Kind: KindCall, Name: "call", Role: RoleCalls, Asker: SideHost, Asks: Call{}, Most: MaxCallFrame, Answer: KindReply, Tells: Reply{}, MostAnswer: MaxFrame},
-	{Kind: KindOpenSend, Name: "open_send", Role: RoleCalls, Asker: SideHost, Asks: OpenSend{}, Most: maxSmall, Answer: KindOpened, Tells: Opened{}, MostAnswer: MaxWebhook + maxSmall},
-	{Kind: KindDeliver, Name: "deliver", Role: RoleCalls, Asker: SideHost, Asks: Deliver{}, Most: maxSmall, Answer: KindDelivered, Tells: Delivered{}, MostAnswer: MaxMail + maxSmall},
+	{Kind: KindOpenSend, Name: "open_send", Role: RoleCalls, Asker: SideHost, Asks: AboutSend{}, Most: maxSmall, Answer: KindOpened, Tells: Opened{}, MostAnswer: MaxWebhook + maxSmall},
+	{Kind: KindDeliver, Name: "deliver", Role: RoleCalls, Asker: SideHost, Asks: AboutSend{}, Most: maxSmall, Answer: KindDelivered, Tells: Delivered{}, MostAnswer: MaxMail + maxSmall},
 
 	{Kind: KindOwn, Name: "own", Role: RoleStores, Asker: SideEnclave, Asks: Own{}, Most: maxSmall, Answer: KindOwned, Tells: Owned{}, MostAnswer: maxSmall, Writes: true},
 	{Kind: KindBatch, Name: "batch", Role: RoleStores, Asker: SideEnclave, Asks: Batch{}, Most: MaxFrame, Answer: KindStored, Tells: Stored{}, MostAnswer: maxSmall, Writes: true},

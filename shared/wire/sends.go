@@ -33,12 +33,15 @@ type SendID struct {
 	Number       uint16 `cbor:"3,keyasint"`
 }
 
-// OpenSend asks the enclave for what a send holds.
-type OpenSend struct {
+// AboutSend asks the enclave about a send. Of KindOpenSend it asks what the send holds.
+// Of KindDeliver it asks the enclave to hand a mail or a text message to the server that
+// its configuration names, over a stream that it dials; or for the mail itself, if the
+// configuration says that the host sends it.
+type AboutSend struct {
 	Send SendID `cbor:"1,keyasint"`
 }
 
-// Opened answers OpenSend. Found false means that there is none at this place,
+// Opened answers an AboutSend of KindOpenSend. Found false means that there is none at this place,
 // which stays so; Expired that it must not go out any more. Either comes alone.
 // A webhook may be Gone too: nobody is to receive it any more.
 type Opened struct {
@@ -73,13 +76,6 @@ type Webhook struct {
 	Body []byte   `cbor:"3,keyasint"` // JSON, at most MaxWebhook bytes
 }
 
-// Deliver asks the enclave to hand a mail or a text message to the server that its
-// configuration names, over a stream that it dials; or for the mail itself, if the
-// configuration says that the host sends it.
-type Deliver struct {
-	Send SendID `cbor:"1,keyasint"`
-}
-
 // A DeliverResult is what became of a message.
 type DeliverResult uint8
 
@@ -102,7 +98,7 @@ type Mail struct {
 	Message []byte `cbor:"3,keyasint"` // as RFC 5322 has it, lines that end in CR LF; at most MaxMail bytes
 }
 
-// Delivered answers Deliver. Found false means that there is none at this place,
+// Delivered answers an AboutSend of KindDeliver. Found false means that there is none at this place,
 // which stays so; Expired that it must not go out any more. Either comes without a
 // result.
 type Delivered struct {

@@ -73,7 +73,7 @@ var messages = map[wire.Kind]func() any{
 	wire.KindLoadKeys: blank[wire.LoadKeys], wire.KindKeys: blank[wire.Keys], wire.KindPutKeys: blank[wire.PutKeys],
 	wire.KindPutSnapshot: blank[wire.PutSnapshot], wire.KindPutObject: blank[wire.PutObject], wire.KindDone: blank[wire.Done],
 	wire.KindFailed:   blank[wire.Failed],
-	wire.KindOpenSend: blank[wire.OpenSend], wire.KindOpened: blank[wire.Opened],
+	wire.KindOpenSend: blank[wire.AboutSend], wire.KindOpened: blank[wire.Opened],
 	wire.KindSends: blank[wire.Sends], wire.KindSendStates: blank[wire.SendStates],
 	wire.KindChain: blank[wire.Chain], wire.KindChainState: blank[wire.ChainState],
 }
