@@ -13,10 +13,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// bootDoor answers calls at the door boot, which wire.BootOperations lists. None of them is authenticated by
-// where it comes from: genesis and manifest work once each, in that order,
-// admission needs the admission key's stamp, and the others tell public things or
-// bring what authority they need.
+// bootDoor answers the calls that wire.BootOperations lists. None of them is believed for
+// where it comes from: genesis and manifest work once each, in that order, admission needs
+// the admission key's stamp, and the others tell public things or bring what authority
+// they need.
 func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
 	op := wire.BootOperationOf(call.Op)
 	if op == nil {
@@ -25,10 +25,10 @@ func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte,
 	if err := lifecycle.Allows(op, v.state); err != nil {
 		return nil, err
 	}
-	if do := lifecycle.Operations[op.Name]; do != nil {
-		return do(c.life, ctx, call.Body)
+	if do := bootHandlers[op.Name]; do != nil {
+		return do(c, ctx, call, v)
 	}
-	return bootHandlers[op.Name](c, ctx, call, v)
+	return c.life.Operate(ctx, op, call.Body)
 }
 
 type bootHandler func(*Core, context.Context, *wire.Call, *visit) ([]byte, error)

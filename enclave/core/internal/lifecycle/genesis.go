@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
@@ -15,7 +14,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// genesisBody says what a deployment is made of.
+// genesisBody is the body of the operation genesis.
 type genesisBody struct {
 	Ranges    uint32   `json:"ranges"` // 1 to wire.MaxRanges; 0 or absent: 1
 	Operators struct { // as the first manifest will name them; only where the secret is made in shares
@@ -31,9 +30,9 @@ type genesisBody struct {
 
 func (b *genesisBody) ranges() int { return max(int(b.Ranges), 1) }
 
-// genesis makes a deployment: its root secret, its keyring, its record. The body says
-// of how many ranges, {"ranges": 16}; one if it is empty. Where no root secret lies at
-// hand it is made in shares. A deployment that is there already stays as it is.
+// genesis makes a deployment: its root secret, its keyring, its record. Outside of a
+// simulator the root secret is made in shares. A deployment that is there already stays as
+// it is.
 func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	in := new(genesisBody)
 	if len(body) > 0 {
@@ -44,18 +43,12 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 			return nil, fault.Field("ranges", "want 1 to %d", wire.MaxRanges)
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateHello {
-		return nil, errManifestGiven
-	}
 	if e.cfg.Root == nil {
 		return e.genesisInShares(ctx, in)
 	}
-	rand := e.cfg.Mixed
 	q, err := e.cfg.Root.Recover()
 	if errors.Is(err, ErrNoRootSecret) {
-		if q, err = secret.New(rand, boot.SecretSize); err == nil {
+		if q, err = secret.New(e.cfg.Mixed, boot.SecretSize); err == nil {
 			err = e.cfg.Root.Keep(q)
 		}
 	}
@@ -63,33 +56,36 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each step is done once; a crash between them is made good by the next try.
+	// Each step is done once: after a crash between them the next try does the rest.
 	record, err := e.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
 		return nil, err
 	}
 	if record == nil {
-		if record, err = boot.NewGenesis(rand, q, e.now(), in.ranges()); err != nil {
+		if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), in.ranges()); err != nil {
 			return nil, err
 		}
-		if err := e.cfg.Host.PutObject(ctx, wire.PutObject{Name: objectGenesis, Bytes: record, Once: true}); err != nil {
+		if err := e.cfg.Host.PutOnce(ctx, objectGenesis, record); err != nil {
 			return nil, err
 		}
 	}
-	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: objectKeyring, Newest: true})
+	ring, err := e.cfg.Host.Newest(ctx, objectKeyring)
+	if err == nil && ring == nil {
+		err = e.newKeyring(ctx, q, record, attestation.Operators{})
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !got.Found {
-		if err := e.newKeyring(ctx, rand, q, record, attestation.Operators{}); err != nil {
-			return nil, err
-		}
+	pub, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
 	}
-	return genesisReply(q)
+	return json.Marshal(map[string]string{"quorumPublicKey": hex.EncodeToString(pub)})
 }
 
-func (e *Enclave) newKeyring(ctx context.Context, rand io.Reader, q secret.Secret, record []byte, operators attestation.Operators) error {
-	ring, err := boot.NewKeyring(rand)
+// newKeyring makes and stores a deployment's keyring and, if it has operators, its law.
+func (e *Enclave) newKeyring(ctx context.Context, q secret.Secret, record []byte, operators attestation.Operators) error {
+	ring, err := boot.NewKeyring(e.cfg.Mixed)
 	if err != nil {
 		return err
 	}
@@ -98,24 +94,15 @@ func (e *Enclave) newKeyring(ctx context.Context, rand io.Reader, q secret.Secre
 	if err != nil {
 		return err
 	}
-	if err := e.putOnce(ctx, keyringName(ring.Epoch), sealed); err != nil || !operators.Named() {
+	if err := e.cfg.Host.PutOnce(ctx, objectKeyring+padded(uint64(ring.Epoch)), sealed); err != nil || !operators.Named() {
 		return err
 	}
 	return e.putLaw(ctx, ring, boot.Deployment(record), &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
 }
 
-func genesisReply(q secret.Secret) ([]byte, error) {
-	pub, err := boot.QuorumPublicKey(q)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]string{"quorumPublicKey": hex.EncodeToString(pub)})
-}
-
-// genesisInShares makes a deployment whose root secret nobody holds: it is drawn,
-// split among the operators and forgotten. The genesis record is stored last and
-// makes the deployment; what breaks off before it left nothing that was used, and
-// asks for an empty store.
+// genesisInShares makes a deployment whose root secret nobody holds: it is drawn, split
+// among the operators and forgotten. The genesis record is stored last and makes the
+// deployment. A genesis that breaks off earlier has to begin with an empty store.
 func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte, error) {
 	if err := e.refuseDebug(); err != nil {
 		return nil, err
@@ -132,11 +119,9 @@ func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte,
 		return e.genesisAgain(ctx, record, operators)
 	}
 	for _, prefix := range []string{objectShares, objectKeyring, objectLaw} {
-		got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: prefix, Newest: true})
-		if err != nil {
+		if left, err := e.cfg.Host.Newest(ctx, prefix); err != nil {
 			return nil, err
-		}
-		if got.Found {
+		} else if left != nil {
 			return nil, fault.WithCode(fault.FailedPrecondition, "GENESIS_BROKEN_OFF", "the store holds a genesis that broke off: begin with an empty one")
 		}
 	}
@@ -147,44 +132,42 @@ func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte,
 	if factor != nil {
 		defer factor.Key.Wipe()
 	}
-	rand := e.cfg.Mixed
-	q, err := secret.New(rand, boot.SecretSize)
+	q, err := secret.New(e.cfg.Mixed, boot.SecretSize)
 	if err != nil {
 		return nil, err
 	}
 	defer q.Wipe()
-	if record, err = boot.NewGenesis(rand, q, e.now(), in.ranges()); err != nil {
+	if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), in.ranges()); err != nil {
 		return nil, err
 	}
 	shares, err := e.split(ctx, q, boot.Deployment(record), 1, operators, factor)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.newKeyring(ctx, rand, q, record, operators); err != nil {
+	if err := e.newKeyring(ctx, q, record, operators); err != nil {
 		return nil, err
 	}
-	if err := e.putOnce(ctx, objectGenesis, record); err != nil {
+	if err := e.cfg.Host.PutOnce(ctx, objectGenesis, record); err != nil {
 		return nil, err
 	}
 	return genesisOf(record, shares)
 }
 
-// genesisAgain answers a genesis that was made before, so that an answer which was
-// lost is told once more.
+// genesisAgain answers for a genesis that was made before, whose answer may be lost.
 func (e *Enclave) genesisAgain(ctx context.Context, record []byte, operators attestation.Operators) ([]byte, error) {
 	g, err := boot.ParseGenesis(record)
 	if err != nil {
 		return nil, err
 	}
-	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(hex.EncodeToString(g.Quorum)) + generation(1)})
+	shares, err := e.cfg.Host.Object(ctx, sharesOf(hex.EncodeToString(g.Quorum))+padded(1))
 	if err != nil {
 		return nil, err
 	}
-	_, set, _, err := attestation.ParseAttestedShares(got.Bytes)
-	if !got.Found || err != nil || !set.Operators.Equal(operators) {
+	_, set, _, err := attestation.ParseAttestedShares(shares)
+	if err != nil || !set.Operators.Equal(operators) {
 		return nil, fault.New(fault.AlreadyExists, "the store holds a deployment of other operators")
 	}
-	return genesisOf(record, got.Bytes)
+	return genesisOf(record, shares)
 }
 
 func genesisOf(record, shares []byte) ([]byte, error) {

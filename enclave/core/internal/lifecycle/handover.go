@@ -14,7 +14,6 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
-	"cloister/shared/wire"
 )
 
 // How an enclave is followed by another without anybody bringing the root secret:
@@ -22,29 +21,28 @@ import (
 //  1. the next one takes its manifest, which names this one's as its predecessor
 //     and which this one's operators approved, and waits (manifest);
 //  2. this one draws a nonce (hand_over_nonce), the next one makes a setup document
-//     for it (setup_document), this one checks document and manifest, writes down
-//     for everybody whom it gives to, and gives the keyring to the attested setup
-//     key (hand_over);
-//  3. the next one checks that who signed is an enclave under its predecessor
+//     for it (setup_document), this one verifies document and manifest, stores for
+//     everybody whom it gives to, and gives the keyring to the attested setup key
+//     (hand_over);
+//  3. the next one verifies that the giver is an enclave under its predecessor
 //     manifest, takes the keyring and serves, without a range (take_over);
 //  4. ranges go over one by one with their tips (give, take);
-//  5. this one says that it has nothing left and never will, and ends (farewell).
+//  5. this one states that it owns nothing and never will, and ends (farewell).
 //
-// Between 3 and 5 both have the keyring. So the next one takes no range but those
-// handed to it with their tips, until this one has said farewell: a host that shows
-// the two different stores gets neither to serve what the other serves.
+// Between 3 and 5 both have the keyring. Until the farewell the next one takes only ranges
+// that are handed to it with their tips: a host that shows the two different stores gets
+// neither to serve what the other serves.
 //
-// For that the line must not fork. The keyring goes to one setup key for ever, and so
-// does the farewell; of two that wait under one manifest the other gets neither. And
-// who was handed over to hands over only once the farewell to itself is there, so that
-// what it will say is true of all who came before. If the next one is lost before the
+// For that the line must not fork. Keyring and farewell go to one setup key for ever. And an
+// enclave that was handed over to hands over only once it has the farewell to itself, so
+// that its own farewell is true of all before it. If the next one is lost before the
 // farewell, operators start another by shares.
 //
-// Nobody is asked who he is. What the operators have not approved gets nothing, and
-// the rest a host may do or leave, as it may end service in any other way.
+// Callers are not authenticated: what the operators have not approved gets nothing, and the
+// host can end service anyway.
 
-// farewellAfter is how long an enclave that said farewell still answers, that another
-// has what was its own: until every host has heard of it.
+// farewellAfter is how long an enclave still answers after its farewell, so that every host
+// hears that another one has its ranges.
 const farewellAfter = 3 * time.Second
 
 // handingOver is the giving side.
@@ -65,12 +63,7 @@ func refusedHandOver(err error) error {
 }
 
 // handOverNonce draws a nonce for one setup document.
-func (e *Enclave) handOverNonce() ([]byte, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateServing {
-		return nil, ErrNotServing
-	}
+func (e *Enclave) handOverNonce(context.Context, []byte) ([]byte, error) {
 	if !e.serving.Manifest.Operators.Named() {
 		return nil, errNoSuccessor
 	}
@@ -96,11 +89,6 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	nonce, err := nonceOf(in.Nonce)
 	if err != nil {
 		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateServing {
-		return nil, ErrNotServing
 	}
 	s := e.serving
 	if !e.handingOver.nonces.use(nonce, e.cfg.Clock.Now()) {
@@ -143,8 +131,8 @@ func (e *Enclave) handOver(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(&h)
 }
 
-// trust is how this enclave believes another of its deployment: under the root of
-// its own security module, which is the pinned one unless this is a simulator.
+// trust is the policy to verify another enclave of the deployment by. The module's root is
+// the pinned one, in a simulator its own module's.
 func (e *Enclave) trust(manifest [32]byte, operators attestation.Operators) (attestation.Policy, error) {
 	p := attestation.Policy{AllowedManifestSHA256: []string{hex.EncodeToString(manifest[:])}, Operators: operators}
 	if !e.cfg.Simulator {
@@ -158,8 +146,8 @@ func (e *Enclave) trust(manifest [32]byte, operators attestation.Operators) (att
 	return p, err
 }
 
-// successor verifies that an enclave that waits is one that may follow this one.
-// The image is pinned by the manifest, and the manifest by the operators.
+// successor verifies that a waiting enclave may follow this one. The manifest pins the
+// image, and the operators the manifest.
 func (e *Enclave) successor(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
 	envelope, err := base64.StdEncoding.Strict().DecodeString(a.Envelope)
 	if err != nil || len(envelope) > attestation.MaxEnvelope {
@@ -193,8 +181,8 @@ func (e *Enclave) successor(a attestation.SetupAnswer, nonce [attestation.SetupN
 	return next, e.sameRole(next.Document)
 }
 
-// sameRole wants the other enclave's parent to have the role of this one's: without
-// it, anybody could run an approved image in an account of his own.
+// sameRole wants the other enclave's parent to have the role of this one's. Otherwise anybody
+// could run an approved image in an account of his own.
 func (e *Enclave) sameRole(doc *attestation.Document) error {
 	role, _, err := e.cfg.Device.DescribePCR(3)
 	if err != nil {
@@ -206,14 +194,14 @@ func (e *Enclave) sameRole(doc *attestation.Document) error {
 	return nil
 }
 
-// announce writes down whom the keyring is about to be given to. The host could
-// lose it, and whoever holds an earlier copy of the store has it.
+// announce stores whom the keyring is about to be given to, for whoever reads the store. A
+// host that deletes it cannot delete it from earlier copies.
 func (e *Enclave) announce(ctx context.Context, next *attestation.Setup, a attestation.SetupAnswer) error {
 	b, err := json.Marshal(map[string]any{"timeMs": e.now(), "setup": a, "by": e.serving.Live.PublicHex})
 	if err != nil {
 		return err
 	}
-	return e.cfg.Host.PutObject(ctx, wire.PutObject{Name: fmt.Sprintf("%s%x/%x", objectHandOver, next.ManifestHash, next.Nonce), Bytes: b, Once: true})
+	return e.cfg.Host.PutOnce(ctx, fmt.Sprintf("%s%x/%x", objectHandOver, next.ManifestHash, next.Nonce), b)
 }
 
 // takeOver takes the keyring from the enclave before this one and begins to serve,
@@ -227,11 +215,6 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateSeed {
-		return nil, errNotWaiting
-	}
 	w := e.waiting
 	giver, err := e.giver(w, h)
 	if err != nil {
@@ -241,7 +224,7 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	// After the signature: nobody else uses up a nonce.
+	// After the signature, so that nobody else uses up a nonce.
 	if !w.nonces.use(nonce, e.cfg.Clock.Now()) {
 		return nil, errStaleNonce
 	}
@@ -271,8 +254,7 @@ func (e *Enclave) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot,
 	return giver, e.sameRole(giver.Document)
 }
 
-// inherit holds the store's genesis record against the deployment that was handed
-// over.
+// inherit reads the genesis record of the deployment that was handed over.
 func (e *Enclave) inherit(ctx context.Context, s *Serving, deployment [32]byte) error {
 	record, err := e.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
@@ -290,14 +272,9 @@ func (e *Enclave) inherit(ctx context.Context, s *Serving, deployment [32]byte) 
 	return nil
 }
 
-// farewell ends this enclave for good, once it owns nothing: it leaves the one that got
-// the keyring word that nobody else has what was its own, and is fenced.
-func (e *Enclave) farewell(ctx context.Context) ([]byte, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateServing {
-		return nil, ErrNotServing
-	}
+// farewell ends this enclave for good, once it owns nothing: it leaves word of that to the
+// enclave that got the keyring, and is fenced.
+func (e *Enclave) farewell(ctx context.Context, _ []byte) ([]byte, error) {
 	if e.handingOver.to == "" {
 		return nil, fault.WithCode(fault.FailedPrecondition, "FAREWELL_TO_NOBODY", "nobody comes after this enclave")
 	}

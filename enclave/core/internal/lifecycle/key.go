@@ -18,7 +18,6 @@ import (
 
 // A Key is one of the boot's own keys: made at boot, attested, never stored.
 // The live key signs app proofs and replies; the setup key receives the root secret.
-// Both lie in memory for the whole boot, so that signing erases nothing.
 type Key struct {
 	open      boot.Opener
 	sign      *p256.Signer
@@ -26,8 +25,8 @@ type Key struct {
 	PublicHex string
 }
 
-// newKey draws both private keys itself: the library's generators take no
-// randomness but the kernel's.
+// newKey draws both private keys itself: the library's generators take only the kernel's
+// randomness.
 func newKey(rand io.Reader) (*Key, error) {
 	k := new(Key)
 	var point [p256.PointSize]byte
@@ -49,11 +48,9 @@ func newKey(rand io.Reader) (*Key, error) {
 	return k, nil
 }
 
-// Prove signs a claim as an app proof. The signature's nonce
-// is that of RFC 6979: no randomness is needed and it is a fifth cheaper than
-// the library's hedged one; that a fault in the arithmetic could then give the
-// key away is left to the hardware, which is trusted, and the key dies with the
-// boot.
+// Prove signs a claim as an app proof. The signature's nonce is that of RFC 6979, which is a
+// fifth cheaper than the library's hedged one. A fault in the arithmetic could then give the
+// key away; the hardware is trusted not to make one, and the key dies with the boot.
 func (k *Key) Prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 	payload, err := attestation.EncodePayload(at, c)
 	if err != nil {
@@ -66,8 +63,8 @@ func (k *Key) Prove(at time.Time, c attestation.Claim) (org.Proof, error) {
 	return org.Proof{Key: k.Public, Payload: payload, Signature: sig}, nil
 }
 
-// Sign signs a proof's payload or the text of a reply: r ‖ s with low s over
-// SHA-256. The two never are the same bytes, since only one is JSON.
+// Sign signs a proof's payload or the text of a reply: r ‖ s with low s over SHA-256. Only
+// the payload is JSON, so neither passes for the other.
 func (k *Key) Sign(text []byte) ([]byte, error) {
 	sig, err := k.sign.Sign(sha256.Sum256(text))
 	if err != nil {
@@ -76,13 +73,14 @@ func (k *Key) Sign(text []byte) ([]byte, error) {
 	return sig[:], nil
 }
 
-// renewAfter is the age from which an attestation document is replaced at the next
-// look at it. The module's certificates last about three hours, and hosts hold one of
-// that age for a failure.
-const renewAfter = time.Hour
-
-// renewPause is how long after an attempt that failed the next one comes.
-const renewPause = time.Minute
+const (
+	// renewAfter is the age from which an attestation document is replaced when it is asked
+	// for. The module's certificates last about three hours; hosts take one of that age for
+	// a failure.
+	renewAfter = time.Hour
+	// renewPause is how long the next attempt waits after one that failed.
+	renewPause = time.Minute
+)
 
 // A bootProof is an attestation document of the live key with what belongs to it, as
 // JSON.
@@ -91,14 +89,13 @@ type bootProof struct {
 	at   time.Time // on the enclave's clock
 }
 
-// bootProofOf is the boot proof of this boot, made anew while the enclave serves: live
-// key, manifest and registers stay the same, and an older proof stays as good as it
-// was. A module that fails leaves the proof that there is.
+// bootProofOf renews the boot proof of this boot. Live key, manifest and registers stay the
+// same, and older proofs stay valid. If the module fails, the last proof stays.
 type bootProofOf struct {
 	make func(now time.Time) ([]byte, error)
 
 	kept atomic.Pointer[bootProof]
-	mu   sync.Mutex // held by who makes one; nobody waits for it
+	mu   sync.Mutex // held while one is made; nobody waits for it
 	last time.Time  // when that was tried last
 }
 

@@ -2,11 +2,9 @@
 // the root secret out of shares or a key service, rotation, hand-over to the enclave that
 // comes after it.
 //
-// It is a state machine with no way back. It promises that an enclave serves only under a
-// manifest that its operators approved and that its registers commit to, with the keyring
-// of the deployment that the manifest names, and that a secret is given to nobody but an
-// enclave that has proven the same. It lives before the four moments of a call: until it
-// says that the enclave serves there is nothing to read from.
+// It is a state machine with no way back. An enclave serves only under a manifest that its
+// operators approved and that its registers commit to, with the keyring of the deployment
+// that the manifest names. It gives a secret only to an enclave that has proven the same.
 package lifecycle
 
 import (
@@ -53,15 +51,15 @@ type RootSecret interface {
 // ErrNoRootSecret says that there is no deployment yet.
 var ErrNoRootSecret = errors.New("no root secret yet")
 
-// Config is what an enclave is started with, as far as its way to serving is concerned.
+// Config is what an enclave needs on its way to serving.
 type Config struct {
 	Device Device
 	Clock  ledger.Clock
 	// Rand is the kernel's randomness; Mixed has the module's mixed in, for secrets that
 	// live long.
 	Rand, Mixed io.Reader
-	// Root is where the root secret lies, for a simulator. Nil: nowhere; it is made in
-	// shares at genesis and brought in at every boot, to the attested setup key.
+	// Root is nil outside of simulators: the root secret is then made in shares at genesis
+	// and brought to the attested setup key at every boot.
 	Root              RootSecret
 	Simulator         bool
 	ApplicationDigest string
@@ -69,7 +67,7 @@ type Config struct {
 	Alarms            *fault.Alarms
 	Host              *link.Host
 	// Equip takes from the keyring what calls are answered with, before any range is
-	// taken. The keyring is wiped or kept behind it.
+	// taken. It copies: the keyring may be wiped afterwards.
 	Equip func(s *Serving, ring *boot.Keyring, set *settings.Settings) error
 	// Taken is called when a range was taken; see ranges.Config.
 	Taken func()
@@ -85,12 +83,12 @@ const (
 	stateFenced     = wire.StateFenced
 )
 
-// Enclave is one enclave on its way through its states. There is no way back.
+// Enclave is one enclave on its way through its states.
 type Enclave struct {
 	cfg   Config
 	state atomic.Uint32
 
-	mu          sync.Mutex     // one step at a time
+	mu          sync.Mutex     // held by an operation
 	waiting     *waiting       // in state seed
 	recipient   *kms.Recipient // of the key service's answers, once asked for
 	handingOver handingOver
@@ -104,7 +102,7 @@ func New(cfg Config) *Enclave { return &Enclave{cfg: cfg} }
 // State is how far it has come.
 func (e *Enclave) State() wire.State { return wire.State(e.state.Load()) }
 
-// End ends service and answers what served, nil if nothing did.
+// End ends service and returns what served, nil if nothing did.
 func (e *Enclave) End() *Serving {
 	if wire.State(e.state.Swap(uint32(stateFenced))) != stateServing {
 		return nil
@@ -122,7 +120,7 @@ func (e *Enclave) Fence(reason error) {
 // now is the enclave's time in milliseconds since the epoch.
 func (e *Enclave) now() uint64 { return uint64(e.cfg.Clock.Now().UnixMilli()) }
 
-// ErrNotServing refuses who comes too early.
+// ErrNotServing refuses calls that come too early.
 var ErrNotServing = fault.New(fault.Unavailable, "the enclave is not serving yet")
 
 var (
@@ -137,23 +135,29 @@ var Operations = map[string]func(*Enclave, context.Context, []byte) ([]byte, err
 	wire.OpGenesis:           (*Enclave).genesis,
 	wire.OpShares:            (*Enclave).storedShares,
 	wire.OpManifest:          (*Enclave).manifest,
-	wire.OpKeyServiceRequest: bare((*Enclave).keyServiceRequest),
+	wire.OpKeyServiceRequest: (*Enclave).keyServiceRequest,
 	wire.OpSetupDocument:     (*Enclave).setupDocument,
 	wire.OpKeyService:        (*Enclave).keyService,
 	wire.OpShare:             (*Enclave).share,
 	wire.OpTakeOver:          (*Enclave).takeOver,
-	wire.OpHandOverNonce:     bare((*Enclave).handOverNonce),
+	wire.OpHandOverNonce:     (*Enclave).handOverNonce,
 	wire.OpHandOver:          (*Enclave).handOver,
-	wire.OpFarewell:          func(e *Enclave, ctx context.Context, _ []byte) ([]byte, error) { return e.farewell(ctx) },
+	wire.OpFarewell:          (*Enclave).farewell,
 }
 
-// bare is an operation that wants nothing of a call.
-func bare(f func(*Enclave) ([]byte, error)) func(*Enclave, context.Context, []byte) ([]byte, error) {
-	return func(e *Enclave, _ context.Context, _ []byte) ([]byte, error) { return f(e) }
+// Operate runs one of Operations. Those that belong to a state run one at a time.
+func (e *Enclave) Operate(ctx context.Context, op *wire.BootOperation, body []byte) ([]byte, error) {
+	if op.States != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if err := Allows(op, e.State()); err != nil { // the one before may have ended the state
+			return nil, err
+		}
+	}
+	return Operations[op.Name](e, ctx, body)
 }
 
-// Allows refuses an operation that is none of a state's. What ends a state looks again,
-// with mu held.
+// Allows refuses an operation that does not work in a state.
 func Allows(op *wire.BootOperation, s wire.State) error {
 	switch {
 	case op.In(s):
@@ -171,7 +175,7 @@ func (e *Enclave) Status(counters map[string]uint64) ([]byte, error) {
 	s := e.State()
 	out := map[string]any{"state": s.String(), "applicationDigest": e.cfg.ApplicationDigest, "counters": counters}
 	if s == stateSeed && e.mu.TryLock() { // a boot step may take a while
-		out["shares"], out["manifestSha256"] = e.waiting.holders.status(), hex.EncodeToString(e.waiting.id[:])
+		out["shares"], out["manifestSha256"] = e.waiting.status(), hex.EncodeToString(e.waiting.id[:])
 		e.mu.Unlock()
 	}
 	if s == stateServing {

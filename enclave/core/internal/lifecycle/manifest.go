@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -25,13 +26,15 @@ type given struct {
 	approvals   []attestation.ManifestApproval
 	predecessor []byte // the manifest before it, nil for a first one
 	before      *attestation.Manifest
-	set         *settings.Settings
+	settings    *settings.Settings
 }
 
-func (g *given) envelope() []byte { return attestation.EncodeEnvelope(g.raw, g.approvals...) }
+// envelope is the manifest with its approvals, in base64.
+func (g *given) envelope() string {
+	return base64.StdEncoding.EncodeToString(attestation.EncodeEnvelope(g.raw, g.approvals...))
+}
 
-// readManifest takes the body of the operation manifest. Nothing has happened
-// where it refuses.
+// readManifest reads and verifies the body of the operation manifest.
 func (e *Enclave) readManifest(body []byte) (*given, error) {
 	var in struct {
 		Manifest      string                         `json:"manifest" rule:"required"` // standard base64 of the exact bytes
@@ -48,23 +51,20 @@ func (e *Enclave) readManifest(body []byte) (*given, error) {
 		return nil, err
 	}
 	g.id, g.approvals = attestation.Hash(g.raw), attestation.SortApprovals(in.Approvals)
-	if g.set, err = e.configuration(g.manifest, in.Configuration); err != nil {
+	if g.settings, err = e.configuration(g.manifest, in.Configuration); err != nil {
 		return nil, err
 	}
 	if in.Predecessor == "" && g.manifest.Predecessor == "" {
-		if err := g.manifest.CheckOwnApprovals(g.id, g.approvals); err != nil {
-			return nil, fault.WithCode(fault.PermissionDenied, "MANIFEST_NOT_APPROVED", "manifest refused: %v", err)
+		err = g.manifest.CheckOwnApprovals(g.id, g.approvals)
+	} else {
+		if g.predecessor, g.before, err = manifestOf("predecessor", in.Predecessor); err != nil {
+			return nil, err
 		}
-		return g, nil
+		err = g.before.CheckSuccession(attestation.Hash(g.predecessor), g.manifest, g.id, g.approvals)
 	}
-	before, m, err := manifestOf("predecessor", in.Predecessor)
 	if err != nil {
-		return nil, err
-	}
-	if err := m.CheckSuccession(attestation.Hash(before), g.manifest, g.id, g.approvals); err != nil {
 		return nil, fault.WithCode(fault.PermissionDenied, "MANIFEST_NOT_APPROVED", "manifest refused: %v", err)
 	}
-	g.predecessor, g.before = before, m
 	return g, nil
 }
 
@@ -83,17 +83,12 @@ func manifestOf(field, text string) ([]byte, *attestation.Manifest, error) {
 	return raw, m, nil
 }
 
-// manifest takes the manifest. Where the root secret lies at hand it recovers the
-// keyring and begins to serve; elsewhere it begins to wait for the secret.
+// manifest takes the manifest. A simulator then recovers the keyring and serves; any other
+// enclave waits for the root secret.
 func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	g, err := e.readManifest(body)
 	if err != nil {
 		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateHello {
-		return nil, errManifestGiven
 	}
 	if e.cfg.Root == nil {
 		return e.await(ctx, g)
@@ -108,7 +103,7 @@ func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	return e.begin(ctx, stateHello, g, q, e.unwrapWith(ctx, q, err))
 }
 
-// fits holds a manifest against this enclave.
+// fits tells why a manifest is not for this enclave.
 func (e *Enclave) fits(m *attestation.Manifest) error {
 	kind := attestation.KindNitro
 	if e.cfg.Simulator {
@@ -136,8 +131,8 @@ func (e *Enclave) fits(m *attestation.Manifest) error {
 	return nil
 }
 
-// configuration reads the configuration that a manifest names, from the base64 of
-// its bytes. The errors are *fault.Error.
+// configuration reads the configuration that a manifest names, from base64. Errors are
+// *fault.Error.
 func (e *Enclave) configuration(m *attestation.Manifest, text string) (*settings.Settings, error) {
 	if len(text) > base64.StdEncoding.EncodedLen(settings.Max) {
 		return nil, fault.Field("configuration", "configuration is longer than %d bytes", settings.Max)
@@ -162,13 +157,13 @@ func (e *Enclave) configuration(m *attestation.Manifest, text string) (*settings
 // which whoever holds part of the root secret encrypts it.
 type waiting struct {
 	*given
-	key     *Key
-	holders *holders
-	nonces  nonces // of setup documents
+	*holders
+	key    *Key
+	nonces nonces // of setup documents
 }
 
-// refuseDebug refuses to go on with an image whose console its parent reads. The
-// simulator has no such mode.
+// refuseDebug refuses to go on in debug mode, in which the parent reads the console and
+// PCR 0 is zero. Simulators have no such mode.
 func (e *Enclave) refuseDebug() error {
 	if e.cfg.Simulator {
 		return nil
@@ -177,16 +172,14 @@ func (e *Enclave) refuseDebug() error {
 	if err != nil {
 		return fmt.Errorf("reading PCR 0: %w", err)
 	}
-	for _, b := range pcr {
-		if b != 0 {
-			return nil
-		}
+	if len(bytes.Trim(pcr, "\x00")) == 0 {
+		return errDebugImage
 	}
-	return errDebugImage
+	return nil
 }
 
-// await goes from hello to seed: it makes the setup key and commits to it and to
-// the manifest in PCR16, for good.
+// await goes from hello to seed: it makes the setup key and commits to it and to the
+// manifest in PCR16, which cannot be undone.
 func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 	if err := e.refuseDebug(); err != nil {
 		return nil, err
@@ -202,19 +195,18 @@ func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.waiting = &waiting{given: g, key: key, holders: h}
+	e.waiting = &waiting{given: g, holders: h, key: key}
 	if !e.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
 		return nil, errManifestGiven
 	}
 	if err := e.commitSetup(key.PublicHex, g.id); err != nil {
-		e.Fence(fmt.Errorf("boot: %w", err)) // a register may be extended: no way back
+		e.Fence(fmt.Errorf("boot: %w", err)) // the register may be extended
 		return nil, err
 	}
 	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateSeed.String(), "setupKey": key.PublicHex, "shares": h.status()})
 }
 
-// commitSetup locks PCR16 behind the commitment: only locked registers stand in
-// documents.
+// commitSetup extends PCR16 and locks it: documents show only locked registers.
 func (e *Enclave) commitSetup(keyHex string, manifest [32]byte) error {
 	ext := attestation.SetupExtension(keyHex, manifest)
 	if _, err := e.cfg.Device.ExtendPCR(attestation.SetupPCR, ext[:]); err != nil {
@@ -226,8 +218,8 @@ func (e *Enclave) commitSetup(keyHex string, manifest [32]byte) error {
 	return nil
 }
 
-// setupDocument answers who this enclave is, to somebody who chose the nonce. The
-// nonce is remembered: what comes in answer to it is taken once, and soon.
+// setupDocument attests who this enclave is, with a nonce that the asker chose. What is sent
+// in answer names the nonce, which is good for one use within setupLife.
 func (e *Enclave) setupDocument(_ context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		Nonce string `json:"nonce" rule:"required"` // 32 bytes, lower-case hex
@@ -239,12 +231,7 @@ func (e *Enclave) setupDocument(_ context.Context, body []byte) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	w := e.waiting
-	if e.State() != stateSeed {
-		return nil, errNotWaiting
-	}
 	if err := w.nonces.add(nonce, e.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
@@ -252,11 +239,8 @@ func (e *Enclave) setupDocument(_ context.Context, body []byte) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("attesting: %w", err)
 	}
-	a := attestation.SetupAnswer{Document: base64.StdEncoding.EncodeToString(doc), Envelope: base64.StdEncoding.EncodeToString(w.envelope())}
-	if w.predecessor != nil {
-		a.Predecessor = base64.StdEncoding.EncodeToString(w.predecessor)
-	}
-	return json.Marshal(a)
+	return json.Marshal(attestation.SetupAnswer{Document: base64.StdEncoding.EncodeToString(doc), Envelope: w.envelope(),
+		Predecessor: base64.StdEncoding.EncodeToString(w.predecessor)})
 }
 
 func nonceOf(text string) (n [attestation.SetupNonceSize]byte, err error) {
@@ -267,14 +251,14 @@ func nonceOf(text string) (n [attestation.SetupNonceSize]byte, err error) {
 	return [attestation.SetupNonceSize]byte(b), nil
 }
 
-// A setup document is for one use within setupLife on the enclave's clock; at
-// most maxSetupNonces wait for theirs.
+// setupLife is how long the nonce of a setup document may be used, on the enclave's clock;
+// maxSetupNonces is how many may be unused.
 const (
 	setupLife      = 10 * time.Minute
 	maxSetupNonces = 256
 )
 
-// nonces are those of setup documents that were not used yet, and until when they may be.
+// nonces are the unused ones of setup documents, and until when they may be used.
 type nonces map[[attestation.SetupNonceSize]byte]time.Time
 
 // add remembers a nonce, if too many do not wait already.
@@ -290,8 +274,7 @@ func (n *nonces) add(nonce [attestation.SetupNonceSize]byte, now time.Time) erro
 	return nil
 }
 
-// use tells whether a nonce was added and may still be used. It can be used once: it
-// is forgotten here.
+// use uses a nonce up, and tells whether it was there in time.
 func (n nonces) use(nonce [attestation.SetupNonceSize]byte, now time.Time) bool {
 	until, known := n[nonce]
 	delete(n, nonce)

@@ -21,9 +21,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// begin goes from one state to serving, with the root secret, empty where the
-// enclave before this one gave the keyring; or to fenced, for good: the next try is
-// another boot.
+// begin goes from a state to serving, or for good to fenced: the next try is another boot.
+// The root secret is empty after a hand-over, which brings the keyring itself.
 func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret.Secret, ring func(*Serving) (*boot.Keyring, error)) ([]byte, error) {
 	if !e.state.CompareAndSwap(uint32(from), uint32(stateRecovering)) {
 		return nil, errManifestGiven
@@ -43,33 +42,20 @@ func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret
 	return json.Marshal(out)
 }
 
-// unwrapWith opens the keyring with the root secret, if that is there.
+// unwrapWith opens the keyring with the root secret, if there was no error getting that.
 func (e *Enclave) unwrapWith(ctx context.Context, q secret.Secret, err error) func(*Serving) (*boot.Keyring, error) {
 	return func(s *Serving) (*boot.Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		return e.unwrap(ctx, q, s)
+		return e.keyring(ctx, q, s)
 	}
-}
-
-// unwrap opens the deployment's keyring with the root secret.
-func (e *Enclave) unwrap(ctx context.Context, q secret.Secret, s *Serving) (*boot.Keyring, error) {
-	quorum, err := boot.QuorumPublicKey(q)
-	if err != nil {
-		return nil, err
-	}
-	if s.Manifest.QuorumPublicKey != hex.EncodeToString(quorum) {
-		return nil, errors.New("manifest of another deployment")
-	}
-	return e.keyring(ctx, q, quorum, s)
 }
 
 // recover goes from manifest to serving: keyring, ownership of the store, live key,
-// attestation. The keyring stays for the enclave that comes after this one, where
-// there are operators who could approve one.
+// attestation.
 func (e *Enclave) recover(ctx context.Context, g *given, q secret.Secret, open func(*Serving) (*boot.Keyring, error)) (*Serving, error) {
-	m, set := g.manifest, g.set
+	m := g.manifest
 	s := &Serving{Manifest: m, manifestID: g.id, seedSource: m.SeedSource}
 	ring, err := open(s)
 	if err != nil {
@@ -103,8 +89,8 @@ func (e *Enclave) recover(ctx context.Context, g *given, q secret.Secret, open f
 			return nil, err
 		}
 	}
-	// Of the blind-index key, which never rotates: enclaves of different epochs of the
-	// keyring hand ranges to each other.
+	// Derived from the blind-index key, which never rotates: enclaves of different epochs of
+	// the keyring hand ranges to each other.
 	hands, err := seal.Derive(ring.Blind, "tips of a range")
 	if err != nil {
 		return nil, err
@@ -112,7 +98,7 @@ func (e *Enclave) recover(ctx context.Context, g *given, q secret.Secret, open f
 	if s.Public, err = ring.Public(); err != nil {
 		return nil, err
 	}
-	if err := e.cfg.Equip(s, ring, set); err != nil {
+	if err := e.cfg.Equip(s, ring, g.settings); err != nil {
 		return nil, err
 	}
 	var id wire.ID
@@ -141,15 +127,21 @@ func (e *Enclave) recover(ctx context.Context, g *given, q secret.Secret, open f
 	if m.Operators.Named() {
 		s.ring = ring
 	}
-	name := objectProof + hashHex([]byte(s.Live.PublicHex))
-	if err := e.cfg.Host.PutObject(ctx, wire.PutObject{Name: name, Bytes: s.proof.kept.Load().json, Once: true}); err != nil {
-		return nil, fmt.Errorf("storing the boot proof: %w", err)
+	if err := e.cfg.Host.PutOnce(ctx, BootProofObject(s.Live.PublicHex), s.proof.kept.Load().json); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-// keyring opens the newest keyring of the deployment that Q belongs to.
-func (e *Enclave) keyring(ctx context.Context, q secret.Secret, quorum []byte, s *Serving) (*boot.Keyring, error) {
+// keyring opens the newest keyring of the deployment that the root secret belongs to.
+func (e *Enclave) keyring(ctx context.Context, q secret.Secret, s *Serving) (*boot.Keyring, error) {
+	quorum, err := boot.QuorumPublicKey(q)
+	if err != nil {
+		return nil, err
+	}
+	if s.Manifest.QuorumPublicKey != hex.EncodeToString(quorum) {
+		return nil, errors.New("manifest of another deployment")
+	}
 	record, err := e.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
 		return nil, fmt.Errorf("loading the genesis record: %w", err)
@@ -164,11 +156,11 @@ func (e *Enclave) keyring(ctx context.Context, q secret.Secret, quorum []byte, s
 	}
 	s.Deployment, s.count = boot.Deployment(record), int(g.Ranges)
 	s.keyrings = keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
-	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: s.keyrings, Newest: true})
-	if err != nil || !got.Found {
+	wrapped, err := e.cfg.Host.Newest(ctx, s.keyrings)
+	if err != nil || wrapped == nil {
 		return nil, errors.Join(errors.New("loading the keyring"), err)
 	}
-	ring, err := boot.Unwrap(q, s.Deployment, got.Bytes)
+	ring, err := boot.Unwrap(q, s.Deployment, wrapped)
 	if err != nil {
 		e.cfg.Alarms.Raise(fault.AlarmKey)
 		return nil, err
@@ -176,9 +168,8 @@ func (e *Enclave) keyring(ctx context.Context, q secret.Secret, quorum []byte, s
 	return ring, nil
 }
 
-// attest commits to live key and manifest, locks the registers and keeps the
-// boot proof. PCR16 commits to the setup key, and where there was none to the
-// live key too.
+// attest commits to live key and manifest, locks the registers and makes the boot proof.
+// PCR16 commits to the setup key, in a simulator to the live key instead.
 func (e *Enclave) attest(s *Serving, g *given) error {
 	if e.waiting == nil {
 		if err := e.commitSetup(s.Live.PublicHex, s.manifestID); err != nil {
@@ -192,13 +183,13 @@ func (e *Enclave) attest(s *Serving, g *given) error {
 	if err := e.cfg.Device.LockPCRs(32); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
 	}
-	raw, envelope := base64.StdEncoding.EncodeToString(g.raw), base64.StdEncoding.EncodeToString(g.envelope())
+	raw, envelope := base64.StdEncoding.EncodeToString(g.raw), g.envelope()
 	s.proof.make = func(now time.Time) ([]byte, error) {
 		doc, err := e.cfg.Device.Attest(s.Live.Public, s.manifestID[:], nil)
 		if err != nil {
 			return nil, fmt.Errorf("attesting: %w", err)
 		}
-		if s.RootPEM == "" { // of the first; the root is the module's for good
+		if s.RootPEM == "" { // the root never changes
 			if s.RootPEM, s.RootSHA256, err = attestation.DocumentRoot(doc); err != nil {
 				return nil, err
 			}

@@ -14,19 +14,17 @@ import (
 	"cloister/enclave/internal/seal"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
-	"cloister/shared/wire"
 )
 
-// succeed does what a manifest asks for when the deployment takes it: shares for
-// new operators, for which the root secret is needed, a new root secret. The law is
-// written last, so that what broke off is begun again.
+// succeed makes what a new manifest asks for: shares for new operators, a new root secret.
+// The law is written last, so that after a crash the next boot does it again.
 func (e *Enclave) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *Serving, g *given) error {
-	m, set := g.manifest, e.waiting.holders.set
+	m, set := g.manifest, e.waiting.set
 	if !set.Operators.Equal(m.Operators) {
 		if q.Len() == 0 {
 			return errors.New("new operators need the shares of the old ones")
 		}
-		if _, err := e.split(ctx, q, s.Deployment, set.Generation+1, m.Operators, e.waiting.holders.factor); err != nil {
+		if _, err := e.split(ctx, q, s.Deployment, set.Generation+1, m.Operators, e.waiting.factor); err != nil {
 			return err
 		}
 	}
@@ -36,7 +34,7 @@ func (e *Enclave) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyri
 	}
 	var made []byte
 	if m.RotateRootSecret {
-		if set.KeyService != nil && e.waiting.holders.factor == nil { // after a hand-over
+		if set.KeyService != nil && e.waiting.factor == nil { // after a hand-over
 			return errors.New("a new root secret needs the key service that is a factor of the old one")
 		}
 		var err error
@@ -44,14 +42,12 @@ func (e *Enclave) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyri
 			return err
 		}
 	}
-	// A boot that broke off before this made a secret that nobody uses.
 	s.next = hex.EncodeToString(made)
 	return e.putLaw(ctx, ring, s.Deployment, law.Next(m, g.id, made))
 }
 
-// rotateStorage does what a manifest asks of the storage keys, once: the keyring with
-// the epoch that the manifest names is stored before anything is done under it. No
-// entry and no history is touched.
+// rotateStorage does once what a manifest asks of the storage keys. The keyring with the
+// epoch that the manifest names is stored before it is used. Entries stay as they are.
 func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *Serving, g *given) error {
 	m := g.manifest
 	if !m.RotateStorageKey && !m.ForgetStorageKey || law.Manifest == g.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
@@ -76,11 +72,10 @@ func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot
 	if err != nil {
 		return err
 	}
-	return e.putOnce(ctx, s.keyrings+generation(uint64(ring.Epoch)), sealed)
+	return e.cfg.Host.PutOnce(ctx, s.keyrings+padded(uint64(ring.Epoch)), sealed)
 }
 
-// checkAllWrapped refuses to forget a storage key while the store holds a data key that
-// opens under no other.
+// checkAllWrapped refuses to forget a storage key that a data key in the store still needs.
 func (e *Enclave) checkAllWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
 	storage, err := seal.NewKey(ring.Storage)
 	if err != nil {
@@ -93,9 +88,8 @@ func (e *Enclave) checkAllWrapped(ctx context.Context, ring *boot.Keyring, deplo
 	return err
 }
 
-// rotateSecret draws a new root secret, splits it among the operators, and wraps
-// the keyring under it. It is in force once a manifest names its public key, which
-// is answered.
+// rotateSecret draws a new root secret, splits it among the operators, and wraps the keyring
+// under it. It returns the public key: the secret is in force once a manifest names that.
 func (e *Enclave) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) ([]byte, error) {
 	q, err := secret.New(e.cfg.Mixed, boot.SecretSize)
 	if err != nil {
@@ -110,15 +104,18 @@ func (e *Enclave) rotateSecret(ctx context.Context, ring *boot.Keyring, deployme
 	if err != nil {
 		return nil, err
 	}
-	if err := e.putOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+generation(uint64(ring.Epoch)), sealed); err != nil {
+	if err := e.cfg.Host.PutOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+padded(uint64(ring.Epoch)), sealed); err != nil {
 		return nil, err
 	}
-	_, err = e.split(ctx, q, deployment, 1, operators, e.waiting.holders.factor)
+	_, err = e.split(ctx, q, deployment, 1, operators, e.waiting.factor)
 	return public, err
 }
 
-// storedShares answers the newest share set of a root secret with the document
-// that attests it, for operators who keep or check theirs.
+// quorumKeySize is the length of a root secret's public key in bytes.
+const quorumKeySize = 130
+
+// storedShares answers with the newest share set of a root secret and the document that
+// attests it, for operators who keep or check theirs.
 func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error) {
 	var in struct {
 		QuorumPublicKey string `json:"quorumPublicKey" rule:"required"` // as manifests name it
@@ -129,46 +126,43 @@ func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error)
 	if b, err := hex.DecodeString(in.QuorumPublicKey); err != nil || len(b) != quorumKeySize {
 		return nil, fault.Field("quorumPublicKey", "quorumPublicKey is not %d bytes of hex", quorumKeySize)
 	}
-	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(in.QuorumPublicKey), Newest: true})
+	shares, err := e.cfg.Host.Newest(ctx, sharesOf(in.QuorumPublicKey))
 	if err != nil {
 		return nil, fmt.Errorf("loading the share set: %w", err)
 	}
-	if !got.Found {
+	if shares == nil {
 		return nil, fault.New(fault.NotFound, "there are no shares of that secret")
 	}
-	if _, _, _, err := attestation.ParseAttestedShares(got.Bytes); err != nil {
+	if _, _, _, err := attestation.ParseAttestedShares(shares); err != nil {
 		e.cfg.Alarms.Raise(fault.AlarmRecord)
 		return nil, fault.New(fault.FailedPrecondition, "the share set in the store does not decode")
 	}
-	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(got.Bytes)})
+	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(shares)})
 }
 
-const quorumKeySize = 130
-
-// law opens what the deployment runs under and refuses a manifest that may not
-// follow.
+// law opens the newest law, under which the deployment runs, and refuses a manifest that it
+// does not allow.
 func (e *Enclave) law(ctx context.Context, ring *boot.Keyring, s *Serving, g *given) (*boot.Law, error) {
-	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: objectLaw, Newest: true})
-	if err != nil || !got.Found {
+	sealed, err := e.cfg.Host.Newest(ctx, objectLaw)
+	if err != nil || sealed == nil {
 		return nil, errors.Join(errors.New("loading the law"), err)
 	}
-	l, err := ring.OpenLaw(s.Deployment, got.Bytes)
-	if err != nil {
-		e.cfg.Alarms.Raise(fault.AlarmRecord)
-		return nil, err
+	l, err := ring.OpenLaw(s.Deployment, sealed)
+	if err == nil {
+		err = l.Allows(g.manifest, g.id)
 	}
-	if err := l.Allows(g.manifest, g.id); err != nil {
+	if err != nil {
 		e.cfg.Alarms.Raise(fault.AlarmRecord)
 		return nil, err
 	}
 	return l, nil
 }
 
-// putLaw writes what the deployment runs under from now on.
+// putLaw stores what the deployment runs under from now on.
 func (e *Enclave) putLaw(ctx context.Context, ring *boot.Keyring, deployment [32]byte, l *boot.Law) error {
 	sealed, err := ring.SealLaw(e.cfg.Rand, deployment, l)
 	if err != nil {
 		return err
 	}
-	return e.putOnce(ctx, objectLaw+generation(l.Number), sealed)
+	return e.cfg.Host.PutOnce(ctx, objectLaw+padded(l.Number), sealed)
 }

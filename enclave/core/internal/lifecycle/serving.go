@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,10 +10,9 @@ import (
 	"cloister/attestation"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/boot"
-	"cloister/shared/wire"
 )
 
-// Serving is what an enclave has once it serves. It does not change but for the ranges.
+// Serving is what an enclave has once it serves. Only the ranges and the proof change.
 type Serving struct {
 	Ranges     *ranges.Ranges
 	Manifest   *attestation.Manifest
@@ -22,19 +20,19 @@ type Serving struct {
 	Public     boot.PublicKeys
 	// Live is the key that signs proofs and replies.
 	Live *Key
-	// RootPEM and RootSHA256 are of the module, as it says itself.
+	// RootPEM and RootSHA256 are of the module's root certificate, as its documents have it.
 	RootPEM, RootSHA256 string
 
 	manifestID [32]byte
 	proof      bootProofOf
 	count      int // of the deployment's ranges
-	// ring is for the enclave that comes after this one; nil where nobody could
-	// approve one.
+	// ring is for the enclave that comes after this one. Without operators, who could approve
+	// that one, it is nil.
 	ring        *boot.Keyring
 	keyrings    string // where the deployment's keyrings lie in the store
-	seedSource  string // how this boot came by it
-	predecessor string // live key of the enclave that handed it over, in hex; empty: none did
-	setup       string // setup key to which it did, in hex
+	seedSource  string // how this boot came by the keyring
+	predecessor string // live key, in hex, of the enclave that handed it over; empty: none did
+	setup       string // setup key, in hex, that it was handed to
 	next        string // quorum public key, in hex, of the root secret that the manifest had made
 }
 
@@ -42,10 +40,10 @@ type Serving struct {
 func (s *Serving) BootProof(now time.Time) []byte { return s.proof.current(now).json }
 
 // BootProofObject is where the store keeps the boot proof of a live key.
-func BootProofObject(liveKeyHex string) string { return objectProof + hashHex([]byte(liveKeyHex)) }
+func BootProofObject(liveKeyHex string) string { return objectProof + hashHex(liveKeyHex) }
 
-// Freshness is what a claim says of the state behind it: how often the range was
-// taken that it lies in.
+// Freshness is what a claim says of the state behind it; bootNumber counts how often the
+// organization's range was taken.
 func (s *Serving) Freshness(bootNumber uint64) *attestation.ClaimFreshness {
 	return &attestation.ClaimFreshness{Mode: s.Manifest.Freshness.Mode, BootNumber: strconv.FormatUint(bootNumber, 10), SeedSource: s.seedSource}
 }
@@ -61,33 +59,22 @@ const (
 )
 
 // sharesOf is where the share sets of a root secret lie.
-func sharesOf(quorumHex string) string {
-	sum := sha256.Sum256([]byte(quorumHex))
-	return objectShares + hex.EncodeToString(sum[:8]) + "/"
-}
+func sharesOf(quorumHex string) string { return objectShares + hashHex(quorumHex)[:16] + "/" }
 
-func (e *Enclave) putOnce(ctx context.Context, name string, b []byte) error {
-	if err := e.cfg.Host.PutObject(ctx, wire.PutObject{Name: name, Bytes: b, Once: true}); err != nil {
-		return fmt.Errorf("storing %s: %w", name, err)
-	}
-	return nil
-}
-
-// keyringsOf is where the keyrings under a root secret lie: those under the first
-// one where they always were, those under a later one by its public key.
+// keyringsOf is where the keyrings under a root secret lie. Those under the deployment's
+// first one have a name without a key.
 func keyringsOf(quorumHex, genesisHex string) string {
 	if quorumHex == genesisHex {
 		return objectKeyring
 	}
-	sum := sha256.Sum256([]byte(quorumHex))
-	return "keyring-" + hex.EncodeToString(sum[:8]) + "/"
+	return "keyring-" + hashHex(quorumHex)[:16] + "/"
 }
 
-func keyringName(epoch uint32) string { return objectKeyring + fmt.Sprintf("%010d", epoch) }
-
-func hashHex(b []byte) string {
-	h := sha256.Sum256(b)
+// hashHex is the SHA-256 of a text, in hex.
+func hashHex(text string) string {
+	h := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(h[:])
 }
 
-func generation(n uint64) string { return fmt.Sprintf("%010d", n) }
+// padded is a number in a name: of fixed length, so that names sort as numbers do.
+func padded(n uint64) string { return fmt.Sprintf("%010d", n) }

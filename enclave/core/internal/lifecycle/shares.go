@@ -5,13 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"cloister/attestation"
 	"cloister/enclave/internal/boot"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/secret"
-	"cloister/shared/wire"
 )
 
 // split makes a share set, attests it, keeps it in the store and answers it.
@@ -30,10 +31,10 @@ func (e *Enclave) split(ctx context.Context, q secret.Secret, deployment [32]byt
 		return nil, fmt.Errorf("attesting: %w", err)
 	}
 	out := attestation.EncodeAttestedShares(raw, doc)
-	return out, e.putOnce(ctx, sharesOf(set.QuorumPublicKey)+generation(number), out)
+	return out, e.cfg.Host.PutOnce(ctx, sharesOf(set.QuorumPublicKey)+padded(number), out)
 }
 
-// holders are the shares that a waiting enclave takes, and those that it has.
+// holders are the share set that a waiting enclave takes shares of, and the shares so far.
 type holders struct {
 	set    *attestation.ShareSet
 	digest [32]byte
@@ -41,42 +42,26 @@ type holders struct {
 	factor *boot.Factor      // of the key service, once it is here
 }
 
-func (h *holders) wipe() {
-	for _, p := range h.parts {
-		p.Y.Wipe()
-	}
-	clear(h.parts)
-}
-
-// have lists the operators whose shares are here, in order.
-func (h *holders) have() []int {
-	out := []int{}
-	for i := 1; i <= len(h.set.Shares); i++ {
-		if _, ok := h.parts[i]; ok {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
+// status tells what is here and what is missing.
 func (h *holders) status() map[string]any {
-	return map[string]any{"keyService": h.set.KeyService != nil, "keyServiceHere": h.factor != nil, "threshold": h.set.Operators.Threshold, "operators": len(h.set.Shares), "have": h.have(), "generation": h.set.Generation,
-		"shareSetDigest": hex.EncodeToString(h.digest[:])}
+	have := slices.AppendSeq([]int{}, maps.Keys(h.parts))
+	slices.Sort(have)
+	return map[string]any{"keyService": h.set.KeyService != nil, "keyServiceHere": h.factor != nil, "threshold": h.set.Operators.Threshold,
+		"operators": len(h.set.Shares), "have": have, "generation": h.set.Generation, "shareSetDigest": hex.EncodeToString(h.digest[:])}
 }
 
-// holdersOf loads the newest share set of the secret that a manifest names. It may
-// be split among the manifest's operators or, where these change, among those of
-// its predecessor. The set is the host's word until shares fit it: what it
-// could do with another is keep the enclave waiting.
+// holdersOf loads the newest share set of the secret that a manifest names. It may be split
+// among the manifest's operators or, where these change, among those of its predecessor.
+// The set is the host's word until shares fit it: a wrong one keeps the enclave waiting.
 func (e *Enclave) holdersOf(ctx context.Context, g *given) (*holders, error) {
-	got, err := e.cfg.Host.LoadObject(ctx, wire.LoadObject{Name: sharesOf(g.manifest.QuorumPublicKey), Newest: true})
+	shares, err := e.cfg.Host.Newest(ctx, sharesOf(g.manifest.QuorumPublicKey))
 	if err != nil {
 		return nil, fmt.Errorf("loading the share set: %w", err)
 	}
-	if !got.Found {
+	if shares == nil {
 		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_MISSING", "the store holds no shares of the secret that the manifest names")
 	}
-	raw, set, _, err := attestation.ParseAttestedShares(got.Bytes)
+	raw, set, _, err := attestation.ParseAttestedShares(shares)
 	if err != nil {
 		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_MISSING", "the share set in the store does not decode: %v", err)
 	}
@@ -89,45 +74,38 @@ func (e *Enclave) holdersOf(ctx context.Context, g *given) (*holders, error) {
 	if set.QuorumPublicKey != g.manifest.QuorumPublicKey || set.Deployment != hex.EncodeToString(deployment[:]) || !fits {
 		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "the share set in the store is of another deployment, secret or set of operators than the manifest")
 	}
-	if err := fitsSource(g.manifest, set); err != nil {
-		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "%v", err)
+	if (g.manifest.SeedSource == attestation.SeedCloudKMS) != (set.KeyService != nil) {
+		return nil, fault.WithCode(fault.FailedPrecondition, "SHARES_OF_ANOTHER", "the manifest names another source of the root secret than its share set")
 	}
 	return &holders{set: set, digest: attestation.ShareSetDigest(raw), parts: map[int]boot.Part{}}, nil
 }
 
-// share takes one operator's share and goes on to recovering when it was the last
-// one needed. A refusal names what is wrong and whose it is.
+// share takes one operator's share. With the last one needed it goes on to recovering. A
+// refusal names what is wrong and whose share it is.
 func (e *Enclave) share(ctx context.Context, body []byte) ([]byte, error) {
 	in, err := attestation.ParseShareSubmission(body)
 	if err != nil {
 		return nil, fault.New(fault.InvalidArgument, "%v", err)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.State() != stateSeed {
-		return nil, errNotWaiting
-	}
-	w := e.waiting
-	if err := w.take(in, e.cfg.Clock.Now()); err != nil {
+	if err := e.waiting.take(in, e.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
 	return e.proceed(ctx)
 }
 
-// take holds a submission against this enclave and keeps its share.
+// take verifies a submission and keeps its share.
 func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
-	h := w.holders
-	if in.Operator < 1 || in.Operator > len(h.set.Shares) {
-		return fault.Field("operator", "there are operators 1 to %d", len(h.set.Shares))
+	if in.Operator < 1 || in.Operator > len(w.set.Shares) {
+		return fault.Field("operator", "there are operators 1 to %d", len(w.set.Shares))
 	}
 	if in.ManifestSHA256 != hex.EncodeToString(w.id[:]) {
 		return fault.WithCode(fault.FailedPrecondition, "SHARE_FOR_ANOTHER_MANIFEST", "operator %d: the share was given for another manifest", in.Operator)
 	}
-	if in.ShareSetDigest != hex.EncodeToString(h.digest[:]) {
+	if in.ShareSetDigest != hex.EncodeToString(w.digest[:]) {
 		return fault.WithCode(fault.FailedPrecondition, "SHARE_OF_ANOTHER_SET", "operator %d: the share is of another share set", in.Operator)
 	}
-	// Before the nonce: nobody else uses up an operator's.
-	if err := in.Check(h.set.Operators.PublicKeys[in.Operator-1]); err != nil {
+	// Before the nonce, so that nobody else uses up an operator's.
+	if err := in.Check(w.set.Operators.PublicKeys[in.Operator-1]); err != nil {
 		return fault.WithCode(fault.PermissionDenied, "SHARE_NOT_SIGNED", "operator %d: not signed by that operator: %v", in.Operator, err)
 	}
 	nonce, err := nonceOf(in.Nonce)
@@ -146,25 +124,26 @@ func (w *waiting) take(in *attestation.ShareSubmission, now time.Time) error {
 		return fault.WithCode(fault.InvalidArgument, "SHARE_NOT_FOR_US", "operator %d: the share was not encrypted to this enclave", in.Operator)
 	}
 	held := false
-	opened.Use(func(b []byte) { held = h.set.Holds(in.Operator, b) })
+	opened.Use(func(b []byte) { held = w.set.Holds(in.Operator, b) })
 	if !held {
 		opened.Wipe()
 		return fault.WithCode(fault.InvalidArgument, "SHARE_WRONG", "operator %d: the share is not the one that was given out", in.Operator)
 	}
-	h.parts[in.Operator].Y.Wipe() // if it came before
-	h.parts[in.Operator] = boot.Part{X: byte(in.Operator), Y: opened}
+	w.parts[in.Operator].Y.Wipe() // if it came before
+	w.parts[in.Operator] = boot.Part{X: byte(in.Operator), Y: opened}
 	return nil
 }
 
-// combine brings back the root secret and forgets the shares. The set is the
-// host's word, so the secret is believed for its public key alone.
+// combine brings back the root secret and wipes the shares. The set is the host's word, so
+// the secret is believed only if it has the public key that the manifest names.
 func (h *holders) combine() (q secret.Secret, err error) {
-	defer h.wipe()
-	parts := make([]boot.Part, 0, len(h.parts))
-	for _, i := range h.have() {
-		parts = append(parts, h.parts[i])
-	}
-	combined, err := boot.Combine(parts)
+	defer func() {
+		for _, p := range h.parts {
+			p.Y.Wipe()
+		}
+		clear(h.parts)
+	}()
+	combined, err := boot.Combine(slices.Collect(maps.Values(h.parts)))
 	if err != nil {
 		return q, err
 	}

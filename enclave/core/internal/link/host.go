@@ -10,6 +10,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -219,6 +220,23 @@ func (h *Host) Object(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	return got.Bytes, nil
+}
+
+// Newest is the object whose name comes last of those with a prefix, nil if there is none.
+func (h *Host) Newest(ctx context.Context, prefix string) ([]byte, error) {
+	got, err := h.LoadObject(ctx, wire.LoadObject{Name: prefix, Newest: true})
+	if err != nil || !got.Found {
+		return nil, err
+	}
+	return got.Bytes, nil
+}
+
+// PutOnce stores an object that is never replaced.
+func (h *Host) PutOnce(ctx context.Context, name string, b []byte) error {
+	if err := h.PutObject(ctx, wire.PutObject{Name: name, Bytes: b, Once: true}); err != nil {
+		return fmt.Errorf("storing %s: %w", name, err)
+	}
+	return nil
 }
 
 // Chain asks how a chain stands.
