@@ -59,29 +59,45 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
-		c.alarms.Raise(fault.AlarmFrame)
-		return wire.KindFailed, nil
+		return c.garbled()
 	}
 	reply, of := c.answer(ctx, &call)
-	b, err := wire.Marshal(reply)
-	if err != nil {
-		of.settle(0)
-		return wire.KindFailed, nil
-	}
-	if of.bytes <= smallReply {
+	kind, b := encode(wire.KindReply, reply, nil)
+	if of.bytes <= smallReply || b == nil {
 		of.settle(0)
 	} else {
 		context.AfterFunc(ctx, func() { of.settle(0) }) // once the host has it, or nobody wants it
 	}
-	return wire.KindReply, b
+	return kind, b
+}
+
+// garbled answers a frame that is none of package wire.
+func (c *Core) garbled() (wire.Kind, []byte) {
+	c.alarms.Raise(fault.AlarmFrame)
+	return wire.KindFailed, nil
+}
+
+// encode is an answer to the host, or says that there is none.
+func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
+	if err != nil {
+		return wire.KindFailed, nil
+	}
+	b, err := wire.Marshal(answer)
+	if err != nil {
+		return wire.KindFailed, nil
+	}
+	return kind, b
 }
 
 // aboutSend answers a wire.AboutSend: with what do says, or with where else to ask.
 func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []byte,
 	do func(*outgoing.Outgoing, context.Context, *ranges.Visit, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
+	if wire.Unmarshal(payload, &ask) != nil {
+		return c.garbled()
+	}
 	v := c.visit()
-	if !c.host.Decode(payload, &ask) || v.state != wire.StateServing {
+	if v.state != wire.StateServing {
 		return wire.KindFailed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.DefaultWait)
@@ -90,7 +106,7 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 	if m := v.Gone(err); m != nil {
 		answer, err = moved(m.Hint()), nil
 	}
-	return link.EncodeAnswer(wire.QuestionOf(kind).Answer, answer, err)
+	return encode(wire.QuestionOf(kind).Answer, answer, err)
 }
 
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {

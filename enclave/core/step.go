@@ -443,5 +443,9 @@ func (s *step) announce(own *org.Entry) error {
 	if after == nil {
 		after = org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs)
 	}
-	return s.request.core.serving.outgoing.Announce(after, s.heard, s.entry, own)
+	entries := []*org.Entry{s.entry}
+	if own != nil {
+		entries = append(entries, own)
+	}
+	return s.request.core.serving.outgoing.Announce(after, s.heard, entries...)
 }

@@ -1,10 +1,9 @@
 // Package link is the enclave's end of what stands between it and its host: connections
 // in, questions out, and byte streams to names outside.
 //
-// It promises that a frame is one of package wire or a breach that is counted, that a
-// question has the one answer of its kind, and that a stream goes to who drew its
-// ticket. Nothing that comes in is believed here: who asked holds it against what he
-// knows. All four moments pass through it; it is none of them.
+// A frame is one of package wire or a breach that is counted, a question has the one answer
+// of its kind, and a stream goes to the caller that drew its ticket. Whether an answer is
+// true is for the caller to verify.
 package link
 
 import (
@@ -13,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +38,8 @@ type Config struct {
 	Call wire.Handler
 }
 
-// Host is the enclave's side of all connections: calls come in, questions of
-// the ledger go out over whichever connection of the right role stands.
+// Host is the enclave's side of all connections. Calls come in; questions go out over any
+// connection of the right role.
 type Host struct {
 	cfg     Config
 	streams *streams
@@ -93,26 +93,20 @@ func (h *Host) Admit(nc net.Conn) {
 	h.mu.Unlock()
 	<-conn.Done()
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	delete(h.all, conn)
 	h.late += conn.Stats().Late
-	var keep []*wire.Conn
-	for _, k := range h.roles[role] {
-		if k != conn {
-			keep = append(keep, k)
-		}
-	}
-	h.roles[role] = keep
-	h.mu.Unlock()
+	h.roles[role] = slices.DeleteFunc(h.roles[role], func(k *wire.Conn) bool { return k == conn })
 }
 
-// lost tells that a connection went away before its hello, as an honest one may.
-// Silence until the deadline is no loss.
+// lost tells whether a connection went away before its hello, as an honest one may. One
+// that stays silent until the deadline did not.
 func lost(err error) bool {
-	var slow net.Error
-	return !errors.Is(err, wire.ErrHello) && !(errors.As(err, &slow) && slow.Timeout())
+	slow, ok := errors.AsType[net.Error](err)
+	return !errors.Is(err, wire.ErrHello) && !(ok && slow.Timeout())
 }
 
-// LateAnswers counts answers that nobody waited for: repeated, or past their
+// LateAnswers counts answers that nobody waited for any more: repeated, or past their
 // deadline. An honest host that is slow gives them too, so they are no alarm.
 func (h *Host) LateAnswers() uint64 {
 	h.mu.Lock()
@@ -134,7 +128,11 @@ func (h *Host) Close() {
 	}
 }
 
-var ErrNoConnection = errors.New("no connection to the host")
+// What a question fails with when there is no answer.
+var (
+	ErrNoConnection = errors.New("no connection to the host")
+	ErrFailed       = errors.New("the host could not answer")
+)
 
 // conn returns a standing connection of role, waiting for one until ctx ends.
 func (h *Host) conn(ctx context.Context, role wire.Role) (*wire.Conn, error) {
@@ -156,9 +154,7 @@ func (h *Host) conn(ctx context.Context, role wire.Role) (*wire.Conn, error) {
 	}
 }
 
-var ErrFailed = errors.New("the host could not answer")
-
-// Away tells that the host did not answer: a loss, and no fault of the enclave.
+// Away tells whether an error means that the host did not answer.
 func Away(err error) bool {
 	return errors.Is(err, wire.ErrClosed) || errors.Is(err, wire.ErrBusy) || errors.Is(err, ErrNoConnection) || errors.Is(err, ErrFailed)
 }
@@ -192,39 +188,18 @@ func question[A, Q any](ctx context.Context, h *Host, kind wire.Kind, q Q) (a A,
 	return a, h.ask(ctx, kind, b, &a)
 }
 
-// Decode decodes a question of the host's.
-func (h *Host) Decode(payload []byte, into any) bool {
-	if err := wire.Unmarshal(payload, into); err != nil {
-		h.cfg.Alarms.Raise(fault.AlarmFrame)
-		return false
-	}
-	return true
-}
-
-// EncodeAnswer is an answer to one, or says that there is none.
-func EncodeAnswer(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
-	if err != nil {
-		return wire.KindFailed, nil
-	}
-	b, err := wire.Marshal(answer)
-	if err != nil {
-		return wire.KindFailed, nil
-	}
-	return kind, b
-}
-
 // Object is an object of the store, nil if there is none.
 func (h *Host) Object(ctx context.Context, name string) ([]byte, error) {
-	got, err := h.LoadObject(ctx, wire.LoadObject{Name: name})
-	if err != nil || !got.Found {
-		return nil, err
-	}
-	return got.Bytes, nil
+	return h.object(ctx, wire.LoadObject{Name: name})
 }
 
 // Newest is the object whose name comes last of those with a prefix, nil if there is none.
 func (h *Host) Newest(ctx context.Context, prefix string) ([]byte, error) {
-	got, err := h.LoadObject(ctx, wire.LoadObject{Name: prefix, Newest: true})
+	return h.object(ctx, wire.LoadObject{Name: prefix, Newest: true})
+}
+
+func (h *Host) object(ctx context.Context, q wire.LoadObject) ([]byte, error) {
+	got, err := h.LoadObject(ctx, q)
 	if err != nil || !got.Found {
 		return nil, err
 	}

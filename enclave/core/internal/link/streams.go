@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,22 +15,19 @@ import (
 	"cloister/shared/wire"
 )
 
-// How the enclave reaches names outside: it draws a ticket and asks the host to dial,
-// the host connects to the name and then to the enclave with the ticket, and what
-// goes over that connection from then on is the stream. The host may lead it
-// anywhere, cut it and change it: who uses it speaks TLS over it.
+// How the enclave reaches names outside: it draws a ticket and asks the host to dial. The
+// host connects to the name and, with the ticket, to the enclave, and joins the two. It may
+// lead the stream anywhere, cut it and change it, so TLS is spoken over it.
 
-// dialWait bounds how long a stream is waited for.
-const dialWait = 15 * time.Second
+const (
+	// dialWait bounds how long a stream is waited for.
+	dialWait = 15 * time.Second
+	// ticketKept is how long a ticket that was given up is remembered: an honest host may
+	// come with it a little late. maxKept is how many of them are.
+	ticketKept = time.Minute
+	maxKept    = 4 * wire.MaxStreams
+)
 
-// ticketKept is how long a ticket that nobody waits for any more is remembered: an
-// honest host may come with it a little late.
-const ticketKept = time.Minute
-
-// maxKept bounds those that are.
-const maxKept = 4 * wire.MaxStreams
-
-// errStreams says that too many streams stand.
 var errStreams = errors.New("too many streams")
 
 // streams are the byte streams to names outside.
@@ -38,7 +37,7 @@ type streams struct {
 	mu       sync.Mutex
 	taken    int // places: streams that stand or are waited for
 	waiting  map[wire.Ticket]chan net.Conn
-	kept     map[wire.Ticket]time.Time // given up, until when they are no alarm
+	kept     map[wire.Ticket]time.Time // given up; until then they raise no alarm
 	standing map[*stream]bool
 	over     bool
 }
@@ -47,8 +46,7 @@ func newStreams(h *Host) *streams {
 	return &streams{host: h, waiting: map[wire.Ticket]chan net.Conn{}, kept: map[wire.Ticket]time.Time{}, standing: map[*stream]bool{}}
 }
 
-// A Lane is a share of the streams: who waits for one kind of server takes no places
-// of another kind.
+// A Lane is a share of the streams, for one kind of server.
 type Lane struct {
 	of    *streams
 	most  int
@@ -58,7 +56,7 @@ type Lane struct {
 // Lane makes one of at most so many streams.
 func (h *Host) Lane(most int) *Lane { return &Lane{of: h.streams, most: most} }
 
-// Dial is an outward.Dial. Errors say nothing of what the host said but its verdict.
+// Dial is an outward.Dial. Of what the host says its errors tell only the verdict.
 func (l *Lane) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	x := l.of
 	var ticket wire.Ticket
@@ -130,18 +128,14 @@ func (l *Lane) giveUp(t wire.Ticket, came <-chan net.Conn) {
 	}
 	delete(x.waiting, t)
 	now := x.host.cfg.Clock.Now()
-	for old, until := range x.kept {
-		if !now.Before(until) {
-			delete(x.kept, old)
-		}
-	}
+	maps.DeleteFunc(x.kept, func(_ wire.Ticket, until time.Time) bool { return !now.Before(until) })
 	if len(x.kept) < maxKept {
 		x.kept[t] = now.Add(ticketKept)
 	}
 }
 
-// take hands a connection to who waits for it. A ticket that nobody has drawn, or
-// that has come before, is none of an honest host's.
+// take hands a connection to the caller that waits for it. No honest host comes with a
+// ticket that nobody has drawn, or twice with one.
 func (x *streams) take(t wire.Ticket, conn net.Conn) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,17 +149,14 @@ func (x *streams) take(t wire.Ticket, conn net.Conn) {
 	if !late || !x.host.cfg.Clock.Now().Before(until) {
 		x.host.cfg.Alarms.Raise(fault.AlarmFrame)
 	}
-	_ = conn.Close() // last, so that who sees it closed sees the alarm
+	_ = conn.Close() // last: the host that sees it closed sees the alarm
 }
 
-// close ends all streams; there are none after it.
+// close ends all streams, for good.
 func (x *streams) close() {
 	x.mu.Lock()
 	x.over = true
-	var all []*stream
-	for s := range x.standing {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Keys(x.standing))
 	x.mu.Unlock()
 	for _, s := range all {
 		_ = s.Close()

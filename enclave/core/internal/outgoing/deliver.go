@@ -3,6 +3,7 @@ package outgoing
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 
@@ -16,21 +17,20 @@ import (
 	"cloister/shared/wire"
 )
 
-// Mails and text messages the enclave delivers itself, over streams that the host
-// carries unread. The host says when to try, and is told only what came of it. Mails
-// alone it is given to send itself, if the measured configuration says so.
+// The enclave delivers mails and text messages itself, over streams that the host carries
+// unread. The host says when to try, and is told only what came of it. If the measured
+// configuration says so, the host is given mails to send itself.
 
-// maxDelivered bounds the sends whose deliveries are remembered, maxTries how often
-// one is tried within a boot: a host that cuts the stream behind every mail could
-// otherwise fill an inbox.
 const (
+	// maxDelivered is how many sends' deliveries are remembered.
 	maxDelivered = 1 << 16
-	maxTries     = 300
+	// maxTries is how often a send is tried within a boot. Otherwise a host that cuts the
+	// stream behind every mail could fill an inbox.
+	maxTries = 300
 )
 
-// deliveries are those under way and those that came to an end, until their sends
-// expire. However often the host asks, a message is handed in once at a time, and
-// not again once a server has taken it.
+// deliveries are remembered until their sends expire. However often the host asks, a message
+// is handed in once at a time, and not again once a server has taken it.
 type deliveries struct {
 	mu  sync.Mutex
 	all map[wire.SendID]*delivery
@@ -44,7 +44,7 @@ type delivery struct {
 	came      wire.Delivered
 }
 
-// over tells that another try gives nothing new.
+// over tells whether another try would give nothing new.
 func (d *delivery) over() bool {
 	return d.came.Result == wire.DeliverDone || d.came.Result == wire.DeliverPermanent
 }
@@ -57,8 +57,7 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID)
 		return nil, err
 	case s == nil:
 		return &wire.Delivered{}, nil
-	}
-	if o.nowMs() >= s.ExpiresMs {
+	case o.nowMs() >= s.ExpiresMs:
 		return &wire.Delivered{Found: true, Expired: true}, nil
 	}
 	if server := o.cfg.Outside.Settings.Mail; s.Kind == org.SendMail && server != nil && server.ByHost {
@@ -88,8 +87,8 @@ func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID)
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// begin finds a send's delivery. going is closed when it has come to something; who
-// is told that it is his runs it.
+// begin finds a send's delivery. going is closed when that has come to something; with mine
+// the caller must run it.
 func (x *deliveries) begin(id wire.SendID, expiresMs, nowMs uint64) (d *delivery, going chan struct{}, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,20 +111,13 @@ func (x *deliveries) begin(id wire.SendID, expiresMs, nowMs uint64) (d *delivery
 	return d, d.going, true
 }
 
-// room makes some: what has expired is delivered no more, and of the rest any one
-// between tries is as good to forget. The caller holds mu.
+// room makes room for one more, with mu held: it forgets what has expired, and if need be
+// any delivery that is between tries.
 func (x *deliveries) room(nowMs uint64) {
-	if x.all == nil {
-		x.all = map[wire.SendID]*delivery{}
-	}
 	if len(x.all) < maxDelivered {
 		return
 	}
-	for id, d := range x.all {
-		if d.going == nil && nowMs >= d.expiresMs {
-			delete(x.all, id)
-		}
-	}
+	maps.DeleteFunc(x.all, func(_ wire.SendID, d *delivery) bool { return d.going == nil && nowMs >= d.expiresMs })
 	for id, d := range x.all {
 		if len(x.all) < maxDelivered {
 			return
@@ -136,12 +128,11 @@ func (x *deliveries) room(nowMs uint64) {
 	}
 }
 
-// run makes one try. It goes on when the host stops asking, and ends by the time
-// limits of package outward.
+// run makes one try. It goes on when the host stops asking; package outward bounds it.
 func (x *deliveries) run(d *delivery, going chan struct{}, try func() outward.Outcome) {
 	came := wire.Delivered{Found: true, Result: wire.DeliverTemporary, Text: errMessage.Error()}
 	defer func() {
-		_ = recover() // its text stays here
+		_ = recover() // its text may hold anything: it stays here
 		x.mu.Lock()
 		d.came, d.going = came, nil
 		x.mu.Unlock()
@@ -157,15 +148,13 @@ func (x *deliveries) outcome(d *delivery) *wire.Delivered {
 	return &came
 }
 
-var results = map[outward.Result]wire.DeliverResult{outward.Delivered: wire.DeliverDone, outward.Permanent: wire.DeliverPermanent}
+var results = map[outward.Result]wire.DeliverResult{
+	outward.Delivered: wire.DeliverDone, outward.Temporary: wire.DeliverTemporary, outward.Permanent: wire.DeliverPermanent,
+}
 
-// tell is an outcome as the host is told of it: the code that the server gave, and
-// our words.
+// tell is an outcome as the host is told of it: the server's code and the enclave's words.
 func tell(o outward.Outcome) wire.Delivered {
 	d := wire.Delivered{Found: true, Result: results[o.Result], Code: uint16(o.Code)}
-	if d.Result == 0 {
-		d.Result = wire.DeliverTemporary
-	}
 	if o.Err != nil {
 		d.Text = outside.Printable(strings.TrimPrefix(o.Err.Error(), "outward: "))
 	}
@@ -175,11 +164,11 @@ func tell(o outward.Outcome) wire.Delivered {
 var (
 	errNoMail = errors.New("the configuration names no mail server")
 	errNoText = errors.New("the configuration names no gateway for text messages")
-	// errMessage is for what activities should not have put out.
+	// errMessage is of a message that no activity should have made.
 	errMessage = errors.New("the message cannot be written")
 )
 
-// mail hands in a mail. What it says is in memory for as long as that takes.
+// mail hands in a mail.
 func (o *Outgoing) mail(ctx context.Context, content []byte) outward.Outcome {
 	server := o.cfg.Outside.Settings.Mail
 	if server == nil {
@@ -193,7 +182,7 @@ func (o *Outgoing) mail(ctx context.Context, content []byte) outward.Outcome {
 	return o.cfg.Outside.Delivery.Submit(ctx, server.Server(), m)
 }
 
-// composeMail is a mail as it goes out. Who asks for it clears it.
+// composeMail is a mail as it goes out. The caller clears its message.
 func composeMail(content []byte, server *settings.Mail) (out outward.Mail, err error) {
 	erase.Do(func() {
 		var m *org.Mail
@@ -211,8 +200,8 @@ func composeMail(content []byte, server *settings.Mail) (out outward.Mail, err e
 	return out, err
 }
 
-// mailForHost gives a mail to the host, which the configuration wants to send it. It may
-// ask again until the mail expires: it has learnt all of it the first time.
+// mailForHost gives a mail to the host to send. It may ask again until the mail expires: it
+// learns nothing new.
 func mailForHost(content []byte, server *settings.Mail) *wire.Delivered {
 	m, err := composeMail(content, server)
 	if err != nil || len(m.Message) > wire.MaxMail {

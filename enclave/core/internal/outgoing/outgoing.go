@@ -1,11 +1,9 @@
 // Package outgoing is what a decision sends: mails, text messages, webhooks,
 // transactions.
 //
-// It promises that nothing is sent of what is not stored and proven, that what is secret
-// in a message leaves over TLS that ends here or, where the measured configuration says
-// so, through the host, and that one message is not handed in twice once a server has
-// taken it. It lives in the fourth moment, releasing; only the events for webhooks are
-// put into entries while these are decided.
+// Nothing is sent that is not stored and proven. Mails and text messages leave over TLS that
+// ends here or, if the measured configuration says so, through the host. A message is not
+// handed in again once a server has taken it.
 package outgoing
 
 import (
@@ -34,11 +32,13 @@ type Config struct {
 type Outgoing struct {
 	cfg        Config
 	deliveries deliveries
-	audiences  audiences
+	audiences
 }
 
 // New makes one of which nothing has been sent yet.
-func New(cfg Config) *Outgoing { return &Outgoing{cfg: cfg} }
+func New(cfg Config) *Outgoing {
+	return &Outgoing{cfg: cfg, deliveries: deliveries{all: map[wire.SendID]*delivery{}}, audiences: audiences{by: map[org.ID]*Audience{}}}
+}
 
 func (o *Outgoing) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli()) }
 
@@ -46,7 +46,7 @@ func (o *Outgoing) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli())
 // nil when there is none.
 func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
-		if r := recover(); r != nil { // its text stays here
+		if recover() != nil { // its text may hold anything: it stays here
 			err = link.ErrFailed
 		}
 	}()
@@ -65,21 +65,16 @@ func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err = view.Entry(ctx, id.Seq)
-	if err != nil {
-		return nil, nil, err
+	if e, err = view.Entry(ctx, id.Seq); err == nil {
+		err = v.Wait(ctx)
 	}
-	if err := v.Wait(ctx); err != nil {
+	if err != nil || int(id.Number) >= len(e.Sends) {
 		return nil, nil, err
-	}
-	if int(id.Number) >= len(e.Sends) {
-		return nil, nil, nil
 	}
 	return e, &e.Sends[id.Number], nil
 }
 
-// Open tells what a send holds, to the host that wants to know. It is told once the
-// send's entry is stored and proven, and before it has expired.
+// Open tells the host what a send holds that has not expired.
 func (o *Outgoing) Open(ctx context.Context, v *ranges.Visit, id wire.SendID) (*wire.Opened, error) {
 	e, s, err := find(ctx, v, id)
 	switch {

@@ -1,7 +1,6 @@
 package outgoing
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -16,28 +15,24 @@ import (
 )
 
 // Every step of an activity is an event for those who have subscribed to them: its
-// entry holds a send for each. What a receiver is told is made when the send is
-// opened, from the entry, which by then is stored and proven: the host can have
-// nothing signed that did not happen.
+// entry holds a send for each. What a receiver is told is made from the entry when the send
+// is opened. By then the entry is stored and proven, so the host can have nothing signed
+// that did not happen.
 
-// eventFor is how long an event is opened. Its receiver is tried for three days;
-// until a month has passed a dead letter can still be sent again, once somebody has
-// seen that the receiver was broken and has mended it.
+// eventFor is how long an event can be opened. Its receiver is tried for three days; for a
+// month a dead letter can be sent again, once somebody has mended a broken receiver.
 const eventFor = 30 * 24 * time.Hour
 
-// maxAudiences bounds of how many organizations it is remembered who hears of what
-// happens below them: some 4 MiB.
+// maxAudiences is of how many organizations the audience is remembered: some 4 MiB.
 const maxAudiences = 1 << 14
 
-// audiences remembers who receives the events of top-level organizations, so that
-// what happens in a sub-organization does not wait for its parent's turn. Each is as
-// of the organization's last entry decided, since it is written in its turn only.
-// A sub-organization's entry goes into the batch of the entry that it was read
-// behind or a later one, so it never outlives what it follows from.
+// audiences remembers who receives the events of top-level organizations, so that a step in
+// a sub-organization does not wait for its parent's turn. An audience is written only in the
+// organization's turn, so it is as of the last entry decided. The sub-organization's entry
+// goes into the batch of that entry or a later one, so it is never stored without it.
 type audiences struct {
-	mu     sync.Mutex
-	by     map[org.ID]*list.Element
-	recent list.List // of *Audience, the most recently used in front
+	mu sync.Mutex
+	by map[org.ID]*Audience
 }
 
 // An Audience is who receives the events of one organization, by the ids of
@@ -47,61 +42,41 @@ type Audience struct {
 	Subscribers  []org.ID
 }
 
-func (a *audiences) get(organization org.ID) *Audience {
+// Audience is who receives an organization's events, nil if that is not known.
+func (a *audiences) Audience(organization org.ID) *Audience {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := a.by[organization]
-	if e == nil {
-		return nil
-	}
-	a.recent.MoveToFront(e)
-	return e.Value.(*Audience)
+	return a.by[organization]
 }
 
+// put remembers an audience, in place of any other when there are too many.
 func (a *audiences) put(of *Audience) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e := a.by[of.Organization]; e != nil {
-		e.Value = of
-		return
-	}
-	if a.by == nil {
-		a.by = map[org.ID]*list.Element{}
-	}
-	a.by[of.Organization] = a.recent.PushFront(of)
-	if len(a.by) > maxAudiences {
-		delete(a.by, a.recent.Remove(a.recent.Back()).(*Audience).Organization)
+	a.by[of.Organization] = of
+	for other := range a.by {
+		if len(a.by) <= maxAudiences {
+			return
+		}
+		if other != of.Organization {
+			delete(a.by, other)
+		}
 	}
 }
 
-func (a *audiences) clear() {
+// Forget forgets all audiences: another enclave may have decided since.
+func (a *audiences) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.by = nil
-	a.recent.Init()
+	clear(a.by)
 }
-
-func (a *audiences) forget(organization org.ID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if e := a.by[organization]; e != nil {
-		a.recent.Remove(e)
-		delete(a.by, organization)
-	}
-}
-
-// Forget forgets who hears of what: another enclave may have decided since.
-func (o *Outgoing) Forget() { o.audiences.clear() }
-
-// Audience is who receives an organization's events, nil if that is not known.
-func (o *Outgoing) Audience(organization org.ID) *Audience { return o.audiences.get(organization) }
 
 // FindAudience finds out who receives an organization's events, in its turn.
 func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID) (a *Audience, err error) {
 	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
 		a = &Audience{Organization: id}
 		if a.Subscribers, err = org.Begin(id, t.State, o.nowMs()).Subscribers(); err == nil {
-			o.audiences.put(a)
+			o.put(a)
 		}
 		return err
 	})
@@ -111,44 +86,41 @@ func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID)
 // UpdateAudience brings what is remembered of an organization up to date with a change
 // that was decided. Its turn is held.
 func (o *Outgoing) UpdateAudience(t *ledger.Turn, change *org.Tx) {
-	if change == nil || !change.SubscribersChanged() || o.audiences.get(t.ID()) == nil {
+	if change == nil || !change.SubscribersChanged() || o.Audience(t.ID()) == nil {
 		return
 	}
 	subscribers, err := org.Begin(t.ID(), t.State, o.nowMs()).Subscribers()
 	if err != nil {
-		o.audiences.forget(t.ID())
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.by, t.ID())
 		return
 	}
-	o.audiences.put(&Audience{t.ID(), subscribers})
+	o.put(&Audience{t.ID(), subscribers})
 }
 
-// Announce puts an event for everyone who hears of it into each of a step's entries:
-// for those of the organization, of which after are the records once it is done, and for
-// those of its parent, who are named. Who has subscribed by this very step hears of it.
+// Announce puts an event for everyone who hears of it into each of a step's entries: for the
+// organization's subscribers in after, its records as the step leaves them, and for those
+// of its parent in above.
 func (o *Outgoing) Announce(after *org.Tx, above []org.ID, entries ...*org.Entry) error {
 	mine, err := after.Subscribers()
 	if err != nil || len(mine) == 0 && len(above) == 0 {
 		return err
 	}
+	rec, err := after.Organization()
+	if err != nil {
+		return err
+	}
 	for _, e := range entries {
-		if e == nil {
-			continue
-		}
 		id, err := org.NewID(o.cfg.Rand)
+		if err == nil {
+			err = addEvents(e, id, after.ID, mine)
+		}
+		if err == nil {
+			err = addEvents(e, id, rec.Parent, above)
+		}
 		if err != nil {
 			return err
-		}
-		if err := addEvents(e, id, after.ID, mine); err != nil {
-			return err
-		}
-		if len(above) > 0 {
-			rec, err := after.Organization()
-			if err != nil {
-				return err
-			}
-			if err := addEvents(e, id, rec.Parent, above); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -166,9 +138,8 @@ func addEvents(e *org.Entry, id, owner org.ID, subscribers []org.ID) error {
 	return nil
 }
 
-// openWebhook makes what a receiver is told of an entry that is stored: the activity
-// as the entry shows it, with the users as they are now, signed now. Where it goes
-// is what its owner's newest state says.
+// openWebhook makes what a receiver is told of an entry: the activity as the entry shows it,
+// with the users as they are now, signed now. It goes to where its owner's newest state says.
 func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, e *org.Entry, s *org.Send) (*wire.Opened, error) {
 	event, err := org.DecodeEvent(s.Content)
 	if err != nil {
@@ -193,7 +164,7 @@ func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, 
 	if err != nil {
 		return nil, err
 	}
-	// What is too large for a frame reaches nobody: it can be read by its id.
+	// What is too large for a frame reaches nobody. It can still be read by its id.
 	if opened.Gone = url == "" || len(body) > wire.MaxWebhook; opened.Gone {
 		return opened, nil
 	}
@@ -205,8 +176,8 @@ func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, 
 	return opened, nil
 }
 
-// eventBody is the Activity object of an entry, as an answer has it. Who receives
-// it is no user: whether one can still vote tells whether it is open.
+// eventBody is the Activity object of an entry, as an answer has it. Its receiver is no user:
+// canApprove and canReject tell whether the activity is open.
 func eventBody(e *org.Entry, id org.ID, tx *org.Tx) []byte {
 	open := !e.Status.Terminal()
 	return kinds.Live.AppendActivity(make([]byte, 0, 2048+2*len(e.Body)+len(e.Result)), e, id, activity.ActivityView{

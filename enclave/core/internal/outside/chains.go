@@ -12,10 +12,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// How chains stand the enclave knows from the host alone, which asks nodes. It is
-// asked outside of any turn, by requests that have authenticated, and whatever it
-// says is a hint: a number that decides nothing but when and at what price, within
-// bounds, a transaction will be taken by its network.
+// The enclave knows how chains stand from the host alone, which asks nodes. Only requests
+// that have authenticated ask it. Its answers are hints: they decide when and at what price,
+// within bounds, a network takes a transaction, and nothing else.
 
 // chainWait bounds how long a request waits for a chain.
 const chainWait = 10 * time.Second
@@ -29,8 +28,7 @@ type Chains struct{ cfg Config }
 
 const rpcError = "RPC_CALL_ERROR"
 
-// Known asks the host for what is needed. The errors are *fault.Error, or the
-// host's being away.
+// Known asks the host for what is needed. Errors are *fault.Error, or those of link.Away.
 func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainNeed) (*activity.ChainKnown, error) {
 	k := &activity.ChainKnown{HeardMs: uint64(c.cfg.Clock.Now().UnixMilli())}
 	ctx, cancel := context.WithTimeout(ctx, chainWait)
@@ -60,7 +58,7 @@ func (c *Chains) Known(ctx context.Context, id org.ID, need *activity.ChainNeed)
 	return k, err
 }
 
-// readState takes what the host said of a chain, or tells what is wrong with it.
+// readState takes over what the host said of a chain, or tells what is wrong with it.
 func readState(need *activity.ChainNeed, s *wire.ChainState, k *activity.ChainKnown) error {
 	said := ""
 	if text := Printable(s.Text); text != "" {
@@ -68,22 +66,19 @@ func readState(need *activity.ChainNeed, s *wire.ChainState, k *activity.ChainKn
 	}
 	switch s.Verdict {
 	case wire.ChainKnown:
+		if need.Nonces && (s.Latest > s.Pending || s.Pending > maxNonce) || need.Gas && s.Gas == 0 || need.Blockhash && s.Blockhash == (wire.Hash{}) {
+			return fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense", need.Chain)
+		}
+		k.Latest, k.Pending, k.BaseFee, k.Tip, k.Gas, k.Blockhash = s.Latest, s.Pending, s.BaseFee, s.Tip, s.Gas, s.Blockhash
+		return nil
 	case wire.ChainNoNode:
 		return fault.WithCode(fault.FailedPrecondition, rpcError, "no node of %s is configured: its operator names one with -chain", need.Chain)
 	case wire.ChainLate:
 		return fault.WithCode(fault.DeadlineExceeded, rpcError, "the node of %s did not answer in time: try again", need.Chain)
 	case wire.ChainReverts:
 		return fault.WithCode(fault.FailedPrecondition, rpcError, "the transaction would fail on %s%s", need.Chain, said)
-	default:
-		return fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense%s", need.Chain, said)
 	}
-	wrong := need.Nonces && (s.Latest > s.Pending || s.Pending > maxNonce) || need.Gas && s.Gas == 0 ||
-		need.Blockhash && s.Blockhash == wire.Hash{}
-	if wrong {
-		return fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense", need.Chain)
-	}
-	k.Latest, k.Pending, k.BaseFee, k.Tip, k.Gas, k.Blockhash = s.Latest, s.Pending, s.BaseFee, s.Tip, s.Gas, s.Blockhash
-	return nil
+	return fault.WithCode(fault.Unavailable, rpcError, "the node of %s gave no answer that makes sense%s", need.Chain, said)
 }
 
 // Standings asks where sends of an organization stand.

@@ -1,12 +1,9 @@
-// Package outside asks names outside what an activity or a query needs to know of them:
-// identity providers their keys and what an authorization code is worth, chains how they
-// stand.
+// Package outside asks for what an activity or a query needs to know: identity providers for
+// their keys and for what an authorization code is worth, chains for how they stand.
 //
-// It promises that nothing is asked while a turn is held, that who waits is bounded and
-// one tenant cannot keep the others from asking, and that a host which carries the
-// question can withhold an answer of an identity provider and supply none, since TLS ends
-// here. It lives in the first moment, reading: a step that lacks what it finds here is run
-// again.
+// Nothing is asked while a turn is held; a step that lacks something is run again. What
+// waits is bounded, and one tenant cannot keep the others from asking. TLS to identity
+// providers ends here, so the host can withhold their answers and not make them up.
 package outside
 
 import (
@@ -31,13 +28,12 @@ type Config struct {
 	Simulator bool
 }
 
-// Outside is what an enclave speaks to names outside with, as its measured
-// configuration has it.
+// Outside is what an enclave speaks to names outside with.
 type Outside struct {
-	Settings *settings.Settings
+	Settings *settings.Settings // the measured configuration
 	// Delivery speaks to the servers that the configuration names.
 	Delivery *outward.Client
-	// Told is what activities are told of it.
+	// Told is what activities are told of the configuration.
 	Told      activity.Outside
 	Providers *Providers
 	Chains    *Chains
@@ -52,9 +48,8 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 	}
 	var providers *outward.Client // for names that organizations choose: issuers of identity tokens, OAuth 2.0 providers
 	for _, client := range []**outward.Client{&providers, &o.Delivery} {
-		l := cfg.Host.Lane(wire.MaxStreams / 2)
-		*client, err = outward.New(outward.Config{Dial: l.Dial, Clock: cfg.Clock, Rand: cfg.Rand, Roots: set.Roots, Loopback: cfg.Simulator})
-		if err != nil {
+		dial := cfg.Host.Lane(wire.MaxStreams / 2).Dial
+		if *client, err = outward.New(outward.Config{Dial: dial, Clock: cfg.Clock, Rand: cfg.Rand, Roots: set.Roots, Loopback: cfg.Simulator}); err != nil {
 			return nil, err
 		}
 	}

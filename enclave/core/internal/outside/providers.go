@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -16,20 +17,15 @@ import (
 	"cloister/enclave/internal/settings"
 )
 
-// What an activity needs of names outside is fetched outside of any turn, for who
-// has authenticated and once it is decided that it may happen. TLS ends in the
-// enclave, so the host that carries the bytes can withhold an issuer's keys and
-// supply none.
-
-// Bounds on what is fetched. Who may ask for it chooses where from.
+// Bounds on what is fetched: organizations choose from where.
 const (
 	maxIssuers   = 10 // that one request waits for
 	maxLoads     = 64 // key sets fetched at a time, divided among tenants
-	maxExchanges = 64 // codes exchanged at a time, likewise
+	maxExchanges = 64 // codes exchanged at a time, divided among tenants
 	exchangeWait = 5 * time.Second
 )
 
-// Providers is what fetches from identity providers, and what is known already.
+// Providers fetches from identity providers, for requests that have authenticated.
 type Providers struct {
 	clock   ledger.Clock
 	client  *outward.Client
@@ -51,11 +47,11 @@ type load struct {
 	err  error
 }
 
-// exchange is the one exchange of an activity, for as long as a request that runs
-// it is under way.
+// exchange is the one exchange of an activity's authorization code. It is kept while a
+// request that runs the activity is under way.
 type exchange struct {
 	act    org.ID
-	who    org.ID
+	who    org.ID // the tenant
 	done   chan struct{}
 	got    *activity.Exchanged
 	err    error
@@ -81,25 +77,19 @@ func (o *Providers) Lookups() *Lookups { return &Lookups{providers: o} }
 // End gives up the request's share in an exchange.
 func (a *Lookups) End() { a.providers.leave(a.exchange) }
 
-// Keys returns what is known of an issuer, or says what must be fetched. An issuer
-// is asked once for one request.
+// Keys returns an issuer's keys, or an *org.Missing that fetches them. One request asks an
+// issuer once.
 func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
 	o := a.providers
-	switch {
-	case issuer == o.issuer && issuer != "":
+	if issuer == o.issuer && issuer != "" {
 		return o.own, nil
-	case o.issuers == nil:
-		return nil, login.IssuerAway("the enclave has no way out")
 	}
 	set, err := o.issuers.Keys(issuer, has)
 	if !errors.Is(err, outward.ErrNotLoaded) {
 		return set, keyError(field, err)
 	}
-	if err, tried := a.tried[issuer]; tried {
-		if err == nil {
-			err = outward.ErrNotLoaded // it came and went
-		}
-		return nil, keyError(field, err)
+	if failed, tried := a.tried[issuer]; tried {
+		return nil, keyError(field, cmp.Or(failed, err)) // err: they came and went
 	}
 	if len(a.tried) >= maxIssuers {
 		return nil, fault.New(fault.ResourceExhausted, "the request has OIDC tokens of more than %d issuers that must be asked for their keys", maxIssuers)
@@ -113,37 +103,29 @@ func (a *Lookups) Keys(field, issuer string, has func(*login.KeySet) bool) (*log
 	}}
 }
 
-// keysNow is Keys where no turn is held: what must be fetched is, at once.
-func (a *Lookups) keysNow(ctx context.Context, field, issuer string, has func(*login.KeySet) bool) (*login.KeySet, error) {
-	set, err := a.Keys(field, issuer, has)
-	if m := (*org.Missing)(nil); errors.As(err, &m) {
-		if err := m.Fetch(ctx); err != nil {
-			return nil, err
-		}
-		set, err = a.Keys(field, issuer, has)
-	}
-	return set, err
-}
-
-// Identity verifies an identity token, for a tenant. It asks the token's issuer for its
-// keys if need be: nothing is held meanwhile.
+// Identity verifies an identity token, for a tenant. It fetches the issuer's keys at once if
+// need be, so the caller holds no turn.
 func (a *Lookups) Identity(ctx context.Context, tenant org.ID, field, token string) (*login.Identity, error) {
 	u, err := login.ParseIdentityToken(field, token)
 	if err != nil {
 		return nil, err
 	}
 	a.Tenant = tenant
-	set, err := a.keysNow(ctx, field, u.Issuer(), u.KnownTo)
+	set, err := a.Keys(field, u.Issuer(), u.KnownTo)
+	if m, ok := errors.AsType[*org.Missing](err); ok {
+		if err = m.Fetch(ctx); err == nil {
+			set, err = a.Keys(field, u.Issuer(), u.KnownTo)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return u.Verify(set, uint64(a.providers.clock.Now().UnixMilli()))
 }
 
-// errCrowded says that too much is being fetched.
 var errCrowded = errors.New("too much is being fetched")
 
-// load fetches an issuer's key set for tenant who, or waits for who does.
+// load fetches an issuer's key set for a tenant, or waits for the fetch that is under way.
 func (o *Providers) load(ctx context.Context, who org.ID, issuer string, has func(*login.KeySet) bool) error {
 	o.mu.Lock()
 	l := o.loads[issuer]
@@ -155,7 +137,7 @@ func (o *Providers) load(ctx context.Context, who org.ID, issuer string, has fun
 		l = &load{done: make(chan struct{})}
 		o.loads[issuer] = l
 		go func() {
-			// Who waits may give up: what was begun is finished, within its own time.
+			// Callers may give up waiting: the fetch goes on, within its own time.
 			err := o.issuers.Load(context.WithoutCancel(ctx), issuer, has)
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -174,8 +156,8 @@ func (o *Providers) load(ctx context.Context, who org.ID, issuer string, has fun
 	}
 }
 
-// keyError puts why there is no key set into words for users. What an issuer's own
-// documents are refused for is told as it is.
+// keyError tells users why there is no key set. A *fault.Error says what is wrong with the
+// issuer's documents, and is told as it is.
 func keyError(field string, err error) error {
 	switch f := fault.Of(err); {
 	case err == nil:
@@ -188,8 +170,7 @@ func keyError(field string, err error) error {
 		return login.NoIssuerKey(field)
 	case errors.Is(err, errCrowded):
 		return login.IssuerAway("too many issuers are being asked")
-	}
-	if outward.KindOf(err) == outward.Refused {
+	case outward.KindOf(err) == outward.Refused:
 		return login.NoIssuer(field)
 	}
 	return login.IssuerAway(failureText(err))
@@ -218,16 +199,11 @@ type ofActivity struct {
 	activity org.ID
 }
 
-// Exchange answers what came of the activity's exchange, or says that it must be
-// made: after this turn, which has found that it may be.
+// Exchange returns what came of the activity's exchange, or an *org.Missing that makes it.
 func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) {
 	if s := x.exchange; s != nil {
 		e.Secret.Wipe()
 		return s.got, s.err
-	}
-	if x.providers.client == nil {
-		e.Secret.Wipe()
-		return nil, fault.New(fault.Unavailable, "%s could not be asked: the enclave has no way out", e.Provider.Name)
 	}
 	return nil, &org.Missing{Fetch: func(ctx context.Context) error {
 		s, err := x.providers.share(ctx, x.Tenant, x.activity, e)
@@ -244,9 +220,9 @@ func (x ofActivity) Exchange(e *activity.Exchange) (*activity.Exchanged, error) 
 	}}
 }
 
-// share begins the exchange of an activity, or joins the request that has: two
-// bodies that are the same, or two votes, must not exchange one code twice, for
-// which a provider may take back what it gave. The secret is wiped.
+// share begins the exchange of an activity, or joins the one under way. Two requests with
+// the same body, or two votes, must not exchange one code twice: a provider may then take
+// back what it gave. The secret is wiped.
 func (o *Providers) share(ctx context.Context, who, act org.ID, e *activity.Exchange) (*exchange, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -276,8 +252,8 @@ func (o *Providers) share(ctx context.Context, who, act org.ID, e *activity.Exch
 	return s, nil
 }
 
-// leave ends a share in an exchange; s may be nil. The last one takes the outcome
-// along: by then the activity has ended, or nobody waits for it.
+// leave ends a share in an exchange; s may be nil. With the last share the outcome is
+// forgotten: the activity has ended, or nobody waits for it.
 func (o *Providers) leave(s *exchange) {
 	if s == nil {
 		return
@@ -310,10 +286,10 @@ func (o *Providers) exchange(ctx context.Context, e *activity.Exchange) (*activi
 		return nil, err
 	}
 	defer token.Wipe()
-	got := new(activity.Exchanged)
 	if status, body, err = o.ask(ctx, p.Name, p.WhoAmI(token)); err != nil {
 		return nil, err
 	}
+	got := new(activity.Exchanged)
 	if got.Subject, err = p.Subject(status, body); err != nil {
 		return nil, err
 	}

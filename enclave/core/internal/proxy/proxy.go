@@ -1,11 +1,10 @@
 // Package proxy is what calls at the auth proxy's door come to. The auth proxy lets
 // people sign up and log in who have no key that any organization knows.
 //
-// Whoever calls names a configuration; the room finds the organization whose it is, makes
-// the body of an activity or a query, and stamps it with that organization's proxy key.
-// What it has stamped the door lets take the way of any other, and it cuts down the answer.
-// It promises that the key is opened for one request and that nobody outside ever has it.
-// It lives in the first moment, reading: nothing is decided here.
+// A call names a configuration. This package finds the configuration's organization, makes
+// the body of an activity or a query, and stamps it with that organization's proxy key. Core
+// treats it as any stamped call, and this package cuts down the answer. The key is opened for
+// one request, and nobody outside ever has it.
 package proxy
 
 import (
@@ -63,14 +62,13 @@ func New(cfg Config) *Proxy {
 // now is the enclave's time in milliseconds since the epoch.
 func (p *Proxy) now() uint64 { return uint64(p.cfg.Clock.Now().UnixMilli()) }
 
-// homes remembers which organization had a configuration when it was last asked, zero
-// if it had none.
+// homes remembers which organization had a configuration when it was last asked.
 type homes struct {
 	mu sync.Mutex
-	of map[org.ID]org.ID
+	of map[org.ID]org.ID // by configuration; zero: unknown
 }
 
-// maxHomes bounds it. Who was forgotten is found again.
+// maxHomes bounds homes. What is forgotten is found again.
 const maxHomes = 4096
 
 func (h *homes) get(config org.ID) org.ID {
@@ -88,8 +86,7 @@ func (h *homes) put(config, id org.ID) {
 	h.of[config] = id
 }
 
-// A Call is one call at the proxy's door, and what it comes to. Its body is nobody's word:
-// what is asked with it is stamped by the enclave.
+// A Call is one call at the proxy's door, and what it comes to.
 type Call struct {
 	proxy   *Proxy
 	call    *wire.Call
@@ -105,10 +102,9 @@ type Call struct {
 	Query    bool       // by a query and no activity
 }
 
-// Read reads a call as far as what is to be asked. What it has paid, and who may read the
-// answer, stands in the Call with an error too.
+// Read finds out what a call is to ask. Count and Readable are set with an error too.
 func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Visit, l *outside.Lookups) (*Call, error) {
-	// What is told before a configuration is known is the same for all the world.
+	// Errors before the configuration is known are the same for everybody, so readable.
 	x := &Call{proxy: p, call: call, visit: v, lookups: l, Readable: true}
 	e, err := authproxy.Find(call.Op)
 	if err != nil {
@@ -130,7 +126,7 @@ func (p *Proxy) Read(ctx context.Context, call *wire.Call, v *ranges.Visit, l *o
 	return x, x.read(ctx, e)
 }
 
-// Cut cuts the answer to what was asked down to the endpoint's.
+// Cut cuts the answer to what was asked down to the endpoint's answer.
 func (x *Call) Cut(status int, body []byte, err error) ([]byte, error) {
 	switch {
 	case err != nil:
@@ -157,8 +153,8 @@ func header(call *wire.Call, name string) (value string) {
 	return value
 }
 
-// open finds the organization of a configuration. The host's index leads to it, and
-// what counts is whether the organization has the configuration now.
+// open finds the organization of a configuration. The host's index names candidates; what
+// counts is whether one has the configuration now.
 func (x *Call) open(ctx context.Context, id org.ID) error {
 	if home := x.proxy.homes.get(id); !home.Zero() {
 		if err := x.look(ctx, id, home); err != nil || x.config != nil {
@@ -182,7 +178,7 @@ func (x *Call) open(ctx context.Context, id org.ID) error {
 	return authproxy.UnknownConfig()
 }
 
-// look takes the configuration from an organization, if that has it.
+// look reads the configuration from an organization, if that has it.
 func (x *Call) look(ctx context.Context, id, home org.ID) error {
 	err := x.visit.Turn(ctx, home, func(t *ledger.Turn) error {
 		tx := org.Begin(t.ID(), t.State, x.proxy.now())
@@ -272,8 +268,7 @@ func (x *Call) search(ctx context.Context, r *authproxy.Request) (op string, bod
 }
 
 // target is the organization in which the activity is to run: for a log-in the
-// sub-organization that it names or that is found by what it shows, otherwise the
-// proxy's own. Nobody logs in to that one through the proxy.
+// sub-organization that it names or that its token leads to, otherwise the proxy's own.
 func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err error) {
 	if r.Token == "" && r.Identity == "" {
 		return x.config.Organization, nil
@@ -284,30 +279,29 @@ func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err
 			return of, err
 		}
 	}
-	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
+	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
 		tx := org.Begin(t.ID(), t.State, x.proxy.now())
 		var child *org.Child
-		var err error
 		if r.Organization != nil {
 			child, err = tx.Child(*r.Organization)
 		}
 		for i := 0; err == nil && child == nil && i < len(by); i++ {
 			child, err = oldest(tx, by[i])
 		}
-		if err == nil && child == nil {
-			err = fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
+		switch {
+		case err != nil:
+			return err
+		case child == nil:
+			return fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found to log in to")
 		}
-		if err == nil {
-			of = child.ID
-		}
-		return err
+		of = child.ID
+		return nil
 	})
 	return of, err
 }
 
-// holders are by what the sub-organization of a log-in is found: the first that
-// leads anywhere. It is verified first: what is only claimed must not tell whether
-// anybody has it.
+// holders are what the sub-organization of a log-in is found by: the first that leads to one
+// counts. The token is verified first: a mere claim must not tell whether anybody has it.
 func (x *Call) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy.Holder, error) {
 	if r.Identity != "" {
 		i, err := x.lookups.Identity(ctx, x.config.Organization, "oidcToken", r.Identity)
@@ -335,8 +329,7 @@ func (x *Call) holders(ctx context.Context, r *authproxy.Request) ([][]authproxy
 	return [][]authproxy.Holder{{authproxy.HolderOf(t)}}, nil
 }
 
-// oldest is the sub-organization that was made first of those that have one of
-// some things, nil if none has.
+// oldest is the first made of the sub-organizations that one of by leads to, nil if none does.
 func oldest(tx *org.Tx, by []authproxy.Holder) (first *org.Child, err error) {
 	for _, h := range by {
 		ids, err := tx.ChildrenBy(h.What, h.Value, nil, 1)

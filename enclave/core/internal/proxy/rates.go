@@ -11,9 +11,8 @@ import (
 	"cloister/shared/pace"
 )
 
-// Rates are how much is answered. Addresses are the host's word:
-// against a host that lies only the rates of a contact and of a configuration hold.
-// A zero rate is the usual one.
+// Rates are how much is answered; a zero rate is the usual one. The host says where a call
+// comes from: against one that lies only the rates of a contact and of a configuration hold.
 type Rates struct {
 	// Off sets no limits at all.
 	Off bool
@@ -88,8 +87,8 @@ func (m *meter) caller(source netip.Addr, now time.Time) (pace.Count, error) {
 	return rateError(m.callers.Take(source, now), "RATE_LIMIT_EXCEEDED", "too many requests from this address")
 }
 
-// visit counts a call of a configuration that is there. What an address is refused
-// counts neither for the contact nor for the configuration.
+// visit counts a call of a configuration. What an address is refused counts neither for the
+// contact nor for the configuration.
 func (m *meter) visit(config org.ID, source netip.Addr, r *authproxy.Request, now time.Time) (pace.Count, error) {
 	of := m.attempts
 	switch {
@@ -130,7 +129,7 @@ func rateError(c pace.Count, name, what string) (pace.Count, error) {
 // source is where the host says that the call came from.
 func (x *Call) source() netip.Addr { return pace.Source(x.call.From.Address) }
 
-// pay takes note of what was counted.
+// pay keeps the least of the counts.
 func (x *Call) pay(c pace.Count, err error) error {
 	x.Count = pace.Least(x.Count, c)
 	return err

@@ -37,8 +37,8 @@ func (x *Call) stamp(ctx context.Context, body []byte) (head []wire.Header, err 
 	return stampBy(private, public, body)
 }
 
-// proxyKey is the public half of a configuration's key, as the records have it now.
-// Whoever runs the organization may have taken user or key away.
+// proxyKey is the public half of a configuration's key. The organization may have deleted
+// the user or the key.
 func proxyKey(tx *org.Tx, config org.ID) (string, error) {
 	p, err := tx.AuthProxy(config)
 	if err != nil || p == nil {
@@ -76,19 +76,18 @@ func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, 
 	return []wire.Header{{Name: "X-Stamp", Value: base64.RawURLEncoding.EncodeToString([]byte(text))}}, nil
 }
 
-// ahead is how far timestamps of the enclave's own bodies may run ahead of its
-// clock.
-const ahead = 60_000
+// aheadMs is how far timestamps of the enclave's own bodies may run ahead of its clock.
+const aheadMs = 60_000
 
-// timestamp is a time in milliseconds that no body of the enclave's own has had:
-// the same words a second time are another activity. It is the present one unless
-// there are more than a thousand of them in a second.
+// timestamp is a time in milliseconds that no other body of the enclave's has: the same
+// request made twice is two activities. It runs ahead of the clock when there are more than
+// a thousand in a second.
 func (p *Proxy) timestamp() (uint64, error) {
 	nowMs := p.now()
 	for {
 		last := p.lastMs.Load()
 		at := max(nowMs, last+1)
-		if at > nowMs+ahead {
+		if at > nowMs+aheadMs {
 			return 0, ledger.ErrBusy
 		}
 		if p.lastMs.CompareAndSwap(last, at) {

@@ -10,12 +10,13 @@ import (
 	"cloister/shared/wire"
 )
 
-// Between a hand-over and its farewell two enclaves have the keyring. What keeps them
-// from serving the same range stands here: see package lifecycle for the order of it.
+// Between a hand-over and its farewell two enclaves have the keyring. This file keeps them
+// from serving the same range; see package lifecycle for the order of steps.
 
 const objectFarewell = "farewell/" // with the SHA-256 of the setup key that the keyring went to
 
-// farewellTo is where the farewell to the enclave of a setup key lies, and its name.
+// farewellTo is where the farewell to the enclave of a setup key lies, and the name that it is
+// sealed under.
 func (s *Ranges) farewellTo(setupKeyHex string) (object string, name seal.Name) {
 	to := sha256.Sum256([]byte(setupKeyHex))
 	return objectFarewell + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: s.cfg.Ledger.Deployment, Root: to}
@@ -52,8 +53,8 @@ func (s *Ranges) Follow() {
 	s.retiring, s.followed = true, true
 }
 
-// Farewell ends all, once nothing is owned or on its way, and leaves the enclave of a
-// setup key word that nobody else has what was this one's.
+// Farewell ends all, once nothing is owned or on its way, and leaves word of it to the
+// enclave of a setup key.
 func (s *Ranges) Farewell(ctx context.Context, setupKeyHex, liveKeyHex string) error {
 	s.mu.Lock()
 	if len(s.owned) > 0 || len(s.busy) > 0 {

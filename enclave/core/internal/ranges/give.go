@@ -16,21 +16,20 @@ import (
 	"cloister/shared/wire"
 )
 
-// How ranges change hands. Nobody is asked who he is: whoever reaches the door may move
-// ranges about, as the host may end service in any other way. What he cannot do is have
-// a range served from an older state than the one that was handed on.
+// How ranges change hands. Callers are not authenticated: whoever reaches the door may move
+// ranges about, as the host can end service anyway. Nobody can have a range served from an
+// older state than the one that was handed on.
 //
-// Who gives a range to a boot by its id seals the tips that it remembers for that boot
-// alone, under a key that only enclaves of the deployment have, with range and epoch.
-// They lie in the store. The taker believes them only when it takes the range at the
-// very next epoch, and no boot owns a range twice under one epoch or a lower one than
-// before: a message that is shown again fits nowhere.
+// To give a range to a boot, the owner seals the tips that it remembers for that boot, under
+// a key that only enclaves of the deployment have, with range and epoch. They lie in the
+// store. The taker believes them only if it takes the range at the very next epoch, and the
+// epochs under which a boot owns a range rise: a message that is shown again fits nowhere.
 //
-// What is sealed stays good for its addressee whatever the host says came of it. So
-// the giver has ended there before it seals, and there is no way back: the tips are
-// stored and the row released as soon as the store does it, the range is given to
-// nobody else meanwhile, and this boot takes it again only from an owner who hands it
-// on, or once the addressee has left word that its tips are used up.
+// Sealed tips stay good for their addressee, whatever the host says came of them. So the
+// giver ends its ledger before it seals, and there is no way back: it insists until the
+// store has taken the tips and released the row, and gives the range to nobody else
+// meanwhile. It takes the range again only if an owner hands it on, or once the addressee
+// has left word that its tips are used up.
 
 const (
 	objectTips   = "tips/"  // with range and part behind it
@@ -38,13 +37,13 @@ const (
 	maxTipsParts = 1024
 )
 
-// How a question of a give is put to a store that does not answer: again and again.
+// A giver asks the store until it answers: each time for giveAsk, after a pause.
 const (
 	givePause = 200 * time.Millisecond
 	giveAsk   = 30 * time.Second
 )
 
-// An addressee is to whom a range was given, and under which epoch it was owned.
+// An addressee is the boot that a range was given to, and the epoch that it was owned under.
 type addressee struct {
 	to    org.ID
 	epoch uint64
@@ -54,8 +53,8 @@ func tipsObject(r wire.Range, part int) string {
 	return fmt.Sprintf("%s%03d/%05d", objectTips, r, part)
 }
 
-// tipsName names one part of a range's sealed tips: of how many, released at which epoch, for
-// which boot.
+// tipsName binds one part of a range's sealed tips to the count of parts, the epoch at which
+// the range was released, and the boot that they are for.
 func (s *Ranges) tipsName(r wire.Range, epoch uint64, to org.ID, part, parts int) seal.Name {
 	n := seal.Name{Kind: seal.KindTips, KeyID: uint32(part), Deployment: s.cfg.Ledger.Deployment, Organization: to, Place: epoch}
 	n.Owner[0] = byte(r)
@@ -86,15 +85,23 @@ func (s *Ranges) reserve(r wire.Range, mine bool) (*owned, func(), error) {
 	}, nil
 }
 
-// takeOne makes a range this enclave's. With handed it does so only when the owner before
-// has given it to this very boot and its tips are there; fits, unless nil, looks at the
-// range's row before.
-func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, handed bool, fits func(wire.Owned) error) error {
+// from says from whom a range is taken.
+type from int
+
+const (
+	anyOwner   from = iota // also one that may still be there, which it supersedes
+	onlyFree               // nobody
+	onlyHanded             // an owner that has given it to this very boot, with its tips
+)
+
+// takeOne makes a range this enclave's.
+func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, of from) error {
 	_, done, err := s.reserve(r, false)
 	if err != nil {
 		return err
 	}
 	defer done()
+	handed := of == onlyHanded
 	if !handed {
 		if alone, err := s.Alone(ctx); err != nil {
 			return err
@@ -102,18 +109,15 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, handed 
 			return fault.WithCode(fault.FailedPrecondition, "RANGE_NOT_HANDED", "the enclave before this one may still serve: only ranges that it hands over are taken")
 		}
 	}
+	cfg := s.cfg.Ledger
+	cfg.Range = r
 	s.mu.Lock()
-	followed := s.followed
+	followed, used, given := s.followed, s.used[r], s.given[r]
+	cfg.Floor = s.past[r]
 	s.mu.Unlock()
 	if followed {
 		return fault.WithCode(fault.FailedPrecondition, "ENCLAVE_FOLLOWED", "another enclave comes after this one, which takes no range any more")
 	}
-	cfg := s.cfg.Ledger
-	cfg.Range = r
-	s.mu.Lock()
-	used, given := s.used[r], s.given[r]
-	cfg.Floor = s.past[r]
-	s.mu.Unlock()
 	var epoch uint64
 	if !handed && !given.to.Zero() {
 		if err := s.checkUsedUp(ctx, r, given); err != nil {
@@ -140,8 +144,8 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, handed 
 			return fault.New(fault.FailedPrecondition, "range %d was this boot's under a later epoch", r)
 		case handed && (row.Epoch != epoch || !row.Released):
 			return fault.New(fault.FailedPrecondition, "range %d was not handed on to this boot", r)
-		case fits != nil:
-			return fits(row)
+		case of == onlyFree && !ledger.IsFree(row):
+			return errNotFree
 		}
 		return nil
 	})
@@ -162,7 +166,7 @@ func (s *Ranges) takeOne(ctx context.Context, r wire.Range, term org.ID, handed 
 	}
 	s.cfg.Taken()
 	if handed {
-		// If this is lost the giver takes the range back only from who hands it on.
+		// If this fails the giver takes the range back only from an owner who hands it on.
 		_ = s.leaveWord(ctx, r, epoch)
 	}
 	return nil
@@ -178,8 +182,8 @@ func (s *Ranges) takenName(r wire.Range, epoch uint64, by org.ID) seal.Name {
 	return n
 }
 
-// leaveWord says, to who gave the range, that this boot took it with the tips of that
-// epoch: it will never believe them again.
+// leaveWord tells the giver of a range that this boot took it with the tips of that epoch,
+// and will never believe them again.
 func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
 	by := org.ID(s.cfg.Ledger.Boot)
 	word, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takenName(r, epoch, by), nil)
@@ -189,8 +193,8 @@ func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) erro
 	return s.cfg.Host.PutObject(ctx, wire.PutObject{Name: takenObject(r, by), Bytes: word})
 }
 
-// checkUsedUp wants the word of who a range was given to that it took it, then or later:
-// until then it may still go on from the tips that it has.
+// checkUsedUp refuses to take a range back until its addressee has left word that it took
+// it, then or later: before that it may still begin from the tips that it has.
 func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) error {
 	word, err := s.cfg.Host.Object(ctx, takenObject(r, g.to))
 	if err != nil {
@@ -206,8 +210,8 @@ func (s *Ranges) checkUsedUp(ctx context.Context, r wire.Range, g addressee) err
 	return fault.WithCode(fault.FailedPrecondition, "RANGE_GIVEN", "range %d was given to boot %x, which may take it still: another enclave can take it, or that one", r, g.to[:])
 }
 
-// loadTips opens what another enclave of the deployment has sealed for this boot. It
-// was released at epoch.
+// loadTips opens the tips that another enclave of the deployment has sealed for this boot,
+// with the epoch at which that released the range.
 func (s *Ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips map[org.ID]ledger.Tip, err error) {
 	refused := fault.New(fault.FailedPrecondition, "no tips of range %d that are for this boot", r)
 	tips = map[org.ID]ledger.Tip{}
@@ -240,9 +244,9 @@ func (s *Ranges) loadTips(ctx context.Context, r wire.Range) (epoch uint64, tips
 	return epoch, tips, nil
 }
 
-// giveOne gives a range back once all that was decided in it is stored. If it is given to
-// a boot, the tips are left for that one. Where storing what was decided takes longer
-// than ctx lasts, nothing has happened; after that only the answer is late.
+// giveOne gives a range away once all that was decided in it is stored, to a boot with the
+// tips, or to nobody. If ctx ends before all is stored, nothing has happened; if it ends
+// later, only the answer is late.
 func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	o, done, err := s.reserve(r, true)
 	if err != nil {
@@ -256,8 +260,8 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	s.mu.Lock()
 	delete(s.owned, r)
 	s.shareLocked(len(s.owned))
-	// What is remembered is remembered for as long as this boot lasts: whoever could have
-	// it give a range and take it back would otherwise show it an older state.
+	// Tips are remembered for as long as this boot lasts. Otherwise whoever has it give a
+	// range and take it back could show it an older state.
 	s.past[r], _ = ledger.RaiseFloor(s.past[r], tips)
 	if !to.Zero() {
 		s.given[r] = addressee{to, o.ledger.BootNumber()}
@@ -276,8 +280,7 @@ func (s *Ranges) giveOne(ctx context.Context, r wire.Range, to org.ID) error {
 	}
 }
 
-// handOn leaves the tips of a range that has ended for a boot, if one is named, and
-// gives its row back. Nothing that the store answers undoes any of it.
+// handOn stores the tips of a range that was given to a boot, and releases its row.
 func (s *Ranges) handOn(o *owned, to org.ID, tips map[org.ID]ledger.Tip) error {
 	parts := ledger.EncodeTips(tips)
 	if to.Zero() {
@@ -319,51 +322,50 @@ func (s *Ranges) insist(ask func(context.Context) error) error {
 	}
 }
 
-// errNoRanges refuses a request that names none.
-var errNoRanges = fault.Field("ranges", "ranges are missing")
-
-// rangeNamed is a range that a request names.
-func (s *Ranges) rangeNamed(n uint32) (wire.Range, error) {
-	if n >= uint32(s.cfg.Count) {
-		return 0, fault.Field("ranges", "the deployment has %d ranges", s.cfg.Count)
+// each does something with each of the ranges that a request names, until an error.
+func (s *Ranges) each(named []uint32, do func(wire.Range) error) error {
+	if len(named) == 0 {
+		return fault.Field("ranges", "ranges are missing")
 	}
-	return wire.Range(n), nil
-}
-
-// Take is the boot operation take. A range is taken that is free, that its owner has given
-// to this boot, or whose owner is gone: that one is superseded, and its lease waited out
-// before anything is answered.
-func (s *Ranges) Take(ctx context.Context, body []byte) error {
-	var in struct {
-		Ranges []uint32 `json:"ranges"`
-		Handed bool     `json:"handed"` // given to this very boot: not without the tips of the owner before
-	}
-	if err := strictjson.Decode(body, &in); err != nil {
-		return err
-	}
-	if len(in.Ranges) == 0 {
-		return errNoRanges
-	}
-	for _, n := range in.Ranges {
-		r, err := s.rangeNamed(n)
-		if err != nil {
-			return err
+	for _, n := range named {
+		if n >= uint32(s.cfg.Count) {
+			return fault.Field("ranges", "the deployment has %d ranges", s.cfg.Count)
 		}
-		term, err := s.draw()
-		if err != nil {
-			return err
-		}
-		if err := s.takeOne(ctx, r, term, in.Handed, nil); err != nil {
-			if errors.Is(err, ledger.ErrTaken) {
-				err = fault.New(fault.FailedPrecondition, "range %d went to another boot", r)
-			}
+		if err := do(wire.Range(n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Give is the boot operation give: to another boot, or to nobody in particular.
+// Take is the boot operation take. It takes ranges that are free, that their owner has given
+// to this boot, or whose owner is gone: that one is superseded, and its lease waited out
+// before anything is answered.
+func (s *Ranges) Take(ctx context.Context, body []byte) error {
+	var in struct {
+		Ranges []uint32 `json:"ranges"`
+		Handed bool     `json:"handed"` // only those given to this very boot, with tips
+	}
+	if err := strictjson.Decode(body, &in); err != nil {
+		return err
+	}
+	of := anyOwner
+	if in.Handed {
+		of = onlyHanded
+	}
+	return s.each(in.Ranges, func(r wire.Range) error {
+		term, err := s.draw()
+		if err == nil {
+			err = s.takeOne(ctx, r, term, of)
+		}
+		if errors.Is(err, ledger.ErrTaken) {
+			err = fault.New(fault.FailedPrecondition, "range %d went to another boot", r)
+		}
+		return err
+	})
+}
+
+// Give is the boot operation give.
 func (s *Ranges) Give(ctx context.Context, body []byte) error {
 	var in struct {
 		Ranges []uint32 `json:"ranges"`
@@ -371,9 +373,6 @@ func (s *Ranges) Give(ctx context.Context, body []byte) error {
 	}
 	if err := strictjson.Decode(body, &in); err != nil {
 		return err
-	}
-	if len(in.Ranges) == 0 {
-		return errNoRanges
 	}
 	var to org.ID
 	if in.To != "" {
@@ -383,20 +382,10 @@ func (s *Ranges) Give(ctx context.Context, body []byte) error {
 		}
 		to = org.ID(b)
 	}
-	for _, n := range in.Ranges {
-		r, err := s.rangeNamed(n)
-		if err != nil {
-			return err
-		}
-		if err := s.giveOne(ctx, r, to); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.each(in.Ranges, func(r wire.Range) error { return s.giveOne(ctx, r, to) })
 }
 
-// Retire says that hosts shall move all ranges elsewhere. Nothing happens here but that
-// the table says so.
+// Retire has the table say that hosts shall move all ranges elsewhere.
 func (s *Ranges) Retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

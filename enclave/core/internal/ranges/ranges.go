@@ -2,10 +2,8 @@
 // enclave owns, each with a ledger of its own, how they change hands, and what one call
 // sees of them.
 //
-// It promises that a range is served by one enclave at a time and never from an older
-// state than the one that was handed on, and that no reply leaves before all that it
-// could have seen is stored. It lives in the third moment, storing; a Visit leads from
-// reading to it.
+// A range is served by one enclave at a time and never from an older state than the one that
+// was handed on, and no reply leaves before all that it could have seen is stored.
 package ranges
 
 import (
@@ -13,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 
@@ -34,13 +33,13 @@ type Ranges struct {
 	used  map[wire.Range]uint64                // highest epoch under which this boot has owned it
 	busy  map[wire.Range]bool                  // being taken or given
 	past  map[wire.Range]map[org.ID]ledger.Tip // tips of ranges that were given away; a map in it never changes
-	given map[wire.Range]addressee             // to whom tips of ranges were sealed that this boot has not owned since
+	given map[wire.Range]addressee             // to whom ranges were given that this boot has not owned since
 	ended bool
 
 	life context.Context // until this enclave has ended
 	end  context.CancelFunc
 
-	retiring bool // wants to own nothing; it goes on until that is so
+	retiring bool // hosts shall move all ranges elsewhere
 	alone    bool // no enclave before this one may still serve
 	followed bool // another enclave comes after this one: nothing is taken any more
 }
@@ -53,12 +52,11 @@ type Config struct {
 	Host   *link.Host    // keeps them
 	// Rand is randomness for what must not repeat, the module's and the kernel's.
 	Rand io.Reader
-	// Predecessor is the live key, in hex, of the enclave that handed over to this one,
-	// and Setup the key to which it did; empty if none did. Until it has said farewell to
-	// that, nothing is taken but what is handed, and nobody is handed over to.
+	// Predecessor is the live key, in hex, of the enclave that handed over to this one, and
+	// Setup the setup key that it handed to; empty if none did. Until its farewell only
+	// handed ranges are taken, and nobody is handed over to.
 	Predecessor, Setup string
-	// Taken is called when a range was taken: what is remembered of an earlier time may
-	// be out of date.
+	// Taken is called when a range was taken: what is remembered of it may be out of date.
 	Taken func()
 	// Fence is called once a range was lost: this enclave may serve no longer.
 	Fence func(reason error)
@@ -68,11 +66,11 @@ type Config struct {
 type owned struct {
 	of     wire.Range
 	ledger *ledger.Ledger
-	// term is of this ownership alone, random: what was begun in another, and cannot
-	// be told used from unused, is dead.
+	// term names this ownership. What was begun in another one, such as a passcode, may
+	// have been used since: it is dead.
 	term    org.ID
 	sinceMs uint64
-	handed  bool // the owner before handed its tips on
+	handed  bool // by the owner before, with its tips
 }
 
 // Moved says that an organization lies in a range that this enclave does not own.
@@ -80,10 +78,10 @@ type Moved struct{ Range wire.Range }
 
 func (m *Moved) Error() string { return fmt.Sprintf("range %d is not this enclave's", m.Range) }
 
-// Hint names the range to the host, which knows whose it is.
+// Hint names the range to the host, as wire.Reply.Moved does.
 func (m *Moved) Hint() uint16 { return uint16(m.Range) + 1 }
 
-// ErrElsewhere is what a caller is told of it.
+// ErrElsewhere tells a caller of a Moved.
 var ErrElsewhere = fault.WithCode(fault.Unavailable, "MOVED", "another enclave serves this organization: try again")
 
 // New makes those of an enclave that owns none yet.
@@ -104,15 +102,14 @@ func New(cfg Config) *Ranges {
 	return s
 }
 
-// Start takes what a boot takes by itself: the one range of a deployment that has one,
-// whoever owns it, and otherwise those that nobody owns. The others are taken when the
-// operation take says so.
+// Start takes what a boot takes by itself: the range of a deployment that has only one,
+// whoever owns it, otherwise those that nobody owns. The operation take takes the others.
 func (s *Ranges) Start(ctx context.Context) error {
 	if s.cfg.Predecessor != "" {
-		return nil // what it has is handed over
+		return nil // its ranges are handed to it
 	}
 	if s.cfg.Count == 1 {
-		err := s.takeOne(ctx, 0, org.ID(s.cfg.Ledger.Boot), false, nil)
+		err := s.takeOne(ctx, 0, org.ID(s.cfg.Ledger.Boot), anyOwner)
 		if errors.Is(err, ledger.ErrTaken) {
 			s.cfg.Ledger.Alarms.Raise(fault.AlarmSuperseded)
 		}
@@ -123,12 +120,7 @@ func (s *Ranges) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = s.takeOne(ctx, wire.Range(r), term, false, func(row wire.Owned) error {
-			if !ledger.IsFree(row) {
-				return errNotFree
-			}
-			return nil
-		})
+		err = s.takeOne(ctx, wire.Range(r), term, onlyFree)
 		if err != nil && !errors.Is(err, errNotFree) && !errors.Is(err, ledger.ErrTaken) {
 			return err
 		}
@@ -140,10 +132,7 @@ var errNotFree = errors.New("the range has an owner")
 
 // fence ends the whole enclave once one range was lost.
 func (s *Ranges) fence(reason error) {
-	s.mu.Lock()
-	s.ended = true
-	all := s.allLocked()
-	s.mu.Unlock()
+	all := s.stop()
 	s.end()
 	for _, o := range all {
 		o.ledger.Quit()
@@ -151,23 +140,22 @@ func (s *Ranges) fence(reason error) {
 	s.cfg.Fence(reason)
 }
 
-// allLocked are the ranges owned, in their order.
-func (s *Ranges) allLocked() []*owned {
-	all := make([]*owned, 0, len(s.owned))
-	for _, o := range s.owned {
-		all = append(all, o)
-	}
-	slices.SortFunc(all, func(a, b *owned) int { return int(a.of) - int(b.of) })
-	return all
+// stop lets nothing be taken or given any more, and returns what is owned.
+func (s *Ranges) stop() []*owned {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	return s.all()
 }
 
+// all are the ranges owned, in their order.
 func (s *Ranges) all() []*owned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.allLocked()
+	return slices.SortedFunc(maps.Values(s.owned), func(a, b *owned) int { return int(a.of) - int(b.of) })
 }
 
-// shareLocked divides the memory among n ledgers, of which those owned are told.
+// shareLocked divides the memory among n ledgers, and tells those that are there.
 func (s *Ranges) shareLocked(n int) (l ledger.Limits) {
 	l = s.cfg.Ledger.Limits
 	n = max(n, 1)
@@ -196,8 +184,8 @@ func (s *Ranges) at(r wire.Range) (*owned, error) {
 	return nil, &Moved{r}
 }
 
-// Term is the ownership in which a turn is taken. One that has ended meanwhile decides
-// nothing more.
+// Term is the ownership in which a turn is taken, zero if it has ended: then the turn cannot
+// append anything.
 func (s *Ranges) Term(t *ledger.Turn) org.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +197,7 @@ func (s *Ranges) Term(t *ledger.Turn) org.ID {
 	return org.ID{}
 }
 
-// SinceMs is since when this enclave owns the range of an organization.
+// SinceMs is the time since which this enclave owns the range of an organization.
 func (s *Ranges) SinceMs(id org.ID) (uint64, error) {
 	o, err := s.at(wire.RangeOf(wire.ID(id), s.cfg.Count))
 	if err != nil {
@@ -218,8 +206,8 @@ func (s *Ranges) SinceMs(id org.ID) (uint64, error) {
 	return o.sinceMs, nil
 }
 
-// Serving waits until this enclave may answer, as far as that can be said before it is
-// known for whom.
+// Serving waits for the lease of a deployment of one range. With more of them it returns at
+// once: which one to wait for depends on the organization.
 func (s *Ranges) Serving(ctx context.Context) error {
 	if s.cfg.Count > 1 {
 		return nil
@@ -235,7 +223,7 @@ func (s *Ranges) Serving(ctx context.Context) error {
 func (s *Ranges) PageIndex(ctx context.Context, key org.Hash, limit int) ([]ledger.IndexRow, error) {
 	all := s.all()
 	if len(all) == 0 {
-		return nil, &Moved{0} // to whomever: it knows where the organization is
+		return nil, &Moved{0} // any other enclave can ask
 	}
 	return all[0].ledger.PageIndex(ctx, key, nil, nil, limit)
 }
@@ -264,10 +252,7 @@ func (s *Ranges) BootNumber() (n uint64) {
 
 // Release gives everything back in good order.
 func (s *Ranges) Release(ctx context.Context) error {
-	s.mu.Lock()
-	s.ended = true
-	all := s.allLocked()
-	s.mu.Unlock()
+	all := s.stop()
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, o := range all {
@@ -280,10 +265,7 @@ func (s *Ranges) Release(ctx context.Context) error {
 
 // Close ends everything and gives nothing back.
 func (s *Ranges) Close() {
-	s.mu.Lock()
-	s.ended = true
-	all := s.allLocked()
-	s.mu.Unlock()
+	all := s.stop()
 	s.end()
 	for _, o := range all {
 		o.ledger.Close()

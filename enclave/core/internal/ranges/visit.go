@@ -10,10 +10,8 @@ import (
 )
 
 // A Visit is what one call sees of the deployment, from its first look to its reply. It
-// is about one range: whatever it looks at lies in the range of the first organization
-// that it asked for, in the same ledger throughout. So a range that is given away
-// and comes back meanwhile, with batches that count anew, is never taken for the one
-// that was looked at.
+// stays in the ledger of the first organization that it looked at. A range that is given
+// away and taken back meanwhile has another ledger, whose batches count anew.
 type Visit struct {
 	ranges *Ranges
 	at     *owned // nil before the first look
@@ -24,9 +22,9 @@ type Visit struct {
 // Visit begins a call's.
 func (s *Ranges) Visit() *Visit { return &Visit{ranges: s} }
 
-// Look is where an organization is. It waits until this enclave may answer for it.
-// Errors are *moved, ErrNoOrganization for one of another range than the call is about,
-// and those of ledger.Serving.
+// Look returns an organization's ledger once this enclave may answer for it. Errors are
+// *Moved, ErrNoOrganization for one in another range than the visit is in, and those of
+// ledger.Serving.
 func (v *Visit) Look(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
 	r := wire.RangeOf(wire.ID(id), v.ranges.cfg.Count)
 	if v.at == nil {
@@ -45,12 +43,10 @@ func (v *Visit) Look(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
 	return v.at.ledger, nil
 }
 
-// Serving waits until this enclave may answer, as far as that can be said before it is
-// known for whom.
+// Serving is Ranges.Serving.
 func (v *Visit) Serving(ctx context.Context) error { return v.ranges.Serving(ctx) }
 
-// Step is ledger.Step for the organization that the call is about. The reply waits for
-// what f has seen, also where it ends with an error.
+// Step is ledger.Step. The reply waits for what f has seen, also if f fails.
 func (v *Visit) Step(ctx context.Context, id org.ID, f func(t, above *ledger.Turn) error) error {
 	l, err := v.Look(ctx, id)
 	if err != nil {
@@ -71,8 +67,8 @@ func (v *Visit) Turn(ctx context.Context, id org.ID, f func(t *ledger.Turn) erro
 	return v.Step(ctx, id, func(t, _ *ledger.Turn) error { return f(t) })
 }
 
-// Wait is ledger.Wait for what the call has seen. Who has seen nothing waits for
-// nothing, but in a deployment of one range for the lease.
+// Wait is ledger.Wait for what the call has seen. One that has seen nothing waits at most
+// for the lease, as Serving does.
 func (v *Visit) Wait(ctx context.Context) error {
 	if v.at == nil {
 		return v.ranges.Serving(ctx)
@@ -80,11 +76,10 @@ func (v *Visit) Wait(ctx context.Context) error {
 	return v.at.ledger.Wait(ctx, v.Batch)
 }
 
-// Gone tells, of an error that the call ended with, that its range is another enclave's,
-// or was given away meanwhile.
+// Gone tells whether the error that a call ended with means that its range is another
+// enclave's, or was given away meanwhile; nil if it does not.
 func (v *Visit) Gone(err error) *Moved {
-	var m *Moved
-	if err == nil || errors.As(err, &m) {
+	if m, ok := errors.AsType[*Moved](err); ok || err == nil {
 		return m
 	}
 	o := v.at

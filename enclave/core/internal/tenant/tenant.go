@@ -1,6 +1,5 @@
 // Package tenant says who pays for what an organization and its sub-organizations use,
-// and divides what there is little of. It lives in the first moment, reading: what a
-// call is to have is taken before anything is decided.
+// and divides what is scarce among those.
 package tenant
 
 import (
@@ -18,10 +17,9 @@ func Of(tx *org.Tx) (org.ID, error) {
 	return o.Parent, nil
 }
 
-// A Portion divides an amount of something among tenants. Who has none of it is given
-// some as long as there is enough; who has some is given more up to an eighth of what
-// is left. So one tenant has an eighth of all at most, sixteen that want everything
-// leave a fifth, and who comes then is given some.
+// A Portion divides an amount of something among tenants. One that has none is given some as
+// long as there is enough; one that has some is given more up to an eighth of what is left.
+// So sixteen tenants that want everything leave a fifth of it to others.
 type Portion struct {
 	mu   sync.Mutex
 	left int64
@@ -45,8 +43,7 @@ func (p *Portion) Take(who org.ID, n int64) bool {
 	return true
 }
 
-// Add gives a tenant n more, which may be less than none, without asking: it has it
-// already.
+// Add counts n more for a tenant that has it already. n may be negative.
 func (p *Portion) Add(who org.ID, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
