@@ -22,10 +22,9 @@ type admission struct {
 	RootAPIKeyID   string `json:"rootApiKeyId"`
 }
 
-// createOrganization makes a first organization, stamped by the admission key
-// of the manifest. The same body makes the same organization: sent again it is
-// answered from its record. The organization begins with entry 0 of its ledger,
-// which is no activity.
+// createOrganization makes a first organization, stamped by the manifest's admission key.
+// Entry 0 of its ledger is no activity. A body that is sent again gets the same answer, from
+// the organization's records.
 func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
 	who, err := c.stamps.Verify(stampHead(call), call.Body)
 	if err != nil {
@@ -59,7 +58,7 @@ func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit
 // earlierAdmission fills in what an earlier admission by this body made.
 func (v *visit) earlierAdmission(ctx context.Context, id org.ID, out *admission) error {
 	return v.Turn(ctx, id, func(t *ledger.Turn) error {
-		tx := org.Begin(id, t.State, v.core.now())
+		tx := t.Begin(v.core.now())
 		rec, err := tx.Organization()
 		if err != nil || len(rec.RootUsers) == 0 {
 			return err

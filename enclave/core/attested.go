@@ -13,18 +13,23 @@ import (
 // A voucher is a token that vouches for a key which is nobody's: it says whose
 // request the key has signed.
 type voucher interface {
-	// find answers the user of tx's organization whom the token is about, what he has
-	// proven by it, and the token verified; no user where there is none or where the
-	// token proves nothing: an outsider cannot tell these apart. Errors that are no
-	// *fault.Error must be handed up.
-	find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error)
-	// below are organizations under tx's in which the token may speak for a user, two
+	// find returns whom of tx's organization the token vouches for; nil where there is nobody
+	// or where the token proves nothing: an outsider cannot tell these apart.
+	find(tx *org.Tx) (*vouched, error)
+	// below are organizations under tx's in which the token may vouch for a user, two
 	// at most.
 	below(tx *org.Tx) ([]org.ID, error)
 }
 
-// errAttested refuses attested stamps where they do not count. They come from
-// clients that have no key of their user yet.
+// vouched is a user, what he has proven by a token, and the token verified.
+type vouched struct {
+	user   *org.User
+	proven org.VoteCredential
+	by     stamp.Voucher
+}
+
+// errAttested refuses attested stamps, which come from clients without a key of their user,
+// where they do not count.
 var errAttested = fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID",
 	"could not verify attested stamp: a token vouches for who starts a session or approves an activity, and for nothing else")
 
@@ -44,8 +49,7 @@ func (v *visit) readVoucher(a *stamp.Attested) (voucher, error) {
 	return by, nil
 }
 
-// attestedError tells what is wrong with a token that a stamp came with, as far as the
-// token itself tells it.
+// attestedError tells what is wrong with the token of an attested stamp.
 func attestedError(err error) error {
 	if f := fault.Of(err); f != nil {
 		return fault.WithCode(fault.Unauthenticated, f.Name, "could not verify attested stamp: %s", f.Message)
@@ -55,22 +59,21 @@ func attestedError(err error) error {
 
 // voucherUser is credential for a stamp that a token vouches for.
 func (s *requester) voucherUser(tx *org.Tx) (*caller, error) {
-	u, proven, by, err := s.voucher.find(tx)
+	v, err := s.voucher.find(tx)
 	if err != nil {
 		return nil, err
 	}
-	if u == nil {
+	if v == nil {
 		return nil, strangerTo(tx)
 	}
-	if s.caller, err = s.attested.Verify(by); err != nil {
+	if s.caller, err = s.attested.Verify(v.by); err != nil {
 		return nil, err
 	}
-	return &caller{user: u, credential: proven}, s.visit.pay(tx, proven.ID.String())
+	return &caller{user: v.user, credential: v.proven}, s.visit.pay(tx, v.proven.ID.String())
 }
 
-// identityVoucher is an identity token. Its issuer's keys are fetched only where a
-// user has the identity that the token claims, so that nobody can have the enclave
-// ask an issuer that its users have not named.
+// identityVoucher is an identity token. Its issuer's keys are fetched only if a user has the
+// identity that the token claims, so that the enclave asks only issuers that users have named.
 type identityVoucher struct {
 	visit     *visit
 	token     *login.Unverified
@@ -79,25 +82,24 @@ type identityVoucher struct {
 	verified  *login.Identity // in an earlier run
 }
 
-func (v *identityVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error) {
+func (v *identityVoucher) find(tx *org.Tx) (*vouched, error) {
 	u, p, err := user.UserByIdentity(tx, v.token.Issuer(), v.subject, v.audiences)
 	if u == nil || err != nil {
-		return nil, org.VoteCredential{}, nil, err
+		return nil, err
 	}
-	if v.verified != nil {
-		return u, activity.IdentityCredential(p), v.verified, nil
+	if v.verified == nil {
+		if v.visit.lookups.Tenant, err = tenant.Of(tx); err != nil {
+			return nil, err
+		}
+		set, err := v.visit.lookups.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
+		if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
+			return nil, err
+		}
+		if v.verified, err = v.token.Verify(set, tx.NowMs); err != nil {
+			return nil, nil
+		}
 	}
-	if v.visit.lookups.Tenant, err = tenant.Of(tx); err != nil {
-		return nil, org.VoteCredential{}, nil, err
-	}
-	set, err := v.visit.lookups.Keys("X-Stamp-Attested", v.token.Issuer(), v.token.KnownTo)
-	if f := fault.Of(err); err != nil && (f == nil || f.Code == fault.Unavailable) {
-		return nil, org.VoteCredential{}, nil, err
-	}
-	if v.verified, err = v.token.Verify(set, tx.NowMs); err != nil {
-		return nil, org.VoteCredential{}, nil, nil
-	}
-	return u, activity.IdentityCredential(p), v.verified, nil
+	return &vouched{u, activity.IdentityCredential(p), v.verified}, nil
 }
 
 func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
@@ -119,9 +121,8 @@ func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
 // and whose key has signed the request.
 type verificationVoucher struct{ token *login.VerificationToken }
 
-// readVerification reads a verification token that is bound to the key of the stamp.
-// One of before this enclave had the organization proves nothing: nobody can tell
-// what it was used for.
+// readVerification reads a verification token that is bound to the key of the stamp. It
+// refuses one from before this enclave had the organization: it may have been used.
 func (v *visit) readVerification(a *stamp.Attested) (voucher, error) {
 	u, err := login.ReadVerificationToken("X-Stamp-Attested", a.Token(), v.core.serving.tokenKeys(), v.core.now())
 	if err != nil {
@@ -153,19 +154,16 @@ func (v *visit) readVerification(a *stamp.Attested) (voucher, error) {
 }
 
 // find takes tokens of the organization itself and of its parent.
-func (v *verificationVoucher) find(tx *org.Tx) (*org.User, org.VoteCredential, stamp.Voucher, error) {
+func (v *verificationVoucher) find(tx *org.Tx) (*vouched, error) {
 	o, err := tx.Organization()
-	if err != nil {
-		return nil, org.VoteCredential{}, nil, err
-	}
-	if v.token.OrganizationID != tx.ID.String() && v.token.OrganizationID != o.Parent.String() {
-		return nil, org.VoteCredential{}, nil, nil
+	if err != nil || v.token.OrganizationID != tx.ID.String() && v.token.OrganizationID != o.Parent.String() {
+		return nil, err
 	}
 	u, err := user.UserByContact(tx, v.token)
 	if u == nil || err != nil {
-		return nil, org.VoteCredential{}, nil, err
+		return nil, err
 	}
-	return u, activity.ContactCredential(v.token), v.token, nil
+	return &vouched{u, activity.ContactCredential(v.token), v.token}, nil
 }
 
 func (v *verificationVoucher) below(tx *org.Tx) ([]org.ID, error) {

@@ -41,23 +41,21 @@ func bare(f func(*Core) ([]byte, error)) bootHandler {
 // bootHandlers has a handler for each of wire.BootOperations that lifecycle.Operations
 // has not: questions to an enclave, and what is done to ranges and organizations.
 var bootHandlers = map[string]bootHandler{
-	wire.OpStatus:             bare((*Core).status),
+	wire.OpStatus:             bare(func(c *Core) ([]byte, error) { return c.life.Status(c.counters()) }),
 	wire.OpRanges:             bare((*Core).rangeTable),
 	wire.OpTake:               moving((*ranges.Ranges).Take),
 	wire.OpGive:               moving((*ranges.Ranges).Give),
 	wire.OpRetire:             bare((*Core).retire),
-	wire.OpKeys:               bare((*Core).publicKeys),
+	wire.OpKeys:               bare(func(c *Core) ([]byte, error) { return json.Marshal(c.serving.Public) }),
 	wire.OpDiscoveryKeys:      (*Core).discoverKeys,
 	wire.OpDiscoveryBootProof: (*Core).discoverBootProof,
-	wire.OpIssuer:             bare((*Core).discoverIssuer),
-	wire.OpIssuerKeys:         bare((*Core).discoverIssuerKeys),
-	wire.OpWebhookKeys:        bare((*Core).webhookKeys),
+	wire.OpIssuer:             issuer(discoveryOf),
+	wire.OpIssuerKeys:         issuer(keySetOf),
+	wire.OpWebhookKeys:        bare(func(c *Core) ([]byte, error) { return c.serving.webhooks.JWKS(), nil }),
 	wire.OpCreateOrganization: (*Core).createOrganization,
 }
 
-func (c *Core) status() ([]byte, error) { return c.life.Status(c.counters()) }
-
-// counters are the alarms, caches, batches and dear operations, by name.
+// counters are the alarms, caches, batches and expensive operations, by name.
 func (c *Core) counters() map[string]uint64 {
 	m := map[string]uint64{"reply_bytes": uint64(c.replies.Given())}
 	for k, n := range c.alarms.Counts() {
@@ -68,14 +66,12 @@ func (c *Core) counters() map[string]uint64 {
 	m["late_answers"], m["streams"] = c.host.LateAnswers(), c.host.Streams()
 	maps.Copy(m, tally.Counts())
 	if c.life.State() == wire.StateServing {
-		for k, n := range c.serving.Ranges.Stats() {
-			m[k] = n
-		}
+		maps.Copy(m, c.serving.Ranges.Stats())
 	}
 	return m
 }
 
-// moving is a boot operation that moves ranges and answers what this enclave owns then.
+// moving is a handler that moves ranges and answers what this enclave owns then.
 func moving(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler {
 	return func(c *Core, ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
 		if err := do(c.serving.Ranges, ctx, call.Body); err != nil {
@@ -85,14 +81,12 @@ func moving(do func(*ranges.Ranges, context.Context, []byte) error) bootHandler 
 	}
 }
 
-// retire is the boot operation retire.
 func (c *Core) retire() ([]byte, error) {
 	c.serving.Ranges.Retire()
 	return c.rangeTable()
 }
 
-// rangeTable is the boot operation ranges: what this enclave owns now, signed by its
-// live key.
+// rangeTable is what this enclave owns now, signed by its live key.
 func (c *Core) rangeTable() ([]byte, error) {
 	text, err := json.Marshal(c.serving.Ranges.Table(c.now()))
 	if err != nil {
@@ -103,14 +97,4 @@ func (c *Core) rangeTable() ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serving.Live.PublicHex, Signature: hex.EncodeToString(sig)})
-}
-
-// webhookKeys answers with the keys that verify webhooks, as a JWKS. Who does not
-// want to believe the host finds the key in what discovery_keys answers too.
-func (c *Core) webhookKeys() ([]byte, error) {
-	return c.serving.webhooks.JWKS(), nil
-}
-
-func (c *Core) publicKeys() ([]byte, error) {
-	return json.Marshal(c.serving.Public)
 }

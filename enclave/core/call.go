@@ -18,17 +18,16 @@ import (
 	"cloister/shared/wire"
 )
 
-// answer is what a door says and what must be stored before it may be said.
+// answer is what a door says.
 type answer struct {
-	status int
-	body   []byte
-	waits  bool // for what was seen, and for a lease
-
-	readable bool // by a page of the caller's origin; of the auth proxy alone
+	status   int
+	body     []byte
+	waits    bool // until what the call has seen is stored, and for a lease
+	readable bool // by a page of the caller's origin; only of the auth proxy
 }
 
-// Call answers one call of the host. It never panics on what the call holds. A
-// reply, whatever it says, is signed where the caller asked for that.
+// Call answers one call of the host. It never panics on what the call holds. Any reply is
+// signed if the caller asked for that.
 func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
 	reply, of := c.answer(ctx, call)
 	of.settle(0)
@@ -112,7 +111,7 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wire.Reply) {
 	reply = &wire.Reply{Request: sha256.Sum256(call.Body)}
 	defer func() {
-		if r := recover(); r != nil { // the text of a panic may hold anything: it stays here
+		if r := recover(); r != nil { // its text may hold anything: it stays here
 			of.settle(0)
 			reply.Status, reply.Body = c.refuse(fmt.Errorf("panic: %v", r))
 		}
@@ -131,17 +130,16 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	v.room = of
 	a, err := c.door(ctx, call, v)
 	of.settle(int64(len(a.body)))
-	// No reply of any kind leaves before all that it could have seen is stored.
-	// The lease is looked at again behind the reading: without one a newer boot
-	// may have decided meanwhile.
+	// No reply of any kind leaves before all that it could have seen is stored. Wait looks
+	// at the lease again: without one a newer boot may have decided meanwhile.
 	if a.waits {
 		if werr := v.Wait(ctx); werr != nil {
 			err = werr
 		}
 		v.timing.end(phaseStore)
 	}
-	// At the proxy's door a call is not the same when it comes again: where something
-	// may have been done nobody is sent elsewhere with it.
+	// A call at the proxy's door makes another activity when it comes again: it is sent
+	// elsewhere only if nothing was done here.
 	if m := v.Gone(err); m != nil && (call.Door != wire.DoorProxy || errors.As(err, new(*ranges.Moved))) {
 		reply.Moved, err = m.Hint(), ranges.ErrElsewhere
 	}
@@ -188,8 +186,8 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 	return a, err
 }
 
-// proxy answers a call at the door of the auth proxy. What its room makes of the call and
-// stamps takes the way of any stamped call.
+// proxy answers a call at the door of the auth proxy. What package proxy stamps is treated as
+// any stamped call.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, v.Visit, v.lookups)
 	v.timing.end(phaseStamp)

@@ -3,11 +3,15 @@ package core
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"slices"
 
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/policy"
 )
 
 // caller is a verified stamp with the user whose it is in the newest state.
@@ -54,8 +58,8 @@ func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 	return who, nil
 }
 
-// credential is authenticate where deleted organizations still know their own:
-// who deleted one may hear so again.
+// credential is authenticate with the credentials of deleted organizations: whoever deleted
+// one may be told so again.
 func (s *requester) credential(tx *org.Tx) (*caller, error) {
 	if s.session != nil {
 		return s.sessionUser(tx)
@@ -79,48 +83,70 @@ func (s *requester) credential(tx *org.Tx) (*caller, error) {
 		return nil, errors.New("credential without a user")
 	}
 	if s.passkey != nil {
-		for i := range u.Authenticators {
-			a := &u.Authenticators[i]
-			if a.ID != cred.Key {
-				continue
-			}
-			if err := s.verify(tx, a); err != nil {
-				return nil, err
-			}
-			return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.visit.pay(tx, public)
+		i := slices.IndexFunc(u.Authenticators, func(a org.Authenticator) bool { return a.ID == cred.Key })
+		if i < 0 {
+			return nil, errors.New("credential without an authenticator")
 		}
-		return nil, errors.New("credential without an authenticator")
+		a := &u.Authenticators[i]
+		if err := s.verify(tx, a); err != nil {
+			return nil, err
+		}
+		return &caller{user: u, credential: activity.PasskeyCredential(a), passkey: a}, s.visit.pay(tx, public)
 	}
-	for i := range u.APIKeys {
-		k := &u.APIKeys[i]
-		if k.ID != cred.Key {
-			continue
-		}
-		// The auth proxy's key is good at the proxy's door and nowhere else, and no
-		// other is good there.
-		if k.Proxy != s.proxy {
-			return nil, strangerTo(tx)
-		}
-		if k.Expired(tx.NowMs) {
-			return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
-				"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
-		}
-		payer := public
-		if k.Proxy { // it is shared by all who call the proxy, which has rates of its own
-			payer = ""
-		}
-		return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.visit.pay(tx, payer)
+	i := slices.IndexFunc(u.APIKeys, func(k org.APIKey) bool { return k.ID == cred.Key })
+	if i < 0 {
+		return nil, errors.New("credential without a key")
 	}
-	return nil, errors.New("credential without a key")
+	k := &u.APIKeys[i]
+	if k.Proxy != s.proxy { // the auth proxy's key is good at the proxy's door alone, and no other is good there
+		return nil, strangerTo(tx)
+	}
+	if k.Expired(tx.NowMs) {
+		return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
+			"rpc error: code = Unauthenticated desc = expired api key publicKey=%s: could not find public key in organization or its parent organization: organizationId=%s", public, tx.ID)
+	}
+	payer := public
+	if k.Proxy { // all callers of the proxy share it; the proxy has rates of its own
+		payer = ""
+	}
+	return &caller{user: u, credential: activity.APIKeyCredential(k), proxy: k.Proxy}, s.visit.pay(tx, payer)
 }
 
-// unknownKey is the one answer to a credential that is not known, to an
+// sessionUser is the user of a read-only session, in the session's own organization
+// only. The session ends with the user, and with the credential that asked for it.
+func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
+	if s.session.OrganizationID != tx.ID.String() {
+		return nil, &stranger{}
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	id, err := org.ParseID(s.session.UserID)
+	if err != nil {
+		return nil, err // the enclave wrote it
+	}
+	u, err := tx.User(id)
+	if err != nil {
+		return nil, err
+	}
+	who := &caller{user: u}
+	key, passkey := auth.CredentialOf(u, s.session.PublicKey, tx.NowMs)
+	switch {
+	case key != nil:
+		who.credential = activity.APIKeyCredential(key)
+	case passkey != nil:
+		who.credential, who.passkey = activity.PasskeyCredential(passkey), passkey
+	default:
+		return nil, &stranger{deleted: o.Deleted}
+	}
+	return who, s.visit.pay(tx, s.session.PublicKey)
+}
+
+// unknownKey is the one answer to a credential that is not known or gone, to an
 // organization that is not there, and to one that is deleted: an outsider cannot
 // tell them apart.
 func unknownKey(id org.ID, s *requester) error {
-	if s.session != nil {
-		return noSession(id, s.session)
-	}
 	if s.passkey != nil {
 		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
 			"credential ID could not be found in organization or its parent organization: organizationId=%s", id)
@@ -143,23 +169,24 @@ func (s *requester) below(tx *org.Tx) ([]org.ID, error) {
 	return tx.ChildrenBy(org.ChildCredential, curve+":"+public, nil, 2)
 }
 
-// descend asks for the one organization below tx's that knows the requester's
-// credential, where tx's does not and there is one.
-func (s *requester) descend(tx *org.Tx) (id org.ID, err error) {
+// descend asks for the one organization below tx's that knows the requester's credential, if
+// there is one, and sets id to it.
+func (s *requester) descend(tx *org.Tx, id *org.ID) error {
 	below, err := s.below(tx)
 	switch {
 	case err != nil || len(below) == 0:
-		return id, err
+		return err
 	case len(below) > 1:
-		return id, errConflict
+		return errConflict
 	}
-	return below[0], &org.Missing{Organization: below[0]}
+	*id = below[0]
+	return &org.Missing{Organization: below[0]}
 }
 
-// errRecovery refuses the key of a recovery whatever it is not for.
-var errRecovery = fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
-
-var errConflict = fault.WithCode(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
+var (
+	errRecovery = fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "the key of a recovery can only stamp recover_user")
+	errConflict = fault.WithCode(fault.Unauthenticated, "CREDENTIAL_CONFLICT", "more than one suborg associated with a public key")
+)
 
 // inParent tells which user of the parent a stranger is. The parent's allowlists bind
 // its users below as they do at home.
@@ -168,7 +195,7 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 		return nil, unknownKey(id, s)
 	}
 	err = s.visit.Turn(ctx, unknown.parent, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, s.visit.core.now())
+		tx := t.Begin(s.visit.core.now())
 		if u, err = s.authenticate(tx); err != nil {
 			return err
 		}
@@ -182,7 +209,7 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	switch {
 	case errors.As(err, new(*stranger)) || errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(id, s)
-	case err == nil && unknown.deleted: // who may read is told
+	case err == nil && unknown.deleted: // those who may read are told
 		err = fault.WithCode(fault.NotFound, "ORGANIZATION_NOT_FOUND", "no organization found with the given ID: %s", id)
 	}
 	return u, err
@@ -195,4 +222,64 @@ func (r *request) foreign(ctx context.Context, unknown *stranger) error {
 		return err
 	}
 	return fault.WithCode(fault.InvalidArgument, "ORGANIZATION_MISMATCH", "organization mismatch: request targets organization %s, voters are in %s", r.organization, unknown.parent)
+}
+
+// scope is what bounds the session key that stamped, nil for other credentials.
+// Session profiles live in the top-level organization.
+func scope(tx *org.Tx, above *ledger.Turn, cred *org.VoteCredential) (*policy.Program, error) {
+	if cred.Profile.Zero() {
+		return nil, nil
+	}
+	o, err := tx.Organization()
+	if err != nil {
+		return nil, err
+	}
+	home := tx
+	if !o.Parent.Zero() {
+		if above == nil {
+			return nil, activity.ErrNeedsParent
+		}
+		home = above.Begin(tx.NowMs)
+	}
+	p, err := home.SessionProfile(cred.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, fault.New(fault.PermissionDenied, "the session's profile is gone")
+	}
+	return auth.CompiledScope(p)
+}
+
+// checkAllowlist asks the allowlists of a top-level organization, if it has any, whether its
+// users' requests may come from an address. They keep out thieves of a key; the host, which
+// tells the address, may lie. Callers of the auth proxy are no users of the organization.
+func checkAllowlist(tx *org.Tx, who *caller, from string) error {
+	all, err := tx.Allowlist("")
+	if err != nil || all == nil || !all.Enabled || who.proxy {
+		return err
+	}
+	rules := all.Rules
+	if who.passkey == nil {
+		own, err := tx.Allowlist(who.credential.PublicKey)
+		if err != nil {
+			return err
+		}
+		if own != nil && len(own.Rules) > 0 {
+			rules = own.Rules
+		}
+	}
+	ip, err := netip.ParseAddr(from)
+	if err != nil {
+		if all.OnError == "ALLOW" {
+			return nil
+		}
+		return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "request not authorized: its address is not known and the organization has an IP allowlist")
+	}
+	for i := range rules {
+		if p, err := netip.ParsePrefix(rules[i].CIDR); err == nil && p.Contains(ip.Unmap()) {
+			return nil
+		}
+	}
+	return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "request not authorized: address %s is not on the IP allowlist", ip)
 }

@@ -6,16 +6,17 @@
 // secret, connections, exit) is handed in; the simulator and the Nitro build
 // differ in nothing else.
 //
-// Of the four moments of a call two are here, reading who asks and deciding; submit.go
-// is the first file to read. What comes before, behind and beside them has rooms of
+// submit.go is the first file to read. What comes before and after a decision has packages of
 // its own below internal.
 package core
 
 import (
 	"context"
+	"crypto/subtle"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"cloister/enclave/core/internal/lifecycle"
@@ -54,8 +55,7 @@ type Config struct {
 	Clock  Clock
 	// Rand is the kernel's randomness with the module's mixed in.
 	Rand io.Reader
-	// Root is where the root secret lies, for a simulator. Nil: nowhere; it is made
-	// in shares at genesis and brought in at every boot, to the attested setup key.
+	// Root is for simulators; see lifecycle.Config.
 	Root RootSecret
 	// Simulator must be true exactly when Device is no real one; a manifest of
 	// the other kind is refused.
@@ -64,13 +64,12 @@ type Config struct {
 	ApplicationDigest string
 	// Limits bound memory; zero fields take the ledger's defaults.
 	Limits Limits
-	// Quotas are how much an organization may have; none is below what the
-	// interface documents.
+	// Quotas are how much an organization may have.
 	Quotas Quotas
-	// Rates are how many requests are answered; on outside of a simulator.
+	// Rates are how many requests are answered.
 	Rates Rates
 	// WebhookLoopback lets organizations name receivers of webhooks on the loopback
-	// interface, also without TLS. For tests and laptops; a simulator's only.
+	// interface, also without TLS. Only simulators look at it.
 	WebhookLoopback bool
 	// Fence is called once this enclave may serve no longer. The process must end.
 	Fence func(reason error)
@@ -95,13 +94,13 @@ type Core struct {
 	meter   *meter
 	replies *tenant.Portion // of replyBytes
 
-	serving *serving // set before the enclave serves
-	refs    atomic.Uint64
-	calls   atomic.Uint64 // begun and ended, those that only look at the enclave aside
+	serving *serving      // set before the enclave serves
+	refs    atomic.Uint64 // of errors that users see as internal
+	calls   atomic.Uint64 // begun and ended, but for those that only look at the enclave
 	active  chan struct{} // holds one token once there was a call
 }
 
-// keyCacheKeys and keyCacheBytes bound the derived keys kept ready.
+// keyCacheKeys and keyCacheBytes bound the derived keys that are kept.
 const (
 	keyCacheKeys  = 16384
 	keyCacheBytes = 16 << 20
@@ -167,9 +166,8 @@ func (c *Core) Close() {
 // now is the enclave's time in milliseconds since the epoch.
 func (c *Core) now() uint64 { return uint64(c.cfg.Clock.Now().UnixMilli()) }
 
-// mixed draws randomness for secrets that live long: the kernel's and the
-// module's, so that neither alone decides. The device may be slow, so nonces
-// come from Config.Rand.
+// mixed draws randomness for secrets that live long: the kernel's xor the module's, so that
+// neither alone decides. The module may be slow, so nonces come from Config.Rand.
 type mixed struct{ core *Core }
 
 func (m mixed) Read(p []byte) (int, error) {
@@ -178,15 +176,10 @@ func (m mixed) Read(p []byte) (int, error) {
 	}
 	own := make([]byte, len(p))
 	defer clear(own)
-	for b := own; len(b) > 0; {
-		n := min(len(b), 256)
-		if err := m.core.cfg.Device.Random(b[:n]); err != nil {
+	for b := range slices.Chunk(own, 256) {
+		if err := m.core.cfg.Device.Random(b); err != nil {
 			return 0, fmt.Errorf("drawing from the security module: %w", err)
 		}
-		b = b[n:]
 	}
-	for i := range p {
-		p[i] ^= own[i]
-	}
-	return len(p), nil
+	return subtle.XORBytes(p, p, own), nil
 }

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"cloister/attestation"
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/strictjson"
 	"cloister/shared/wire"
 )
 
-// keysFor is how long a document of public keys is given out before it is stated
-// anew: who asks without a stamp cannot make the enclave sign more often.
+// keysFor is how long a document of public keys is given out. Callers without a stamp cannot
+// make the enclave sign more often.
 const keysFor = time.Minute
 
 // keysDocument is the document given out now.
@@ -27,9 +28,9 @@ type keysDocument struct {
 	at   time.Time
 }
 
-// discoverKeys answers with the keys that clients pin, stated by the live key,
-// with the boot proof that leads from there to the module's root. A client that
-// checks it needs to believe neither the host nor the network.
+// discoverKeys answers with the keys that clients pin, signed by the live key, and the boot
+// proof that leads from there to the module's root. A client that verifies them need not
+// trust the host or the network.
 func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *visit) ([]byte, error) {
 	s := c.serving
 	if err := s.Ranges.Serving(ctx); err != nil {
@@ -65,10 +66,9 @@ func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *visit) ([]byte
 // liveKeySize is a live key's length in bytes.
 const liveKeySize = 130
 
-// discoverBootProof answers with the boot proof of a live key, of this boot or an
-// earlier one, in this enclave or another of the deployment: body is the key in
-// lower-case hex. Whoever got a signed reply asks for it; it proves itself, so it
-// needs no stamp.
+// discoverBootProof answers with the boot proof of a live key of the deployment, for clients
+// with a signed reply. The body is the key in lower-case hex. A proof is public, so no stamp
+// is needed.
 func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
 	body := call.Body
 	if len(body) != 2*liveKeySize || bytes.ContainsFunc(body, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) {
@@ -77,7 +77,7 @@ func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit)
 	if err := c.serving.Ranges.Serving(ctx); err != nil {
 		return nil, err
 	}
-	proof, err := bootProofs{ctx, c}.ByKey(string(body))
+	proof, err := c.bootProof(ctx, string(body))
 	if err != nil {
 		return nil, err
 	}
@@ -87,27 +87,24 @@ func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit)
 	return append(append([]byte(`{"bootProof":`), proof...), '}'), nil
 }
 
-// keySetPath is where, below the issuer's URL, the host serves our key set.
+// keySetPath is where, below the issuer's URL, the host serves the enclave's key set.
 const keySetPath = "/.well-known/jwks.json"
 
-// discoverIssuer answers with the discovery document of our own issuer, or with its
-// key set, for others who want to verify the tokens that we issue. We ourselves do
-// not read it: the host serves it.
-func (c *Core) discoverIssuer() ([]byte, error) {
-	r := c.serving.roles
-	if r.Issuer == "" {
-		return nil, errNoIssuer
-	}
-	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath), nil
+// issuer is a handler that tells about the enclave's own issuer, for those who want to verify
+// the identity tokens that it issues.
+func issuer(tell func(*activity.Roles) []byte) bootHandler {
+	return bare(func(c *Core) ([]byte, error) {
+		if c.serving.roles.Issuer == "" {
+			return nil, fault.New(fault.NotFound, "this enclave issues no identity tokens")
+		}
+		return tell(c.serving.roles), nil
+	})
 }
 
-// discoverIssuerKeys answers the keys of that issuer.
-func (c *Core) discoverIssuerKeys() ([]byte, error) {
-	r := c.serving.roles
-	if r.Issuer == "" {
-		return nil, errNoIssuer
-	}
-	return login.MarshalKeySet(r.Identities.Public()), nil
+// discoveryOf is the discovery document of the issuer.
+func discoveryOf(r *activity.Roles) []byte {
+	return login.MarshalDiscovery(r.Issuer, strings.TrimSuffix(r.Issuer, "/")+keySetPath)
 }
 
-var errNoIssuer = fault.New(fault.NotFound, "this enclave issues no identity tokens")
+// keySetOf is the issuer's key set.
+func keySetOf(r *activity.Roles) []byte { return login.MarshalKeySet(r.Identities.Public()) }

@@ -42,7 +42,7 @@ func (c *Core) ProxyKey(ctx context.Context, id org.ID, config string) (private 
 		return nil, err
 	}
 	err = c.visit().Turn(ctx, id, func(t *ledger.Turn) error {
-		p, err := org.Begin(id, t.State, c.now()).AuthProxy(of)
+		p, err := t.Begin(c.now()).AuthProxy(of)
 		if err != nil {
 			return err
 		}

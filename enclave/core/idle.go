@@ -6,18 +6,15 @@ import (
 	"time"
 )
 
-// Why an enclave that has nothing to do collects garbage: secret.Secret and
-// runtime/secret erase what they know of at once, but what the libraries below
-// allocate while they use a key (a parsed P-256 scalar, the blocks of PBKDF2, an
-// expanded ed25519 seed) is erased when it is freed, and freed by a collection.
-// A busy enclave collects anyway; an idle one would keep the remains for up to
-// two minutes.
+// Why an idle enclave collects garbage: secret.Secret and runtime/secret erase what they know
+// of at once. What libraries allocate while they use a key (a parsed P-256 scalar, the blocks
+// of PBKDF2, an expanded ed25519 seed) is erased when a collection frees it. A busy enclave
+// collects anyway; an idle one would keep the remains for up to two minutes.
 const (
-	// idleStep is looked back on for calls: after one step without any the
-	// enclave is idle, so it collects 0.5 to 1 s behind the last call.
+	// idleStep without a call makes the enclave idle: it collects 0.5 to 1 s after the last.
 	idleStep = 500 * time.Millisecond
-	// idleCollections free what a sync.Pool still holds (given up after two)
-	// and what was waiting for a cleanup or finalizer.
+	// idleCollections free what a sync.Pool holds (for two collections) and what waits for a
+	// cleanup or finalizer.
 	idleCollections = 3
 )
 

@@ -9,10 +9,9 @@ import (
 	"cloister/shared/pace"
 )
 
-// Rates are how much is answered: to the users of one organization of the top
-// level, to those of one sub-organization, to one key. Zero is the usual rate, and
-// in a simulator no limit: load is measured there. They are of this process alone
-// and forgotten with it.
+// Rates are how much is answered: to the users of one organization of the top level, to
+// those of one sub-organization, to one key. Zero is the usual rate, in a simulator no limit.
+// This process counts for itself and forgets when it ends.
 type Rates struct {
 	Organization, SubOrganization, Key pace.Rate
 	// Proxy are those of the auth proxy, which are on unless switched off.
@@ -22,27 +21,21 @@ type Rates struct {
 // ProxyRates are how much the auth proxy answers.
 type ProxyRates = proxy.Rates
 
-// usualRates are those of an enclave that nobody gave any: the production enclave. An
-// enclave on two processors answers some thousand signatures a second. One tenant's
-// own users have half of that at the most, so that one that loops leaves as much to
-// the others; one key half of that again, four times what the published service
-// sells at the highest; an end user's sub-organization twenty a second, far more than
-// a person causes. A bucket holds a whole minute's: what comes in bursts passes.
-var usualRates = Rates{
-	Organization:    pace.Rate{Count: 30_000, Per: time.Minute},
-	SubOrganization: pace.Rate{Count: 1_200, Per: time.Minute},
-	Key:             pace.Rate{Count: 15_000, Per: time.Minute},
-}
-
-// withUsual puts the usual rates where there are none.
+// withUsual puts the usual rates, those of the production enclave, where there are none. An
+// enclave on two processors answers some thousand signatures a second. A tenant's own users
+// have at most half of that, so that a tenant that loops leaves as much to the others; one
+// key half of that again, four times the highest that the published service sells; an end
+// user's sub-organization twenty a second, far more than a person causes. A bucket holds a
+// whole minute's, so bursts pass.
 func (r Rates) withUsual() Rates {
-	for _, f := range []struct{ own, usual *pace.Rate }{
-		{&r.Organization, &usualRates.Organization}, {&r.SubOrganization, &usualRates.SubOrganization}, {&r.Key, &usualRates.Key},
-	} {
-		if !f.own.On() {
-			*f.own = *f.usual
+	usual := func(r *pace.Rate, count uint32) {
+		if !r.On() {
+			*r = pace.Rate{Count: count, Per: time.Minute}
 		}
 	}
+	usual(&r.Organization, 30_000)
+	usual(&r.SubOrganization, 1_200)
+	usual(&r.Key, 15_000)
 	return r
 }
 
@@ -50,8 +43,8 @@ func (r Rates) withUsual() Rates {
 // counted at a time.
 const maxBuckets = 1 << 16
 
-// meter counts requests. What is counted has a verified stamp of a credential
-// in the newest state, so nobody can use up what is another's.
+// meter counts requests with a verified stamp of a credential in the newest state, so nobody
+// can use up another's rate.
 type meter struct {
 	top, sub *pace.Buckets[org.ID]
 	keys     *pace.Buckets[keyOf]
@@ -67,10 +60,9 @@ func newMeter(r Rates) *meter {
 	return &meter{pace.New[org.ID](r.Organization, maxBuckets), pace.New[org.ID](r.SubOrganization, maxBuckets), pace.New[keyOf](r.Key, maxBuckets)}
 }
 
-// take counts a request of a key of an organization, which counts for itself and
-// not for its parent. Key "" is the auth proxy's, which many share: it has rates of
-// its own. The key comes first: one that is over its rate takes
-// nothing from the organization.
+// take counts a request of a key of an organization; it does not count for the parent. Key ""
+// is the auth proxy's, which has rates of its own. A request that the key's rate refuses does
+// not count for the organization.
 func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count, error) {
 	var c pace.Count
 	if key != "" {
@@ -90,15 +82,15 @@ func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count
 	return c, nil
 }
 
-// A toll is what one call pays. It pays once, however often its turn runs again.
+// A toll is what one call pays, once, however often its step runs again.
 type toll struct {
 	paid  bool
 	count pace.Count
 	err   error
 }
 
-// pay counts the call for the organization of tx, whose user signed with key. A
-// deleted one pays nothing: it must not be told from one that never was.
+// pay counts the call for the organization of tx, whose user signed with key. A deleted
+// organization pays nothing, so that outsiders cannot tell that it was there.
 func (v *visit) pay(tx *org.Tx, key string) error {
 	t := &v.toll
 	if t.paid {

@@ -28,13 +28,11 @@ type reading struct {
 	from      string
 	id        org.ID
 	payer     org.ID // the tenant
-	readBytes int64  // bytes of entries that it is made from
+	readBytes int64  // bytes of entries that the answer is made from
 	req       *query.Request
-	shape     error // what is wrong with operation or body; told to who may ask
+	shape     error // what is wrong with operation or body; told only to callers who may ask
 	query     *query.Query
-	home      *org.Organization // the parent, when the caller is of it
-	user      *org.User
-	cred      org.VoteCredential
+	who       *caller
 	view      *ledger.View
 	waits     map[org.ID]uint64 // activities that wait, with the seq of their newest entries
 }
@@ -56,7 +54,8 @@ func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, er
 		err = r.decode()
 	}
 	if err == nil && r.query.Fetches {
-		err = r.req.Fetch(history{ctx, r}, bootProofs{ctx, c}, suborgIndex{ctx, r}, chainsOf{ctx, r})
+		from := sources{ctx, r}
+		err = r.req.Fetch(from, from, from, from)
 	}
 	var body []byte
 	if err == nil {
@@ -78,67 +77,45 @@ func (r *reading) decode() error {
 	return err
 }
 
-// admit finds who asks: a user of the organization or of its parent. Of queries
-// only whoami may name the parent of the organization in which the credential can
-// stamp.
+// admit finds who asks: a user of the organization or of its parent. Only whoami may name the
+// parent of the organization in which the credential can stamp, and only whoami may be
+// stamped by the key of a recovery.
 func (r *reading) admit(ctx context.Context, op string) error {
-	err := r.visit.Turn(ctx, r.id, func(t *ledger.Turn) error {
-		tx := org.Begin(t.ID(), t.State, r.core.now())
-		who, err := r.requester.authenticate(tx)
-		var unknown *stranger
-		if errors.As(err, &unknown) && !unknown.deleted && op == "whoami" {
-			id, derr := r.requester.descend(tx)
-			if !id.Zero() {
-				r.id = id
-			}
-			if derr != nil {
-				return derr
+	err := r.visit.Turn(ctx, r.id, func(t *ledger.Turn) (err error) {
+		tx := t.Begin(r.core.now())
+		who, refused := r.requester.authenticate(tx)
+		if s, ok := errors.AsType[*stranger](refused); ok && !s.deleted && op == "whoami" {
+			if err := r.requester.descend(tx, &r.id); err != nil {
+				return err
 			}
 		}
-		if ferr := r.fix(t, tx); ferr != nil {
-			return ferr
-		}
-		var perr error
-		if r.payer, perr = tenant.Of(tx); perr != nil {
-			return perr
-		}
-		if err != nil {
+		if err := r.fix(t, tx); err != nil {
 			return err
 		}
+		if refused != nil {
+			return refused
+		}
 		t.Renew()
-		r.user, r.cred = who.user, who.credential
+		r.who = who
 		return checkAllowlist(tx, who, r.from)
 	})
-	var unknown *stranger
-	switch {
-	case errors.Is(err, ledger.ErrNoOrganization):
+	if errors.Is(err, ledger.ErrNoOrganization) {
 		return unknownKey(r.id, r.requester)
-	case err == nil:
-		return r.checkRecovery(op)
-	case !errors.As(err, &unknown):
-		return err
 	}
-	who, err := r.requester.inParent(ctx, unknown, r.id, r.from)
-	if err != nil {
-		return err
+	if s, ok := errors.AsType[*stranger](err); ok {
+		r.who, err = r.requester.inParent(ctx, s, r.id, r.from)
 	}
-	r.user, r.cred, r.home = who.user, who.credential, who.home
-	return r.checkRecovery(op)
-}
-
-// checkRecovery refuses the key of a recovery all but the question whose it is.
-func (r *reading) checkRecovery(op string) error {
-	if r.cred.Type == auth.TypeRecovery && op != "whoami" {
-		return errRecovery
+	if err == nil && r.who.credential.Type == auth.TypeRecovery && op != "whoami" {
+		err = errRecovery
 	}
-	return nil
+	return err
 }
 
 // fix holds on to the history as it is now, and to what waits in it.
-func (r *reading) fix(t *ledger.Turn, tx *org.Tx) error {
+func (r *reading) fix(t *ledger.Turn, tx *org.Tx) (err error) {
 	r.view = t.View()
-	if r.query == nil || !r.query.Fetches {
-		return nil
+	if r.payer, err = tenant.Of(tx); err != nil || r.query == nil || !r.query.Fetches {
+		return err
 	}
 	r.waits = map[org.ID]uint64{}
 	return tx.EachPending(func(p *org.Pending) bool {
@@ -149,12 +126,12 @@ func (r *reading) fix(t *ledger.Turn, tx *org.Tx) error {
 
 func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 	err = r.visit.Step(ctx, r.id, func(t, above *ledger.Turn) error {
-		tx := org.Begin(t.ID(), t.State, r.core.now())
-		v := &query.View{Tx: tx, Caller: r.user, Credential: r.cred, Home: r.home}
+		tx := t.Begin(r.core.now())
+		v := &query.View{Tx: tx, Caller: r.who.user, Credential: r.who.credential, Home: r.who.home}
 		if above != nil {
-			v.Parent = org.Begin(above.ID(), above.State, tx.NowMs)
+			v.Parent = above.Begin(tx.NowMs)
 		}
-		if strings.HasPrefix(r.query.Op, "list_") { // as much as all that there is to tell, about
+		if strings.HasPrefix(r.query.Op, "list_") { // about as much as all that there is to tell
 			if err := r.visit.room.raise(r.payer, r.readBytes+min(int64(t.State.Bytes()), maxList)); err != nil {
 				return err
 			}
@@ -167,28 +144,6 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 	return body, err
 }
 
-// history reads an organization's old entries for one query. Of an activity that
-// waits only the entry that the state names is believed, of any other only the
-// one that ended it: the host could show an earlier step of either.
-type history struct {
-	ctx     context.Context
-	reading *reading
-}
-
-func (h history) Activity(id org.ID) (*org.Entry, error) {
-	var e *org.Entry
-	var err error
-	if seq, waits := h.reading.waits[id]; waits {
-		e, err = h.reading.view.Entry(h.ctx, seq)
-	} else {
-		e, err = h.reading.view.Activity(h.ctx, id)
-	}
-	if e != nil && err == nil {
-		err = h.reading.count(e)
-	}
-	return e, err
-}
-
 // count counts entries that were read.
 func (r *reading) count(es ...*org.Entry) error {
 	for _, e := range es {
@@ -197,41 +152,63 @@ func (r *reading) count(es ...*org.Entry) error {
 	return r.visit.room.raise(r.payer, r.readBytes)
 }
 
-func (h history) Page(p query.Page) ([]*org.Entry, error) {
-	es, err := h.reading.view.Page(h.ctx, ledger.Page{Types: p.Types, Statuses: p.Statuses, Before: p.Before, After: p.After, Limit: p.Limit})
+// sources are where one query fetches from: the organization's old entries, boot proofs, the
+// index, chains.
+type sources struct {
+	ctx context.Context
+	*reading
+}
+
+// Activity reads the newest entry of an activity. Of one that waits only the entry that the
+// state names is believed, of any other only the one that ended it: the host could show an
+// earlier step of either.
+func (x sources) Activity(id org.ID) (e *org.Entry, err error) {
+	if seq, waits := x.waits[id]; waits {
+		e, err = x.view.Entry(x.ctx, seq)
+	} else {
+		e, err = x.view.Activity(x.ctx, id)
+	}
+	if e != nil && err == nil {
+		err = x.count(e)
+	}
+	return e, err
+}
+
+// Page reads the newest entries of activities.
+func (x sources) Page(p query.Page) ([]*org.Entry, error) {
+	es, err := x.view.Page(x.ctx, ledger.Page{Types: p.Types, Statuses: p.Statuses, Before: p.Before, After: p.After, Limit: p.Limit})
+	if err == nil {
+		err = x.count(es...)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := h.reading.count(es...); err != nil {
-		return nil, err
-	}
 	for _, e := range es {
-		if seq, waits := h.reading.waits[e.Activity]; e.Status.Terminal() == waits || waits && seq != e.Seq {
-			if !insecure.Skip(insecure.Answer) {
-				h.reading.core.alarms.Raise(fault.AlarmIndex)
-				return nil, fault.NewBreach(fault.AlarmIndex, "an earlier step of an activity than its newest")
-			}
+		seq, waits := x.waits[e.Activity]
+		if (e.Status.Terminal() == waits || waits && seq != e.Seq) && !insecure.Skip(insecure.Answer) {
+			return nil, x.core.alarms.Breach(fault.AlarmIndex, "an earlier step of an activity than its newest")
 		}
 	}
 	return es, nil
 }
 
-// bootProofs finds the proofs of this boot and of earlier ones. An old one is
-// kept by the host and checks itself: who asks verifies it.
-type bootProofs struct {
-	ctx  context.Context
-	core *Core
+// Latest is the boot proof of this boot.
+func (x sources) Latest() ([]byte, error) {
+	return x.core.serving.BootProof(x.core.cfg.Clock.Now()), nil
 }
 
-func (b bootProofs) Latest() ([]byte, error) {
-	return b.core.serving.BootProof(b.core.cfg.Clock.Now()), nil
+// ByKey finds the boot proof of a live key.
+func (x sources) ByKey(publicKeyHex string) ([]byte, error) {
+	return x.core.bootProof(x.ctx, publicKeyHex)
 }
 
-func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
-	if publicKeyHex == b.core.serving.Live.PublicHex {
-		return b.Latest()
+// bootProof finds the boot proof of a live key, of this boot or an earlier one; nil if there is
+// none. The host keeps the earlier ones, and whoever asks for one verifies it.
+func (c *Core) bootProof(ctx context.Context, publicKeyHex string) ([]byte, error) {
+	if publicKeyHex == c.serving.Live.PublicHex {
+		return c.serving.BootProof(c.cfg.Clock.Now()), nil
 	}
-	raw, err := b.core.host.Object(b.ctx, lifecycle.BootProofObject(publicKeyHex))
+	raw, err := c.host.Object(ctx, lifecycle.BootProofObject(publicKeyHex))
 	if err != nil {
 		return nil, ledger.ErrBusy
 	}
@@ -240,24 +217,19 @@ func (b bootProofs) ByKey(publicKeyHex string) ([]byte, error) {
 	}
 	var p attestation.BootProof
 	if err := strictjson.Decode(raw, &p, strictjson.AllowUnknown()); err != nil || (p.EphemeralPublicKeyHex != publicKeyHex && !insecure.Skip(insecure.Answer)) {
-		b.core.alarms.Raise(fault.AlarmIndex)
-		return nil, fault.NewBreach(fault.AlarmIndex, "another boot proof than asked for")
+		return nil, c.alarms.Breach(fault.AlarmIndex, "another boot proof than asked for")
 	}
-	// Written anew, so that nothing passes through but the members of a proof.
+	// Written anew, so that only the members of a proof pass through.
 	return json.Marshal(&p)
 }
 
-// chainsOf is query.Chains for one query.
-type chainsOf struct {
-	ctx     context.Context
-	reading *reading
+// Known asks how a chain stands.
+func (x sources) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
+	return x.core.serving.outside.Chains.Known(x.ctx, x.id, need)
 }
 
-func (x chainsOf) Known(need *activity.ChainNeed) (*activity.ChainKnown, error) {
-	return x.reading.core.serving.outside.Chains.Known(x.ctx, x.reading.id, need)
-}
-
-func (x chainsOf) Standing(ref org.SendRef) (activity.Standing, error) {
-	m, err := x.reading.core.serving.outside.Chains.Standings(x.ctx, x.reading.id, []org.SendRef{ref})
+// Standing asks how a send stands.
+func (x sources) Standing(ref org.SendRef) (activity.Standing, error) {
+	m, err := x.core.serving.outside.Chains.Standings(x.ctx, x.id, []org.SendRef{ref})
 	return m[ref], err
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
 
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
 	"cloister/enclave/internal/org"
@@ -16,20 +19,19 @@ import (
 )
 
 // requester is who stamped a request, as far as it is known. An API key has proven
-// itself; a passkey waits for its public key, which is in the organization's
-// records, and a key that is nobody's for the token that vouches for it.
+// itself. A passkey is verified with the public key in the organization's records, a key that
+// is nobody's with the token that vouches for it.
 type requester struct {
-	visit   *visit
-	caller  *stamp.Caller // once verified
-	passkey *stamp.Passkey
-	session *login.Session // of who only reads; none of the others then
-	told    stamp.Body     // what the host says that the session asks
-	// attested is a stamp by nobody's key, for which a token vouches.
-	attested *stamp.Attested
+	visit    *visit
+	caller   *stamp.Caller // once verified
+	passkey  *stamp.Passkey
+	attested *stamp.Attested // by nobody's key; voucher is its token
 	voucher  voucher
-	proxy    bool // the enclave itself has stamped, with the auth proxy's key
+	session  *login.Session // of a caller who only reads; the four above are nil then
+	told     stamp.Body     // what the host says that the session asks
+	proxy    bool           // the enclave itself has stamped, with the auth proxy's key
 
-	checked *org.Authenticator // whose key caller was verified with
+	checked *org.Authenticator // that caller was verified with
 	counter uint32             // that its authenticator told, 0 if it does not count
 }
 
@@ -61,6 +63,45 @@ func (v *visit) readStamp(call *wire.Call) (*requester, error) {
 	return s, err
 }
 
+// sessionHeader carries the token of a read-only session in place of a stamp.
+const sessionHeader = "X-Session"
+
+// callerHeaders say who is calling. A call has one of them.
+var callerHeaders = []string{sessionHeader, "X-Stamp", "X-Stamp-WebAuthn", "X-Stamp-Attested"}
+
+// inSession tells whether a call is made in a session and not stamped. A call with more than
+// one of callerHeaders is not: package stamp refuses it.
+func inSession(call *wire.Call) (token string, ok bool) {
+	for _, h := range call.Head {
+		if !slices.ContainsFunc(callerHeaders, func(name string) bool { return strings.EqualFold(h.Name, name) }) {
+			continue
+		}
+		if ok || !strings.EqualFold(h.Name, sessionHeader) {
+			return "", false
+		}
+		token, ok = h.Value, true
+	}
+	return token, ok
+}
+
+// readSession verifies the token of a read-only session, which is good for queries alone.
+func (v *visit) readSession(call *wire.Call, token string) (*requester, error) {
+	if call.Door != wire.DoorQuery {
+		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_MISSING", "no valid authentication signature found for request: a session token can only query")
+	}
+	if len(token) > stamp.MaxHeader {
+		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
+	}
+	s, err := login.VerifySession(token, v.core.serving.sessions.Public(), v.core.now())
+	if err != nil {
+		return nil, err
+	}
+	if !s.Reads() {
+		return nil, fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session: it is not read-only, stamp with its key")
+	}
+	return &requester{visit: v, session: s, told: stamp.BodyFromHost(call.Body)}, nil
+}
+
 // body is what the requester answers for, once that is known.
 func (s *requester) body() (stamp.Body, error) {
 	switch {
@@ -90,15 +131,14 @@ func (s *requester) where() (w stamp.Where, id org.ID, err error) {
 	return w, id, err
 }
 
-// name is under what an organization knows the requester's credential.
+// name is what an organization knows the requester's credential by.
 func (s *requester) name() (curve, publicKey string) {
-	if s.session != nil {
+	switch {
+	case s.session != nil:
 		return "", s.session.PublicKey
-	}
-	if s.passkey != nil {
+	case s.passkey != nil:
 		return org.PasskeyCurve, hex.EncodeToString(s.passkey.CredentialID())
-	}
-	if s.attested != nil {
+	case s.attested != nil:
 		return "", s.attested.PublicKey()
 	}
 	return s.caller.Curve(), s.caller.PublicKey()
@@ -132,10 +172,10 @@ func (s *requester) verify(tx *org.Tx, a *org.Authenticator) error {
 	return nil
 }
 
-// learnOrigins keeps a parent's records, for its rules on origins.
+// learnOrigins keeps a parent's record, for its rules on origins.
 func (v *visit) learnOrigins(ctx context.Context, parent org.ID) error {
 	return v.Turn(ctx, parent, func(t *ledger.Turn) error {
-		o, err := org.Begin(t.ID(), t.State, v.core.now()).Organization()
+		o, err := t.Begin(v.core.now()).Organization()
 		if err == nil {
 			if v.origins == nil {
 				v.origins = map[org.ID]*org.Organization{}

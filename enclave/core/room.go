@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// replyBytes is what replies may take of the enclave's memory that are being made,
-	// wait to be stored, or wait for the host to take them. A reply stands in it once,
-	// and for a moment twice: as a body and as a frame.
+	// replyBytes is how much memory may be taken by replies that are being made, wait to be
+	// stored, or wait for the host to take them. A reply is counted once, though for a
+	// moment it is there twice, as a body and as a frame.
 	replyBytes = 256 << 20
-	// smallReply is what is never refused, but counted: what a wallet says of itself and
-	// what it has signed. Of those a connection's own bounds hold.
+	// smallReply is counted but never refused: a signature, or what a wallet says of itself.
+	// A connection's own bounds limit those.
 	smallReply = 64 << 10
-	// maxList is about what a list may have; see query.Answer.
+	// maxList is about how long a list may be; see query.Answer.
 	maxList = 7 << 20
 )
 
@@ -25,8 +25,8 @@ type room struct {
 	bytes int64
 }
 
-// raise makes room for n bytes in all, or says that there is none. A call is of one
-// tenant: the first one counts.
+// raise makes room for n bytes in all, or says that there is none. All of it is counted for
+// the first tenant.
 func (r *room) raise(who org.ID, n int64) error {
 	if n <= r.bytes {
 		return nil
@@ -47,7 +47,7 @@ func (r *room) raise(who org.ID, n int64) error {
 	return nil
 }
 
-// settle makes the room just as large as what is there.
+// settle sets the room to n bytes.
 func (r *room) settle(n int64) {
 	if r.bytes != n && !r.who.Zero() {
 		r.of.Add(r.who, n-r.bytes)

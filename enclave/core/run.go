@@ -1,71 +1,155 @@
 package core
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"cloister/attestation"
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/policy"
+	"cloister/shared/wire"
 )
 
-// run is one execution of an activity and the organizations that it makes.
-type run struct {
-	request  *request
-	turn     *ledger.Turn
-	nowMs    uint64
-	children []*ledger.Child
-	activity org.ID
-	grant    *policy.Grant
+// run executes what has been granted.
+func (s *step) run(g *policy.Grant) (err error) {
+	if s.request.visit.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
+		return err
+	}
+	at := s.activityTx(g)
+	result, err := s.version.Run(at, s.intent)
+	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
+		s.end(f) // kept, so that the same body gets the same answer
+		if rest := s.turn.Begin(s.tx.NowMs); at.Remains(rest) {
+			s.records = rest // what may happen once has happened
+		}
+		return nil
+	}
+	if err != nil {
+		return err // nothing happened
+	}
+	s.entry.Status, s.entry.Result, s.entry.Sends = org.StatusCompleted, result, at.Sends
+	s.parent = at.Parent
+	if at.WantsProofs {
+		s.entry.Proofs, err = s.prove(at.Claims)
+	}
+	return err
 }
 
-// activityTx is what the activity's function may touch. It runs as whoever
-// submitted the activity, whoever's vote let it.
-func (s *step) activityTx(n *run, g *policy.Grant) *activity.Tx {
-	c := s.request.core
+// activityTx is what the activity's function may touch. It runs as whoever submitted the
+// activity, whoever's vote let it.
+func (s *step) activityTx(g *policy.Grant) *activity.Tx {
+	c, v := s.request.core, s.request.visit
 	key, keyID := s.turn.Key()
 	at := &activity.Tx{
 		Tx: s.tx, Limits: c.cfg.Quotas, Vault: c.vault(s.tx.ID, key, keyID), Rand: mixed{c}, Keys: c.keys, User: s.pending.Initiator, Activity: s.entry.Activity, Grant: g,
-		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: n.newOrganization, Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
+		WantsProofs: s.sub.WantsProofs || s.intent.WantsProofs, NewOrganization: func() (*activity.Tx, error) { return s.newOrganization(g) },
+		Bundles: c.serving.bundles, Boot: c.serving.Ranges.Term(s.turn),
 		Seq: s.seq(), Sessions: c.serving.sessions, Tokens: c.serving.tokens, LegacyTokens: c.serving.legacy, PasscodeTargets: c.serving.targets,
-		Roles: c.serving.roles, Outside: c.serving.outside.Told, Providers: s.request.visit.lookups.For(s.entry.Activity),
+		Roles: c.serving.roles, Outside: c.serving.outside.Told, Providers: v.lookups.For(s.entry.Activity),
 		Loopback: c.cfg.Simulator && c.cfg.WebhookLoopback,
 	}
-	if v, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {
-		at.Verification = v.token
+	if by, ok := s.request.requester.voucher.(*verificationVoucher); ok && s.last == nil {
+		at.Verification = by.token
 	}
-	if v := s.voteOf(s.pending.Initiator); v != nil {
-		at.Stamped = v.Credentials[0]
+	if vote := s.voteOf(s.pending.Initiator); vote != nil {
+		at.Stamped = vote.Credentials[0]
 	}
 	if s.law != s.tx {
 		at.Parent = s.law
 	} else if s.above != nil {
-		at.Parent = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs)
+		at.Parent = s.above.Begin(s.tx.NowMs)
 	}
 	return at
 }
 
-func (n *run) newOrganization() (*activity.Tx, error) {
-	c := n.request.core
-	id, err := org.NewIDBelow(mixed{c}, n.turn.ID())
+// newOrganization makes a sub-organization. Its first entry and the step's name each other.
+func (s *step) newOrganization(g *policy.Grant) (*activity.Tx, error) {
+	c := s.request.core
+	id, err := org.NewIDBelow(mixed{c}, s.turn.ID())
 	if err != nil {
 		return nil, err
 	}
-	child, err := n.turn.NewChild(id, n.nowMs)
+	child, err := s.turn.NewChild(id, s.tx.NowMs)
 	if err != nil {
 		return nil, err
 	}
-	n.children = append(n.children, child)
-	return &activity.Tx{Tx: child.Tx(), Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: n.activity, Grant: n.grant, Grantor: n.turn.ID()}, nil
+	tx := child.Tx()
+	s.entry.Other = id
+	s.children = append(s.children, ledger.Addition{Child: child, Tx: tx, Entry: s.beside()})
+	return &activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID()}, nil
 }
 
-// entries makes the first entry of each new organization. It and the parent's
-// entry name each other.
-func (n *run) entries(e *org.Entry, seq uint64) ([]ledger.Addition, error) {
-	var out []ledger.Addition
-	for _, c := range n.children {
-		e.Other = c.Tx().ID
-		out = append(out, ledger.Addition{Child: c, Tx: c.Tx(), Entry: &org.Entry{
-			Fingerprint: e.Fingerprint, CreatedMs: e.TimeMs, TimeMs: e.TimeMs, Other: n.turn.ID(), OtherSeq: seq,
-		}})
+// decisionContext is what a policy outcome proof has the digest of: the SHA-256 of its
+// canonical CBOR. It is all that the decision was made from besides the organization's
+// records.
+type decisionContext struct {
+	Organization wire.ID   `cbor:"1,keyasint"`
+	Activity     wire.ID   `cbor:"2,keyasint"`
+	Fingerprint  wire.Hash `cbor:"3,keyasint"`
+	Kind         string    `cbor:"4,keyasint"`
+	Resource     string    `cbor:"5,keyasint"`
+	Action       string    `cbor:"6,keyasint"`
+	Approvals    []wire.ID `cbor:"7,keyasint"`
+	TimeMs       uint64    `cbor:"8,keyasint"`
+}
+
+// prove signs what app proofs can say of a completed activity. The digest of the
+// organization's data is the root of its ledger's tree before the activity, which binds every
+// record that the decision could read.
+func (s *step) prove(claims []activity.Claim) ([]org.Proof, error) {
+	c, t, e, k := s.request.core, s.turn, s.entry, s.version.Kind
+	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),
+		Kind: k.Name, Resource: k.Resource, Action: k.Action, TimeMs: e.TimeMs}
+	approvals := []attestation.Approval{}
+	for i := range e.Votes {
+		v := &e.Votes[i]
+		if !slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == v.User }) {
+			continue // rejected, lapsed, or not proven: it did not count
+		}
+		dc.Approvals = append(dc.Approvals, wire.ID(v.User))
+		message := v.Message
+		if len(message) == 0 {
+			if s.version.Secret() {
+				continue // the body must not be shown: the context names who approved
+			}
+			message = e.Body
+		}
+		approvals = append(approvals, attestation.Approval{Scheme: v.Scheme, PublicKey: v.PublicKey, Message: string(message), Signature: v.Signature})
+	}
+	b, err := wire.Marshal(&dc)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a decision: %w", err)
+	}
+	digest := sha256.Sum256(b)
+	tip := t.Tip()
+	fresh := c.serving.Freshness(t.BootNumber())
+	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
+	all := []attestation.Claim{&attestation.PolicyOutcome{
+		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
+		UserRequestApprovals: approvals, ActivityID: act, Fingerprint: fp, Freshness: fresh,
+	}}
+	for _, cl := range claims {
+		switch {
+		case cl.Address != nil:
+			all = append(all, &attestation.AddressDerivation{OrganizationID: cl.Address.Organization.String(), WalletID: cl.Address.WalletID,
+				DerivationPath: cl.Address.Path, Address: cl.Address.Address, ActivityID: act, Fingerprint: fp, Freshness: fresh})
+		case cl.Signature != nil:
+			all = append(all, &attestation.SignatureMade{OrganizationID: id, ActivityID: act, Fingerprint: fp,
+				PublicKey: cl.Signature.PublicKey, Digests: cl.Signature.Digests, Freshness: fresh})
+		}
+	}
+	out := make([]org.Proof, len(all))
+	now := c.cfg.Clock.Now()
+	for i, cl := range all {
+		if out[i], err = c.serving.Live.Prove(now, cl); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"hash"
 
 	"cloister/enclave/core/internal/lifecycle"
@@ -43,25 +45,15 @@ type serving struct {
 // proof vouches for; neither has the claims that the other must have.
 func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Settings) (err error) {
 	s := &serving{Serving: of, blind: ring.Hash()}
-	if s.admission, err = hex.DecodeString(of.Manifest.AdmissionKey); err != nil {
-		return err
-	}
-	if s.bundles, err = bundle.NewSigner(ring.Signer); err != nil {
-		return err
-	}
-	if s.sessions, err = login.NewSigner(ring.Session); err != nil {
-		return err
-	}
-	if s.tokens, err = login.NewSigner(ring.Token); err != nil {
-		return err
-	}
-	if s.legacy, err = login.NewSigner(ring.TokenLegacy); err != nil {
-		return err
-	}
-	if s.targets, err = bundle.NewSigner(ring.Token); err != nil { // clients pin one key for both
-		return err
-	}
-	if s.webhooks, err = webhook.NewSigner(ring.Webhook); err != nil {
+	var errs [7]error
+	s.admission, errs[0] = hex.DecodeString(of.Manifest.AdmissionKey)
+	s.bundles, errs[1] = bundle.NewSigner(ring.Signer)
+	s.sessions, errs[2] = login.NewSigner(ring.Session)
+	s.tokens, errs[3] = login.NewSigner(ring.Token)
+	s.targets, errs[4] = bundle.NewSigner(ring.Token) // clients pin one key for both
+	s.legacy, errs[5] = login.NewSigner(ring.TokenLegacy)
+	s.webhooks, errs[6] = webhook.NewSigner(ring.Webhook)
+	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
 	s.roles = &activity.Roles{Issuer: set.Issuer, Identities: s.tokens, ClientSecrets: ring.FetcherSecret.Clone(), OnRamp: ring.OnRamp.Clone()}
@@ -70,7 +62,10 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 		return err
 	}
 	s.outgoing = outgoing.New(outgoing.Config{Clock: c.cfg.Clock, Rand: c.cfg.Rand, Outside: s.outside, Webhooks: s.webhooks})
-	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Told.Text, Tokens: s.tokenKeys(), Find: s.findProxy,
+	s.proxy = proxy.New(proxy.Config{Clock: c.cfg.Clock, Alarms: &c.alarms, Rates: c.cfg.Rates.Proxy, Texts: s.outside.Told.Text, Tokens: s.tokenKeys(),
+		Find: func(ctx context.Context, config org.ID) ([]ledger.IndexRow, error) {
+			return s.Ranges.PageIndex(ctx, s.proxyKey(config), 1)
+		},
 		Open: func(t *ledger.Turn, p *org.AuthProxy) (secret.Secret, error) {
 			key, keyID := t.Key()
 			return c.vault(t.ID(), key, keyID).Open(p.Key, p.Sealed)

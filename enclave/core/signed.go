@@ -18,15 +18,12 @@ var doorNames = map[wire.Door]string{
 	wire.DoorBoot:   attestation.DoorBoot,
 }
 
-// replyWish is a caller's wish to have the reply signed.
-type replyWish struct{ statement attestation.SignedReply }
-
 var errNonce = fault.New(fault.InvalidArgument, attestation.HeaderSignReply+" wants 1 to 64 characters of A-Z a-z 0-9 - _, once")
 
-// wish takes the wish out of a call: what the doors see is the call without it.
-// Nil means that there is none. What cannot be signed is refused before anything
-// is decided, lest a caller who insists is told of a failure where there was none.
-func (c *Core) wish(call *wire.Call) (*wire.Call, *replyWish, error) {
+// wish takes a caller's wish to have the reply signed out of a call, nil if there is none.
+// What cannot be signed is refused before anything is decided: a caller that insists would
+// otherwise take a success for a failure.
+func (c *Core) wish(call *wire.Call) (*wire.Call, *attestation.SignedReply, error) {
 	asks := func(h wire.Header) bool { return strings.EqualFold(h.Name, attestation.HeaderSignReply) }
 	at := slices.IndexFunc(call.Head, asks)
 	if at < 0 {
@@ -50,28 +47,25 @@ func (c *Core) wish(call *wire.Call) (*wire.Call, *replyWish, error) {
 	if err != nil {
 		return &inner, nil, fault.New(fault.InvalidArgument, "%v", err)
 	}
-	return &inner, &replyWish{attestation.SignedReply{Door: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}}, nil
+	return &inner, &attestation.SignedReply{Door: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
 }
 
-// sign puts the live key's signature on a reply that is ready to leave. Before the
-// enclave serves, once it is fenced, and where the operation is none that anybody
-// could have asked for, the reply leaves unsigned: who insists takes that for a failure.
-// So does one that only tells the host to ask another enclave.
-func (c *Core) sign(s *replyWish, reply *wire.Reply) {
-	if s == nil || reply.Moved != 0 || c.life.State() != wire.StateServing {
+// sign puts the live key's signature on a reply that is ready to leave, as t begins to state
+// it. A reply stays unsigned when the enclave does not serve, when nobody could have asked for
+// its operation, and when it only tells the host to ask another enclave. Callers that insist
+// take that for a failure.
+func (c *Core) sign(t *attestation.SignedReply, reply *wire.Reply) {
+	if t == nil || reply.Moved != 0 || c.life.State() != wire.StateServing {
 		return
 	}
 	live := c.serving.Live
-	t := s.statement
 	t.Deployment, t.LiveKey, t.Request = c.serving.Deployment, live.PublicHex, reply.Request
 	t.Status, t.Reply, t.TimeMs = int(reply.Status), sha256.Sum256(reply.Body), c.now()
 	text, err := t.Text()
 	if err != nil {
 		return
 	}
-	signature, err := live.Sign(text)
-	if err != nil {
-		return
+	if signature, err := live.Sign(text); err == nil {
+		reply.Signed = &wire.Signed{Deployment: t.Deployment, LiveKey: live.Public, TimeMs: t.TimeMs, Signature: signature}
 	}
-	reply.Signed = &wire.Signed{Deployment: t.Deployment, LiveKey: live.Public, TimeMs: t.TimeMs, Signature: signature}
 }

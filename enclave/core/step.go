@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/kinds"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/org"
@@ -20,15 +20,16 @@ type step struct {
 	tx          *org.Tx
 	law         *org.Tx           // whose users ask and vote, and whose policies decide: tx, or the parent's
 	rec         *org.Organization // of law
-	who         *caller           // whose turn it is
+	who         *caller           // of law, who has stamped
 
+	// Of the activity, which is the request's own or the one that it votes on.
 	version *activity.Version
 	intent  *activity.Intent
-	sub     *activity.Submit // the activity's own
-	entry   *org.Entry       // as it will stand
-	pending *org.Pending     // votes that count; a copy
-	last    *org.Entry       // of the step before; nil for a submission, else the state holds a Pending
-	ballot  org.ID           // of the vote that this step casts
+	sub     *activity.Submit
+	entry   *org.Entry   // as it will stand
+	pending *org.Pending // votes that count; a copy
+	last    *org.Entry   // of the step before; nil for a submission
+	ballot  org.ID       // of the vote that this step casts
 
 	question policy.Request
 	records  *org.Tx // what the step writes, nil for nothing
@@ -37,48 +38,52 @@ type step struct {
 	heard    []org.ID // who in the parent hears of it
 }
 
-// errAtOnce refuses what a parent's user asks for in a sub-organization and what is
-// not allowed at once: the sub-organization's activities are its own users' to vote
-// on.
+// errAtOnce refuses a step in a sub-organization by a parent's user that would have to wait:
+// only the sub-organization's own users vote there.
 var errAtOnce = fault.New(fault.FailedPrecondition,
 	"the parent organization's policies ask for more than one approval or factor: what its users start in a sub-organization must be allowed at once")
 
-// begin is the step that submits an activity, by a user of law.
-func (r *request) begin(t, above *ledger.Turn, tx, law *org.Tx, who *caller) (*step, error) {
-	rec, err := law.Organization()
-	if err != nil {
-		return nil, err
+// begin begins the activity that the request's body makes.
+func (s *step) begin() (err error) {
+	r, user, nowMs := s.request, s.who.user.ID, s.tx.NowMs
+	if s.rec, err = s.law.Organization(); err != nil {
+		return err
 	}
-	s := &step{request: r, turn: t, above: above, tx: tx, law: law, rec: rec, who: who, version: r.version, intent: r.intent, sub: r.sub,
-		entry: &org.Entry{
-			Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.body.Bytes(), Fingerprint: r.fingerprint,
-			StampedMs: r.sub.TimestampMs, CreatedMs: tx.NowMs, TimeMs: tx.NowMs, Initiator: who.user.ID,
-		},
-		pending: &org.Pending{Activity: r.id, Fingerprint: r.fingerprint, CreatedMs: tx.NowMs, Initiator: who.user.ID, OpenedMs: tx.NowMs},
+	s.version, s.intent, s.sub = r.version, r.intent, r.sub
+	s.pending = &org.Pending{Activity: r.id, Fingerprint: r.fingerprint, CreatedMs: nowMs, Initiator: user, OpenedMs: nowMs,
+		Votes: []org.PendingVote{{User: user, CreatedMs: nowMs, Credentials: []org.VoteCredential{s.who.credential}}}}
+	if s.entry, err = s.ownEntry(); err != nil {
+		return err
 	}
-	s.pending.Votes = []org.PendingVote{{User: who.user.ID, CreatedMs: tx.NowMs, Credentials: []org.VoteCredential{who.credential}}}
-	v, err := r.ballot(tx, who, nil)
-	if err != nil {
-		return nil, err
-	}
-	s.entry.Votes, s.ballot = []org.Vote{v}, v.ID
+	s.ballot = s.entry.Votes[0].ID
 	if err := s.know(); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.pose()
+	return s.pose()
 }
 
-// ballot is the record of the vote that this request casts; message is nil when
-// the entry's body is what was signed.
-func (r *request) ballot(tx *org.Tx, who *caller, message []byte) (org.Vote, error) {
-	id, err := org.NewID(r.core.cfg.Rand)
-	return org.Vote{ID: id, User: who.user.ID, UserName: who.user.Name, Message: message, PublicKey: r.requester.caller.PublicKey(),
-		Signature: r.requester.caller.Signature(), Scheme: r.requester.caller.Scheme().String(), CreatedMs: tx.NowMs}, err
+// ownEntry is the entry of the activity that the request's body makes, with the caller's
+// vote. It has failed until something better is known.
+func (s *step) ownEntry() (*org.Entry, error) {
+	r, nowMs := s.request, s.tx.NowMs
+	v, err := s.newVote(nil)
+	return &org.Entry{
+		Activity: r.id, Type: r.version.Type, Status: org.StatusFailed, Body: r.body.Bytes(), Fingerprint: r.fingerprint,
+		StampedMs: r.sub.TimestampMs, CreatedMs: nowMs, TimeMs: nowMs, Initiator: s.who.user.ID, Votes: []org.Vote{v},
+	}, err
 }
 
-// ask puts the question to the policies, with the votes that count now. If the
-// initiator still owes a factor, the decision is the one that would be if he had
-// proven it.
+// newVote is the record of the vote that this request casts. message is what was signed; nil
+// means the entry's body.
+func (s *step) newVote(message []byte) (org.Vote, error) {
+	id, err := org.NewID(s.request.core.cfg.Rand)
+	by := s.request.requester.caller
+	return org.Vote{ID: id, User: s.who.user.ID, UserName: s.who.user.Name, Message: message, PublicKey: by.PublicKey(),
+		Signature: by.Signature(), Scheme: by.Scheme().String(), CreatedMs: s.tx.NowMs}, err
+}
+
+// ask puts the question to the policies, with the votes that count now. If the initiator
+// still lacks a factor, the decision is the one that would be if he had proven it.
 func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 	steps := policy.MaxDecisionSteps
 	if lacks, err = activity.Electorate(s.law, s.pending, &s.question, &steps); err != nil {
@@ -96,13 +101,13 @@ func (s *step) ask() (d policy.Decision, lacks *org.MFAPolicy, err error) {
 
 // pose makes the question, without votes.
 func (s *step) pose() (err error) {
-	u := s.who.user
-	// The common case by far: one root user is enough and nothing is demanded of him.
+	u, v := s.who.user, s.request.visit
+	// By far the most common case: one root user is enough, and he needs no other factor.
 	bare := s.last == nil && s.rec.Threshold == 1 && s.rec.Root(u.ID) && len(u.MFAPolicies) == 0 && s.who.credential.Profile.Zero()
 	s.question, err = s.version.Question(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
-	if fault.Of(err) != nil && s.request.visit.chain != nil && s.request.version.Kind.Rejects() {
-		// What a chain says may be in the way of a transaction, never of its end.
-		s.request.visit.chain, s.request.visit.blind = nil, true
+	if fault.Of(err) != nil && v.chain != nil && s.request.version.Kind.Rejects() {
+		// What a chain says may keep a transaction from being signed, never from being rejected.
+		v.chain, v.blind = nil, true
 		s.intent.Know(nil)
 		s.question, err = s.version.Question(s.tx, s.intent, s.entry.Activity, s.pending.Initiator, bare)
 	}
@@ -137,14 +142,9 @@ func (s *step) decide() error {
 		return nil
 	case d.Outcome == policy.Allow:
 		return s.run(d.Grant)
-	}
-	switch d.Outcome {
-	case policy.RequiresConsensus:
+	case d.Outcome == policy.RequiresConsensus,
+		d.Outcome == policy.DenyImplicit && s.last != nil && s.last.Status == org.StatusConsensusNeeded: // waits until somebody ends it
 		return s.wait(org.StatusConsensusNeeded)
-	case policy.DenyImplicit:
-		if s.last != nil && s.last.Status == org.StatusConsensusNeeded { // what was let in waits until somebody ends it
-			return s.wait(org.StatusConsensusNeeded)
-		}
 	}
 	s.end(denial(s.entry, &d))
 	return nil
@@ -162,18 +162,15 @@ func (s *step) rootCan() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if u == nil {
-			continue
-		}
 		approved := slices.ContainsFunc(s.question.Approvals, func(a policy.Approval) bool { return a.User == id })
-		if approved || activity.CanStamp(u, s.tx.NowMs) {
+		if u != nil && (approved || activity.CanStamp(u, s.tx.NowMs)) {
 			able++
 		}
 	}
 	return able >= s.rec.Threshold, nil
 }
 
-// othersCan tells whether somebody who has not voted could still carry it by a
+// othersCan tells whether somebody who has not voted could still carry the activity by a
 // policy, whether or not that counts the initiator.
 func (s *step) othersCan() (can bool, err error) {
 	steps := activity.VotableSteps
@@ -184,7 +181,7 @@ func (s *step) othersCan() (can bool, err error) {
 		if !voted && activity.CanStamp(u, s.tx.NowMs) {
 			can, err = policy.Counts(state, s.question, u.ID)
 		}
-		can = can || steps <= 0 // too much to find out: it is left to the root quorum to end it
+		can = can || steps <= 0 // too much to find out: the root quorum may end it
 		return !can && err == nil
 	})
 	if err == nil {
@@ -207,8 +204,8 @@ func (s *step) keepEvaluation(d *policy.Decision) error {
 	return nil
 }
 
-// denial tells why the policies said no, from the entry's newest evaluation, with
-// the names that they have in the decision.
+// denial tells why the policies said no, from the entry's newest evaluation. The policies'
+// names are in d.
 func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}
 	if n := len(e.Evaluations); n > 0 {
@@ -220,100 +217,102 @@ func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	return f
 }
 
-// end is the end of an activity that fails. A submission is answered by the
-// refusal itself, for ever; a vote by the activity.
+// end is the end of an activity that fails. The refusal answers a submission, and its body
+// for ever; a vote is answered by the activity.
 func (s *step) end(f *fault.Error) {
-	s.request.fail(s.entry, f)
-	s.records = nil // a refusal writes nothing, but for what run adds
-	if s.last != nil {
-		s.entry.Refused = 0
+	e := s.entry
+	e.Status = org.StatusFailed
+	e.Failure = activity.AppendRefusal(nil, f, e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
+	e.Refused = 0
+	if s.last == nil {
+		e.Refused = uint16(f.Code.HTTPStatus())
 	}
+	e.Other, s.records, s.children = org.ID{}, nil, nil // a refusal writes nothing, but for what run adds
 }
 
 // wait keeps the activity for later.
 func (s *step) wait(status org.Status) error {
 	s.entry.Status, s.pending.Status = status, status
-	if s.last != nil {
-		return nil
-	}
-	if most := s.request.core.cfg.Quotas.Pending; int(s.rec.Pending) >= most {
+	if most := s.request.core.cfg.Quotas.Pending; s.last == nil && int(s.rec.Pending) >= most {
 		return fault.New(fault.ResourceExhausted, "too many activities wait for approval: %d; approve or reject some", most)
 	}
 	return nil
 }
 
-// run executes what has been granted.
-func (s *step) run(g *policy.Grant) (err error) {
-	if s.request.visit.lookups.Tenant, err = tenant.Of(s.tx); err != nil {
-		return err
-	}
-	n := &run{request: s.request, turn: s.turn, nowMs: s.tx.NowMs, activity: s.entry.Activity, grant: g}
-	at := s.activityTx(n, g)
-	result, err := s.version.Run(at, s.intent)
-	if f := fault.Of(err); f != nil && f.Code != fault.Unimplemented && f.Code != fault.Unavailable {
-		s.end(f) // kept, so that the same body gets the same answer
-		if rest := org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs); at.Remains(rest) {
-			s.records = rest // what may happen once has happened
-		}
-		return nil
-	}
-	if err != nil {
-		return err // nothing happened
-	}
-	s.entry.Status, s.entry.Result, s.entry.Sends = org.StatusCompleted, result, at.Sends
-	s.parent = at.Parent
-	if s.children, err = n.entries(s.entry, s.seq()); err != nil {
-		return err
-	}
-	if at.WantsProofs {
-		s.entry.Proofs, err = s.prove(at.Claims)
-	}
-	return err
-}
-
 // commit makes the decision durable and says what may be told once it is. A vote
 // has a record of its own, ahead of the step that it led to.
-func (s *step) commit(own *org.Entry) (answer, error) {
-	tip := s.seq()
-	if err := s.account(tip); err != nil {
+func (s *step) commit() (answer, error) {
+	outgoing, others := s.request.core.serving.outgoing, s.children
+	entries := []*org.Entry{s.entry}
+	if s.last != nil {
+		own, err := s.ownEntry()
+		if err != nil {
+			return answer{}, err
+		}
+		own.Status, own.Outcome = org.StatusCompleted, policy.Allow.String()
+		entries = append(entries, own)
+	}
+	if err := s.account(); err != nil {
 		return answer{}, err
 	}
 	if err := s.index(); err != nil {
 		return answer{}, err
 	}
-	if err := s.announce(own); err != nil {
+	if err := outgoing.Announce(s.after(), s.heard, entries...); err != nil {
 		return answer{}, err
 	}
-	others := s.children
 	if s.parent != nil && s.parent.Changed() {
 		s.entry.Other, s.entry.OtherSeq = s.parent.ID, s.above.Tip().Count
-		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: &org.Entry{
-			Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.turn.ID(), OtherSeq: tip,
-		}})
+		others = append(others, ledger.Addition{Turn: s.above, Tx: s.parent, Entry: s.beside()})
 	}
-	var err error
-	if own != nil {
+	first, records := s.entry, s.records
+	if s.last != nil {
+		first, records = entries[1], nil
 		others = append([]ledger.Addition{{Entry: s.entry, Tx: s.records}}, others...)
-		_, err = s.turn.Append(own, nil, others...)
-	} else {
-		_, err = s.turn.Append(s.entry, s.records, others...)
 	}
-	if err != nil {
+	if _, err := s.turn.Append(first, records, others...); err != nil {
 		return answer{}, err
 	}
-	s.request.core.serving.outgoing.UpdateAudience(s.turn, s.records)
+	outgoing.UpdateAudience(s.turn, s.records)
 	if s.above != nil {
-		s.request.core.serving.outgoing.UpdateAudience(s.above, s.parent)
+		outgoing.UpdateAudience(s.above, s.parent)
 	}
 	a := answer{status: 200}
 	if s.entry.Refused != 0 {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {
-		// It is decided: what the reply cannot tell of who may vote it leaves out.
-		a.body, _ = activityReply(s.entry, s.turn.ID(), org.Begin(s.turn.ID(), s.turn.State, s.entry.TimeMs), s.who.user.ID, s.version, s.intent)
+		// It is decided: if the reply cannot tell who may vote, it does not.
+		a.body, _ = activityReply(s.entry, s.turn.Begin(s.entry.TimeMs), s.who.user.ID, s.version, s.intent)
 	}
 	s.request.visit.timing.end(phaseExecute)
 	return a, nil
+}
+
+// activityReply writes {"activity":…} from an entry of tx's organization, as one of its users
+// sees it. With an error, such as *org.Missing, it does not tell whether he may vote.
+func activityReply(e *org.Entry, tx *org.Tx, who org.ID, v *activity.Version, in *activity.Intent) ([]byte, error) {
+	view := activity.ActivityView{Users: func(u org.ID) *org.User {
+		rec, err := tx.User(u)
+		if err != nil {
+			return nil
+		}
+		return rec
+	}}
+	if in != nil {
+		view.Intent = v.AppendIntent(make([]byte, 0, 512), in)
+	}
+	o, err := tx.Organization()
+	if err == nil {
+		steps := activity.VotableSteps
+		view.CanApprove, view.CanReject, err = kinds.Live.Votable(tx, o, e, who, &steps)
+	}
+	// Room for all of it at once: body, intent and proofs each stand in it.
+	size := 2048 + 3*len(e.Body) + len(e.Result)
+	for i := range e.Proofs {
+		size += 576 + 9*len(e.Proofs[i].Payload)/8
+	}
+	out := append(make([]byte, 0, size), `{"activity":`...)
+	return append(kinds.Live.AppendActivity(out, e, tx.ID, view), '}'), err
 }
 
 // index says what the host's index must change with the entries.
@@ -323,8 +322,8 @@ func (s *step) index() (err error) {
 			return err
 		}
 	}
-	for i := range s.children {
-		if s.children[i].Entry.Index, err = s.request.core.serving.indexChanges(s.children[i].Tx); err != nil {
+	for _, c := range s.children {
+		if c.Entry.Index, err = s.request.core.serving.indexChanges(c.Tx); err != nil {
 			return err
 		}
 	}
@@ -339,37 +338,42 @@ func (s *step) seq() uint64 {
 	return s.turn.Tip().Count
 }
 
+// beside is the entry in another organization that names the step's.
+func (s *step) beside() *org.Entry {
+	return &org.Entry{Fingerprint: s.entry.Fingerprint, CreatedMs: s.entry.TimeMs, TimeMs: s.entry.TimeMs, Other: s.turn.ID(), OtherSeq: s.seq()}
+}
+
+// after are the organization's records once the step is done.
+func (s *step) after() *org.Tx {
+	if s.records != nil {
+		return s.records
+	}
+	return s.turn.Begin(s.tx.NowMs)
+}
+
 // account brings the record of what waits up to date with the step.
-func (s *step) account(seq uint64) error {
+func (s *step) account() error {
 	ends := s.entry.Status.Terminal()
 	if ends && s.last == nil {
 		return nil
 	}
-	if s.records == nil {
-		s.records = org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs)
-	}
+	s.records = s.after()
 	rec, err := s.records.Organization() // the activity may have changed it
 	if err != nil {
 		return err
 	}
 	o := *rec
-	switch {
-	case ends:
+	if ends {
 		s.records.DeletePending(s.pending)
 		o.Pending--
-	default:
-		s.pending.Last = seq
+	} else {
+		s.pending.Last = s.seq()
 		if err := s.records.PutPending(s.pending); err != nil || s.last != nil {
 			return err
 		}
 		o.Pending++
 	}
 	return s.records.PutOrganization(&o)
-}
-
-// mayVote tells whether user's approval or rejection can matter.
-func (s *step) mayVote(user org.ID) (bool, error) {
-	return policy.MayVote(activity.PolicyState(s.tx, s.rec), s.question, user)
 }
 
 // voteOf returns a user's vote so far, or nil.
@@ -381,36 +385,32 @@ func (s *step) voteOf(user org.ID) *org.PendingVote {
 	return &s.pending.Votes[i]
 }
 
-// maxHeard is how old what the host has said of a chain may be when it is decided
-// from; activity counts on it.
+// maxHeard is how old a chain's state may be when it is decided from; activity counts on it.
 const maxHeard = time.Minute
 
-// know hands the step what it needs from outside of the turn, or says what that is:
-// who hears of it, and what its intent needs of its chain.
+// know hands the step what it needs from outside of the turn, or an *org.Missing: who hears
+// of it, and what its intent needs of its chain.
 func (s *step) know() error {
 	if err := s.hear(); err != nil {
 		return err
 	}
+	r := s.request
 	need, err := s.version.Need(s.tx, s.intent)
-	if need == nil || err != nil || s.request.visit.blind {
+	if need == nil || err != nil || r.visit.blind {
 		return err
 	}
-	k := s.request.visit.chain
+	k := r.visit.chain
 	if k == nil || s.tx.NowMs > k.HeardMs+uint64(maxHeard.Milliseconds()) {
-		return &org.Missing{Fetch: func(ctx context.Context) error { return s.request.learn(ctx, need) }}
+		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
+			r.visit.chain, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
+			if err != nil && r.version.Kind.Rejects() { // a rejection signs nothing: it goes on without
+				r.visit.chain, r.visit.blind, err = nil, true, nil
+			}
+			return err
+		}}
 	}
 	s.intent.Know(k)
 	return nil
-}
-
-// learn asks for what a step needs. A rejection does not depend on it: nothing is
-// signed by it.
-func (r *request) learn(ctx context.Context, need *activity.ChainNeed) (err error) {
-	r.visit.chain, err = r.core.serving.outside.Chains.Known(ctx, r.organization, need)
-	if err != nil && r.version.Kind.Rejects() {
-		r.visit.chain, r.visit.blind, err = nil, true, nil
-	}
-	return err
 }
 
 // hear finds who in the parent hears of the step.
@@ -420,32 +420,20 @@ func (s *step) hear() error {
 		return err
 	}
 	if s.above != nil {
-		s.heard, err = org.Begin(s.above.ID(), s.above.State, s.tx.NowMs).Subscribers()
+		s.heard, err = s.above.Begin(s.tx.NowMs).Subscribers()
 		return err
 	}
-	a := s.request.core.serving.outgoing.Audience(o.Parent)
+	v, outgoing := s.request.visit, s.request.core.serving.outgoing
+	a := outgoing.Audience(o.Parent)
 	if a == nil {
-		a = s.request.visit.audience // known a moment ago, and forgotten for others since
+		a = v.audience // found a moment ago, and forgotten since to make room
 	}
 	if a == nil || a.Organization != o.Parent {
 		return &org.Missing{Fetch: func(ctx context.Context) (err error) {
-			s.request.visit.audience, err = s.request.core.serving.outgoing.FindAudience(ctx, s.request.visit.Visit, o.Parent)
+			v.audience, err = outgoing.FindAudience(ctx, v.Visit, o.Parent)
 			return err
 		}}
 	}
 	s.heard = a.Subscribers
 	return nil
-}
-
-// announce puts events into the step's entries; own, if there is one, is a vote's.
-func (s *step) announce(own *org.Entry) error {
-	after := s.records
-	if after == nil {
-		after = org.Begin(s.tx.ID, s.turn.State, s.tx.NowMs)
-	}
-	entries := []*org.Entry{s.entry}
-	if own != nil {
-		entries = append(entries, own)
-	}
-	return s.request.core.serving.outgoing.Announce(after, s.heard, entries...)
 }

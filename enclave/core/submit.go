@@ -26,9 +26,9 @@ type request struct {
 	from         string // the address that the host says it came from
 	op           string
 	where        stamp.Where // as the body says
-	organization org.ID      // in which it is looked for who asks, and then the activity's
+	organization org.ID      // in which the caller is looked for, and then the activity's
 	version      *activity.Version
-	shape        error // what is wrong with type or parameters; told to who may ask
+	shape        error // what is wrong with type or parameters; told only to callers who may ask
 
 	// What the body says, once it is verified.
 	body        stamp.Body
@@ -60,11 +60,11 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 		a, old, err = r.step(t, above)
 		return err
 	})
-	var unknown *stranger
+	unknown, ok := errors.AsType[*stranger](err)
 	switch {
 	case errors.Is(err, ledger.ErrNoOrganization):
 		err = unknownKey(r.organization, r.requester)
-	case errors.As(err, &unknown):
+	case ok:
 		err = r.foreign(ctx, unknown)
 	case err == nil && old != nil:
 		a, err = r.repeat(ctx, old)
@@ -72,8 +72,8 @@ func (c *Core) submit(ctx context.Context, call *wire.Call, v *visit) (a answer,
 	return a, err
 }
 
-// route finds out where to look for who asks: from the body that is verified, or else
-// from as much as one tells that is not.
+// route finds out where to look for the caller: from the verified body or, where only the
+// records can verify it, from as much as an unverified one tells.
 func (r *request) route() (err error) {
 	if r.requester.caller != nil {
 		return r.open()
@@ -83,7 +83,7 @@ func (r *request) route() (err error) {
 	return err
 }
 
-// open takes the body apart, once it is known who answers for it.
+// open takes the body apart, once it is verified.
 func (r *request) open() (err error) {
 	if r.sub != nil {
 		return nil
@@ -99,7 +99,7 @@ func (r *request) open() (err error) {
 		r.organization = sub.Organization
 		r.lookup(sub.Type)
 	} else if id, err := activity.ParseOrganization(r.where.Organization); err != nil || id != sub.Organization || r.where.Type != sub.Type {
-		return fault.New(fault.InvalidArgument, "bad request body") // it was looked for elsewhere
+		return fault.New(fault.InvalidArgument, "bad request body") // the caller was looked for elsewhere
 	}
 	if r.shape == nil && r.version.Kind.Vote && len(r.body.Bytes()) > maxVote {
 		r.shape = fault.New(fault.InvalidArgument, "invalid request body: a vote of more than %d bytes", maxVote)
@@ -112,128 +112,120 @@ func (r *request) open() (err error) {
 // known, decided, done and made durable in one turn. It is run again when it lacks
 // something; see ledger.Step.
 func (r *request) step(t, above *ledger.Turn) (a answer, old *earlier, err error) {
-	tx, law, who, old, err := r.enter(t, above)
-	if err != nil || old != nil {
+	s := &step{request: r, turn: t, above: above, tx: t.Begin(r.core.now())}
+	if old, err = s.enter(); err != nil || old != nil {
 		return a, old, err
 	}
 	if r.version.Kind.Vote {
-		a, err = r.vote(t, above, tx, who)
+		a, err = s.vote()
 		return a, nil, err
 	}
-	s, err := r.begin(t, above, tx, law, who)
-	if err == nil {
+	if err = s.begin(); err == nil {
 		err = s.decide()
 	}
 	if err == nil {
-		a, err = s.commit(nil)
+		a, err = s.commit()
 	}
 	return a, nil, err
 }
 
-// enter is what every submission and vote passes: a credential of the organization or,
-// for some kinds, its parent's, of which law are the records; a body that is new, in
-// time and in shape. A body that is not new is found.
-func (r *request) enter(t, above *ledger.Turn) (tx, law *org.Tx, who *caller, old *earlier, err error) {
-	tx = org.Begin(t.ID(), t.State, r.core.now())
-	if law, who, err = r.authenticate(tx, above); err == nil {
+// enter is what every submission and vote passes: a credential of the organization or, for
+// some kinds, its parent's, and a body that is new, in time and in shape. A body that is not
+// new is found.
+func (s *step) enter() (old *earlier, err error) {
+	r := s.request
+	if err = s.authenticate(); err == nil {
 		err = r.open()
 	}
 	if err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
 	r.id = r.core.serving.activityID(r.organization, r.fingerprint, r.sub.TimestampMs)
-	if old, err = r.lookBack(t, tx, who); err != nil {
-		return nil, nil, nil, nil, err
-	}
-	o, err := tx.Organization()
+	old = s.lookBack()
+	o, err := s.tx.Organization()
 	if err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
-	if o.Deleted && (old == nil || law != tx) {
-		return nil, nil, nil, nil, &stranger{o.Parent, true}
+	if o.Deleted && (old == nil || s.law != s.tx) {
+		return nil, &stranger{o.Parent, true}
 	}
-	home := t
-	if law != tx {
-		home = above
+	home := s.turn
+	if s.law != s.tx {
+		home = s.above
 	}
 	home.Renew()
-	if err := checkAllowlist(law, who, r.from); err != nil {
-		return nil, nil, nil, nil, err
+	if err := checkAllowlist(s.law, s.who, r.from); err != nil {
+		return nil, err
 	}
-	if err := r.hold(tx, int64(len(r.body.Bytes()))); err != nil {
-		return nil, nil, nil, nil, err
+	if err := s.hold(int64(len(r.body.Bytes()))); err != nil {
+		return nil, err
 	}
 	if old != nil { // a known body has its answer, whatever its age
-		return nil, nil, nil, old, nil
+		return old, nil
 	}
-	return tx, law, who, nil, r.starts(law, who)
+	return nil, s.starts()
 }
 
 // authenticate finds whose credential made the stamp: a user's of the organization; for
 // kinds that are asked for in the parent's name, one's of the organization below that knows
 // it; for kinds that a parent's users may ask for as well, one's of the parent.
-func (r *request) authenticate(tx *org.Tx, above *ledger.Turn) (law *org.Tx, who *caller, err error) {
-	who, err = r.requester.credential(tx)
-	var unknown *stranger
-	if !errors.As(err, &unknown) || unknown.deleted || r.shape != nil {
-		return tx, who, err
+func (s *step) authenticate() (err error) {
+	r := s.request
+	s.law = s.tx
+	s.who, err = r.requester.credential(s.tx)
+	unknown, ok := errors.AsType[*stranger](err)
+	if !ok || unknown.deleted || r.shape != nil {
+		return err
 	}
 	if r.version.Kind.ByCredential {
-		id, err := r.requester.descend(tx)
-		if !id.Zero() {
-			r.organization = id
-		}
-		if err != nil {
-			return nil, nil, err
+		if err := r.requester.descend(s.tx, &r.organization); err != nil {
+			return err
 		}
 	}
 	switch {
 	case !r.version.Kind.FromAbove || unknown.parent.Zero():
-		return nil, nil, unknown
-	case above == nil:
-		return nil, nil, activity.ErrNeedsParent
+		return unknown
+	case s.above == nil:
+		return activity.ErrNeedsParent
 	}
-	law = org.Begin(above.ID(), above.State, tx.NowMs)
-	who, err = r.requester.authenticate(law)
-	return law, who, err
+	s.law = s.above.Begin(s.tx.NowMs)
+	s.who, err = r.requester.authenticate(s.law)
+	return err
 }
 
-// hold makes room for the reply to a body of n bytes, before anything is decided: what
-// is done must not be left untold.
-func (r *request) hold(tx *org.Tx, n int64) error {
-	payer, err := tenant.Of(tx)
+// hold makes room for the reply to a body of n bytes, before anything is decided: what is
+// done must be told.
+func (s *step) hold(n int64) error {
+	payer, err := tenant.Of(s.tx)
 	if err != nil {
 		return err
 	}
-	return r.visit.room.raise(payer, 3*n)
+	return s.request.visit.room.raise(payer, 3*n)
 }
 
-// starts is what only a body passes that is new: in time, in shape, and not beyond
-// what its credential is for. law are the records of the credential's organization.
-func (r *request) starts(law *org.Tx, who *caller) error {
-	if err := checkTime(law.NowMs, r.sub.TimestampMs); err != nil {
+// starts is what only a new body passes: it is recent, well formed, and within what its
+// credential is for.
+func (s *step) starts() error {
+	r := s.request
+	if err := checkTime(s.law.NowMs, r.sub.TimestampMs); err != nil {
 		return err
 	}
 	if err := r.decode(); err != nil {
 		return err
 	}
-	if who.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
+	if s.who.credential.Type == auth.TypeRecovery && r.version.Kind.Name != "RECOVER_USER" {
 		return errRecovery
 	}
-	if who.passkey == nil || r.requester.counter == 0 {
+	if s.who.passkey == nil || r.requester.counter == 0 {
 		return nil
 	}
-	return r.count(law, who.passkey.ID)
-}
-
-// count remembers a passkey's counter. Another request of it may have come in
-// between two turns of this one: the counter never goes back.
-func (r *request) count(tx *org.Tx, authenticator org.ID) error {
-	n, err := tx.Counter(authenticator)
+	// Another request of the passkey may have come between two runs of this step: its counter
+	// never goes back.
+	n, err := s.law.Counter(s.who.passkey.ID)
 	if err != nil || n >= r.requester.counter {
 		return err
 	}
-	return tx.PutCounter(authenticator, r.requester.counter)
+	return s.law.PutCounter(s.who.passkey.ID, r.requester.counter)
 }
 
 // lookup finds the version. What is wrong with type or parameters is told only behind
@@ -258,33 +250,31 @@ type earlier struct {
 	view *ledger.View
 	seq  uint64
 	byID bool // below the floor: the host's index is asked
-	who  *caller
+	user org.ID
 }
 
 // lookBack tells whether this body may have made an activity before.
-func (r *request) lookBack(t *ledger.Turn, tx *org.Tx, who *caller) (*earlier, error) {
+func (s *step) lookBack() *earlier {
 	if insecure.Skip(insecure.Repeat) {
-		return nil, nil
+		return nil
 	}
-	if seq, ok := t.Known(r.fingerprint); ok {
-		return &earlier{view: t.View(), seq: seq, who: who}, nil
+	if seq, ok := s.turn.Known(s.request.fingerprint); ok {
+		return &earlier{view: s.turn.View(), seq: seq, user: s.who.user.ID}
 	}
-	if r.sub.TimestampMs <= t.FloorMs() {
-		return &earlier{view: t.View(), byID: true, who: who}, nil
+	if s.request.sub.TimestampMs <= s.turn.FloorMs() {
+		return &earlier{view: s.turn.View(), byID: true, user: s.who.user.ID}
 	}
-	return nil, nil
+	return nil
 }
 
 // repeat answers a body that has been answered before: a refusal in the same
 // words, an activity as it stands now.
-func (r *request) repeat(ctx context.Context, f *earlier) (answer, error) {
-	var a answer
+func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) {
 	var e *org.Entry
-	var err error
 	if f.byID {
-		e, _, err = r.visit.newest(ctx, r.organization, r.id)
-	} else if e, err = f.view.Entry(ctx, f.seq); err == nil && !e.Status.Terminal() {
-		e, _, err = r.visit.newest(ctx, r.organization, e.Activity) // it has gone on since
+		e, err = r.visit.newest(ctx, r.organization, r.id)
+	} else {
+		e, err = r.visit.since(ctx, r.organization, f.view, f.seq)
 	}
 	if err != nil {
 		return a, err
@@ -295,49 +285,55 @@ func (r *request) repeat(ctx context.Context, f *earlier) (answer, error) {
 		return a, errTime
 	}
 	if e.Refused != 0 {
-		a.status, a.body = int(e.Refused), e.Failure
-		return a, nil
+		return answer{status: int(e.Refused), body: e.Failure}, nil
 	}
 	if err := r.visit.room.raise(r.visit.room.who, 3*entryBytes(e)); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {
-		if target, err := r.target(ctx, f); target != nil || err != nil {
+		target, err := r.target(ctx)
+		if err != nil {
+			return a, err
+		}
+		if target != nil {
 			e = target
-			if err != nil {
-				return a, err
-			}
 		}
 	}
-	return r.visit.render(ctx, r.organization, e, f.who.user)
+	// Its users are shown as they are now, so the answer waits for that to be stored.
+	a.status = 200
+	err = r.visit.Turn(ctx, r.organization, func(t *ledger.Turn) error {
+		a.body, err = activityReply(e, t.Begin(r.core.now()), f.user, nil, nil)
+		return err
+	})
+	return a, err
 }
 
 // newest is the entry that shows an activity as it stands: the one that the state
 // names while it waits, the one that ended it otherwise, nil if there is none.
-func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, *ledger.View, error) {
+func (v *visit) newest(ctx context.Context, id, act org.ID) (*org.Entry, error) {
 	var view *ledger.View
 	var p *org.Pending
 	err := v.Turn(ctx, id, func(t *ledger.Turn) (err error) {
 		view = t.View()
-		p, err = org.Begin(t.ID(), t.State, v.core.now()).PendingActivity(act)
+		p, err = t.Begin(v.core.now()).PendingActivity(act)
 		return err
 	})
-	if err != nil {
-		return nil, nil, err
+	switch {
+	case err != nil:
+		return nil, err
+	case p != nil:
+		return view.Entry(ctx, p.Last)
 	}
-	var e *org.Entry
-	if p != nil {
-		e, err = view.Entry(ctx, p.Last)
-	} else {
-		e, err = view.Activity(ctx, act)
-	}
-	return e, view, err
+	return view.Activity(ctx, act)
 }
 
-// fail makes e a refusal that is kept.
-func (r *request) fail(e *org.Entry, f *fault.Error) {
-	e.Status, e.Refused = org.StatusFailed, uint16(f.Code.HTTPStatus())
-	e.Failure = activity.AppendRefusal(nil, f, e.Activity, string(activity.AppendFingerprint(nil, e.Fingerprint)))
+// since is the newest entry of the activity whose entry stands at seq.
+func (v *visit) since(ctx context.Context, id org.ID, view *ledger.View, seq uint64) (*org.Entry, error) {
+	e, err := view.Entry(ctx, seq)
+	if err != nil || e.Status.Terminal() {
+		return e, err
+	}
+	return v.newest(ctx, id, e.Activity)
 }
 
 // maxAge and maxAhead are the liveness window of a stamped body.

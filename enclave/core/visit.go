@@ -14,16 +14,12 @@ import (
 // A visit is one call on its way through the enclave.
 type visit struct {
 	core  *Core
-	state wire.State // when it began: what comes later is for later calls
+	state wire.State // when it began
 	*ranges.Visit
-	kept
 	timing timing
-}
 
-// kept is all that a call keeps from one run of a step to the next, besides what its
-// requester has proven and its body says: what it has paid and what was fetched for it.
-// ledger.Step tells what a step may do before it is run again.
-type kept struct {
+	// What the call keeps from one run of a step to the next, besides its requester and
+	// request; see ledger.Step.
 	toll     toll
 	room     *room                        // of the reply
 	origins  map[org.ID]*org.Organization // parents, whose rules on passkeys were needed
@@ -31,11 +27,11 @@ type kept struct {
 	chain    *activity.ChainKnown         // what the activity needs of its chain
 	blind    bool                         // that cannot be had, and a rejection goes on without
 	audience *outgoing.Audience           // of the parent
-	voted    *org.Entry                   // of the activity that is voted on,
-	votedSeq uint64                       // its newest by then
+	voted    *org.Entry                   // of the activity that is voted on, its newest
+	votedSeq uint64                       // where voted stands
 }
 
-// visit begins a call's.
+// visit begins a call.
 func (c *Core) visit() *visit {
 	v := &visit{core: c, state: c.life.State(), Visit: new(ranges.Visit), timing: timing{clock: c.cfg.Clock, last: c.cfg.Clock.Now()}}
 	if v.state == wire.StateServing {
@@ -45,7 +41,7 @@ func (c *Core) visit() *visit {
 	return v
 }
 
-// The phases of a call, as its reply tells how long they took.
+// The phases of a call, which its reply tells the lengths of.
 const (
 	phaseStamp = iota
 	phaseDecide
@@ -54,14 +50,14 @@ const (
 	phases
 )
 
-// timing measures a call, in microseconds.
+// timing measures the phases of a call, in microseconds.
 type timing struct {
 	clock Clock
 	last  time.Time
 	us    [phases]uint32
 }
 
-// end is the end of a phase.
+// end ends a phase.
 func (p *timing) end(phase int) {
 	now := p.clock.Now()
 	p.us[phase] += uint32(now.Sub(p.last).Microseconds())

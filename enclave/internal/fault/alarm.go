@@ -50,6 +50,12 @@ func NewBreach(a Alarm, format string, args ...any) *Breach {
 	return &Breach{a, fmt.Sprintf(format, args...)}
 }
 
+// Breach counts a breach and makes the error that tells of it.
+func (a *Alarms) Breach(alarm Alarm, text string) error {
+	a.Raise(alarm)
+	return &Breach{alarm, text}
+}
+
 // Alarms counts breaches. The zero value is ready; it is safe for concurrent use.
 type Alarms struct{ counts [alarms]atomic.Uint64 }
 

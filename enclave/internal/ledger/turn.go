@@ -49,12 +49,15 @@ type organization struct {
 // function that it was handed to.
 type Turn struct {
 	organization *organization
-	// State is the fold of all entries decided; read it through org.Begin.
+	// State is the fold of all entries decided; read it through Begin.
 	State *org.State
 }
 
 // ID is the organization.
 func (t *Turn) ID() org.ID { return t.organization.id }
+
+// Begin reads the state, and changes it for one entry.
+func (t *Turn) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id, t.State, nowMs) }
 
 // Tip is where the ledger stands, unstored entries included.
 func (t *Turn) Tip() Tip { return Tip{t.organization.count, t.organization.root} }

@@ -75,7 +75,7 @@ func (a *audiences) Forget() {
 func (o *Outgoing) FindAudience(ctx context.Context, v *ranges.Visit, id org.ID) (a *Audience, err error) {
 	err = v.Turn(ctx, id, func(t *ledger.Turn) error {
 		a = &Audience{Organization: id}
-		if a.Subscribers, err = org.Begin(id, t.State, o.nowMs()).Subscribers(); err == nil {
+		if a.Subscribers, err = t.Begin(o.nowMs()).Subscribers(); err == nil {
 			o.put(a)
 		}
 		return err
@@ -89,7 +89,7 @@ func (o *Outgoing) UpdateAudience(t *ledger.Turn, change *org.Tx) {
 	if change == nil || !change.SubscribersChanged() || o.Audience(t.ID()) == nil {
 		return
 	}
-	subscribers, err := org.Begin(t.ID(), t.State, o.nowMs()).Subscribers()
+	subscribers, err := t.Begin(o.nowMs()).Subscribers()
 	if err != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -149,12 +149,12 @@ func (o *Outgoing) openWebhook(ctx context.Context, v *ranges.Visit, id org.ID, 
 	var url string
 	var body []byte
 	err = v.Turn(ctx, event.Owner, func(t *ledger.Turn) (err error) {
-		url, err = org.Begin(t.ID(), t.State, o.nowMs()).Receiver(event.Subscriber)
+		url, err = t.Begin(o.nowMs()).Receiver(event.Subscriber)
 		return err
 	})
 	if err == nil && url != "" {
 		err = v.Turn(ctx, id, func(t *ledger.Turn) error {
-			body = eventBody(e, id, org.Begin(id, t.State, o.nowMs()))
+			body = eventBody(e, id, t.Begin(o.nowMs()))
 			return nil
 		})
 	}

@@ -92,15 +92,13 @@ func (c *Chains) Standings(ctx context.Context, id org.ID, refs []org.SendRef) (
 		return nil, err
 	}
 	if len(got.States) != len(ask.Sends) {
-		c.cfg.Alarms.Raise(fault.AlarmIndex)
-		return nil, fault.NewBreach(fault.AlarmIndex, "states of other sends than asked for")
+		return nil, c.cfg.Alarms.Breach(fault.AlarmIndex, "states of other sends than asked for")
 	}
 	m := make(map[org.SendRef]activity.Standing, len(ask.Sends))
 	for i := range got.States {
 		s := &got.States[i]
 		if s.State > wire.SendReplaced || len(s.Revert) > wire.MaxRevert {
-			c.cfg.Alarms.Raise(fault.AlarmIndex)
-			return nil, fault.NewBreach(fault.AlarmIndex, "a send in no state")
+			return nil, c.cfg.Alarms.Breach(fault.AlarmIndex, "a send in no state")
 		}
 		m[refs[i]] = activity.Standing{State: org.SendState(s.State), Text: Printable(s.Text), Revert: s.Revert}
 	}

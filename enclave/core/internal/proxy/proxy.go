@@ -181,7 +181,7 @@ func (x *Call) open(ctx context.Context, id org.ID) error {
 // look reads the configuration from an organization, if that has it.
 func (x *Call) look(ctx context.Context, id, home org.ID) error {
 	err := x.visit.Turn(ctx, home, func(t *ledger.Turn) error {
-		tx := org.Begin(t.ID(), t.State, x.proxy.now())
+		tx := t.Begin(x.proxy.now())
 		o, err := tx.Organization()
 		if err != nil || o.Deleted {
 			return err
@@ -193,8 +193,7 @@ func (x *Call) look(ctx context.Context, id, home org.ID) error {
 		return err
 	})
 	if errors.Is(err, ledger.ErrNoOrganization) {
-		x.proxy.cfg.Alarms.Raise(fault.AlarmIndex)
-		return fault.NewBreach(fault.AlarmIndex, "a row of no organization")
+		return x.proxy.cfg.Alarms.Breach(fault.AlarmIndex, "a row of no organization")
 	}
 	return err
 }
@@ -280,7 +279,7 @@ func (x *Call) target(ctx context.Context, r *authproxy.Request) (of org.ID, err
 		}
 	}
 	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, x.proxy.now())
+		tx := t.Begin(x.proxy.now())
 		var child *org.Child
 		if r.Organization != nil {
 			child, err = tx.Child(*r.Organization)
@@ -357,7 +356,7 @@ func (x *Call) client(ctx context.Context, r *authproxy.Request) error {
 		return nil
 	}
 	return x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) error {
-		return org.Begin(t.ID(), t.State, x.proxy.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
+		return t.Begin(x.proxy.now()).EachOAuth2Credential(func(c *org.OAuth2Credential) bool {
 			if c.Provider == r.Client.Provider && c.ClientID == r.Client.ClientID {
 				r.Client.Credential = c.ID
 			}

@@ -24,7 +24,7 @@ func (x *Call) stamp(ctx context.Context, body []byte) (head []wire.Header, err 
 	defer func() { private.Wipe() }()
 	public := ""
 	err = x.visit.Turn(ctx, x.config.Organization, func(t *ledger.Turn) (err error) {
-		tx := org.Begin(t.ID(), t.State, x.proxy.now())
+		tx := t.Begin(x.proxy.now())
 		if public, err = proxyKey(tx, x.config.ID); err != nil {
 			return err
 		}
