@@ -31,8 +31,7 @@ func (system) Mount(kind, target string, m pid1.Mount) error {
 	if err := os.Mkdir(target, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// The kernel refuses to mount the one instance of such a file system over
-	// itself.
+	// EBUSY: it is mounted there already.
 	if err := unix.Mount(kind, target, kind, flags, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 		return err
 	}
@@ -102,10 +101,7 @@ func (system) AddEntropy(b []byte) error {
 	if errno != 0 {
 		return errno
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), reseed, 0); errno != 0 {
-		return errno
-	}
-	return nil
+	return unix.IoctlSetInt(int(f.Fd()), reseed, 0)
 }
 
 // reap takes the exit status of orphans.
@@ -121,9 +117,9 @@ func reap() {
 // drained is how long the console may take for what was written to it.
 const drained = time.Second
 
-// stop ends the process. The first process ends the machine: were it to exit,
-// the kernel would panic. Why it ends stands on the console, which is slower than
-// the reboot: it is waited for, but not for long, as the parent empties it.
+// stop ends the process. The first process ends the machine, since the kernel would panic if
+// it exited. It waits for the console, which says why and is slower than a reboot, but not
+// for long: the parent empties it.
 func stop(first bool, status int) {
 	if first {
 		empty := make(chan error, 1)

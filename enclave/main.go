@@ -1,7 +1,6 @@
-// Command cloister-enclave is the enclave of production: the Nitro security
-// module, vsock, and core. It takes no flags and reads no environment; what it
-// is started as, the manifest says. In an image of its own it is the first
-// process, /init, and does what there is to do before (package pid1).
+// Command cloister-enclave is the enclave of production: the Nitro security module, vsock,
+// and core. It takes no flags and reads no environment: the manifest says what it runs as. In
+// an image of its own it is the first process, /init, and does what that must (package pid1).
 package main
 
 import (
@@ -26,8 +25,7 @@ import (
 	"cloister/shared/slack"
 )
 
-// port is where the enclave listens, at the context id that it has; the parent
-// is the only peer it takes.
+// port is the vsock port on which the enclave listens for its parent.
 const port = 5000
 
 // Exit statuses where the enclave is not the first process.
@@ -96,8 +94,7 @@ func run(first bool) error {
 	return c.Serve(context.Background(), parentOnly{l})
 }
 
-// patience is how often a device, or the parent, is looked for: for half a
-// minute.
+// patience is how often a device, or the parent, is looked for: 30 seconds of pauses.
 const patience = 300
 
 func pause() { time.Sleep(100 * time.Millisecond) }
@@ -118,13 +115,13 @@ func heartbeat() error {
 
 // measure is the SHA-256 of this program as it runs.
 func measure() (string, error) {
-	f, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return "", fmt.Errorf("measuring this program: %w", err)
-	}
-	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	f, err := os.Open("/proc/self/exe")
+	if err == nil {
+		defer f.Close()
+		_, err = io.Copy(h, f)
+	}
+	if err != nil {
 		return "", fmt.Errorf("measuring this program: %w", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
@@ -136,7 +133,7 @@ type clock struct{ device *nsm.Device }
 func (c clock) Now() time.Time                       { return c.device.Now() }
 func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// parentOnly drops whoever is not the parent instance.
+// parentOnly takes connections from the parent instance alone.
 type parentOnly struct{ *vsock.Listener }
 
 func (l parentOnly) Accept() (net.Conn, error) {

@@ -97,7 +97,9 @@ type Enclave struct {
 }
 
 // New makes an enclave that waits for its manifest.
-func New(cfg Config) *Enclave { return &Enclave{cfg: cfg} }
+func New(cfg Config) *Enclave {
+	return &Enclave{cfg: cfg, handingOver: handingOver{nonces: nonces{}}}
+}
 
 // State is how far it has come.
 func (e *Enclave) State() wire.State { return wire.State(e.state.Load()) }

@@ -195,7 +195,7 @@ func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.waiting = &waiting{given: g, holders: h, key: key}
+	e.waiting = &waiting{given: g, holders: h, key: key, nonces: nonces{}}
 	if !e.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
 		return nil, errManifestGiven
 	}
@@ -262,15 +262,12 @@ const (
 type nonces map[[attestation.SetupNonceSize]byte]time.Time
 
 // add remembers a nonce, if too many do not wait already.
-func (n *nonces) add(nonce [attestation.SetupNonceSize]byte, now time.Time) error {
-	if *n == nil {
-		*n = nonces{}
-	}
-	maps.DeleteFunc(*n, func(_ [attestation.SetupNonceSize]byte, until time.Time) bool { return !now.Before(until) })
-	if _, known := (*n)[nonce]; !known && len(*n) >= maxSetupNonces {
+func (n nonces) add(nonce [attestation.SetupNonceSize]byte, now time.Time) error {
+	maps.DeleteFunc(n, func(_ [attestation.SetupNonceSize]byte, until time.Time) bool { return !now.Before(until) })
+	if _, known := n[nonce]; !known && len(n) >= maxSetupNonces {
 		return fault.New(fault.ResourceExhausted, "too many setup documents wait for their use")
 	}
-	(*n)[nonce] = now.Add(setupLife)
+	n[nonce] = now.Add(setupLife)
 	return nil
 }
 

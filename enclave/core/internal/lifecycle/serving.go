@@ -3,14 +3,129 @@ package lifecycle
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloister/attestation"
 	"cloister/enclave/core/internal/ranges"
 	"cloister/enclave/internal/boot"
+	"cloister/enclave/internal/org"
+	"cloister/enclave/internal/p256"
 )
+
+// A Key is one of the boot's own keys: made at boot, attested, never stored.
+// The live key signs app proofs and replies; the setup key receives the root secret.
+type Key struct {
+	open      boot.Opener
+	sign      *p256.Signer
+	Public    []byte // 130 bytes, encryption ‖ signing key, uncompressed
+	PublicHex string
+}
+
+// newKey draws both private keys itself: the library's generators take only the kernel's
+// randomness.
+func newKey(rand io.Reader) (*Key, error) {
+	k := new(Key)
+	var point [p256.PointSize]byte
+	encrypt, err := boot.NewScalar(rand)
+	if err == nil {
+		defer encrypt.Wipe()
+		k.open, k.Public, err = boot.NewOpener(encrypt)
+	}
+	sign, serr := boot.NewScalar(rand)
+	if serr == nil {
+		defer sign.Wipe()
+		k.sign, point, serr = p256.NewSigner(sign)
+	}
+	if err = errors.Join(err, serr); err != nil {
+		return nil, fmt.Errorf("making a boot key: %w", err)
+	}
+	k.Public = append(k.Public, point[:]...)
+	k.PublicHex = hex.EncodeToString(k.Public)
+	return k, nil
+}
+
+// Prove signs a claim as an app proof. The signature's nonce is that of RFC 6979, which is a
+// fifth cheaper than the library's hedged one. A fault in the arithmetic could then give the
+// key away; the hardware is trusted not to make one, and the key dies with the boot.
+func (k *Key) Prove(at time.Time, c attestation.Claim) (org.Proof, error) {
+	payload, err := attestation.EncodePayload(at, c)
+	if err != nil {
+		return org.Proof{}, fmt.Errorf("encoding a proof: %w", err)
+	}
+	sig, err := k.Sign(payload)
+	if err != nil {
+		return org.Proof{}, err
+	}
+	return org.Proof{Key: k.Public, Payload: payload, Signature: sig}, nil
+}
+
+// Sign signs a proof's payload or the text of a reply: r ‖ s with low s over SHA-256. Only
+// the payload is JSON, so neither passes for the other.
+func (k *Key) Sign(text []byte) ([]byte, error) {
+	sig, err := k.sign.Sign(sha256.Sum256(text))
+	if err != nil {
+		return nil, fmt.Errorf("signing with the live key: %w", err)
+	}
+	return sig[:], nil
+}
+
+const (
+	// renewAfter is the age from which an attestation document is replaced when it is asked
+	// for. The module's certificates last about three hours; hosts take one of that age for
+	// a failure.
+	renewAfter = time.Hour
+	// renewPause is how long the next attempt waits after one that failed.
+	renewPause = time.Minute
+)
+
+// A bootProof is an attestation document of the live key with what belongs to it, as
+// JSON.
+type bootProof struct {
+	json []byte
+	at   time.Time // on the enclave's clock
+}
+
+// bootProofOf renews the boot proof of this boot. Live key, manifest and registers stay the
+// same, and older proofs stay valid. If the module fails, the last proof stays.
+type bootProofOf struct {
+	make func(now time.Time) ([]byte, error)
+
+	kept atomic.Pointer[bootProof]
+	mu   sync.Mutex // held while one is made; nobody waits for it
+	last time.Time  // when that was tried last
+}
+
+// first makes the proof that the boot begins with.
+func (b *bootProofOf) first(now time.Time) error {
+	text, err := b.make(now)
+	if err == nil {
+		b.kept.Store(&bootProof{text, now})
+	}
+	return err
+}
+
+// current is the proof as it stands.
+func (b *bootProofOf) current(now time.Time) *bootProof {
+	p := b.kept.Load()
+	if now.Sub(p.at) < renewAfter || !b.mu.TryLock() {
+		return p
+	}
+	defer b.mu.Unlock()
+	if p = b.kept.Load(); now.Sub(p.at) < renewAfter || !b.last.IsZero() && now.Sub(b.last) < renewPause {
+		return p
+	}
+	b.last = now
+	if b.first(now) != nil {
+		return p // the age that status tells shows it
+	}
+	return b.kept.Load()
+}
 
 // Serving is what an enclave has once it serves. Only the ranges and the proof change.
 type Serving struct {
