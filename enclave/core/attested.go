@@ -13,11 +13,9 @@ import (
 // A voucher is a token that vouches for a key which is nobody's: it says whose
 // request the key has signed.
 type voucher interface {
-	// find returns whom of tx's organization the token vouches for; nil where there is nobody
-	// or where the token proves nothing: an outsider cannot tell these apart.
+	// find returns whom of tx's organization the token vouches for, nil if for nobody.
 	find(tx *org.Tx) (*vouched, error)
-	// below are organizations under tx's in which the token may vouch for a user, two
-	// at most.
+	// below are organizations under tx's with a user that the token may be of, two at most.
 	below(tx *org.Tx) ([]org.ID, error)
 }
 
@@ -117,8 +115,7 @@ func (v *identityVoucher) below(tx *org.Tx) (ids []org.ID, err error) {
 	return ids, nil
 }
 
-// verificationVoucher is a verification token, which the enclave has issued itself
-// and whose key has signed the request.
+// verificationVoucher is a verification token that the enclave has issued itself.
 type verificationVoucher struct{ token *login.VerificationToken }
 
 // readVerification reads a verification token that is bound to the key of the stamp. It

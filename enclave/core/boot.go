@@ -27,10 +27,9 @@ import (
 	"cloister/shared/wire"
 )
 
-// bootDoor answers the calls that wire.BootOperations lists. None of them is believed for
-// where it comes from: genesis and manifest work once each, in that order, admission needs
-// the admission key's stamp, and the others tell public things or bring what authority
-// they need.
+// bootDoor answers the calls that wire.BootOperations lists. It trusts nobody for where a call
+// comes from: genesis and manifest work once each, in that order; admission needs the admission
+// key's stamp; the others tell public things or bring what authority they need.
 func (c *Core) bootDoor(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
 	op := wire.BootOperationOf(call.Op)
 	if op == nil {
@@ -52,8 +51,7 @@ func bare(f func(*Core) ([]byte, error)) bootHandler {
 	return func(c *Core, _ context.Context, _ *wire.Call, _ *visit) ([]byte, error) { return f(c) }
 }
 
-// bootHandlers has a handler for each of wire.BootOperations that lifecycle.Operations
-// has not: questions to an enclave, and what is done to ranges and organizations.
+// bootHandlers has a handler for each of wire.BootOperations that is not in lifecycle.Operations.
 var bootHandlers = map[string]bootHandler{
 	wire.OpStatus:             bare(func(c *Core) ([]byte, error) { return c.life.Status(c.counters()) }),
 	wire.OpRanges:             bare((*Core).rangeTable),
@@ -113,8 +111,7 @@ func (c *Core) rangeTable() ([]byte, error) {
 	return json.Marshal(&wire.SignedTable{Table: string(text), PublicKey: c.serving.Live.PublicHex, Signature: hex.EncodeToString(sig)})
 }
 
-// keysFor is how long a document of public keys is given out. Callers without a stamp cannot
-// make the enclave sign more often.
+// keysFor is how long a document of public keys is given out before another is signed.
 const keysFor = time.Minute
 
 // keysDocument is the document given out now.
@@ -125,8 +122,7 @@ type keysDocument struct {
 }
 
 // discoverKeys answers with the keys that clients pin, signed by the live key, and the boot
-// proof that leads from there to the module's root. A client that verifies them need not
-// trust the host or the network.
+// proof that leads from there to the module's root: clients need not trust the host.
 func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *visit) ([]byte, error) {
 	s := c.serving
 	if err := s.Ranges.Serving(ctx); err != nil {
@@ -163,8 +159,7 @@ func (c *Core) discoverKeys(ctx context.Context, _ *wire.Call, _ *visit) ([]byte
 const liveKeySize = 130
 
 // discoverBootProof answers with the boot proof of a live key of the deployment, for clients
-// with a signed reply. The body is the key in lower-case hex. A proof is public, so no stamp
-// is needed.
+// with a signed reply. The body is the key in lower-case hex.
 func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit) ([]byte, error) {
 	body := call.Body
 	if len(body) != 2*liveKeySize || bytes.ContainsFunc(body, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) {
@@ -186,8 +181,7 @@ func (c *Core) discoverBootProof(ctx context.Context, call *wire.Call, _ *visit)
 // keySetPath is where, below the issuer's URL, the host serves the enclave's key set.
 const keySetPath = "/.well-known/jwks.json"
 
-// issuer is a handler that tells about the enclave's own issuer, for those who want to verify
-// the identity tokens that it issues.
+// issuer is a handler that tells how to verify the identity tokens that the enclave issues.
 func issuer(tell func(*activity.Roles) []byte) bootHandler {
 	return bare(func(c *Core) ([]byte, error) {
 		if c.serving.roles.Issuer == "" {
@@ -213,8 +207,7 @@ type admission struct {
 }
 
 // createOrganization makes a first organization, stamped by the manifest's admission key.
-// Entry 0 of its ledger is no activity. A body that is sent again gets the same answer, from
-// the organization's records.
+// A body that is sent again gets the same answer, from the organization's records.
 func (c *Core) createOrganization(ctx context.Context, call *wire.Call, v *visit) ([]byte, error) {
 	who, err := c.stamps.Verify(stampHead(call), call.Body)
 	if err != nil {

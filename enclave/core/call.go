@@ -26,8 +26,7 @@ type answer struct {
 	readable bool // by a page of the caller's origin; only of the auth proxy
 }
 
-// Call answers one call of the host. It never panics on what the call holds. Any reply is
-// signed if the caller asked for that.
+// Call answers one call of the host, whatever it holds. The reply is signed if it asks for that.
 func (c *Core) Call(ctx context.Context, call *wire.Call) *wire.Reply {
 	reply, of := c.answer(ctx, call)
 	of.settle(0)
@@ -186,8 +185,7 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 	return a, err
 }
 
-// proxy answers a call at the door of the auth proxy. What package proxy stamps is treated as
-// any stamped call.
+// proxy answers a call at the door of the auth proxy; see package proxy.
 func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	x, err := c.serving.proxy.Read(ctx, call, v.Visit, v.lookups)
 	v.timing.end(phaseStamp)

@@ -23,8 +23,7 @@ type caller struct {
 	proxy      bool               // the auth proxy
 }
 
-// stranger says that an organization does not know a key. parent is where else
-// to look, if anywhere.
+// stranger says that an organization does not know a key. parent may know it.
 type stranger struct {
 	parent  org.ID
 	deleted bool
@@ -41,8 +40,7 @@ func strangerTo(tx *org.Tx) error {
 	return &stranger{o.Parent, o.Deleted}
 }
 
-// authenticate finds whose credential made the stamp. In a deleted organization
-// it is nobody's.
+// authenticate finds whose credential made the stamp: nobody's in a deleted organization.
 func (s *requester) authenticate(tx *org.Tx) (*caller, error) {
 	who, err := s.credential(tx)
 	if err != nil {
@@ -143,9 +141,8 @@ func (s *requester) sessionUser(tx *org.Tx) (*caller, error) {
 	return who, s.visit.pay(tx, s.session.PublicKey)
 }
 
-// unknownKey is the one answer to a credential that is not known or gone, to an
-// organization that is not there, and to one that is deleted: an outsider cannot
-// tell them apart.
+// unknownKey is the one answer to an unknown credential, a missing organization and a deleted
+// one, so that outsiders cannot tell them apart.
 func unknownKey(id org.ID, s *requester) error {
 	if s.passkey != nil {
 		return fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND",
@@ -156,8 +153,7 @@ func unknownKey(id org.ID, s *requester) error {
 		"could not find public key in organization or its parent organization: organizationId=%s publicKey=%s", id, public)
 }
 
-// below are the organizations under tx's in which the requester's credential can
-// stamp, two at most.
+// below are the organizations under tx's that know the requester's credential, two at most.
 func (s *requester) below(tx *org.Tx) ([]org.ID, error) {
 	if s.session != nil {
 		return nil, nil
@@ -215,8 +211,7 @@ func (s *requester) inParent(ctx context.Context, unknown *stranger, id org.ID, 
 	return u, err
 }
 
-// foreign refuses a submit by a credential that the organization does not know: a
-// user of the parent is told that reading is all it may.
+// foreign refuses a submit by a stranger. A user of the parent is told that he may only read.
 func (r *request) foreign(ctx context.Context, unknown *stranger) error {
 	if _, err := r.requester.inParent(ctx, unknown, r.organization, r.from); err != nil {
 		return err

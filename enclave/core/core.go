@@ -1,10 +1,9 @@
 // Package core is the enclave's one door: a Call comes in, a decision comes out.
 //
-// It knows its host only as bytes on connections. It verifies who asks, decides
-// in the organization's turn, lets the ledger make the decision durable, and
-// only then answers. What it needs from outside (device, clock, randomness, root
-// secret, connections, exit) is handed in; the simulator and the Nitro build
-// differ in nothing else.
+// It verifies who asks, decides in the organization's turn, lets the ledger make the decision
+// durable, and only then answers. What it needs from outside (device, clock, randomness, root
+// secret, connections, exit) is handed in; the simulator and the Nitro build differ in nothing
+// else.
 //
 // submit.go is the first file to read. What comes before and after a decision has packages of
 // its own below internal.
@@ -33,9 +32,6 @@ import (
 	"cloister/enclave/internal/stamp"
 )
 
-// Device is the security module.
-type Device = lifecycle.Device
-
 // RootSecret is where the deployment's root secret lies in a simulator.
 type RootSecret = lifecycle.RootSecret
 
@@ -53,14 +49,13 @@ type Clock = ledger.Clock
 
 // Config is what an enclave is started with.
 type Config struct {
-	Device Device
+	Device lifecycle.Device // the security module
 	Clock  Clock
 	// Rand is the kernel's randomness with the module's mixed in.
 	Rand io.Reader
 	// Root is for simulators; see lifecycle.Config.
 	Root RootSecret
-	// Simulator must be true exactly when Device is no real one; a manifest of
-	// the other kind is refused.
+	// Simulator must be true exactly when Device is no real one.
 	Simulator bool
 	// ApplicationDigest is the SHA-256 of this program, in hex.
 	ApplicationDigest string
@@ -108,8 +103,7 @@ const (
 	keyCacheBytes = 16 << 20
 )
 
-// SpareBytes is how much garbage the process of an enclave may gather before it
-// is collected; its main hands it to collector.Spare.
+// SpareBytes is what main hands to collector.Spare: the garbage that may gather.
 const SpareBytes = 20 << 20
 
 // New makes an enclave that waits for its manifest.
@@ -147,8 +141,7 @@ func (c *Core) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// Stop ends service in good order: nothing new is decided, what is decided is
-// stored, the store is given back.
+// Stop ends service in good order: what is decided is stored, and the store is given back.
 func (c *Core) Stop(ctx context.Context) error {
 	if s := c.life.End(); s != nil {
 		return s.Ranges.Release(ctx)
@@ -156,8 +149,7 @@ func (c *Core) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close ends service at once and gives nothing back, as the loss of the process
-// would: what is not stored stays unknown.
+// Close ends service at once, as the loss of the process would.
 func (c *Core) Close() {
 	if s := c.life.End(); s != nil {
 		s.Ranges.Close()

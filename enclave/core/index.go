@@ -27,8 +27,7 @@ func (s *serving) indexKey(parent org.ID, h org.Handle) (key org.Hash) {
 	return key
 }
 
-// proxyKey is the key of the row that leads from a configuration of the auth proxy to its
-// organization. It stands under no parent.
+// proxyKey is the key of the row that leads from an auth proxy's configuration to its organization.
 func (s *serving) proxyKey(config org.ID) org.Hash {
 	return s.indexKey(org.ID{}, org.AuthProxyHandle(config))
 }
@@ -86,10 +85,7 @@ func (s *serving) indexChanges(tx *org.Tx) ([]org.IndexChange, error) {
 	return append(drops, puts...), nil
 }
 
-// What follows is query.Index for one query: about the sub-organizations of the
-// organization that is read.
-
-var _ query.Index = sources{}
+var _ query.Index = sources{} // about the sub-organizations of the organization that is read
 
 // Child reads the parent's newest state.
 func (x sources) Child(id org.ID) (child *org.Child, err error) {

@@ -7,8 +7,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// TestOnlySkip switches a check off, in builds for tests that show what the
-// check is for.
+// TestOnlySkip switches a check off, for tests that show what it is for.
 func TestOnlySkip(name string, skip bool) bool {
 	if name == insecure.Frame.String() {
 		wire.TestOnlyLenient.Store(skip)

@@ -21,12 +21,10 @@ type Rates struct {
 // ProxyRates are how much the auth proxy answers.
 type ProxyRates = proxy.Rates
 
-// withUsual puts the usual rates, those of the production enclave, where there are none. An
-// enclave on two processors answers some thousand signatures a second. A tenant's own users
-// have at most half of that, so that a tenant that loops leaves as much to the others; one
-// key half of that again, four times the highest that the published service sells; an end
-// user's sub-organization twenty a second, far more than a person causes. A bucket holds a
-// whole minute's, so bursts pass.
+// withUsual puts the usual rates where there are none. An enclave on two processors answers
+// some thousand signatures a second. A tenant's own users have at most half of that, so that
+// one who loops leaves as much to the others; one key half of that again; an end user's
+// sub-organization twenty a second. A bucket holds a whole minute's, so bursts pass.
 func (r Rates) withUsual() Rates {
 	usual := func(r *pace.Rate, count uint32) {
 		if !r.On() {
@@ -39,8 +37,7 @@ func (r Rates) withUsual() Rates {
 	return r
 }
 
-// maxBuckets is how many organizations of each level, and how many keys, are
-// counted at a time.
+// maxBuckets is how many organizations of each level, and how many keys, are counted.
 const maxBuckets = 1 << 16
 
 // meter counts requests with a verified stamp of a credential in the newest state, so nobody
@@ -60,9 +57,8 @@ func newMeter(r Rates) *meter {
 	return &meter{pace.New[org.ID](r.Organization, maxBuckets), pace.New[org.ID](r.SubOrganization, maxBuckets), pace.New[keyOf](r.Key, maxBuckets)}
 }
 
-// take counts a request of a key of an organization; it does not count for the parent. Key ""
-// is the auth proxy's, which has rates of its own. A request that the key's rate refuses does
-// not count for the organization.
+// take counts a request of a key of an organization. Key "" is the auth proxy's, which has
+// rates of its own. What the key's rate refuses does not count for the organization.
 func (m *meter) take(id org.ID, sub bool, key string, now time.Time) (pace.Count, error) {
 	var c pace.Count
 	if key != "" {

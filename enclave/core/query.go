@@ -37,8 +37,7 @@ type reading struct {
 	waits     map[org.ID]uint64 // activities that wait, with the seq of their newest entries
 }
 
-// query answers from the newest state. It writes nothing, and its answer waits
-// like any other for what it has seen.
+// query answers from the newest state. It writes nothing.
 func (c *Core) query(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
 	r := &reading{core: c, visit: v, from: call.From.Address}
 	var err error
@@ -152,8 +151,7 @@ func (r *reading) count(es ...*org.Entry) error {
 	return r.visit.room.raise(r.payer, r.readBytes)
 }
 
-// sources are where one query fetches from: the organization's old entries, boot proofs, the
-// index, chains.
+// sources are what one query fetches from: old entries, boot proofs, the index, chains.
 type sources struct {
 	ctx context.Context
 	*reading
@@ -202,8 +200,8 @@ func (x sources) ByKey(publicKeyHex string) ([]byte, error) {
 	return x.core.bootProof(x.ctx, publicKeyHex)
 }
 
-// bootProof finds the boot proof of a live key, of this boot or an earlier one; nil if there is
-// none. The host keeps the earlier ones, and whoever asks for one verifies it.
+// bootProof finds the boot proof of a live key, nil if there is none. The host keeps those of
+// earlier boots, and whoever asks for one verifies it.
 func (c *Core) bootProof(ctx context.Context, publicKeyHex string) ([]byte, error) {
 	if publicKeyHex == c.serving.Live.PublicHex {
 		return c.serving.BootProof(c.cfg.Clock.Now()), nil

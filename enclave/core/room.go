@@ -8,11 +8,9 @@ import (
 
 const (
 	// replyBytes is how much memory may be taken by replies that are being made, wait to be
-	// stored, or wait for the host to take them. A reply is counted once, though for a
-	// moment it is there twice, as a body and as a frame.
+	// stored, or wait for the host to take them.
 	replyBytes = 256 << 20
-	// smallReply is counted but never refused: a signature, or what a wallet says of itself.
-	// A connection's own bounds limit those.
+	// smallReply is counted but never refused: a connection's own bounds limit those.
 	smallReply = 64 << 10
 	// maxList is about how long a list may be; see query.Answer.
 	maxList = 7 << 20
@@ -25,8 +23,7 @@ type room struct {
 	bytes int64
 }
 
-// raise makes room for n bytes in all, or says that there is none. All of it is counted for
-// the first tenant.
+// raise makes room for n bytes in all, if there is any, at the cost of the first tenant.
 func (r *room) raise(who org.ID, n int64) error {
 	if n <= r.bytes {
 		return nil

@@ -41,8 +41,7 @@ func (s *step) run(g *policy.Grant) (err error) {
 	return err
 }
 
-// activityTx is what the activity's function may touch. It runs as whoever submitted the
-// activity, whoever's vote let it.
+// activityTx is what the activity's function may touch. It runs as the activity's initiator.
 func (s *step) activityTx(g *policy.Grant) *activity.Tx {
 	c, v := s.request.core, s.request.visit
 	key, keyID := s.turn.Key()
@@ -85,9 +84,8 @@ func (s *step) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	return &activity.Tx{Tx: tx, Vault: c.vault(id, child.Key(), 1), Rand: mixed{c}, Keys: c.keys, Activity: s.entry.Activity, Grant: g, Grantor: s.turn.ID()}, nil
 }
 
-// decisionContext is what a policy outcome proof has the digest of: the SHA-256 of its
-// canonical CBOR. It is all that the decision was made from besides the organization's
-// records.
+// decisionContext is all that a decision was made from besides the organization's records. A
+// policy outcome proof has the SHA-256 of its canonical CBOR.
 type decisionContext struct {
 	Organization wire.ID   `cbor:"1,keyasint"`
 	Activity     wire.ID   `cbor:"2,keyasint"`
@@ -99,9 +97,8 @@ type decisionContext struct {
 	TimeMs       uint64    `cbor:"8,keyasint"`
 }
 
-// prove signs what app proofs can say of a completed activity. The digest of the
-// organization's data is the root of its ledger's tree before the activity, which binds every
-// record that the decision could read.
+// prove signs what app proofs can say of a completed activity. The digest of the organization's
+// data is the root of its tree before the activity, which binds every record.
 func (s *step) prove(claims []activity.Claim) ([]org.Proof, error) {
 	c, t, e, k := s.request.core, s.turn, s.entry, s.version.Kind
 	dc := decisionContext{Organization: wire.ID(t.ID()), Activity: wire.ID(e.Activity), Fingerprint: wire.Hash(e.Fingerprint),

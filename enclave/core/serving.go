@@ -74,11 +74,9 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 	return nil
 }
 
-// activityID is the id of the activity that a body makes in an organization: a
-// UUIDv7 whose time is the body's timestamp and whose other bits are a keyed
-// hash of organization and fingerprint. One body has one id for ever, so the
-// host's index by id finds an old activity for a repeated body, and the host
-// learns nothing from it.
+// activityID is the id of the activity that a body makes in an organization: a UUIDv7 of the
+// body's timestamp and a keyed hash of organization and fingerprint. One body has one id for
+// ever, so the host's index by id finds the activity of a repeated body.
 func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampedMs uint64) (id [16]byte) {
 	m := s.blind()
 	m.Write([]byte("cloister activity 1"))
@@ -93,8 +91,7 @@ func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampe
 	return id
 }
 
-// organizationID is the id of the organization that an admission makes: one
-// body, one organization.
+// organizationID is the id of the one organization that an admission's body makes.
 func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
 	m := s.blind()
 	m.Write([]byte("cloister organization 1"))

@@ -50,10 +50,9 @@ func (c *Core) wish(call *wire.Call) (*wire.Call, *attestation.SignedReply, erro
 	return &inner, &attestation.SignedReply{Door: door, Operation: call.Op, Credentials: credentials, Nonce: nonce}, nil
 }
 
-// sign puts the live key's signature on a reply that is ready to leave, as t begins to state
-// it. A reply stays unsigned when the enclave does not serve, when nobody could have asked for
-// its operation, and when it only tells the host to ask another enclave. Callers that insist
-// take that for a failure.
+// sign puts the live key's signature on a reply that is ready to leave; t holds what its request
+// says. Callers that insist take an unsigned reply for a failure: of an enclave that does not
+// serve, or that sends the host to another one.
 func (c *Core) sign(t *attestation.SignedReply, reply *wire.Reply) {
 	if t == nil || reply.Moved != 0 || c.life.State() != wire.StateServing {
 		return

@@ -62,8 +62,7 @@ func (s *step) begin() (err error) {
 	return s.pose()
 }
 
-// ownEntry is the entry of the activity that the request's body makes, with the caller's
-// vote. It has failed until something better is known.
+// ownEntry is the entry of the activity that the request's body makes, which fails so far.
 func (s *step) ownEntry() (*org.Entry, error) {
 	r, nowMs := s.request, s.tx.NowMs
 	v, err := s.newVote(nil)
@@ -73,8 +72,7 @@ func (s *step) ownEntry() (*org.Entry, error) {
 	}, err
 }
 
-// newVote is the record of the vote that this request casts. message is what was signed; nil
-// means the entry's body.
+// newVote is the record of the caller's vote. message was signed; nil means the entry's body.
 func (s *step) newVote(message []byte) (org.Vote, error) {
 	id, err := org.NewID(s.request.core.cfg.Rand)
 	by := s.request.requester.caller
@@ -150,8 +148,7 @@ func (s *step) decide() error {
 	return nil
 }
 
-// rootCan tells whether the root quorum can still be met: by members who have
-// approved, or who have not rejected and could stamp.
+// rootCan tells whether members who approved or may still approve can meet the root quorum.
 func (s *step) rootCan() (bool, error) {
 	var able uint32
 	for _, id := range s.rec.RootUsers {
@@ -170,8 +167,7 @@ func (s *step) rootCan() (bool, error) {
 	return able >= s.rec.Threshold, nil
 }
 
-// othersCan tells whether somebody who has not voted could still carry the activity by a
-// policy, whether or not that counts the initiator.
+// othersCan tells whether a policy lets somebody who has not voted still carry the activity.
 func (s *step) othersCan() (can bool, err error) {
 	steps := activity.VotableSteps
 	state := activity.PolicyState(s.tx, s.rec)
@@ -204,8 +200,7 @@ func (s *step) keepEvaluation(d *policy.Decision) error {
 	return nil
 }
 
-// denial tells why the policies said no, from the entry's newest evaluation. The policies'
-// names are in d.
+// denial tells why the policies said no, from the entry's newest evaluation and names in d.
 func denial(e *org.Entry, d *policy.Decision) *fault.Error {
 	f := &fault.Error{Code: fault.PermissionDenied, Name: "REQUEST_NOT_AUTHORIZED", Message: "request not authorized", Denied: true}
 	if n := len(e.Evaluations); n > 0 {
@@ -239,8 +234,7 @@ func (s *step) wait(status org.Status) error {
 	return nil
 }
 
-// commit makes the decision durable and says what may be told once it is. A vote
-// has a record of its own, ahead of the step that it led to.
+// commit makes the decision durable. A vote has an entry of its own, ahead of the step's.
 func (s *step) commit() (answer, error) {
 	outgoing, others := s.request.core.serving.outgoing, s.children
 	entries := []*org.Entry{s.entry}

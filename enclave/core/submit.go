@@ -130,8 +130,7 @@ func (r *request) step(t, above *ledger.Turn) (a answer, old *earlier, err error
 }
 
 // enter is what every submission and vote passes: a credential of the organization or, for
-// some kinds, its parent's, and a body that is new, in time and in shape. A body that is not
-// new is found.
+// some kinds, its parent's, and a body that is new, in time and in shape; or it finds the old one.
 func (s *step) enter() (old *earlier, err error) {
 	r := s.request
 	if err = s.authenticate(); err == nil {
@@ -193,8 +192,7 @@ func (s *step) authenticate() (err error) {
 	return err
 }
 
-// hold makes room for the reply to a body of n bytes, before anything is decided: what is
-// done must be told.
+// hold makes room for the reply to a body of n bytes: what is decided must be told.
 func (s *step) hold(n int64) error {
 	payer, err := tenant.Of(s.tx)
 	if err != nil {
@@ -203,8 +201,7 @@ func (s *step) hold(n int64) error {
 	return s.request.visit.room.raise(payer, 3*n)
 }
 
-// starts is what only a new body passes: it is recent, well formed, and within what its
-// credential is for.
+// starts is what a new body passes: recent, well formed, within what its credential is for.
 func (s *step) starts() error {
 	r := s.request
 	if err := checkTime(s.law.NowMs, r.sub.TimestampMs); err != nil {
@@ -228,8 +225,7 @@ func (s *step) starts() error {
 	return s.law.PutCounter(s.who.passkey.ID, r.requester.counter)
 }
 
-// lookup finds the version. What is wrong with type or parameters is told only behind
-// authentication.
+// lookup finds the version.
 func (r *request) lookup(kind string) {
 	if insecure.Skip(insecure.Path) {
 		r.op = activity.OpOf(kind)

@@ -13,17 +13,15 @@ import (
 	"cloister/enclave/internal/policy"
 )
 
-// maxFactors bounds with how many credentials one user may approve an activity: about as
-// many as he can have besides sessions.
+// maxFactors is with how many credentials one user may approve an activity: about all that he
+// can have besides sessions.
 const maxFactors = 30
 
-// maxVote bounds the body of a vote, which is kept in every later entry of the
-// activity: nothing in it needs more.
+// maxVote bounds the body of a vote, which is kept in every later entry of the activity.
 const maxVote = 2 << 10
 
-// vote approves or rejects an activity that waits. The activity's body lies in its
-// newest entry, which the host has: it is fetched, and again if the activity has gone
-// on meanwhile.
+// vote approves or rejects an activity that waits. Its body lies in its newest entry, which is
+// fetched from the host, and again if the activity has gone on meanwhile.
 func (s *step) vote() (answer, error) {
 	r, target := s.request, s.request.intent.Target()
 	p, err := s.tx.PendingBy(target)
@@ -240,8 +238,7 @@ func (s *step) canPass() (bool, error) {
 	return s.othersCan()
 }
 
-// target is the activity that a vote cast earlier was about, as it stands; nil
-// when it cannot be found any more.
+// target is the activity that an earlier vote was about, as it stands, nil if it is not found.
 func (r *request) target(ctx context.Context) (*org.Entry, error) {
 	var view *ledger.View
 	var seq uint64

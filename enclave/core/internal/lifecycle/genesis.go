@@ -28,11 +28,8 @@ type genesisBody struct {
 	} `json:"keyService"`
 }
 
-func (b *genesisBody) ranges() int { return max(int(b.Ranges), 1) }
-
-// genesis makes a deployment: its root secret, its keyring, its record. Outside of a
-// simulator the root secret is made in shares. A deployment that is there already stays as
-// it is.
+// genesis makes a deployment: its root secret, outside of a simulator in shares, its keyring,
+// its record. A deployment that is there already stays as it is.
 func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 	in := new(genesisBody)
 	if len(body) > 0 {
@@ -43,6 +40,7 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 			return nil, fault.Field("ranges", "want 1 to %d", wire.MaxRanges)
 		}
 	}
+	in.Ranges = max(in.Ranges, 1)
 	if e.cfg.Root == nil {
 		return e.genesisInShares(ctx, in)
 	}
@@ -62,7 +60,7 @@ func (e *Enclave) genesis(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if record == nil {
-		if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), in.ranges()); err != nil {
+		if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), int(in.Ranges)); err != nil {
 			return nil, err
 		}
 		if err := e.cfg.Host.PutOnce(ctx, objectGenesis, record); err != nil {
@@ -137,7 +135,7 @@ func (e *Enclave) genesisInShares(ctx context.Context, in *genesisBody) ([]byte,
 		return nil, err
 	}
 	defer q.Wipe()
-	if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), in.ranges()); err != nil {
+	if record, err = boot.NewGenesis(e.cfg.Mixed, q, e.now(), int(in.Ranges)); err != nil {
 		return nil, err
 	}
 	shares, err := e.split(ctx, q, boot.Deployment(record), 1, operators, factor)

@@ -14,6 +14,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
 )
 
 // How an enclave is followed by another without anybody bringing the root secret:
@@ -38,8 +39,7 @@ import (
 // that its own farewell is true of all before it. If the next one is lost before the
 // farewell, operators start another by shares.
 //
-// Callers are not authenticated: what the operators have not approved gets nothing, and the
-// host can end service anyway.
+// Callers are not authenticated: what operators have not approved gets nothing.
 
 // farewellAfter is how long an enclave still answers after its farewell, so that every host
 // hears that another one has its ranges.
@@ -204,8 +204,7 @@ func (e *Enclave) announce(ctx context.Context, next *attestation.Setup, a attes
 	return e.cfg.Host.PutOnce(ctx, fmt.Sprintf("%s%x/%x", objectHandOver, next.ManifestHash, next.Nonce), b)
 }
 
-// takeOver takes the keyring from the enclave before this one and begins to serve,
-// without a range.
+// takeOver takes the keyring from the enclave before this one and serves, without a range.
 func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	h, err := attestation.ParseHandOver(body)
 	if err != nil {
@@ -232,7 +231,7 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	return e.begin(ctx, stateSeed, w.given, secret.Secret{}, func(s *Serving) (*boot.Keyring, error) {
+	return e.begin(ctx, wire.StateSeed, w.given, secret.Secret{}, func(s *Serving) (*boot.Keyring, error) {
 		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.PublicHex, attestation.SeedHandover
 		return ring, e.inherit(ctx, s, deployment)
 	})
@@ -285,5 +284,5 @@ func (e *Enclave) farewell(ctx context.Context, _ []byte) ([]byte, error) {
 		<-e.cfg.Clock.After(farewellAfter)
 		e.Fence(errors.New("handed over"))
 	}()
-	return json.Marshal(map[string]string{"state": stateFenced.String()})
+	return json.Marshal(map[string]string{"state": wire.StateFenced.String()})
 }

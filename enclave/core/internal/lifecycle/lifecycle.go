@@ -1,6 +1,5 @@
-// Package lifecycle is how an enclave comes to serve, and how it ends: genesis, manifest,
-// the root secret out of shares or a key service, rotation, hand-over to the enclave that
-// comes after it.
+// Package lifecycle is how an enclave comes to serve, and how it ends: genesis, manifest, root
+// secret, rotation, hand-over to the enclave that comes after it.
 //
 // It is a state machine with no way back. An enclave serves only under a manifest that its
 // operators approved and that its registers commit to, with the keyring of the deployment
@@ -75,14 +74,6 @@ type Config struct {
 	Fence func(reason error)
 }
 
-const (
-	stateHello      = wire.StateHello
-	stateSeed       = wire.StateSeed
-	stateRecovering = wire.StateRecovering
-	stateServing    = wire.StateServing
-	stateFenced     = wire.StateFenced
-)
-
 // Enclave is one enclave on its way through its states.
 type Enclave struct {
 	cfg   Config
@@ -106,7 +97,7 @@ func (e *Enclave) State() wire.State { return wire.State(e.state.Load()) }
 
 // End ends service and returns what served, nil if nothing did.
 func (e *Enclave) End() *Serving {
-	if wire.State(e.state.Swap(uint32(stateFenced))) != stateServing {
+	if wire.State(e.state.Swap(uint32(wire.StateFenced))) != wire.StateServing {
 		return nil
 	}
 	return e.serving
@@ -114,7 +105,7 @@ func (e *Enclave) End() *Serving {
 
 // Fence ends service at once, for a reason.
 func (e *Enclave) Fence(reason error) {
-	if wire.State(e.state.Swap(uint32(stateFenced))) != stateFenced && e.cfg.Fence != nil {
+	if wire.State(e.state.Swap(uint32(wire.StateFenced))) != wire.StateFenced && e.cfg.Fence != nil {
 		e.cfg.Fence(reason)
 	}
 }
@@ -131,8 +122,7 @@ var (
 	errDebugImage    = fault.WithCode(fault.FailedPrecondition, "BOOT_DEBUG_IMAGE", "a debug image takes no secret and makes no deployment")
 )
 
-// Operations are the boot operations that lead from state to state and what belongs to
-// them, by their names in wire.BootOperations.
+// Operations are those of wire.BootOperations that lead from state to state, by their names.
 var Operations = map[string]func(*Enclave, context.Context, []byte) ([]byte, error){
 	wire.OpGenesis:           (*Enclave).genesis,
 	wire.OpShares:            (*Enclave).storedShares,
@@ -164,9 +154,9 @@ func Allows(op *wire.BootOperation, s wire.State) error {
 	switch {
 	case op.In(s):
 		return nil
-	case op.In(stateServing):
+	case op.In(wire.StateServing):
 		return ErrNotServing
-	case op.In(stateSeed):
+	case op.In(wire.StateSeed):
 		return errNotWaiting
 	}
 	return errManifestGiven
@@ -176,11 +166,11 @@ func Allows(op *wire.BootOperation, s wire.State) error {
 func (e *Enclave) Status(counters map[string]uint64) ([]byte, error) {
 	s := e.State()
 	out := map[string]any{"state": s.String(), "applicationDigest": e.cfg.ApplicationDigest, "counters": counters}
-	if s == stateSeed && e.mu.TryLock() { // a boot step may take a while
+	if s == wire.StateSeed && e.mu.TryLock() { // a boot step may take a while
 		out["shares"], out["manifestSha256"] = e.waiting.status(), hex.EncodeToString(e.waiting.id[:])
 		e.mu.Unlock()
 	}
-	if s == stateServing {
+	if s == wire.StateServing {
 		now := e.cfg.Clock.Now()
 		out["attestationAgeMs"] = now.Sub(e.serving.proof.current(now).at).Milliseconds()
 		out["bootNumber"] = e.serving.Ranges.BootNumber()

@@ -16,6 +16,7 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/settings"
 	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
 )
 
 // given is a manifest that was accepted, with what it was accepted for.
@@ -100,7 +101,7 @@ func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	} else {
 		err = e.fits(g.manifest)
 	}
-	return e.begin(ctx, stateHello, g, q, e.unwrapWith(ctx, q, err))
+	return e.begin(ctx, wire.StateHello, g, q, e.unwrapWith(ctx, q, err))
 }
 
 // fits tells why a manifest is not for this enclave.
@@ -131,8 +132,7 @@ func (e *Enclave) fits(m *attestation.Manifest) error {
 	return nil
 }
 
-// configuration reads the configuration that a manifest names, from base64. Errors are
-// *fault.Error.
+// configuration reads the configuration that a manifest names, from base64.
 func (e *Enclave) configuration(m *attestation.Manifest, text string) (*settings.Settings, error) {
 	if len(text) > base64.StdEncoding.EncodedLen(settings.Max) {
 		return nil, fault.Field("configuration", "configuration is longer than %d bytes", settings.Max)
@@ -196,14 +196,14 @@ func (e *Enclave) await(ctx context.Context, g *given) ([]byte, error) {
 		return nil, err
 	}
 	e.waiting = &waiting{given: g, holders: h, key: key, nonces: nonces{}}
-	if !e.state.CompareAndSwap(uint32(stateHello), uint32(stateSeed)) {
+	if !e.state.CompareAndSwap(uint32(wire.StateHello), uint32(wire.StateSeed)) {
 		return nil, errManifestGiven
 	}
 	if err := e.commitSetup(key.PublicHex, g.id); err != nil {
 		e.Fence(fmt.Errorf("boot: %w", err)) // the register may be extended
 		return nil, err
 	}
-	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": stateSeed.String(), "setupKey": key.PublicHex, "shares": h.status()})
+	return json.Marshal(map[string]any{"manifestSha256": hex.EncodeToString(g.id[:]), "state": wire.StateSeed.String(), "setupKey": key.PublicHex, "shares": h.status()})
 }
 
 // commitSetup extends PCR16 and locks it: documents show only locked registers.

@@ -24,7 +24,7 @@ import (
 // begin goes from a state to serving, or for good to fenced: the next try is another boot.
 // The root secret is empty after a hand-over, which brings the keyring itself.
 func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret.Secret, ring func(*Serving) (*boot.Keyring, error)) ([]byte, error) {
-	if !e.state.CompareAndSwap(uint32(from), uint32(stateRecovering)) {
+	if !e.state.CompareAndSwap(uint32(from), uint32(wire.StateRecovering)) {
 		return nil, errManifestGiven
 	}
 	s, err := e.recover(ctx, g, q, ring)
@@ -33,7 +33,7 @@ func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret
 		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
 	}
 	e.serving = s
-	e.state.Store(uint32(stateServing))
+	e.state.Store(uint32(wire.StateServing))
 	out := map[string]any{"manifestSha256": hex.EncodeToString(s.manifestID[:]), "keys": s.Public, "bootNumber": s.Ranges.BootNumber(),
 		"deployment": hex.EncodeToString(s.Deployment[:])}
 	if s.next != "" {
@@ -52,8 +52,7 @@ func (e *Enclave) unwrapWith(ctx context.Context, q secret.Secret, err error) fu
 	}
 }
 
-// recover goes from manifest to serving: keyring, ownership of the store, live key,
-// attestation.
+// recover makes what serves: keyring, ownership of the store, live key, attestation.
 func (e *Enclave) recover(ctx context.Context, g *given, q secret.Secret, open func(*Serving) (*boot.Keyring, error)) (*Serving, error) {
 	m := g.manifest
 	s := &Serving{Manifest: m, manifestID: g.id, seedSource: m.SeedSource}

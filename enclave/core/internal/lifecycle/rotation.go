@@ -140,8 +140,7 @@ func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error)
 	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(shares)})
 }
 
-// law opens the newest law, under which the deployment runs, and refuses a manifest that it
-// does not allow.
+// law opens the law that the deployment runs under, and refuses a manifest that it forbids.
 func (e *Enclave) law(ctx context.Context, ring *boot.Keyring, s *Serving, g *given) (*boot.Law, error) {
 	sealed, err := e.cfg.Host.Newest(ctx, objectLaw)
 	if err != nil || sealed == nil {

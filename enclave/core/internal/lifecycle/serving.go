@@ -27,8 +27,7 @@ type Key struct {
 	PublicHex string
 }
 
-// newKey draws both private keys itself: the library's generators take only the kernel's
-// randomness.
+// newKey draws both private keys from rand, which the library's generators would not take.
 func newKey(rand io.Reader) (*Key, error) {
 	k := new(Key)
 	var point [p256.PointSize]byte
@@ -84,8 +83,7 @@ const (
 	renewPause = time.Minute
 )
 
-// A bootProof is an attestation document of the live key with what belongs to it, as
-// JSON.
+// A bootProof is the JSON of an attestation.BootProof.
 type bootProof struct {
 	json []byte
 	at   time.Time // on the enclave's clock
@@ -141,8 +139,7 @@ type Serving struct {
 	manifestID [32]byte
 	proof      bootProofOf
 	count      int // of the deployment's ranges
-	// ring is for the enclave that comes after this one. Without operators, who could approve
-	// that one, it is nil.
+	// ring is for the enclave that comes after this one, nil if no operators can approve one.
 	ring        *boot.Keyring
 	keyrings    string // where the deployment's keyrings lie in the store
 	seedSource  string // how this boot came by the keyring

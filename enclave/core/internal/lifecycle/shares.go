@@ -17,6 +17,7 @@ import (
 	"cloister/enclave/internal/kms"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
+	"cloister/shared/wire"
 )
 
 // split makes a share set, attests it, keeps it in the store and answers it.
@@ -268,11 +269,11 @@ func (e *Enclave) keyService(ctx context.Context, body []byte) ([]byte, error) {
 func (e *Enclave) proceed(ctx context.Context) ([]byte, error) {
 	w := e.waiting
 	if len(w.parts) < w.set.Operators.Threshold || w.set.KeyService != nil && w.factor == nil {
-		return json.Marshal(map[string]any{"state": stateSeed.String(), "shares": w.status()})
+		return json.Marshal(map[string]any{"state": wire.StateSeed.String(), "shares": w.status()})
 	}
 	q, err := w.combine()
 	defer q.Wipe()
-	reply, err := e.begin(ctx, stateSeed, w.given, q, e.unwrapWith(ctx, q, err))
+	reply, err := e.begin(ctx, wire.StateSeed, w.given, q, e.unwrapWith(ctx, q, err))
 	if w.factor != nil {
 		w.factor.Key.Wipe()
 	}

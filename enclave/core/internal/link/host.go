@@ -1,5 +1,5 @@
-// Package link is the enclave's end of what stands between it and its host: connections
-// in, questions out, and byte streams to names outside.
+// Package link connects the enclave to its host: calls in, questions out, and byte streams to
+// names outside.
 //
 // A frame is one of package wire or a breach that is counted, a question has the one answer
 // of its kind, and a stream goes to the caller that drew its ticket. Whether an answer is
@@ -38,8 +38,7 @@ type Config struct {
 	Call wire.Handler
 }
 
-// Host is the enclave's side of all connections. Calls come in; questions go out over any
-// connection of the right role.
+// Host is the enclave's side of all connections. A question takes any one of the right role.
 type Host struct {
 	cfg     Config
 	streams *streams
@@ -99,8 +98,7 @@ func (h *Host) Admit(nc net.Conn) {
 	h.roles[role] = slices.DeleteFunc(h.roles[role], func(k *wire.Conn) bool { return k == conn })
 }
 
-// lost tells whether a connection went away before its hello, as an honest one may. One
-// that stays silent until the deadline did not.
+// lost tells whether a connection went away before its hello, as an honest one may.
 func lost(err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return !errors.Is(err, wire.ErrHello) && !(ok && slow.Timeout())

@@ -44,11 +44,6 @@ type delivery struct {
 	came      wire.Delivered
 }
 
-// over tells whether another try would give nothing new.
-func (d *delivery) over() bool {
-	return d.came.Result == wire.DeliverDone || d.came.Result == wire.DeliverPermanent
-}
-
 // Deliver delivers a send, or waits for the delivery that is under way.
 func (o *Outgoing) Deliver(ctx context.Context, v *ranges.Visit, id wire.SendID) (came *wire.Delivered, err error) {
 	_, s, err := find(ctx, v, id)
@@ -100,7 +95,7 @@ func (x *deliveries) begin(id wire.SendID, expiresMs, nowMs uint64) (d *delivery
 	switch {
 	case d.going != nil:
 		return d, d.going, false
-	case d.over():
+	case d.came.Result == wire.DeliverDone, d.came.Result == wire.DeliverPermanent:
 		return d, closed, false
 	}
 	if d.tries++; d.tries > maxTries {
@@ -200,8 +195,7 @@ func composeMail(content []byte, server *settings.Mail) (out outward.Mail, err e
 	return out, err
 }
 
-// mailForHost gives a mail to the host to send. It may ask again until the mail expires: it
-// learns nothing new.
+// mailForHost gives a mail to the host to send, as often as it asks before the mail expires.
 func mailForHost(content []byte, server *settings.Mail) *wire.Delivered {
 	m, err := composeMail(content, server)
 	if err != nil || len(m.Message) > wire.MaxMail {

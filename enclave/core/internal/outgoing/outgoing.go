@@ -1,5 +1,4 @@
-// Package outgoing is what a decision sends: mails, text messages, webhooks,
-// transactions.
+// Package outgoing is what a decision sends: mails, text messages, webhooks, transactions.
 //
 // Nothing is sent that is not stored and proven. Mails and text messages leave over TLS that
 // ends here or, if the measured configuration says so, through the host. A message is not
@@ -42,8 +41,7 @@ func New(cfg Config) *Outgoing {
 
 func (o *Outgoing) nowMs() uint64 { return uint64(o.cfg.Clock.Now().UnixMilli()) }
 
-// find is a send that the host names, and its entry, once that is stored and proven;
-// nil when there is none.
+// find is a send that the host names, and its stored and proven entry; nil if there is none.
 func find(ctx context.Context, v *ranges.Visit, id wire.SendID) (e *org.Entry, s *org.Send, err error) {
 	defer func() {
 		if recover() != nil { // its text may hold anything: it stays here

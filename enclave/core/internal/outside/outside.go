@@ -10,10 +10,12 @@ import (
 	"io"
 
 	"cloister/enclave/core/internal/link"
+	"cloister/enclave/core/internal/tenant"
 	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/ledger"
 	"cloister/enclave/internal/login"
+	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/outward"
 	"cloister/enclave/internal/settings"
 	"cloister/shared/wire"
@@ -53,11 +55,13 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 			return nil, err
 		}
 	}
-	o.Providers = newProviders(cfg.Clock, set, own, providers, outward.NewIssuers(providers, outward.Policy{}, outward.Reading[*login.KeySet]{
+	issuers := outward.NewIssuers(providers, outward.Policy{}, outward.Reading[*login.KeySet]{
 		Discovery: func(document []byte, issuer string) (string, error) {
 			return login.ParseDiscovery("oidcToken", document, issuer, cfg.Simulator)
 		},
 		Keys: func(document []byte) (*login.KeySet, error) { return login.ParseKeySet("oidcToken", document) },
-	}))
+	})
+	o.Providers = &Providers{clock: cfg.Clock, client: providers, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2,
+		loadsOf: tenant.NewPortion(maxLoads), exchangesOf: tenant.NewPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
 	return o, nil
 }

@@ -58,11 +58,6 @@ type exchange struct {
 	shares int
 }
 
-func newProviders(clock ledger.Clock, set *settings.Settings, own *login.KeySet, client *outward.Client, issuers *outward.Issuers[*login.KeySet]) *Providers {
-	return &Providers{clock: clock, client: client, issuers: issuers, issuer: set.Issuer, own: own, others: set.OAuth2, loadsOf: tenant.NewPortion(maxLoads),
-		exchangesOf: tenant.NewPortion(maxExchanges), loads: map[string]*load{}, exchanges: map[org.ID]*exchange{}}
-}
-
 // Lookups are what one request has asked identity providers so far.
 type Lookups struct {
 	providers *Providers

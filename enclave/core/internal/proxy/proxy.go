@@ -349,8 +349,7 @@ func oldest(tx *org.Tx, by []authproxy.Holder) (first *org.Child, err error) {
 	return first, nil
 }
 
-// client finds the organization's credential at the OAuth 2.0 provider that a
-// request names.
+// client finds the organization's credential at the OAuth 2.0 provider of a request.
 func (x *Call) client(ctx context.Context, r *authproxy.Request) error {
 	if r.Client == nil {
 		return nil

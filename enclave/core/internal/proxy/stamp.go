@@ -79,9 +79,8 @@ func stampBy(private secret.Secret, public string, body []byte) ([]wire.Header, 
 // aheadMs is how far timestamps of the enclave's own bodies may run ahead of its clock.
 const aheadMs = 60_000
 
-// timestamp is a time in milliseconds that no other body of the enclave's has: the same
-// request made twice is two activities. It runs ahead of the clock when there are more than
-// a thousand in a second.
+// timestamp is a time in milliseconds that no other body of the enclave's has, so that two
+// equal requests are two activities. It may run ahead of the clock.
 func (p *Proxy) timestamp() (uint64, error) {
 	nowMs := p.now()
 	for {

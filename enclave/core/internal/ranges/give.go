@@ -183,8 +183,7 @@ func (s *Ranges) takenName(r wire.Range, epoch uint64, by org.ID) seal.Name {
 	return n
 }
 
-// leaveWord tells the giver of a range that this boot took it with the tips of that epoch,
-// and will never believe them again.
+// leaveWord tells the giver of a range that this boot has used up the tips of that epoch.
 func (s *Ranges) leaveWord(ctx context.Context, r wire.Range, epoch uint64) error {
 	by := org.ID(s.cfg.Ledger.Boot)
 	word, err := s.cfg.Hands.Append(binary.BigEndian.AppendUint64(nil, epoch), s.cfg.Ledger.Rand, s.takenName(r, epoch, by), nil)
@@ -407,20 +406,18 @@ func (s *Ranges) Table(nowMs uint64) wire.Table {
 	return t
 }
 
-// Between a hand-over and its farewell two enclaves have the keyring. This file keeps them
-// from serving the same range; see package lifecycle for the order of steps.
+// Between a hand-over and its farewell two enclaves have the keyring. What follows keeps
+// them from serving the same range; see package lifecycle for the order of steps.
 
 const objectFarewell = "farewell/" // with the SHA-256 of the setup key that the keyring went to
 
-// farewellTo is where the farewell to the enclave of a setup key lies, and the name that it is
-// sealed under.
+// farewellTo is where the farewell to a setup key's enclave lies, and what it is sealed under.
 func (s *Ranges) farewellTo(setupKeyHex string) (object string, name seal.Name) {
 	to := sha256.Sum256([]byte(setupKeyHex))
 	return objectFarewell + hex.EncodeToString(to[:]), seal.Name{Kind: seal.KindFarewell, Deployment: s.cfg.Ledger.Deployment, Root: to}
 }
 
-// Alone tells whether the enclave that handed over to this one, if one did, has said
-// farewell to it.
+// Alone tells whether no enclave before this one may still serve: it has said farewell.
 func (s *Ranges) Alone(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	alone := s.alone
@@ -450,8 +447,7 @@ func (s *Ranges) Follow() {
 	s.retiring, s.followed = true, true
 }
 
-// Farewell ends all, once nothing is owned or on its way, and leaves word of it to the
-// enclave of a setup key.
+// Farewell ends all, once nothing is owned or moving, and leaves word of it to a setup key.
 func (s *Ranges) Farewell(ctx context.Context, setupKeyHex, liveKeyHex string) error {
 	s.mu.Lock()
 	if len(s.owned) > 0 || len(s.busy) > 0 {

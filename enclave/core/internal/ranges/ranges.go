@@ -1,6 +1,5 @@
-// Package ranges knows whose an organization is: which parts of the deployment this
-// enclave owns, each with a ledger of its own, how they change hands, and what one call
-// sees of them.
+// Package ranges knows which parts of the deployment this enclave owns, each with a ledger of
+// its own, how they change hands, and what one call sees of them.
 //
 // A range is served by one enclave at a time and never from an older state than the one that
 // was handed on, and no reply leaves before all that it could have seen is stored.
@@ -23,8 +22,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Ranges are the parts of the deployment that this enclave owns, each with a ledger
-// of its own. A deployment of one range is one ledger.
+// Ranges are the parts of the deployment that this enclave owns.
 type Ranges struct {
 	cfg Config
 

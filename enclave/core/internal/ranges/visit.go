@@ -23,8 +23,7 @@ type Visit struct {
 func (s *Ranges) Visit() *Visit { return &Visit{ranges: s} }
 
 // Look returns an organization's ledger once this enclave may answer for it. Errors are
-// *Moved, ErrNoOrganization for one in another range than the visit is in, and those of
-// ledger.Serving.
+// *Moved, ErrNoOrganization for one in another range, and those of ledger.Serving.
 func (v *Visit) Look(ctx context.Context, id org.ID) (*ledger.Ledger, error) {
 	r := wire.RangeOf(wire.ID(id), v.ranges.cfg.Count)
 	if v.at == nil {
