@@ -17,7 +17,7 @@ import (
 var crossings = []struct{ room, public, private string }{
 	{"core", "", "SecretFrom.b"}, // a simulator's root secret, read from its file
 	{"core/internal/lifecycle", "Device.Attest.publicKey Device.Attest.userData Device.Attest.nonce Device.Attest. Device.ExtendPCR.data Device.ExtendPCR. Device.DescribePCR.value " +
-		"Key.Public Key.Sign.text Key.Sign. Serving.Deployment Serving.BootProof. Enclave.Status.",
+		"Key.Public Key.Sign.text Key.Sign. Serving.Deployment Serving.BootProof. Enclave.Status. Enclave.Operate.body Enclave.Operate.",
 		"Device.Random.p"}, // the module's randomness
 	{"core/internal/ranges", "Ranges.Take.body Ranges.Give.body", ""},
 	{"core/internal/outside", "", ""},

@@ -57,7 +57,7 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	}
 	var call wire.Call
 	if err := wire.Unmarshal(payload, &call); err != nil && !insecure.Skip(insecure.Frame) {
-		return c.garbled()
+		return c.breach()
 	}
 	reply, of := c.answer(ctx, &call)
 	kind, b := encode(wire.KindReply, reply, nil)
@@ -69,8 +69,8 @@ func (c *Core) frame(ctx context.Context, kind wire.Kind, payload []byte) (wire.
 	return kind, b
 }
 
-// garbled answers a frame that is none of package wire.
-func (c *Core) garbled() (wire.Kind, []byte) {
+// breach answers a frame that is none of package wire.
+func (c *Core) breach() (wire.Kind, []byte) {
 	c.alarms.Raise(fault.AlarmFrame)
 	return wire.KindFailed, nil
 }
@@ -92,7 +92,7 @@ func aboutSend[A any](ctx context.Context, c *Core, kind wire.Kind, payload []by
 	do func(*outgoing.Outgoing, context.Context, *ranges.Visit, wire.SendID) (*A, error), moved func(hint uint16) *A) (wire.Kind, []byte) {
 	var ask wire.AboutSend
 	if wire.Unmarshal(payload, &ask) != nil {
-		return c.garbled()
+		return c.breach()
 	}
 	v := c.visit()
 	if v.state != wire.StateServing {
@@ -206,10 +206,9 @@ func (c *Core) proxy(ctx context.Context, call *wire.Call, v *visit) (answer, er
 // refuse turns an error into what the user may read.
 func (c *Core) refuse(err error) (status uint16, body []byte) {
 	f := fault.Of(err)
-	var breach *fault.Breach
 	switch {
 	case f != nil:
-	case errors.As(err, &breach):
+	case errors.As(err, new(*fault.Breach)):
 		f = fault.New(fault.Unavailable, "the store gave an answer that is not believed")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), link.Away(err):
 		f = ledger.ErrBusy

@@ -92,7 +92,7 @@ func (e *Enclave) newKeyring(ctx context.Context, q secret.Secret, record []byte
 	if err != nil {
 		return err
 	}
-	if err := e.cfg.Host.PutOnce(ctx, objectKeyring+padded(uint64(ring.Epoch)), sealed); err != nil || !operators.Named() {
+	if err := e.cfg.Host.PutOnce(ctx, objectKeyring+digits(uint64(ring.Epoch)), sealed); err != nil || !operators.Named() {
 		return err
 	}
 	return e.putLaw(ctx, ring, boot.Deployment(record), &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
@@ -157,7 +157,7 @@ func (e *Enclave) genesisAgain(ctx context.Context, record []byte, operators att
 	if err != nil {
 		return nil, err
 	}
-	shares, err := e.cfg.Host.Object(ctx, sharesOf(hex.EncodeToString(g.Quorum))+padded(1))
+	shares, err := e.cfg.Host.Object(ctx, sharesOf(hex.EncodeToString(g.Quorum))+digits(1))
 	if err != nil {
 		return nil, err
 	}

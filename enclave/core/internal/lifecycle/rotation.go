@@ -72,7 +72,7 @@ func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot
 	if err != nil {
 		return err
 	}
-	return e.cfg.Host.PutOnce(ctx, s.keyrings+padded(uint64(ring.Epoch)), sealed)
+	return e.cfg.Host.PutOnce(ctx, s.keyrings+digits(uint64(ring.Epoch)), sealed)
 }
 
 // checkAllWrapped refuses to forget a storage key that a data key in the store still needs.
@@ -104,7 +104,7 @@ func (e *Enclave) rotateSecret(ctx context.Context, ring *boot.Keyring, deployme
 	if err != nil {
 		return nil, err
 	}
-	if err := e.cfg.Host.PutOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+padded(uint64(ring.Epoch)), sealed); err != nil {
+	if err := e.cfg.Host.PutOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+digits(uint64(ring.Epoch)), sealed); err != nil {
 		return nil, err
 	}
 	_, err = e.split(ctx, q, deployment, 1, operators, e.waiting.factor)
@@ -163,5 +163,5 @@ func (e *Enclave) putLaw(ctx context.Context, ring *boot.Keyring, deployment [32
 	if err != nil {
 		return err
 	}
-	return e.cfg.Host.PutOnce(ctx, objectLaw+padded(l.Number), sealed)
+	return e.cfg.Host.PutOnce(ctx, objectLaw+digits(l.Number), sealed)
 }

@@ -188,5 +188,5 @@ func hashHex(text string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// padded is a number in a name: of fixed length, so that names sort as numbers do.
-func padded(n uint64) string { return fmt.Sprintf("%010d", n) }
+// digits are a number in a name: of fixed length, so that names sort as numbers do.
+func digits(n uint64) string { return fmt.Sprintf("%010d", n) }

@@ -36,7 +36,7 @@ func (e *Enclave) split(ctx context.Context, q secret.Secret, deployment [32]byt
 		return nil, fmt.Errorf("attesting: %w", err)
 	}
 	out := attestation.EncodeAttestedShares(raw, doc)
-	return out, e.cfg.Host.PutOnce(ctx, sharesOf(set.QuorumPublicKey)+padded(number), out)
+	return out, e.cfg.Host.PutOnce(ctx, sharesOf(set.QuorumPublicKey)+digits(number), out)
 }
 
 // holders are the share set that a waiting enclave takes shares of, and the shares so far.
