@@ -77,10 +77,10 @@ func (c *Core) breach() (wire.Kind, []byte) {
 
 // encode is an answer to the host, or says that there is none.
 func encode(kind wire.Kind, answer any, err error) (wire.Kind, []byte) {
-	if err != nil {
-		return wire.KindFailed, nil
+	var b []byte
+	if err == nil {
+		b, err = wire.Marshal(answer)
 	}
-	b, err := wire.Marshal(answer)
 	if err != nil {
 		return wire.KindFailed, nil
 	}
