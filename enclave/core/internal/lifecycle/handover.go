@@ -231,9 +231,11 @@ func (e *Enclave) takeOver(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refusedHandOver(err)
 	}
-	return e.begin(ctx, wire.StateSeed, w.given, secret.Secret{}, func(s *Serving) (*boot.Keyring, error) {
+	return e.begin(ctx, wire.StateSeed, w.given, secret.Secret{}, func(r *recovery) error {
+		s := r.serving
 		s.predecessor, s.setup, s.seedSource = giver.PublicKeyHex, w.key.PublicHex, attestation.SeedHandover
-		return ring, e.inherit(ctx, s, deployment)
+		r.ring = ring
+		return r.inherit(ctx, deployment)
 	})
 }
 
@@ -254,20 +256,20 @@ func (e *Enclave) giver(w *waiting, h *attestation.HandOver) (*attestation.Boot,
 }
 
 // inherit reads the genesis record of the deployment that was handed over.
-func (e *Enclave) inherit(ctx context.Context, s *Serving, deployment [32]byte) error {
-	record, err := e.cfg.Host.Object(ctx, objectGenesis)
+func (r *recovery) inherit(ctx context.Context, deployment [32]byte) error {
+	record, err := r.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
 		return fmt.Errorf("loading the genesis record: %w", err)
 	}
 	if boot.Deployment(record) != deployment {
-		e.cfg.Alarms.Raise(fault.AlarmRecord)
+		r.cfg.Alarms.Raise(fault.AlarmRecord)
 		return errors.New("the store holds another deployment")
 	}
 	g, err := boot.ParseGenesis(record)
 	if err != nil {
 		return err
 	}
-	s.Deployment, s.count = deployment, int(g.Ranges)
+	r.serving.Deployment, r.serving.count = deployment, int(g.Ranges)
 	return nil
 }
 

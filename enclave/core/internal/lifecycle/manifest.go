@@ -101,7 +101,7 @@ func (e *Enclave) manifest(ctx context.Context, body []byte) ([]byte, error) {
 	} else {
 		err = e.fits(g.manifest)
 	}
-	return e.begin(ctx, wire.StateHello, g, q, e.unwrapWith(ctx, q, err))
+	return e.begin(ctx, wire.StateHello, g, q, openWith(ctx, err))
 }
 
 // fits tells why a manifest is not for this enclave.

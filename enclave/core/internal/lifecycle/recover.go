@@ -21,14 +21,25 @@ import (
 	"cloister/shared/wire"
 )
 
+// A recovery goes from a manifest to serving.
+type recovery struct {
+	*Enclave
+	given   *given
+	serving *Serving      // in the making
+	root    secret.Secret // the root secret; empty after a hand-over, which brings the keyring itself
+	ring    *boot.Keyring
+	law     *boot.Law // nil in a simulator
+}
+
 // begin goes from a state to serving, or for good to fenced: the next try is another boot.
-// The root secret is empty after a hand-over, which brings the keyring itself.
-func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret.Secret, ring func(*Serving) (*boot.Keyring, error)) ([]byte, error) {
+// open gives the recovery its keyring.
+func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, root secret.Secret, open func(*recovery) error) ([]byte, error) {
 	if !e.state.CompareAndSwap(uint32(from), uint32(wire.StateRecovering)) {
 		return nil, errManifestGiven
 	}
-	s, err := e.recover(ctx, g, q, ring)
-	if err != nil {
+	s := &Serving{Manifest: g.manifest, manifestID: g.id, seedSource: g.manifest.SeedSource}
+	r := &recovery{Enclave: e, given: g, serving: s, root: root}
+	if err := r.recover(ctx, open); err != nil {
 		e.Fence(fmt.Errorf("boot: %w", err))
 		return nil, fault.New(fault.FailedPrecondition, "boot failed: %v", err)
 	}
@@ -42,149 +53,143 @@ func (e *Enclave) begin(ctx context.Context, from wire.State, g *given, q secret
 	return json.Marshal(out)
 }
 
-// unwrapWith opens the keyring with the root secret, if there was no error getting that.
-func (e *Enclave) unwrapWith(ctx context.Context, q secret.Secret, err error) func(*Serving) (*boot.Keyring, error) {
-	return func(s *Serving) (*boot.Keyring, error) {
+// openWith opens the keyring with the root secret, if there was no error getting that.
+func openWith(ctx context.Context, err error) func(*recovery) error {
+	return func(r *recovery) error {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return e.keyring(ctx, q, s)
+		return r.openKeyring(ctx)
 	}
 }
 
 // recover makes what serves: keyring, ownership of the store, live key, attestation.
-func (e *Enclave) recover(ctx context.Context, g *given, q secret.Secret, open func(*Serving) (*boot.Keyring, error)) (*Serving, error) {
-	m := g.manifest
-	s := &Serving{Manifest: m, manifestID: g.id, seedSource: m.SeedSource}
-	ring, err := open(s)
-	if err != nil {
-		return nil, err
+func (r *recovery) recover(ctx context.Context, open func(*recovery) error) (err error) {
+	if err := open(r); err != nil {
+		return err
 	}
+	s, ring := r.serving, r.ring
 	defer func() {
 		if s.ring == nil {
 			ring.Wipe()
 		}
 	}()
-	var law *boot.Law
-	if e.waiting != nil {
-		if law, err = e.law(ctx, ring, s, g); err != nil {
-			return nil, err
+	if r.waiting != nil {
+		if err := r.openLaw(ctx); err != nil {
+			return err
 		}
-		if err := e.rotateStorage(ctx, q, ring, law, s, g); err != nil {
-			return nil, err
+		if err := r.rotateStorage(ctx); err != nil {
+			return err
 		}
 	}
-	if uint64(ring.Epoch) < m.MinKeyringEpoch {
-		e.cfg.Alarms.Raise(fault.AlarmKey)
-		return nil, errors.New("keyring older than the manifest allows")
+	if uint64(ring.Epoch) < s.Manifest.MinKeyringEpoch {
+		r.cfg.Alarms.Raise(fault.AlarmKey)
+		return errors.New("keyring older than the manifest allows")
 	}
 	storage, err := seal.NewKey(ring.Storage)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var before *seal.Key
 	if ring.Before.Len() != 0 {
 		if before, err = seal.NewKey(ring.Before); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	// Derived from the blind-index key, which never rotates: enclaves of different epochs of
 	// the keyring hand ranges to each other.
 	hands, err := seal.Derive(ring.Blind, "tips of a range")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.Public, err = ring.Public(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := e.cfg.Equip(s, ring, g.settings); err != nil {
-		return nil, err
+	if err := r.cfg.Equip(s, ring, r.given.settings); err != nil {
+		return err
 	}
 	var id wire.ID
-	if _, err := e.cfg.Mixed.Read(id[:]); err != nil {
-		return nil, err
+	if _, err := r.cfg.Mixed.Read(id[:]); err != nil {
+		return err
 	}
 	s.Ranges = ranges.New(ranges.Config{
-		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, Before: before, Store: e.cfg.Host, Clock: e.cfg.Clock, Rand: e.cfg.Rand,
-			Alarms: e.cfg.Alarms, Limits: e.cfg.Limits},
-		Count: s.count, Hands: hands, Host: e.cfg.Host, Rand: e.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: e.cfg.Taken, Fence: e.Fence,
+		Ledger: ledger.Config{Deployment: s.Deployment, Boot: id, Storage: storage, Before: before, Store: r.cfg.Host, Clock: r.cfg.Clock, Rand: r.cfg.Rand,
+			Alarms: r.cfg.Alarms, Limits: r.cfg.Limits},
+		Count: s.count, Hands: hands, Host: r.cfg.Host, Rand: r.cfg.Mixed, Predecessor: s.predecessor, Setup: s.setup, Taken: r.cfg.Taken, Fence: r.Fence,
 	})
 	if err := s.Ranges.Start(ctx); err != nil {
-		return nil, fmt.Errorf("taking the store: %w", err)
+		return fmt.Errorf("taking the store: %w", err)
 	}
-	if law != nil {
-		if err := e.succeed(ctx, q, ring, law, s, g); err != nil {
-			return nil, err
+	if r.law != nil {
+		if err := r.succeed(ctx); err != nil {
+			return err
 		}
 	}
-	if s.Live, err = newKey(e.cfg.Mixed); err != nil {
-		return nil, err
+	if s.Live, err = newKey(r.cfg.Mixed); err != nil {
+		return err
 	}
-	if err := e.attest(s, g); err != nil {
-		return nil, err
+	if err := r.attest(); err != nil {
+		return err
 	}
-	if m.Operators.Named() {
+	if s.Manifest.Operators.Named() {
 		s.ring = ring
 	}
-	if err := e.cfg.Host.PutOnce(ctx, BootProofObject(s.Live.PublicHex), s.proof.kept.Load().json); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return r.cfg.Host.PutOnce(ctx, BootProofObject(s.Live.PublicHex), s.proof.kept.Load().json)
 }
 
-// keyring opens the newest keyring of the deployment that the root secret belongs to.
-func (e *Enclave) keyring(ctx context.Context, q secret.Secret, s *Serving) (*boot.Keyring, error) {
-	quorum, err := boot.QuorumPublicKey(q)
+// openKeyring opens the newest keyring of the deployment that the root secret belongs to.
+func (r *recovery) openKeyring(ctx context.Context) error {
+	s := r.serving
+	quorum, err := boot.QuorumPublicKey(r.root)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.Manifest.QuorumPublicKey != hex.EncodeToString(quorum) {
-		return nil, errors.New("manifest of another deployment")
+		return errors.New("manifest of another deployment")
 	}
-	record, err := e.cfg.Host.Object(ctx, objectGenesis)
+	record, err := r.cfg.Host.Object(ctx, objectGenesis)
 	if err != nil {
-		return nil, fmt.Errorf("loading the genesis record: %w", err)
+		return fmt.Errorf("loading the genesis record: %w", err)
 	}
 	if record == nil {
-		return nil, errors.New("the store holds no deployment")
+		return errors.New("the store holds no deployment")
 	}
 	g, err := boot.ParseGenesis(record)
-	if err != nil || e.waiting == nil && !bytes.Equal(g.Quorum, quorum) {
-		e.cfg.Alarms.Raise(fault.AlarmRecord)
-		return nil, errors.New("the store holds another deployment")
+	if err != nil || r.waiting == nil && !bytes.Equal(g.Quorum, quorum) {
+		r.cfg.Alarms.Raise(fault.AlarmRecord)
+		return errors.New("the store holds another deployment")
 	}
 	s.Deployment, s.count = boot.Deployment(record), int(g.Ranges)
 	s.keyrings = keyringsOf(hex.EncodeToString(quorum), hex.EncodeToString(g.Quorum))
-	wrapped, err := e.cfg.Host.Newest(ctx, s.keyrings)
+	wrapped, err := r.cfg.Host.Newest(ctx, s.keyrings)
 	if err != nil || wrapped == nil {
-		return nil, errors.Join(errors.New("loading the keyring"), err)
+		return errors.Join(errors.New("loading the keyring"), err)
 	}
-	ring, err := boot.Unwrap(q, s.Deployment, wrapped)
-	if err != nil {
-		e.cfg.Alarms.Raise(fault.AlarmKey)
-		return nil, err
+	if r.ring, err = boot.Unwrap(r.root, s.Deployment, wrapped); err != nil {
+		r.cfg.Alarms.Raise(fault.AlarmKey)
 	}
-	return ring, nil
+	return err
 }
 
 // attest commits to live key and manifest, locks the registers and makes the boot proof.
 // PCR16 commits to the setup key, in a simulator to the live key instead.
-func (e *Enclave) attest(s *Serving, g *given) error {
-	if e.waiting == nil {
-		if err := e.commitSetup(s.Live.PublicHex, s.manifestID); err != nil {
+func (r *recovery) attest() error {
+	s := r.serving
+	if r.waiting == nil {
+		if err := r.commitSetup(s.Live.PublicHex, s.manifestID); err != nil {
 			return err
 		}
 	}
 	live := attestation.LiveExtension(s.Live.PublicHex, s.manifestID)
-	if _, err := e.cfg.Device.ExtendPCR(attestation.LivePCR, live[:]); err != nil {
+	if _, err := r.cfg.Device.ExtendPCR(attestation.LivePCR, live[:]); err != nil {
 		return fmt.Errorf("extending PCR %d: %w", attestation.LivePCR, err)
 	}
-	if err := e.cfg.Device.LockPCRs(32); err != nil {
+	if err := r.cfg.Device.LockPCRs(32); err != nil {
 		return fmt.Errorf("locking PCRs: %w", err)
 	}
-	raw, envelope := base64.StdEncoding.EncodeToString(g.raw), g.envelope()
+	device, raw, envelope := r.cfg.Device, base64.StdEncoding.EncodeToString(r.given.raw), r.given.envelope()
 	s.proof.make = func(now time.Time) ([]byte, error) {
-		doc, err := e.cfg.Device.Attest(s.Live.Public, s.manifestID[:], nil)
+		doc, err := device.Attest(s.Live.Public, s.manifestID[:], nil)
 		if err != nil {
 			return nil, fmt.Errorf("attesting: %w", err)
 		}
@@ -200,5 +205,5 @@ func (e *Enclave) attest(s *Serving, g *given) error {
 			CreatedAt: attestation.Timestamp{Seconds: strconv.FormatInt(now.Unix(), 10), Nanos: strconv.Itoa(now.Nanosecond())},
 		})
 	}
-	return s.proof.first(e.cfg.Clock.Now())
+	return s.proof.first(r.cfg.Clock.Now())
 }

@@ -18,70 +18,75 @@ import (
 
 // succeed makes what a new manifest asks for: shares for new operators, a new root secret.
 // The law is written last, so that after a crash the next boot does it again.
-func (e *Enclave) succeed(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *Serving, g *given) error {
-	m, set := g.manifest, e.waiting.set
+func (r *recovery) succeed(ctx context.Context) error {
+	s, m, set := r.serving, r.given.manifest, r.waiting.set
 	if !set.Operators.Equal(m.Operators) {
-		if q.Len() == 0 {
+		if r.root.Len() == 0 {
 			return errors.New("new operators need the shares of the old ones")
 		}
-		if _, err := e.split(ctx, q, s.Deployment, set.Generation+1, m.Operators, e.waiting.factor); err != nil {
+		if _, err := r.split(ctx, r.root, s.Deployment, set.Generation+1, m.Operators, r.waiting.factor); err != nil {
 			return err
 		}
 	}
-	if law.Manifest == g.id {
-		s.next = hex.EncodeToString(law.Quorum)
+	if r.law.Manifest == r.given.id {
+		s.next = hex.EncodeToString(r.law.Quorum)
 		return nil
 	}
 	var made []byte
 	if m.RotateRootSecret {
-		if set.KeyService != nil && e.waiting.factor == nil { // after a hand-over
+		if set.KeyService != nil && r.waiting.factor == nil { // after a hand-over
 			return errors.New("a new root secret needs the key service that is a factor of the old one")
 		}
 		var err error
-		if made, err = e.rotateSecret(ctx, ring, s.Deployment, m.Operators); err != nil {
+		if made, err = r.rotateSecret(ctx); err != nil {
 			return err
 		}
 	}
 	s.next = hex.EncodeToString(made)
-	return e.putLaw(ctx, ring, s.Deployment, law.Next(m, g.id, made))
+	return r.putLaw(ctx, r.ring, s.Deployment, r.law.Next(m, r.given.id, made))
 }
 
 // rotateStorage does once what a manifest asks of the storage keys. The keyring with the
 // epoch that the manifest names is stored before it is used. Entries stay as they are.
-func (e *Enclave) rotateStorage(ctx context.Context, q secret.Secret, ring *boot.Keyring, law *boot.Law, s *Serving, g *given) error {
-	m := g.manifest
-	if !m.RotateStorageKey && !m.ForgetStorageKey || law.Manifest == g.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
+func (r *recovery) rotateStorage(ctx context.Context) error {
+	m, ring := r.given.manifest, r.ring
+	if !m.RotateStorageKey && !m.ForgetStorageKey || r.law.Manifest == r.given.id || uint64(ring.Epoch) == m.MinKeyringEpoch {
 		return nil
 	}
 	switch {
-	case q.Len() == 0:
+	case r.root.Len() == 0:
 		return errors.New("storage keys change when an enclave is started by shares")
 	case uint64(ring.Epoch)+1 != m.MinKeyringEpoch:
 		return fmt.Errorf("minKeyringEpoch is %d, and of what the manifest asks comes epoch %d", m.MinKeyringEpoch, uint64(ring.Epoch)+1)
 	}
 	var err error
 	if m.RotateStorageKey {
-		err = ring.RotateStorage(e.cfg.Mixed)
-	} else if err = e.checkAllWrapped(ctx, ring, s.Deployment); err == nil {
+		err = ring.RotateStorage(r.cfg.Mixed)
+	} else if err = r.checkAllWrapped(ctx); err == nil {
 		err = ring.ForgetStorage()
 	}
 	if err != nil {
 		return err
 	}
-	sealed, err := ring.Wrap(e.cfg.Rand, q, s.Deployment)
+	return r.putKeyring(ctx, r.serving.keyrings, r.root)
+}
+
+// putKeyring stores the keyring under a root secret.
+func (r *recovery) putKeyring(ctx context.Context, keyrings string, root secret.Secret) error {
+	sealed, err := r.ring.Wrap(r.cfg.Rand, root, r.serving.Deployment)
 	if err != nil {
 		return err
 	}
-	return e.cfg.Host.PutOnce(ctx, s.keyrings+digits(uint64(ring.Epoch)), sealed)
+	return r.cfg.Host.PutOnce(ctx, keyrings+digits(uint64(r.ring.Epoch)), sealed)
 }
 
 // checkAllWrapped refuses to forget a storage key that a data key in the store still needs.
-func (e *Enclave) checkAllWrapped(ctx context.Context, ring *boot.Keyring, deployment [32]byte) error {
-	storage, err := seal.NewKey(ring.Storage)
+func (r *recovery) checkAllWrapped(ctx context.Context) error {
+	storage, err := seal.NewKey(r.ring.Storage)
 	if err != nil {
 		return err
 	}
-	unopened, all, err := ledger.CountUnopened(ctx, e.cfg.Host, storage, deployment)
+	unopened, all, err := ledger.CountUnopened(ctx, r.cfg.Host, storage, r.serving.Deployment)
 	if err == nil && unopened > 0 {
 		err = fmt.Errorf("%d of %d data keys are still under the storage key before: let the enclave wrap them anew first", unopened, all)
 	}
@@ -90,24 +95,20 @@ func (e *Enclave) checkAllWrapped(ctx context.Context, ring *boot.Keyring, deplo
 
 // rotateSecret draws a new root secret, splits it among the operators, and wraps the keyring
 // under it. It returns the public key: the secret is in force once a manifest names that.
-func (e *Enclave) rotateSecret(ctx context.Context, ring *boot.Keyring, deployment [32]byte, operators attestation.Operators) ([]byte, error) {
-	q, err := secret.New(e.cfg.Mixed, boot.SecretSize)
+func (r *recovery) rotateSecret(ctx context.Context) ([]byte, error) {
+	next, err := secret.New(r.cfg.Mixed, boot.SecretSize)
 	if err != nil {
 		return nil, err
 	}
-	defer q.Wipe()
-	public, err := boot.QuorumPublicKey(q)
+	defer next.Wipe()
+	public, err := boot.QuorumPublicKey(next)
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := ring.Wrap(e.cfg.Rand, q, deployment)
-	if err != nil {
+	if err := r.putKeyring(ctx, keyringsOf(hex.EncodeToString(public), ""), next); err != nil {
 		return nil, err
 	}
-	if err := e.cfg.Host.PutOnce(ctx, keyringsOf(hex.EncodeToString(public), "")+digits(uint64(ring.Epoch)), sealed); err != nil {
-		return nil, err
-	}
-	_, err = e.split(ctx, q, deployment, 1, operators, e.waiting.factor)
+	_, err = r.split(ctx, next, r.serving.Deployment, 1, r.given.manifest.Operators, r.waiting.factor)
 	return public, err
 }
 
@@ -140,21 +141,19 @@ func (e *Enclave) storedShares(ctx context.Context, body []byte) ([]byte, error)
 	return json.Marshal(map[string]any{"quorumPublicKey": in.QuorumPublicKey, "shares": json.RawMessage(shares)})
 }
 
-// law opens the law that the deployment runs under, and refuses a manifest that it forbids.
-func (e *Enclave) law(ctx context.Context, ring *boot.Keyring, s *Serving, g *given) (*boot.Law, error) {
-	sealed, err := e.cfg.Host.Newest(ctx, objectLaw)
+// openLaw opens the law that the deployment runs under, and refuses a manifest that it forbids.
+func (r *recovery) openLaw(ctx context.Context) error {
+	sealed, err := r.cfg.Host.Newest(ctx, objectLaw)
 	if err != nil || sealed == nil {
-		return nil, errors.Join(errors.New("loading the law"), err)
+		return errors.Join(errors.New("loading the law"), err)
 	}
-	l, err := ring.OpenLaw(s.Deployment, sealed)
-	if err == nil {
-		err = l.Allows(g.manifest, g.id)
+	if r.law, err = r.ring.OpenLaw(r.serving.Deployment, sealed); err == nil {
+		err = r.law.Allows(r.given.manifest, r.given.id)
 	}
 	if err != nil {
-		e.cfg.Alarms.Raise(fault.AlarmRecord)
-		return nil, err
+		r.cfg.Alarms.Raise(fault.AlarmRecord)
 	}
-	return l, nil
+	return err
 }
 
 // putLaw stores what the deployment runs under from now on.

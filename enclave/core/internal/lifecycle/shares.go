@@ -273,7 +273,7 @@ func (e *Enclave) proceed(ctx context.Context) ([]byte, error) {
 	}
 	q, err := w.combine()
 	defer q.Wipe()
-	reply, err := e.begin(ctx, wire.StateSeed, w.given, q, e.unwrapWith(ctx, q, err))
+	reply, err := e.begin(ctx, wire.StateSeed, w.given, q, openWith(ctx, err))
 	if w.factor != nil {
 		w.factor.Key.Wipe()
 	}
