@@ -156,22 +156,21 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 }
 
 // door picks the door.
-func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, error) {
+func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (a answer, err error) {
 	if len(call.Body) > wire.MaxBody || len(call.Op) > wire.MaxOp {
-		return answer{}, fault.New(fault.InvalidArgument, "request too large")
+		return a, fault.New(fault.InvalidArgument, "request too large")
 	}
 	if call.Door == wire.DoorBoot {
-		body, err := c.bootDoor(ctx, call, v)
-		return answer{status: 200, body: body}, err
+		a.status = 200
+		a.body, err = c.bootDoor(ctx, call, v)
+		return a, err
 	}
 	if v.state != wire.StateServing {
-		return answer{}, lifecycle.ErrNotServing
+		return a, lifecycle.ErrNotServing
 	}
 	if err := c.serving.Ranges.Serving(ctx); err != nil {
-		return answer{}, err
+		return a, err
 	}
-	var a answer
-	var err error
 	switch call.Door {
 	case wire.DoorSubmit:
 		a, err = c.submit(ctx, call, v)
@@ -180,7 +179,7 @@ func (c *Core) door(ctx context.Context, call *wire.Call, v *visit) (answer, err
 	case wire.DoorProxy:
 		a, err = c.proxy(ctx, call, v)
 	default:
-		return answer{}, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
+		return a, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", call.Op)
 	}
 	// A bare "busy" names nothing and waits for nothing.
 	a.waits = !errors.Is(err, ledger.ErrBusy)

@@ -235,25 +235,25 @@ func (s *step) wait(status org.Status) error {
 }
 
 // commit makes the decision durable. A vote has an entry of its own, ahead of the step's.
-func (s *step) commit() (answer, error) {
+func (s *step) commit() (a answer, err error) {
 	outgoing, others := s.request.core.serving.outgoing, s.children
 	entries := []*org.Entry{s.entry}
 	if s.last != nil {
 		own, err := s.ownEntry()
 		if err != nil {
-			return answer{}, err
+			return a, err
 		}
 		own.Status, own.Outcome = org.StatusCompleted, policy.Allow.String()
 		entries = append(entries, own)
 	}
 	if err := s.account(); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	if err := s.index(); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	if err := outgoing.Announce(s.after(), s.heard, entries...); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	if s.parent != nil && s.parent.Changed() {
 		s.entry.Other, s.entry.OtherSeq = s.parent.ID, s.above.Tip().Count
@@ -265,13 +265,13 @@ func (s *step) commit() (answer, error) {
 		others = append([]ledger.Addition{{Entry: s.entry, Tx: s.records}}, others...)
 	}
 	if _, err := s.turn.Append(first, records, others...); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	outgoing.UpdateAudience(s.turn, s.records)
 	if s.above != nil {
 		outgoing.UpdateAudience(s.above, s.parent)
 	}
-	a := answer{status: 200}
+	a.status = 200
 	if s.entry.Refused != 0 {
 		a.status, a.body = int(s.entry.Refused), s.entry.Failure
 	} else {

@@ -22,22 +22,22 @@ const maxVote = 2 << 10
 
 // vote approves or rejects an activity that waits. Its body lies in its newest entry, which is
 // fetched from the host, and again if the activity has gone on meanwhile.
-func (s *step) vote() (answer, error) {
+func (s *step) vote() (a answer, err error) {
 	r, target := s.request, s.request.intent.Target()
 	p, err := s.tx.PendingBy(target)
 	if err != nil {
-		return answer{}, err
+		return a, err
 	}
 	if p == nil {
 		if _, ok := s.turn.Known(target); ok {
-			return answer{}, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
+			return a, fault.New(fault.FailedPrecondition, "activity is over: it can be neither approved nor rejected")
 		}
-		return answer{}, fault.New(fault.NotFound, "No activity found with fingerprint %s", activity.AppendFingerprint(nil, target))
+		return a, fault.New(fault.NotFound, "No activity found with fingerprint %s", activity.AppendFingerprint(nil, target))
 	}
 	last := r.visit.voted
 	if last == nil || last.Activity != p.Activity || r.visit.votedSeq != p.Last {
 		view, act, print, seq := s.turn.View(), p.Activity, p.Fingerprint, p.Last
-		return answer{}, &org.Missing{Fetch: func(ctx context.Context) error {
+		return a, &org.Missing{Fetch: func(ctx context.Context) error {
 			e, err := view.Entry(ctx, seq)
 			if err == nil && (e.Activity != act || e.Fingerprint != print) {
 				err = errors.New("the state names an entry of another activity")
@@ -47,10 +47,10 @@ func (s *step) vote() (answer, error) {
 		}}
 	}
 	if err := s.hold(entryBytes(last)); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	if err := s.resume(p, last); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	return s.cast()
 }
@@ -86,16 +86,16 @@ func (s *step) resume(p *org.Pending, last *org.Entry) (err error) {
 }
 
 // cast records the vote and what comes of it.
-func (s *step) cast() (answer, error) {
+func (s *step) cast() (a answer, err error) {
 	if err := s.pose(); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	steps := policy.MaxDecisionSteps
 	if _, err := activity.Electorate(s.tx, s.pending, &s.question, &steps); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	if !s.question.InScope() {
-		return answer{}, denial(&org.Entry{}, nil)
+		return a, denial(&org.Entry{}, nil)
 	}
 	s.question.Scope = nil // it holds: the policies need not ask again
 	user, no := s.who.user.ID, s.request.version.Kind.Rejects()
@@ -106,27 +106,27 @@ func (s *step) cast() (answer, error) {
 			err = denial(&org.Entry{}, nil)
 		}
 		if err != nil {
-			return answer{}, err
+			return a, err
 		}
 	}
 	if mine != nil && (mine.Rejected || !s.changes(mine)) {
 		return s.same(mine)
 	}
 	if s.pending.Status == org.StatusAuthenticatorsNeeded && user != s.pending.Initiator && !no {
-		return answer{}, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
+		return a, fault.New(fault.FailedPrecondition, "activity waits for its initiator's authenticators: it can be approved once he has proven them")
 	}
 	if mine != nil && !no && s.pending.Live(mine, s.tx.NowMs) && len(mine.Credentials) >= maxFactors {
-		return answer{}, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
+		return a, fault.New(fault.ResourceExhausted, "user has approved with %d credentials: more do not count", maxFactors)
 	}
 	if err := s.record(mine); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	decide := s.decide
 	if no {
 		decide = s.reject
 	}
 	if err := decide(); err != nil {
-		return answer{}, err
+		return a, err
 	}
 	return s.commit()
 }
@@ -141,18 +141,18 @@ func (s *step) changes(before *org.PendingVote) bool {
 // same answers a vote that changes nothing with the activity as it stands. Only a second no
 // of one user is taken as the wish to look again whether the activity can still pass:
 // policies and users may have gone since.
-func (s *step) same(mine *org.PendingVote) (answer, error) {
+func (s *step) same(mine *org.PendingVote) (a answer, err error) {
 	if mine.Rejected && s.request.version.Kind.Rejects() {
 		can, err := s.canPass()
 		if err != nil {
-			return answer{}, err
+			return a, err
 		}
 		if !can {
 			if v := s.voteIn(mine.User); v != nil {
 				s.ballot = v.ID
 			}
 			if err := s.keepRejection(org.StatusRejected); err != nil {
-				return answer{}, err
+				return a, err
 			}
 			return s.commit()
 		}
