@@ -88,14 +88,11 @@ func (e *Enclave) newKeyring(ctx context.Context, q secret.Secret, record []byte
 		return err
 	}
 	defer ring.Wipe()
-	sealed, err := ring.Wrap(e.cfg.Rand, q, boot.Deployment(record))
-	if err != nil {
+	deployment := boot.Deployment(record)
+	if err := e.putKeyring(ctx, ring, q, deployment, objectKeyring); err != nil || !operators.Named() {
 		return err
 	}
-	if err := e.cfg.Host.PutOnce(ctx, objectKeyring+digits(uint64(ring.Epoch)), sealed); err != nil || !operators.Named() {
-		return err
-	}
-	return e.putLaw(ctx, ring, boot.Deployment(record), &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
+	return e.putLaw(ctx, ring, deployment, &boot.Law{Format: 1, Number: 1, Operators: operators.Digest()})
 }
 
 // genesisInShares makes a deployment whose root secret nobody holds: it is drawn, split

@@ -68,16 +68,16 @@ func (r *recovery) rotateStorage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.putKeyring(ctx, r.serving.keyrings, r.root)
+	return r.putKeyring(ctx, ring, r.root, r.serving.Deployment, r.serving.keyrings)
 }
 
-// putKeyring stores the keyring under a root secret.
-func (r *recovery) putKeyring(ctx context.Context, keyrings string, root secret.Secret) error {
-	sealed, err := r.ring.Wrap(r.cfg.Rand, root, r.serving.Deployment)
+// putKeyring stores a keyring under a root secret.
+func (e *Enclave) putKeyring(ctx context.Context, ring *boot.Keyring, root secret.Secret, deployment [32]byte, keyrings string) error {
+	sealed, err := ring.Wrap(e.cfg.Rand, root, deployment)
 	if err != nil {
 		return err
 	}
-	return r.cfg.Host.PutOnce(ctx, keyrings+digits(uint64(r.ring.Epoch)), sealed)
+	return e.cfg.Host.PutOnce(ctx, keyrings+digits(uint64(ring.Epoch)), sealed)
 }
 
 // checkAllWrapped refuses to forget a storage key that a data key in the store still needs.
@@ -105,7 +105,7 @@ func (r *recovery) rotateSecret(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.putKeyring(ctx, keyringsOf(hex.EncodeToString(public), ""), next); err != nil {
+	if err := r.putKeyring(ctx, r.ring, next, r.serving.Deployment, keyringsOf(hex.EncodeToString(public), "")); err != nil {
 		return nil, err
 	}
 	_, err = r.split(ctx, next, r.serving.Deployment, 1, r.given.manifest.Operators, r.waiting.factor)
