@@ -1,6 +1,7 @@
 package authproxy
 
 import (
+	"cloister/enclave/internal/activity"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/login"
@@ -8,52 +9,40 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// contactOf is the contact that a look-up is by.
-func (a *AccountLookup) contactOf() (login.ContactType, bool) {
-	switch a.FilterType {
-	case "EMAIL":
-		return login.Email, true
-	case "PHONE_NUMBER":
-		return login.SMS, true
-	}
-	return "", false
-}
+// contactTypes are the filters that look for a contact.
+var contactTypes = map[string]login.ContactType{"EMAIL": login.Email, "PHONE_NUMBER": login.SMS}
 
-// Admit tells whether the caller may look for what it looks for. Where the
-// configuration demands a token for contacts, it is looked at before anything is
-// looked up, so that the refusal says nothing of accounts.
+// Admit tells whether the caller may look for an account. A configuration can demand a
+// verification token for contacts. Admit reads the token before any account is looked up,
+// so the refusal says nothing of accounts.
 //
-// With linked an identity token shall stand in for the other: once it is verified,
-// AdmitLinked tells.
+// linked means that the caller gave an identity token instead: verify it, then call
+// AdmitLinked.
 func (a *AccountLookup) Admit(c *Config, keys login.TokenKeys, nowMs uint64) (linked bool, err error) {
-	t, contact := a.contactOf()
+	t, contact := contactTypes[a.FilterType]
 	if !contact || !c.TokenForPII {
 		return false, nil
 	}
 	const field = "verificationToken"
 	switch {
-	case textOf(a.VerificationToken) != "":
-	case textOf(a.OidcToken) != "":
+	case activity.TextOf(a.VerificationToken) != "":
+	case activity.TextOf(a.OidcToken) != "":
 		return true, nil
 	default:
 		return false, fault.Field(field, "a verification token for the contact is needed to look for it")
 	}
 	v, err := login.ReadVerificationToken(field, *a.VerificationToken, keys, nowMs)
-	if err != nil {
-		return false, err
+	if err == nil && (!v.IssuedBy(c.Organization.String()) || !v.About(t, a.FilterValue)) {
+		err = login.InvalidVerificationToken(field)
 	}
-	if !v.IssuedBy(c.Organization.String()) || !v.About(t, a.FilterValue) {
-		return false, login.InvalidVerificationToken(field)
-	}
-	return false, nil
+	return false, err
 }
 
-// AdmitLinked tells whether an identity stands in for a verification token: it stands
-// for its address, as activity.Links tells, and that is the one looked for.
+// AdmitLinked tells whether an identity stands in for a verification token: user.Links must
+// trust its address, and the caller must look for that address.
 func (a *AccountLookup) AdmitLinked(c *Config, i *login.Identity) error {
-	t, _ := a.contactOf()
-	if t == login.Email && user.Links(c.LinkingClients, i) &&
-		login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
+	const t = login.Email
+	if contactTypes[a.FilterType] == t && user.Links(c.LinkingClients, i) && login.ContactKey(t, i.Email) == login.ContactKey(t, a.FilterValue) {
 		return nil
 	}
 	return fault.Field("oidcToken", "the token vouches for no such contact: it must be of an issuer and client for which accounts are linked, with the address verified")
@@ -69,12 +58,12 @@ type query struct {
 	} `json:"paginationOptions"`
 }
 
-// Query is the body of the query that answers the look-up, with its operation, to
-// be stamped with the proxy's key. Contacts count only where they are verified:
-// whoever signs up with another's address must not be found by it.
+// Query is the query that answers the look-up: its operation, and its body, which the proxy's
+// key stamps. It finds only verified contacts: somebody who signs up with another's address
+// must not be found by it.
 func (a *AccountLookup) Query(c *Config) (op string, body []byte) {
 	op = "list_suborgs"
-	if _, contact := a.contactOf(); contact {
+	if contactTypes[a.FilterType] != "" {
 		op = "list_verified_suborgs"
 	}
 	q := &query{OrganizationID: c.Organization.String(), FilterType: a.FilterType, FilterValue: a.FilterValue}
@@ -82,7 +71,7 @@ func (a *AccountLookup) Query(c *Config) (op string, body []byte) {
 	return op, strictjson.Append(nil, q)
 }
 
-// Cut makes the endpoint's answer of the query's: the first organization, or {}.
+// Cut makes the endpoint's answer of the query's answer: the first organization, or {}.
 func (a *AccountLookup) Cut(reply []byte) ([]byte, error) {
 	var found struct {
 		OrganizationIDs []string `json:"organizationIds"`
@@ -96,15 +85,15 @@ func (a *AccountLookup) Cut(reply []byte) ([]byte, error) {
 	return append(strictjson.AppendString([]byte(`{"organizationId":`), found.OrganizationIDs[0]), '}'), nil
 }
 
-// A Holder is by what a sub-organization is found in its parent's records; see
+// A Holder is a key under which a parent's records list a sub-organization; see
 // org.Tx.ChildrenBy.
 type Holder struct {
 	What  byte
 	Value string
 }
 
-// HolderOf is by what the sub-organization is found in which a verification token
-// logs somebody in: its contact, where that is verified.
+// HolderOf finds the sub-organization to which a verification token logs in: by the verified
+// contact.
 func HolderOf(t *login.VerificationToken) Holder {
 	if t.Type == login.SMS {
 		return Holder{org.ChildVerifiedPhone, login.ContactKey(t.Type, t.Contact)}
@@ -112,7 +101,7 @@ func HolderOf(t *login.VerificationToken) Holder {
 	return Holder{org.ChildVerifiedEmail, login.ContactKey(t.Type, t.Contact)}
 }
 
-// HoldersOf is the same for an identity: one for each of its audiences.
+// HoldersOf finds it for an identity, with one Holder for each of its audiences.
 func HoldersOf(i *login.Identity) []Holder {
 	hs := make([]Holder, len(i.Audiences))
 	for n, audience := range i.Audiences {
@@ -121,8 +110,8 @@ func HoldersOf(i *login.Identity) []Holder {
 	return hs
 }
 
-// LinkedHolder is by what it is found where nobody has the identity yet: the address
-// that it stands for. ok is false if it stands for none.
+// LinkedHolder finds it where nobody has the identity yet: by the identity's address. ok is
+// false if user.Links does not trust the address.
 func LinkedHolder(c *Config, i *login.Identity) (h Holder, ok bool) {
 	if !user.Links(c.LinkingClients, i) {
 		return h, false

@@ -2,27 +2,28 @@ package authproxy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/strictjson"
 )
 
-// outcome is what an activity that has been completed came to.
+// outcome is the outcome of a completed activity.
 type outcome struct {
 	result map[string]strictjson.Raw // the one object in its result
 	proofs strictjson.Raw            // an array, nil for none
 }
 
-// errAnswer is about an answer of our own that cannot be read: an internal error.
+// errAnswer says that an answer of our own cannot be read: an internal error.
 var errAnswer = errors.New("an activity's answer has another form")
 
 // replyLimits bound the reading of our own answers.
 var replyLimits = strictjson.Limits{Depth: 64, Items: 10_000, Members: 1000, Values: 100_000}
 
-// Cut makes the endpoint's answer of the public interface's, {"activity":…}. An
-// activity that is not completed waits for the consent of others, whose refusal is
-// told. Errors that are no *fault.Error are internal.
+// Cut makes the endpoint's answer of the public interface's, {"activity":…}. An activity that
+// is not completed waits for the consent of others, and is refused here. Errors that are no
+// *fault.Error are internal.
 func (r *Request) Cut(reply []byte) ([]byte, error) {
 	var outer struct {
 		Activity map[string]strictjson.Raw `json:"activity"`
@@ -48,7 +49,7 @@ func (r *Request) Cut(reply []byte) ([]byte, error) {
 	return b, nil
 }
 
-// members answers with members of the result, all of which must be there.
+// members answers with these members of the result. All of them must be there.
 func members(names ...string) func(*outcome) []byte {
 	return func(o *outcome) []byte {
 		b := []byte{'{'}
@@ -65,37 +66,31 @@ func members(names ...string) func(*outcome) []byte {
 	}
 }
 
-// cutSignup tells of the new organization.
+// cutSignup answers with the new organization.
 func cutSignup(o *outcome) []byte {
 	var users []string
 	if strictjson.Decode(o.result["rootUserIds"], &users) != nil || len(users) != 1 || o.result["subOrganizationId"] == nil {
 		return nil
 	}
-	b := append([]byte(`{"organizationId":`), o.result["subOrganizationId"]...)
-	b = strictjson.AppendString(append(b, `,"userId":`...), users[0])
-	if w := o.result["wallet"]; w != nil {
-		b = append(append(b, `,"wallet":`...), w...)
-	}
-	if o.proofs != nil {
-		b = append(append(b, `,"appProofs":`...), o.proofs...)
-	}
-	return append(b, '}')
+	return strictjson.Append(nil, &struct {
+		OrganizationID strictjson.Raw `json:"organizationId"`
+		UserID         string         `json:"userId"`
+		Wallet         strictjson.Raw `json:"wallet"`
+		AppProofs      strictjson.Raw `json:"appProofs"`
+	}{o.result["subOrganizationId"], users[0], o.result["wallet"], o.proofs})
 }
 
-// rootUser is where the one user of a sign-up stands in the activity's parameters.
-const rootUser = "rootUsers.0."
-
-// TranslateError makes the error of an activity that was refused before there was one the
-// endpoint's: its fields are called as the caller called them.
+// TranslateError makes an activity's error the endpoint's: fields of the one root user of a
+// sign-up get the names that the caller gave them.
 func (r *Request) TranslateError(err error) error {
 	f := fault.Of(err)
 	if f == nil || len(f.Violations) == 0 {
 		return err
 	}
 	told := *f
-	told.Violations = make([]fault.Violation, len(f.Violations))
+	told.Violations = slices.Clone(f.Violations)
 	for i, v := range f.Violations {
-		told.Violations[i] = fault.Violation{Field: strings.TrimPrefix(v.Field, rootUser), Description: v.Description}
+		told.Violations[i].Field = strings.TrimPrefix(v.Field, "rootUsers.0.")
 	}
 	return &told
 }

@@ -1,9 +1,13 @@
 package authproxy
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
+	"cloister/enclave/internal/activity"
+	"cloister/enclave/internal/activity/auth"
+	"cloister/enclave/internal/activity/organization"
 	"cloister/enclave/internal/activity/user"
 	"cloister/enclave/internal/activity/wallet"
 	"cloister/enclave/internal/fault"
@@ -12,9 +16,8 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// Submit is the body of the activity that a request asks for, to be stamped with
-// the proxy's key: in organization of, with a timestamp that no other of the
-// proxy's bodies in it has.
+// Submit is the body of the activity that a request asks for in an organization. The proxy's
+// key stamps it. No other body of the proxy in that organization may have its timestamp.
 func (r *Request) Submit(c *Config, of org.ID, timestampMs uint64) ([]byte, error) {
 	params, err := r.compose(c, r.in, timestampMs)
 	if err != nil {
@@ -32,187 +35,137 @@ func (r *Request) Submit(c *Config, of org.ID, timestampMs uint64) ([]byte, erro
 
 // initOTP are the parameters of INIT_OTP since version 2.
 type initOTP struct {
-	OtpType                 string     `json:"otpType"`
-	Contact                 string     `json:"contact"`
-	AppName                 string     `json:"appName"`
-	OtpLength               int32      `json:"otpLength"`
-	Alphanumeric            bool       `json:"alphanumeric"`
-	ExpirationSeconds       string     `json:"expirationSeconds"`
-	EmailCustomization      *mailWords `json:"emailCustomization"`
-	SmsCustomization        *textWords `json:"smsCustomization"`
-	SendFromEmailAddress    string     `json:"sendFromEmailAddress,omitempty"`
-	SendFromEmailSenderName string     `json:"sendFromEmailSenderName,omitempty"`
-	ReplyToEmailAddress     string     `json:"replyToEmailAddress,omitempty"`
-}
-
-type mailWords struct {
-	LogoURL           string `json:"logoUrl,omitempty"`
-	MagicLinkTemplate string `json:"magicLinkTemplate,omitempty"`
-	TemplateVariables string `json:"templateVariables,omitempty"`
-	TemplateID        string `json:"templateId,omitempty"`
-}
-
-type textWords struct {
-	Template string `json:"template"`
+	OtpType            string                   `json:"otpType"`
+	Contact            string                   `json:"contact"`
+	AppName            string                   `json:"appName"`
+	OtpLength          int32                    `json:"otpLength"`
+	Alphanumeric       bool                     `json:"alphanumeric"`
+	ExpirationSeconds  string                   `json:"expirationSeconds"`
+	EmailCustomization *auth.EmailCustomization `json:"emailCustomization"`
+	SmsCustomization   *auth.SMSCustomization   `json:"smsCustomization"`
+	auth.MailSender
 }
 
 func composeInit(c *Config, r *InitOTP, _ uint64) (any, error) {
-	t := login.ContactType(r.OtpType)
 	p := &initOTP{
-		OtpType: r.OtpType, Contact: r.Contact, AppName: c.AppName, OtpLength: int32(c.OTPLength), Alphanumeric: !c.OTPNumeric,
+		OtpType: r.OtpType, Contact: r.Contact, AppName: cmp.Or(c.AppName, c.Name), OtpLength: int32(c.OTPLength), Alphanumeric: !c.OTPNumeric,
 		ExpirationSeconds: seconds(c.OTPSeconds),
 	}
-	if p.AppName == "" {
-		p.AppName = c.Name
-	}
-	if t == login.SMS {
+	if login.ContactType(r.OtpType) == login.SMS {
 		if c.SMSTemplate != "" {
-			p.SmsCustomization = &textWords{c.SMSTemplate}
+			p.SmsCustomization = &auth.SMSCustomization{Template: &c.SMSTemplate}
 		}
 		return p, nil
 	}
-	w := mailWords{LogoURL: c.LogoURL, MagicLinkTemplate: c.MagicLink, TemplateVariables: c.Variables}
+	words := auth.EmailCustomization{LogoURL: optional(c.LogoURL), MagicLinkTemplate: optional(c.MagicLink), TemplateVariables: optional(c.Variables)}
 	if r.EmailCustomization != nil {
-		w.TemplateID = textOf(r.EmailCustomization.TemplateID)
+		words.TemplateID = nonEmpty(r.EmailCustomization.TemplateID)
 	}
-	if w != (mailWords{}) {
-		p.EmailCustomization = &w
+	if words != (auth.EmailCustomization{}) {
+		p.EmailCustomization = &words
 	}
-	p.SendFromEmailAddress, p.SendFromEmailSenderName, p.ReplyToEmailAddress = c.SenderEmail, c.SenderName, c.ReplyTo
+	p.MailSender = auth.MailSender{
+		SendFromEmailAddress: optional(c.SenderEmail), SendFromEmailSenderName: optional(c.SenderName), ReplyToEmailAddress: optional(c.ReplyTo),
+	}
 	return p, nil
 }
 
 func composeVerify(c *Config, r *VerifyOTP, _ uint64) (any, error) {
-	return &struct {
-		OtpID             string  `json:"otpId"`
-		OtpCode           string  `json:"otpCode"`
-		ExpirationSeconds string  `json:"expirationSeconds"`
-		PublicKey         *string `json:"publicKey"`
-	}{r.OtpID, r.OtpCode, seconds(c.TokenSeconds), r.PublicKey}, nil
+	return &auth.VerifyOTPV1{OtpID: r.OtpID, OtpCode: r.OtpCode, ExpirationSeconds: new(seconds(c.TokenSeconds)), PublicKey: r.PublicKey}, nil
 }
 
 func composeVerifyV2(c *Config, r *VerifyOTPV2, _ uint64) (any, error) {
-	return &struct {
-		OtpID              string `json:"otpId"`
-		EncryptedOtpBundle string `json:"encryptedOtpBundle"`
-		ExpirationSeconds  string `json:"expirationSeconds"`
-	}{r.OtpID, r.EncryptedOtpBundle, seconds(c.TokenSeconds)}, nil
+	return &auth.VerifyOTP{OtpID: r.OtpID, EncryptedOtpBundle: r.EncryptedOtpBundle, ExpirationSeconds: new(seconds(c.TokenSeconds))}, nil
 }
 
-// otpLogin are the parameters of OTP_LOGIN in both versions.
-type otpLogin struct {
-	VerificationToken  string                `json:"verificationToken"`
-	PublicKey          string                `json:"publicKey"`
-	ExpirationSeconds  string                `json:"expirationSeconds"`
-	InvalidateExisting *bool                 `json:"invalidateExisting"`
-	ClientSignature    *user.ClientSignature `json:"clientSignature"`
+// composeOTPLogin makes the parameters of OTP_LOGIN, whose JSON is the same in both versions.
+func composeOTPLogin(c *Config, token, publicKey string, invalidate *bool, signature *user.ClientSignature) (any, error) {
+	return &auth.OTPLoginV1{
+		VerificationToken: token, PublicKey: publicKey, ExpirationSeconds: new(seconds(c.SessionSeconds)), InvalidateExisting: invalidate,
+		ClientSignature: signature,
+	}, nil
 }
 
 func composeLogin(c *Config, r *OTPLogin, _ uint64) (any, error) {
-	return &otpLogin{r.VerificationToken, r.PublicKey, seconds(c.SessionSeconds), r.InvalidateExisting, r.signature}, nil
+	return composeOTPLogin(c, r.VerificationToken, r.PublicKey, r.InvalidateExisting, r.signature)
 }
 
 func composeLoginV2(c *Config, r *OTPLoginV2, _ uint64) (any, error) {
-	return &otpLogin{r.VerificationToken, r.PublicKey, seconds(c.SessionSeconds), r.InvalidateExisting, &r.ClientSignature}, nil
+	return composeOTPLogin(c, r.VerificationToken, r.PublicKey, r.InvalidateExisting, &r.ClientSignature)
 }
 
 func composeOAuthLogin(c *Config, r *OAuthLogin, _ uint64) (any, error) {
-	return &struct {
-		OidcToken          string `json:"oidcToken"`
-		PublicKey          string `json:"publicKey"`
-		ExpirationSeconds  string `json:"expirationSeconds"`
-		InvalidateExisting *bool  `json:"invalidateExisting"`
-	}{r.OidcToken, r.PublicKey, seconds(c.SessionSeconds), r.InvalidateExisting}, nil
+	return &auth.OauthLogin{
+		OidcToken: r.OidcToken, PublicKey: r.PublicKey,
+		LoginTerms: auth.LoginTerms{ExpirationSeconds: new(seconds(c.SessionSeconds)), InvalidateExisting: r.InvalidateExisting},
+	}, nil
 }
 
 func composeAuthenticate(_ *Config, r *OAuth2Authenticate, _ uint64) (any, error) {
 	if r.client.Credential.Zero() {
 		return nil, fault.Field("clientId", "the organization has no OAuth 2.0 credential of this provider and client id")
 	}
-	return &struct {
-		OAuth2CredentialID string `json:"oauth2CredentialId"`
-		AuthCode           string `json:"authCode"`
-		RedirectURI        string `json:"redirectUri"`
-		CodeVerifier       string `json:"codeVerifier"`
-		Nonce              string `json:"nonce"`
-	}{r.client.Credential.String(), r.AuthCode, r.RedirectURI, r.CodeVerifier, r.Nonce}, nil
-}
-
-// newOrganization are the parameters of CREATE_SUB_ORGANIZATION for U, a root user
-// of its version.
-type newOrganization[U any] struct {
-	SubOrganizationName string                `json:"subOrganizationName"`
-	RootUsers           []U                   `json:"rootUsers"`
-	RootQuorumThreshold int32                 `json:"rootQuorumThreshold"`
-	Wallet              *wallet.CreateWallet  `json:"wallet"`
-	VerificationToken   *string               `json:"verificationToken"`
-	ClientSignature     *user.ClientSignature `json:"clientSignature"`
+	return &auth.OAuth2Authenticate{
+		OAuth2CredentialID: r.client.Credential.String(), AuthCode: r.AuthCode, RedirectURI: r.RedirectURI, CodeVerifier: r.CodeVerifier, Nonce: r.Nonce,
+	}, nil
 }
 
 func composeSignup(_ *Config, r *Signup, nowMs uint64) (any, error) {
-	name, wallet, err := r.check(len(r.OauthProviders), nowMs)
-	if err != nil {
-		return nil, err
-	}
-	u := user.RootUserParamsV4{
-		UserName: name, UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
-		OauthProviders: r.OauthProviders,
-	}
-	return &newOrganization[user.RootUserParamsV4]{r.organization(nowMs), []user.RootUserParamsV4{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	return composeOrganization(&r.NewUser, len(r.OauthProviders), nowMs, user.RootUserParamsV4{
+		UserName: r.userName(nowMs), UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber),
+		APIKeys: r.APIKeys, Authenticators: r.Authenticators, OauthProviders: r.OauthProviders,
+	})
 }
 
 func composeSignupV2(_ *Config, r *SignupV2, nowMs uint64) (any, error) {
-	name, wallet, err := r.check(len(r.OauthProviders), nowMs)
+	return composeOrganization(&r.NewUser, len(r.OauthProviders), nowMs, user.RootUserParams{
+		UserName: r.userName(nowMs), UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber),
+		APIKeys: r.APIKeys, Authenticators: r.Authenticators, OauthProviders: r.OauthProviders,
+	})
+}
+
+// composeOrganization makes the parameters of CREATE_SUB_ORGANIZATION for one root user of its version.
+func composeOrganization[U any](s *NewUser, identities int, nowMs uint64, root U) (any, error) {
+	wallet, err := s.check(identities)
 	if err != nil {
 		return nil, err
 	}
-	u := user.RootUserParams{
-		UserName: name, UserEmail: nonEmpty(r.UserEmail), UserPhoneNumber: nonEmpty(r.UserPhoneNumber), APIKeys: r.APIKeys, Authenticators: r.Authenticators,
-		OauthProviders: r.OauthProviders,
-	}
-	return &newOrganization[user.RootUserParams]{r.organization(nowMs), []user.RootUserParams{u}, 1, wallet, r.VerificationToken, r.ClientSignature}, nil
+	p := new(organization.CreateSubOrganizationV7[U])
+	p.SubOrganizationName, p.RootUsers, p.RootQuorumThreshold = s.organization(nowMs), []U{root}, 1
+	p.Wallet, p.VerificationToken, p.ClientSignature = wallet, s.VerificationToken, s.ClientSignature
+	return p, nil
 }
 
-// nonEmpty is an option that is not the empty text.
-func nonEmpty(s *string) *string {
-	if textOf(s) == "" {
+// optional is s as an option, absent if empty.
+func optional(s string) *string {
+	if s == "" {
 		return nil
 	}
-	return s
+	return &s
 }
 
-// check answers the user's name and wallet. A contact that nobody has verified is
-// no way to log in: without anything else nobody could ever use the organization.
-func (s *NewUser) check(identities int, nowMs uint64) (name string, w *wallet.CreateWallet, err error) {
+func nonEmpty(s *string) *string { return optional(activity.TextOf(s)) }
+
+// check answers the wallet. A contact that nobody has verified is no way to log in:
+// without anything else nobody could ever use the organization.
+func (s *NewUser) check(identities int) (*wallet.CreateWallet, error) {
 	switch {
-	case textOf(s.UserTag) != "":
-		return "", nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: signup with userTag")
-	case len(s.APIKeys)+len(s.Authenticators)+identities == 0 && textOf(s.VerificationToken) == "":
-		return "", nil, fault.Field("apiKeys", "user must have at least one credential or a verified contact")
+	case activity.TextOf(s.UserTag) != "":
+		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: signup with userTag")
+	case len(s.APIKeys)+len(s.Authenticators)+identities == 0 && activity.TextOf(s.VerificationToken) == "":
+		return nil, fault.Field("apiKeys", "user must have at least one credential or a verified contact")
 	}
-	w, err = s.Wallet.params()
-	return s.userName(nowMs), w, err
+	return s.Wallet.params()
 }
 
 // userName is the name that was given, the contact, or one made of the time.
 func (s *NewUser) userName(nowMs uint64) string {
-	for _, name := range []*string{s.UserName, s.UserEmail, s.UserPhoneNumber} {
-		if textOf(name) != "" {
-			return *name
-		}
-	}
-	return "user-" + strconv.FormatUint(nowMs, 10)
+	return cmp.Or(activity.TextOf(s.UserName), activity.TextOf(s.UserEmail), activity.TextOf(s.UserPhoneNumber), "user-"+strconv.FormatUint(nowMs, 10))
 }
 
 func (s *NewUser) organization(nowMs uint64) string {
-	if textOf(s.OrganizationName) != "" {
-		return *s.OrganizationName
-	}
-	return "sub-org-" + strconv.FormatUint(nowMs, 10)
+	return cmp.Or(activity.TextOf(s.OrganizationName), "sub-org-"+strconv.FormatUint(nowMs, 10))
 }
-
-// walletName is what a wallet is called to which nobody gave a name.
-const walletName = "Wallet"
 
 // formats are the usual addresses of curves, for wallets by path and curve.
 var formats = map[string]wallet.AddressFormat{
@@ -231,17 +184,15 @@ func (w *Wallet) params() (*wallet.CreateWallet, error) {
 		}
 		return p, nil
 	}
-	if p.WalletName == "" {
-		p.WalletName = walletName
-	}
-	curve := strings.Replace(textOf(w.Curve), "CURVE_TYPE_", "CURVE_", 1)
+	p.WalletName = cmp.Or(p.WalletName, "Wallet")
+	curve := strings.Replace(activity.TextOf(w.Curve), "CURVE_TYPE_", "CURVE_", 1)
 	format, ok := formats[curve]
 	switch {
 	case len(w.Accounts) > 0:
 		return nil, fault.Field("wallet.accounts", "a wallet has either accounts, or path and curve")
 	case !ok:
 		return nil, fault.Field("wallet.curve", "invalid curve")
-	case textOf(w.Path) == "":
+	case activity.TextOf(w.Path) == "":
 		return nil, fault.Field("wallet.path", "invalid path")
 	}
 	p.Accounts = []wallet.WalletAccountParams{{Curve: wallet.Curve(curve), PathFormat: "PATH_FORMAT_BIP32", Path: *w.Path, AddressFormat: format}}

@@ -12,7 +12,7 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// Config is the proxy of an organization as it is now.
+// Config is an organization's current proxy configuration.
 type Config struct {
 	*org.AuthProxy
 	Organization org.ID
@@ -21,13 +21,13 @@ type Config struct {
 	Texts bool
 }
 
-// Accepts tells whether a page of origin may call; "" is who says none.
+// Accepts tells whether a page of origin may call. A caller that names no origin has "".
 func (c *Config) Accepts(origin string) bool {
 	return slices.Contains(c.Origins, "*") || origin != "" && slices.Contains(c.Origins, origin)
 }
 
-// UnknownConfig is the one answer to a configuration that is not there, that is not
-// enabled any more, and that no organization has.
+// UnknownConfig is the one answer for a configuration that does not exist, or is no longer
+// enabled.
 func UnknownConfig() *fault.Error {
 	return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "the auth proxy is not enabled for this X-Auth-Proxy-Config-Id")
 }
@@ -37,8 +37,7 @@ func WrongOrigin() *fault.Error {
 	return fault.WithCode(fault.PermissionDenied, "FORBIDDEN", "origin is not among the allowed origins of the auth proxy")
 }
 
-// ParseConfigID reads the header that names a configuration. One that is no id is
-// of nobody.
+// ParseConfigID reads the header that names a configuration. Text that is no id names none.
 func ParseConfigID(text string) (org.ID, error) {
 	if text == "" {
 		return org.ID{}, fault.New(fault.Unauthenticated, "X-Auth-Proxy-Config-Id is missing")
@@ -50,10 +49,9 @@ func ParseConfigID(text string) (org.ID, error) {
 	return id, nil
 }
 
-// allows tells whether one may log in by a method.
 func (c *Config) allows(method string) bool { return slices.Contains(c.Methods, method) }
 
-// Allows refuses what takes a way to log in that the configuration does not name.
+// Allows refuses a request whose way to log in the configuration does not allow.
 func (c *Config) Allows(r *Request) error {
 	method := ""
 	identities := 0
@@ -91,7 +89,7 @@ func passkeyMethod(ps []user.AuthenticatorParams) string {
 	return ""
 }
 
-// Providers are the ways to log in as clients are told, in the interface's order.
+// Providers lists the ways to log in for clients, in the interface's order.
 func (c *Config) Providers() []string {
 	list := []string{}
 	for _, p := range auth.SocialProviders {
@@ -107,27 +105,17 @@ func (c *Config) Providers() []string {
 	return list
 }
 
-// walletKitConfig is what clients are told of the configuration.
-type walletKitConfig struct {
-	EnabledProviders         []string          `json:"enabledProviders"`
-	SessionExpirationSeconds string            `json:"sessionExpirationSeconds"`
-	OrganizationID           string            `json:"organizationId"`
-	OauthClientIDs           map[string]string `json:"oauthClientIds,omitempty"`
-	OauthRedirectURL         string            `json:"oauthRedirectUrl,omitempty"`
-	OtpAlphanumeric          bool              `json:"otpAlphanumeric"`
-	OtpLength                string            `json:"otpLength"`
-}
-
-// WalletKit is the answer of wallet_kit_config.
+// WalletKit is the answer of wallet_kit_config: the configuration as clients see it.
 func (c *Config) WalletKit() []byte {
-	return strictjson.Append(nil, &walletKitConfig{
-		EnabledProviders: c.Providers(), SessionExpirationSeconds: seconds(c.SessionSeconds), OrganizationID: c.Organization.String(),
-		OauthClientIDs: c.OAuthClients, OauthRedirectURL: c.OAuthRedirect, OtpAlphanumeric: !c.OTPNumeric, OtpLength: seconds(c.OTPLength),
-	})
+	return strictjson.Append(nil, &struct {
+		EnabledProviders         []string          `json:"enabledProviders"`
+		SessionExpirationSeconds string            `json:"sessionExpirationSeconds"`
+		OrganizationID           string            `json:"organizationId"`
+		OauthClientIDs           map[string]string `json:"oauthClientIds,omitempty"`
+		OauthRedirectURL         string            `json:"oauthRedirectUrl,omitempty"`
+		OtpAlphanumeric          bool              `json:"otpAlphanumeric"`
+		OtpLength                string            `json:"otpLength"`
+	}{c.Providers(), seconds(c.SessionSeconds), c.Organization.String(), c.OAuthClients, c.OAuthRedirect, !c.OTPNumeric, seconds(c.OTPLength)})
 }
-
-// ClientParams is the answer of wallet_kit_client_params: this release asks for no
-// captcha.
-func ClientParams() []byte { return []byte("{}") }
 
 func seconds(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

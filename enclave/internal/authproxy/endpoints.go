@@ -11,12 +11,10 @@ import (
 // An Endpoint is one path of the proxy: it asks for an activity, looks for an
 // account, or tells of the configuration.
 type Endpoint struct {
-	Op   string // the last segment of its path
-	Type string // of the activity that it asks for, ACTIVITY_TYPE_…; empty for none
-	// Empty tells that the body may be left out.
-	Empty bool
-	// Proofs tells that app proofs are asked for and answered.
-	Proofs bool
+	Op     string // the last segment of its path
+	Type   string // of the activity that it asks for, ACTIVITY_TYPE_…; empty for none
+	Empty  bool   // the body may be left out
+	Proofs bool   // it asks for app proofs and answers with them
 
 	read    func([]byte) (any, error)
 	compose func(*Config, any, uint64) (params any, err error)
@@ -24,7 +22,6 @@ type Endpoint struct {
 	answer  func(*Config) []byte
 }
 
-// endpoints are all of them.
 var endpoints = []*Endpoint{
 	activityEndpoint("otp_init", "ACTIVITY_TYPE_INIT_OTP_V2", composeInit, members("otpId")),
 	activityEndpoint("otp_init_v2", "ACTIVITY_TYPE_INIT_OTP_V3", composeInit, members("otpId", "otpEncryptionTargetBundle")),
@@ -38,11 +35,8 @@ var endpoints = []*Endpoint{
 	activityEndpoint("signup_v2", "ACTIVITY_TYPE_CREATE_SUB_ORGANIZATION_V8", composeSignupV2, cutSignup).withProofs(),
 	{Op: "account", read: reader[AccountLookup]()},
 	{Op: "wallet_kit_config", Empty: true, read: reader[Nothing](), answer: (*Config).WalletKit},
-	{Op: "wallet_kit_client_params", Empty: true, read: reader[Nothing](), answer: func(*Config) []byte { return ClientParams() }},
+	{Op: "wallet_kit_client_params", Empty: true, read: reader[Nothing](), answer: func(*Config) []byte { return []byte("{}") }}, // no captcha
 }
-
-// Endpoints are all of them, for tests.
-func Endpoints() []*Endpoint { return endpoints }
 
 // Find returns the endpoint at path op.
 func Find(op string) (*Endpoint, error) {
@@ -54,8 +48,8 @@ func Find(op string) (*Endpoint, error) {
 	return nil, fault.New(fault.NotFound, "no such path")
 }
 
-// activityEndpoint declares an endpoint that asks for an activity: how its parameters are made
-// of a request, and what of the outcome is answered.
+// activityEndpoint declares an endpoint that asks for an activity: compose makes its parameters
+// of a request, cut makes the answer of its outcome.
 func activityEndpoint[R any](op, typ string, compose func(*Config, *R, uint64) (any, error), cut func(*outcome) []byte) *Endpoint {
 	return &Endpoint{
 		Op: op, Type: typ, read: reader[R](), cut: cut,
@@ -79,32 +73,30 @@ func reader[R any]() func([]byte) (any, error) {
 // A Request is a body that has been read.
 type Request struct {
 	*Endpoint
-	// Contact is where a passcode shall go: the type, and what equal contacts have
-	// in common. Empty in other requests.
+	// Contact is where a passcode goes: the type and the ContactKey. Empty in other requests.
 	Contact string
-	// Organization is the sub-organization that a log-in names, nil if it names
-	// none.
+	// Organization is the sub-organization that a log-in names, nil if it names none.
 	Organization *org.ID
-	// Token and Identity are by what the sub-organization of a log-in is found: a
-	// verification token or an identity token.
+	// Token, a verification token, or Identity, an identity token, finds the sub-organization
+	// of a log-in.
 	Token, Identity string
 	// Account is set for a look-up.
 	Account *AccountLookup
-	// Client is set where the organization's credential at an OAuth 2.0 provider is
-	// wanted: whoever submits fills it in.
+	// Client is set where the activity needs the organization's credential at an OAuth 2.0
+	// provider. The submitter fills in Credential.
 	Client *Client
 
 	in any
 }
 
-// Client is what an organization is to an OAuth 2.0 provider: Credential is the id
-// of its record, zero if it has none.
+// Client is an organization as an OAuth 2.0 provider knows it. Credential is the id of its
+// record, zero if it has none.
 type Client struct {
 	Provider, ClientID string
 	Credential         org.ID
 }
 
-// Read reads the body of a request. What it names is checked for its form alone.
+// Read reads the body of a request. It checks the form of what the body names, and no more.
 func (e *Endpoint) Read(body []byte) (*Request, error) {
 	if len(body) > MaxBody {
 		return nil, fault.New(fault.InvalidArgument, "request too large: at most %d bytes", MaxBody)
@@ -140,7 +132,7 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 	case *AccountLookup:
 		r.Account = in
 	}
-	if textOf(named) != "" {
+	if activity.TextOf(named) != "" {
 		id, err := activity.ParseOrganization(*named)
 		if err != nil {
 			return nil, fault.Field("organizationId", "malformed organization ID provided")
@@ -150,8 +142,8 @@ func (e *Endpoint) Read(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// VerifyToken is the verification token of a log-in, if the log-in has its key's word: the
-// activity will ask for that too, but by then it was looked up whose contact it is.
+// VerifyToken is the verification token of a log-in that the token's key has signed. The activity
+// checks that too, but the contact is looked up before.
 func (r *Request) VerifyToken(t *login.UnprovenToken) (*login.VerificationToken, error) {
 	const field = "clientSignature"
 	if in, ok := r.in.(*OTPLogin); ok {
@@ -161,19 +153,10 @@ func (r *Request) VerifyToken(t *login.UnprovenToken) (*login.VerificationToken,
 	return t.ForLogin(field, in.ClientSignature.Login(), in.PublicKey, false)
 }
 
-// Answer is the answer of an endpoint that only tells of the configuration, nil for
-// others.
+// Answer is the answer of an endpoint that only tells the configuration, nil for others.
 func (r *Request) Answer(c *Config) []byte {
 	if r.answer == nil {
 		return nil
 	}
 	return r.answer(c)
-}
-
-// textOf is the text of an option, empty when absent.
-func textOf(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

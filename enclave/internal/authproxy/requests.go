@@ -8,14 +8,13 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// MaxBody bounds the body of a request in bytes. The largest is a sign-up with some
-// passkeys.
+// MaxBody bounds a request's body in bytes. A sign-up with some passkeys is the largest.
 const MaxBody = 128 << 10
 
-// limits bound what a body can blow up to.
+// limits bound the JSON of a body.
 var limits = strictjson.Limits{Depth: 8, Items: 100, Members: 100, Values: 2000}
 
-// InitOTP asks for a passcode. It is in both versions the same.
+// InitOTP asks for a passcode, in both versions.
 type InitOTP struct {
 	OtpType            string      `json:"otpType" rule:"required,oneof=OTP_TYPE_SMS OTP_TYPE_EMAIL"`
 	Contact            string      `json:"contact" rule:"required"`
@@ -52,26 +51,25 @@ type OTPLogin struct {
 	signature *user.ClientSignature
 }
 
-// readSignature reads the client's signature: an object, or as the interface was first
-// described the hex of a signature over the verification token, by the key that the
-// session is for.
+// readSignature reads the client's signature: an object, or, as the interface first had it, the
+// hex of a signature over the verification token by the session's key.
 func (r *OTPLogin) readSignature() error {
-	switch raw := r.ClientSignature; {
-	case len(raw) == 0 || string(raw) == "null":
+	const field = "clientSignature"
+	raw := r.ClientSignature
+	if len(raw) == 0 || string(raw) == "null" {
 		return nil
-	case raw[0] == '"':
-		text, _ := raw.Text()
-		if text == "" {
-			return nil
-		}
-		r.signature = &user.ClientSignature{PublicKey: r.PublicKey, Scheme: login.ClientSignatureScheme, Message: r.VerificationToken, Signature: text}
-		return nil
-	case raw[0] != '{':
-		return fault.Field("clientSignature", "must be an object, or the hex of a signature")
-	default:
-		r.signature = new(user.ClientSignature)
-		return strictjson.Decode(raw, r.signature, strictjson.At("clientSignature"), strictjson.Within(limits))
 	}
+	if text, ok := raw.Text(); ok {
+		if text != "" {
+			r.signature = &user.ClientSignature{PublicKey: r.PublicKey, Scheme: login.ClientSignatureScheme, Message: r.VerificationToken, Signature: text}
+		}
+		return nil
+	}
+	if raw[0] != '{' {
+		return fault.Field(field, "must be an object, or the hex of a signature")
+	}
+	r.signature = new(user.ClientSignature)
+	return strictjson.Decode(raw, r.signature, strictjson.At(field), strictjson.Within(limits))
 }
 
 // OTPLoginV2 is OTPLogin where the client must sign.
@@ -111,7 +109,7 @@ type OAuthLogin struct {
 	OrganizationID     *string `json:"organizationId"`
 }
 
-// NewUser is what a sign-up says in both of its versions. Arrays may be left out.
+// NewUser is the part of a sign-up that both versions share. Arrays may be left out.
 type NewUser struct {
 	UserEmail         *string                    `json:"userEmail" rule:"omitempty,email,email_ext"`
 	UserPhoneNumber   *string                    `json:"userPhoneNumber" rule:"omitempty,e164"`
@@ -138,8 +136,8 @@ type SignupV2 struct {
 	OauthProviders []user.OauthProviderParams `json:"oauthProviders" rule:"dive"`
 }
 
-// Wallet is the wallet of a new organization: by its accounts, or as the first
-// description of the interface had it by one path and curve.
+// Wallet is the wallet of a new organization: its accounts, or, as the interface first had it,
+// one path and curve.
 type Wallet struct {
 	WalletName     string                       `json:"walletName" rule:"omitempty,label_length,label"`
 	Accounts       []wallet.WalletAccountParams `json:"accounts" rule:"dive"`
@@ -156,5 +154,5 @@ type AccountLookup struct {
 	OidcToken         *string `json:"oidcToken"`
 }
 
-// Nothing is the request for what the configuration says.
+// Nothing is a request for the configuration.
 type Nothing struct{}
