@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -20,8 +21,7 @@ import (
 // A Scheme is how a key signs. The zero value is none.
 type Scheme uint8
 
-// The schemes of X-Stamp, and behind them those of X-Stamp-WebAuthn and
-// X-Stamp-Attested.
+// The schemes. All before WebAuthn are X-Stamp's.
 const (
 	P256 Scheme = iota + 1
 	Secp256k1
@@ -31,8 +31,7 @@ const (
 	AttestedP256
 )
 
-// schemes are the published names: of the scheme itself, of the curve in an API
-// key's parameters, and of the credential.
+// schemes are the published names of each scheme, of its API_KEY_CURVE_ and of its credential.
 var schemes = [...]struct{ name, curve, credential string }{
 	{},
 	P256:            {"SIGNATURE_SCHEME_TK_API_P256", "API_KEY_CURVE_P256", "CREDENTIAL_TYPE_API_KEY_P256"},
@@ -43,7 +42,7 @@ var schemes = [...]struct{ name, curve, credential string }{
 	AttestedP256:    {"SIGNATURE_SCHEME_TK_ATTESTED_P256", "API_KEY_CURVE_P256", ""},
 }
 
-// String is the name that votes and records show, SIGNATURE_SCHEME_TK_….
+// String is the name in votes and records, SIGNATURE_SCHEME_TK_….
 func (s Scheme) String() string {
 	if int(s) < len(schemes) {
 		return schemes[s].name
@@ -68,9 +67,6 @@ type apiKeyStamp struct {
 	Signature string `json:"signature" rule:"required"`
 }
 
-// stampLimits: an object of three strings.
-var stampLimits = strictjson.Limits{Depth: 1, Values: 4}
-
 // parseStamp reads a header value: base64url, with or without padding, of the
 // JSON of a stamp.
 func parseStamp(value string) (s apiKeyStamp, err error) {
@@ -81,10 +77,10 @@ func parseStamp(value string) (s apiKeyStamp, err error) {
 	text, err := encoding.DecodeString(value)
 	// The library skips line breaks.
 	if err != nil || strings.ContainsAny(value, "\r\n") {
-		return s, errNoAPIKeyStamp("not base64url")
+		return s, errNotExtracted(apiKey, "not base64url")
 	}
-	if strictjson.Decode(text, &s, strictjson.Within(stampLimits)) != nil {
-		return s, errNoAPIKeyStamp("not an object of publicKey, scheme and signature")
+	if strictjson.Decode(text, &s, strictjson.Within(strictjson.Limits{Depth: 1, Values: 4})) != nil {
+		return s, errNotExtracted(apiKey, "not an object of publicKey, scheme and signature")
 	}
 	return s, nil
 }
@@ -103,20 +99,26 @@ func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 	if c.scheme = schemeOf(s.Scheme); c.scheme == 0 {
 		return errMalformed("unknown scheme")
 	}
+	return v.verifyKey(c, s.PublicKey, s.Signature)
+}
+
+// verifyKey verifies a signature over c's body by c's scheme, both texts being hex, and completes c.
+func (v *Verifier) verifyKey(c *Caller, publicKey, signature string) error {
 	var keyBytes [pointSize]byte
 	size := pointSize
 	if c.scheme == Ed25519 {
 		size = ed25519.PublicKeySize
 	}
-	if len(s.PublicKey) != 2*size || !decodeHex(keyBytes[:size], s.PublicKey) {
+	if n, ok := decodeHex(keyBytes[:size], publicKey); !ok || n != size {
 		return errMalformed("bad publicKey")
 	}
 	var sigBytes [maxDER]byte
-	if len(s.Signature) > maxSignature || len(s.Signature)%2 != 0 || !decodeHex(sigBytes[:len(s.Signature)/2], s.Signature) {
+	n, ok := decodeHex(sigBytes[:], signature)
+	if !ok {
 		return errMalformed("bad signature")
 	}
-	c.publicKey, c.signature = strings.ToLower(s.PublicKey), s.Signature
-	sig := sigBytes[:len(s.Signature)/2]
+	c.publicKey, c.signature = strings.ToLower(publicKey), signature
+	sig := sigBytes[:n]
 	if c.scheme == Ed25519 {
 		return verifyEd25519(keyBytes[:size], sig, c.body)
 	}
@@ -124,7 +126,7 @@ func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 	switch {
 	case !ok:
 		return errMalformed("bad signature")
-	case c.scheme == P256:
+	case c.scheme == P256, c.scheme == AttestedP256:
 		return v.verifyP256(keyBytes, &rs, c.fingerprint[:])
 	case c.scheme == Secp256k1EIP191:
 		digest := eip191(c.body)
@@ -133,26 +135,14 @@ func (v *Verifier) verifyAPIKey(c *Caller, value string) error {
 	return v.verifySecp256k1(keyBytes, &rs, c.fingerprint[:])
 }
 
-// decodeHex fills dst from hex of just its length, in either case.
-func decodeHex(dst []byte, s string) bool {
-	for i := range dst {
-		hi, lo := nibble(s[2*i]), nibble(s[2*i+1])
-		if hi|lo > 15 {
-			return false
-		}
-		dst[i] = hi<<4 | lo
+// decodeHex reads hex, in either case, into dst as far as it has room.
+func decodeHex(dst []byte, s string) (n int, ok bool) {
+	var text [2 * maxDER]byte // on the stack
+	if len(s) > 2*len(dst) {
+		return 0, false
 	}
-	return true
-}
-
-func nibble(c byte) byte {
-	switch c = lower(c); {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	}
-	return 0xff
+	n, err := hex.Decode(dst, text[:copy(text[:], s)])
+	return n, err == nil
 }
 
 // eip191 is the digest that Ethereum wallets sign for a text.
@@ -183,13 +173,14 @@ type (
 	k256Key = secp256k1.PublicKey
 )
 
-// verifyP256 writes the signature as the standard library wants it, which
-// refuses r and s out of range.
+// verifyP256 leaves it to the standard library to refuse r and s out of range.
 func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) error {
 	key := v.p256.get(name)
 	known := key != nil
 	if !known {
-		if key = parseP256(name); key == nil {
+		var err error
+		point := name // this copy escapes, name does not
+		if key, err = p256.ParsePublicKey(point[:]); err != nil {
 			return errMalformed("bad publicKey")
 		}
 	}
@@ -202,15 +193,6 @@ func (v *Verifier) verifyP256(name [pointSize]byte, rs *scalars, digest []byte) 
 		v.p256.put(name, key)
 	}
 	return nil
-}
-
-// parseP256 returns the point, or nil if there is none.
-func parseP256(name [pointSize]byte) *p256Key {
-	key, err := p256.ParsePublicKey(name[:])
-	if err != nil {
-		return nil
-	}
-	return key
 }
 
 func (v *Verifier) verifySecp256k1(name [pointSize]byte, rs *scalars, digest []byte) error {

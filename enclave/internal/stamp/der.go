@@ -4,18 +4,17 @@ package stamp
 // to be in range.
 type scalars struct{ r, s [scalarSize]byte }
 
-// parseDER reads SEQUENCE { INTEGER r, INTEGER s }. Lengths are in the short
-// form and exact; an integer has 1 to 33 bytes, may have needless leading zeros,
-// and is neither negative nor longer than 32 bytes in value.
+// parseDER reads SEQUENCE { INTEGER r, INTEGER s }. Lengths are exact and in the short form.
+// An integer has 1 to 33 bytes, not negative, with a value of at most 32 bytes; needless
+// leading zeros are tolerated.
 func parseDER(b []byte) (rs scalars, ok bool) {
 	if len(b) < 2 || len(b) > maxDER || b[0] != 0x30 || int(b[1]) != len(b)-2 {
 		return rs, false
 	}
 	rest, ok := parseInteger(b[2:], &rs.r)
-	if !ok {
-		return rs, false
+	if ok {
+		rest, ok = parseInteger(rest, &rs.s)
 	}
-	rest, ok = parseInteger(rest, &rs.s)
 	return rs, ok && len(rest) == 0
 }
 
@@ -29,15 +28,10 @@ func parseInteger(b []byte, value *[scalarSize]byte) (rest []byte, ok bool) {
 		return nil, false
 	}
 	digits, rest := b[2:2+n], b[2+n:]
-	if digits[0]&0x80 != 0 {
+	if digits[0]&0x80 != 0 || n > scalarSize && digits[0] != 0 {
 		return nil, false
 	}
-	if n > scalarSize {
-		if digits[0] != 0 {
-			return nil, false
-		}
-		digits = digits[1:]
-	}
+	digits = digits[max(0, n-scalarSize):]
 	copy(value[scalarSize-len(digits):], digits)
 	return rest, true
 }
@@ -53,14 +47,11 @@ func (rs *scalars) appendDER(dst []byte) []byte {
 }
 
 func appendInteger(dst []byte, value *[scalarSize]byte) []byte {
-	digits := value[:]
-	for len(digits) > 1 && digits[0] == 0 {
+	var padded [1 + scalarSize]byte
+	copy(padded[1:], value[:])
+	digits := padded[:]
+	for len(digits) > 1 && digits[0] == 0 && digits[1]&0x80 == 0 {
 		digits = digits[1:]
 	}
-	if digits[0]&0x80 != 0 {
-		dst = append(dst, 0x02, byte(len(digits)+1), 0)
-	} else {
-		dst = append(dst, 0x02, byte(len(digits)))
-	}
-	return append(dst, digits...)
+	return append(append(dst, 0x02, byte(len(digits))), digits...)
 }

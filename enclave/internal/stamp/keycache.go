@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// keyCache keeps parsed points by their compressed form, because finding y costs
-// a square root. It is bounded and asks for nothing but memory: a key comes in
-// only after a signature under it verified, and when it is full the hand of a
-// clock goes round and drops the first key that was not used since its last
-// round. Somebody who makes keys up drops his own first.
+// keyCache keeps parsed points by their compressed form, because finding y costs a square
+// root. A key enters only after a signature under it verified. The cache is bounded: when it is
+// full the hand of a clock goes round and drops the first key that was not used since its last
+// round. An attacker who makes up keys drops his own first.
 type keyCache[K any] struct {
 	mu    sync.RWMutex
 	at    map[[pointSize]byte]int

@@ -6,8 +6,7 @@ const (
 	// CachedKeys is how many parsed public keys a Verifier keeps per curve.
 	CachedKeys = 4096
 
-	pointSize    = 33                  // a compressed point
-	scalarSize   = 32                  // r, s and the coordinates
-	maxDER       = 2 + 2*(2+pointSize) // both integers with a leading zero
-	maxSignature = 2 * maxDER          // hex digits
+	pointSize  = 33                  // a compressed point
+	scalarSize = 32                  // r, s and the coordinates
+	maxDER     = 2 + 2*(2+pointSize) // both integers with a leading zero
 )

@@ -6,15 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"strings"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
-	"cloister/enclave/internal/strictjson"
 	"cloister/enclave/internal/webauthn"
 )
 
-// A Passkey is a stamp that names a credential. Nothing of it is proven.
+// A Passkey is a stamp that names a credential. Nothing in it is proven.
 type Passkey struct {
 	body      []byte
 	value     string
@@ -29,21 +27,11 @@ type passkeyStamp struct {
 	Signature         string `json:"signature" rule:"required"`
 }
 
-// passkeyLimits: an object of four strings.
-var passkeyLimits = strictjson.Limits{Depth: 1, Values: 5}
-
-// readPasskey reads a header value: JSON, or base64 of it.
+// readPasskey reads a header value.
 func readPasskey(value string, body []byte) (*Passkey, error) {
-	text := []byte(value)
-	if !strings.HasPrefix(strings.TrimLeft(value, " "), "{") {
-		var ok bool
-		if text, ok = webauthn.Text(value, MaxHeader); !ok {
-			return nil, errNoAssertion("neither JSON nor base64")
-		}
-	}
 	var s passkeyStamp
-	if strictjson.Decode(text, &s, strictjson.Within(passkeyLimits)) != nil {
-		return nil, errNoAssertion("not an object of authenticatorData, clientDataJson, credentialId and signature")
+	if err := decodeStamp(passkey, value, &s, "authenticatorData, clientDataJson, credentialId and signature"); err != nil {
+		return nil, err
 	}
 	p := &Passkey{body: body, value: value}
 	for _, m := range []struct {
@@ -58,22 +46,20 @@ func readPasskey(value string, body []byte) (*Passkey, error) {
 	} {
 		var ok bool
 		if *m.into, ok = webauthn.Text(m.text, m.most); !ok {
-			return nil, errNoAssertion("bad " + m.name)
+			return nil, errNotExtracted(passkey, "bad "+m.name)
 		}
 	}
 	return p, nil
 }
 
-// CredentialID is the id of the credential that the stamp names. It must not be
-// changed.
+// CredentialID is the id of the credential that the stamp names. It must not be changed.
 func (p *Passkey) CredentialID() []byte { return p.assertion.CredentialID }
 
 // Unverified tells in which organization to look for the credential.
 func (p *Passkey) Unverified() Unverified { return Unverified{p.body} }
 
-// Verify holds the stamp against the credential that it names, nil if the
-// organization has none, with the counter that was seen last. The new counter is
-// for the caller to keep.
+// Verify verifies the stamp with the credential that it names, nil if the organization has no
+// such credential, and the counter that was seen last. It returns the new counter to keep.
 func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauthn.Origins) (*Caller, uint32, error) {
 	if c == nil || !bytes.Equal(c.ID, p.assertion.CredentialID) {
 		return nil, 0, fault.WithCode(fault.Unauthenticated, "CREDENTIAL_NOT_FOUND", "credential ID could not be found in organization or its parent organization")
@@ -94,7 +80,3 @@ func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauth
 		credentialID: base64.RawURLEncoding.EncodeToString(c.ID),
 	}, counted, nil
 }
-
-// errNoAssertion is about a header in which the parts of an assertion could not be
-// found.
-func errNoAssertion(why string) error { return errInvalid("could not extract webauthn stamp: " + why) }

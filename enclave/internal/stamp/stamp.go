@@ -1,54 +1,51 @@
 // Package stamp verifies who signed a request.
 //
-// A request carries exactly one credential header. X-Stamp, the stamp of an API
-// key or a session key, is verified by Read: the signature over the body's exact
-// bytes under the public key that the header names. Whether that key belongs to
-// anybody is not known here; core looks it up by Curve and PublicKey in the
-// newest state of the organization.
+// A request carries exactly one credential header. X-Stamp is the stamp of an API key or a
+// session key. Read verifies its signature over the body's exact bytes under the public key
+// that the header names. Whether that key belongs to anybody is not known here; core looks it
+// up by Curve and PublicKey in the newest state of the organization.
 //
-// X-Stamp-WebAuthn, the stamp of a passkey, names no key but a credential, whose
-// key lies in the organization's state. Read then answers a Passkey, of which
-// nothing is proven, and the Passkey's Verify makes the Caller once core has
-// found the credential.
+// X-Stamp-WebAuthn is the stamp of a passkey. It names a credential, whose key lies in the
+// organization's state. Read returns a Passkey, in which nothing is proven; core finds the
+// credential, and then Passkey.Verify makes the Caller.
 //
-// X-Stamp-Attested is signed by a key that is nobody's, for which a token vouches:
-// Read answers an Attested, and its Verify makes the Caller once core has verified
-// the token.
+// X-Stamp-Attested is signed by a key that no user has, and a token vouches for the key. Read
+// returns an Attested; core verifies the token, and then Attested.Verify makes the Caller.
 //
-// A Caller is made in these three ways only and holds the Body, which is a type of its own:
-// an Unverified tells where to look for a key, and no byte of it is acted upon before its
-// signature held.
+// A Caller is made in these three ways only, and its Body is a type of its own. Before the
+// signature is verified there is only an Unverified, which tells where to look for a key.
 //
-// What is signed: P256 and SECP256K1 sign SHA-256 of the body, both with s in
-// either half of the range (a stamp is malleable; never use it as an id);
-// SECP256K1_EIP191 signs Keccak-256 of the prefixed body; ED25519 signs the body.
+// P256 and SECP256K1 sign SHA-256 of the body, with s in either half of the range (a stamp is
+// malleable; never use it as an id). SECP256K1_EIP191 signs Keccak-256 of the prefixed body.
+// ED25519 signs the body.
 //
-// ECDSA signatures are DER with leading zeros tolerated, as some clients write
-// integers of a fixed width: short-form lengths, 1 to 33 bytes for each integer,
-// nothing left over, r and s in [1, order-1]. Ed25519 follows crypto/ed25519: the
-// equation without cofactor, S below the order, R compared as bytes and hence
-// canonical; the key may be a non-canonical or low-order point. Keys are compared
-// as bytes, so another encoding of a point is another key.
+// ECDSA signatures are DER with short-form lengths, 1 to 33 bytes for each integer, nothing
+// left over, r and s in [1, order-1]. Leading zeros are tolerated, because some clients write
+// integers of a fixed width. Ed25519 follows crypto/ed25519: the equation without cofactor, S
+// below the order, R compared as bytes and hence canonical; the key may be a non-canonical or
+// low-order point. Keys are compared as bytes, so another encoding of a point is another key.
 //
 // A header value is at most MaxHeader bytes. Errors are *fault.Error with code
-// Unauthenticated, and Unimplemented for the headers whose turn has not come.
+// Unauthenticated, and Unimplemented for headers that are not taken here.
 package stamp
 
 import (
 	"crypto/sha256"
+	"strings"
 
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/strictjson"
+	"cloister/enclave/internal/webauthn"
 )
 
-// A Header is one header of a request. Both parts are the sender's word.
+// A Header is one header of a request, as the sender wrote it.
 type Header struct{ Name, Value string }
 
 // A Fingerprint is SHA-256 of a request's exact body: the name of an activity.
 type Fingerprint [sha256.Size]byte
 
-// A Caller is the holder of a key that signed a body. There is no other way to
-// make one than Verify and Read, or a Passkey's or Attested's Verify, and none to a verified
-// body but through it.
+// A Caller is the holder of a key that signed a body. Only Read and the Verify methods make
+// one, and a verified body comes only from a Caller.
 type Caller struct {
 	body         []byte
 	fingerprint  Fingerprint
@@ -71,24 +68,22 @@ func (c *Caller) PublicKey() string { return c.publicKey }
 // Scheme says how the key signed.
 func (c *Caller) Scheme() Scheme { return c.scheme }
 
-// Signature is, for the vote's record, the hex text of the header as received; of
-// a passkey the header's whole value, because what it signed is not the body but
-// texts that stand there.
+// Signature is the signature for the vote's record: the hex text as received, or a passkey's
+// whole header value, because a passkey signs texts in that value and not the body.
 func (c *Caller) Signature() string { return c.signature }
 
 // CredentialID is a passkey's credential id in base64url, empty for other keys.
 func (c *Caller) CredentialID() string { return c.credentialID }
 
-// Curve is the API_KEY_CURVE_ name under which the key was registered, or
-// WEBAUTHN.
+// Curve is the API_KEY_CURVE_ name under which the key was registered, or WEBAUTHN.
 func (c *Caller) Curve() string { return schemes[c.scheme].curve }
 
-// CredentialType is the CREDENTIAL_TYPE_ name of a long-lived key of this curve. Session keys stamp like P-256 API keys but are of other types, so
-// the type that counts is the one in the organization's record.
+// CredentialType is the CREDENTIAL_TYPE_ name of a long-lived key of this curve. Session keys
+// stamp like P-256 API keys but have other types, so the organization's record decides.
 func (c *Caller) CredentialType() string { return schemes[c.scheme].credential }
 
-// A Verifier verifies stamps. It remembers parsed public keys, nothing else, and
-// is safe for concurrent use. Make it with NewVerifier.
+// A Verifier verifies stamps. It remembers parsed public keys, nothing else, and is safe for
+// concurrent use.
 type Verifier struct {
 	p256 *keyCache[p256Key]
 	k256 *keyCache[k256Key]
@@ -99,9 +94,10 @@ func NewVerifier() *Verifier {
 	return &Verifier{newKeyCache[p256Key](CachedKeys), newKeyCache[k256Key](CachedKeys)}
 }
 
-// credentials are the headers that say who is calling; a request has one of
-// them.
-var credentials = [...]string{apiKey: "X-Stamp", passkey: "X-Stamp-WebAuthn", attested: "X-Stamp-Attested", 3: "X-Session"}
+// credentials are the headers that say who is calling. kind is how errors call the stamp.
+var credentials = [...]struct{ header, kind string }{
+	apiKey: {"X-Stamp", "api key"}, passkey: {"X-Stamp-WebAuthn", "webauthn"}, attested: {"X-Stamp-Attested", "attested"}, 3: {header: "X-Session"},
+}
 
 const (
 	apiKey   = 0
@@ -109,16 +105,15 @@ const (
 	attested = 2
 )
 
-// Read finds the one credential header. A stamp by an API key is verified over
-// body and answered as its Caller; one by a passkey is only read, and of an
-// attested one the token is. Without an error exactly one of the three is set. Read
-// is stateless: the same arguments always give the same answer. What it answers
-// keeps body.
+// Read finds the one credential header. It verifies a stamp by an API key over body and
+// returns its Caller. A passkey's stamp it only reads. Of an attested stamp it does not verify
+// the token. Without an error exactly one of the three is set. The same arguments always give
+// the same answer, which keeps body.
 func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Attested, error) {
 	kind, value := -1, ""
 	for i := range headers {
 		for k := range credentials {
-			if !sameName(headers[i].Name, credentials[k]) {
+			if !sameName(headers[i].Name, credentials[k].header) {
 				continue
 			}
 			if kind >= 0 {
@@ -139,7 +134,7 @@ func (v *Verifier) Read(headers []Header, body []byte) (*Caller, *Passkey, *Atte
 		a, err := v.ReadAttested(value, body)
 		return nil, nil, a, err
 	case kind != apiKey:
-		return nil, nil, nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind])
+		return nil, nil, nil, errUnimplemented(kind)
 	}
 	c := &Caller{body: body, fingerprint: sha256.Sum256(body)}
 	if err := v.verifyAPIKey(c, value); err != nil {
@@ -153,39 +148,45 @@ func (v *Verifier) Verify(headers []Header, body []byte) (*Caller, error) {
 	c, p, a, err := v.Read(headers, body)
 	switch {
 	case p != nil:
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[passkey])
+		return nil, errUnimplemented(passkey)
 	case a != nil:
-		return nil, fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[attested])
+		return nil, errUnimplemented(attested)
 	}
 	return c, err
 }
 
-// sameName compares header names without regard to the case of ASCII letters.
-func sameName(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if lower(a[i]) != lower(b[i]) {
-			return false
+// decodeStamp reads a header value, JSON or base64 of it: an object of four strings, whose
+// members an error names.
+func decodeStamp(kind int, value string, into any, members string) error {
+	text := []byte(value)
+	if !strings.HasPrefix(strings.TrimLeft(value, " "), "{") {
+		var ok bool
+		if text, ok = webauthn.Text(value, MaxHeader); !ok {
+			return errNotExtracted(kind, "neither JSON nor base64")
 		}
 	}
-	return true
+	if strictjson.Decode(text, into, strictjson.Within(strictjson.Limits{Depth: 1, Values: 5})) != nil {
+		return errNotExtracted(kind, "not an object of "+members)
+	}
+	return nil
 }
 
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
+// sameName compares header names without regard to the case of ASCII letters. The lengths
+// exclude other letters that fold to ASCII: they are longer in UTF-8.
+func sameName(a, ascii string) bool { return len(a) == len(ascii) && strings.EqualFold(a, ascii) }
+
+func errUnimplemented(kind int) error {
+	return fault.New(fault.Unimplemented, "UNIMPLEMENTED: %s", credentials[kind].header)
 }
 
 func errInvalid(message string) error {
 	return fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "%s", message)
 }
 
-// errMalformed is about a stamp whose parts were found but make no sense.
+// errMalformed says that a stamp's parts were found but make no sense.
 func errMalformed(why string) error { return errInvalid("malformed activity stamp: " + why) }
 
-// errNoAPIKeyStamp is about a header in which the parts could not be found.
-func errNoAPIKeyStamp(why string) error { return errInvalid("could not extract api key stamp: " + why) }
+// errNotExtracted says that a stamp's parts were not found in its header.
+func errNotExtracted(kind int, why string) error {
+	return errInvalid("could not extract " + credentials[kind].kind + " stamp: " + why)
+}
