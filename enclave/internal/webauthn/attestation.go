@@ -22,10 +22,9 @@ const (
 	formatU2F    = "fido-u2f"
 )
 
-// unjudged are the formats whose statements are as good as none.
-var unjudged = []string{"tpm", "android-key", "android-safetynet", "apple", "compound"}
+// ignored are the formats whose statements are only parsed, and count as none.
+var ignored = []string{"tpm", "android-key", "android-safetynet", "apple", "compound"}
 
-// attestation is an attestation object.
 type attestation struct {
 	format    string
 	statement []byte // CBOR
@@ -50,7 +49,7 @@ func parseAttestation(raw []byte) (*attestation, error) {
 	return &attestation{o.Format, o.Statement, d}, nil
 }
 
-// statement is that of packed; fido-u2f's has no algorithm.
+// statement is the statement of packed, and of fido-u2f, which has no algorithm.
 type statement struct {
 	Algorithm    *int64             `cbor:"alg"`
 	Signature    cbor.ByteString    `cbor:"sig"`
@@ -59,58 +58,38 @@ type statement struct {
 
 const errStatement = Refusal("attestation statement does not verify")
 
-// verify holds the statement against the passkey's key and answers the format
-// that it proved.
-func (a *attestation) verify(k *key, clientHash [32]byte) (string, error) {
-	switch {
-	case a.format == formatNone:
-		if !bytes.Equal(a.statement, []byte{0xa0}) {
-			return "", errStatement
-		}
-		return formatNone, nil
-	case slices.Contains(unjudged, a.format):
-		return formatNone, a.wellFormed()
-	case a.format != formatPacked && a.format != formatU2F:
-		return "", Refusal("attestation format is not known")
-	}
+// verify verifies the statement of the passkey with key k and returns the format that it proved.
+func (a *attestation) verify(k *key, clientHash [32]byte) (format string, err error) {
 	var s statement
-	if decoding.Unmarshal(a.statement, &s) != nil {
-		return "", errStatement
-	}
-	ok := false
+	format, ok := a.format, false
 	switch {
-	case a.format == formatU2F:
+	case format == formatNone:
+		ok = bytes.Equal(a.statement, []byte{0xa0})
+	case slices.Contains(ignored, format):
+		var parsed any
+		format, ok = formatNone, decoding.Unmarshal(a.statement, &parsed) == nil
+	case format != formatPacked && format != formatU2F:
+		return "", Refusal("attestation format is not known")
+	case decoding.Unmarshal(a.statement, &s) != nil:
+	case format == formatU2F:
 		ok = a.u2f(&s, k, clientHash)
 	case s.Algorithm == nil:
 	case s.Certificates == nil:
-		ok = *s.Algorithm == k.alg && k.verify(append(bytes.Clone(a.data.raw), clientHash[:]...), []byte(s.Signature))
+		ok = *s.Algorithm == k.alg && k.verify(slices.Concat(a.data.raw, clientHash[:]), []byte(s.Signature))
 	default:
 		ok = a.packed(&s, clientHash)
 	}
 	if !ok {
 		return "", errStatement
 	}
-	return a.format, nil
+	return format, nil
 }
 
-// wellFormed looks at a statement that is not judged.
-func (a *attestation) wellFormed() error {
-	var any any
-	if decoding.Unmarshal(a.statement, &any) != nil {
-		return errStatement
-	}
-	return nil
-}
-
-// leaf is the first of a statement's certificates.
+// leaf is the first of a statement's certificates, nil if it has none that can be read.
 func (s *statement) leaf() *x509.Certificate {
-	if s.Certificates == nil || len(*s.Certificates) == 0 || len(*s.Certificates) > maxCertificates {
+	if s.Certificates == nil || len(*s.Certificates) == 0 || len(*s.Certificates) > maxCertificates ||
+		slices.ContainsFunc(*s.Certificates, func(c cbor.ByteString) bool { return len(c) > maxCertificate }) {
 		return nil
-	}
-	for _, c := range *s.Certificates {
-		if len(c) > maxCertificate {
-			return nil
-		}
 	}
 	c, err := x509.ParseCertificate([]byte((*s.Certificates)[0]))
 	if err != nil {
@@ -119,8 +98,8 @@ func (s *statement) leaf() *x509.Certificate {
 	return c
 }
 
-// packed verifies a statement by an attestation key, whose certificate must be of
-// the form that the format demands.
+// packed verifies a statement by an attestation key. Its certificate must have the form that
+// WebAuthn demands for packed.
 func (a *attestation) packed(s *statement, clientHash [32]byte) bool {
 	leaf := s.leaf()
 	if leaf == nil || leaf.Version != 3 || leaf.IsCA || !slices.Contains(leaf.Subject.OrganizationalUnit, "Authenticator Attestation") {
@@ -132,14 +111,14 @@ func (a *attestation) packed(s *statement, clientHash [32]byte) bool {
 		}
 	}
 	k, ok := keyOf(leaf.PublicKey, *s.Algorithm)
-	return ok && k.verify(append(bytes.Clone(a.data.raw), clientHash[:]...), []byte(s.Signature))
+	return ok && k.verify(slices.Concat(a.data.raw, clientHash[:]), []byte(s.Signature))
 }
 
 // oidAAGUID is id-fido-gen-ce-aaguid.
 var oidAAGUID = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 45724, 1, 1, 4}
 
-// u2f verifies the statement of an older security key: one certificate, P-256 on
-// both sides, no AAGUID.
+// u2f verifies the statement of an older security key: one certificate, P-256 for both keys, no
+// AAGUID.
 func (a *attestation) u2f(s *statement, k *key, clientHash [32]byte) bool {
 	leaf, at := s.leaf(), a.data.attested
 	own, ok := k.public.(*ecdsa.PublicKey)

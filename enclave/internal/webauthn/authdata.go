@@ -6,7 +6,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Flags of authenticator data. The others are reserved and mean nothing yet.
+// Flags of authenticator data. The others are not read.
 const (
 	flagUserPresent    = 1 << 0
 	flagBackupEligible = 1 << 3
@@ -28,7 +28,7 @@ type authenticatorData struct {
 type attestedCredential struct {
 	aaguid [16]byte
 	id     []byte
-	key    []byte // COSE_Key, not yet looked at
+	key    []byte // COSE_Key, not yet parsed
 }
 
 const errAuthenticatorData = Refusal("authenticatorData is malformed")
@@ -72,13 +72,11 @@ func parseAttested(b []byte) (a *attestedCredential, rest []byte, ok bool) {
 	if size == 0 || size > MaxCredentialID || size > len(b)-head {
 		return nil, nil, false
 	}
-	a = &attestedCredential{aaguid: [16]byte(b), id: b[head : head+size]}
-	b = b[head+size:]
+	key := b[head+size:]
 	var members map[int64]cbor.RawMessage
-	rest, err := decoding.UnmarshalFirst(b, &members)
+	rest, err := decoding.UnmarshalFirst(key, &members)
 	if err != nil {
 		return nil, nil, false
 	}
-	a.key = b[:len(b)-len(rest)]
-	return a, rest, true
+	return &attestedCredential{[16]byte(b), b[head : head+size], key[:len(key)-len(rest)]}, rest, true
 }

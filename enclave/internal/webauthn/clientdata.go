@@ -3,12 +3,13 @@ package webauthn
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 
 	"cloister/enclave/internal/strictjson"
 )
 
-// clientData is what matters of clientDataJSON. Whether the page stood in a frame
-// of another origin does not: who may frame it is the page's to say.
+// clientData is the part of clientDataJSON that is judged. crossOrigin is not: a page itself
+// decides who may frame it.
 type clientData struct{ typ, challenge, origin string }
 
 var clientLimits = strictjson.Limits{Depth: 7, Items: 64, Members: 64, Values: 256}
@@ -31,14 +32,13 @@ func parseClientData(raw []byte) (*clientData, error) {
 			return nil, Refusal("clientDataJSON has no " + m.name)
 		}
 	}
-	switch string(members["crossOrigin"]) {
-	case "", "true", "false":
-		return c, nil
+	if !slices.Contains([]string{"", "true", "false"}, string(members["crossOrigin"])) {
+		return nil, Refusal("clientDataJSON is malformed")
 	}
-	return nil, Refusal("clientDataJSON is malformed")
+	return c, nil
 }
 
-// answers tells whether the client signed this challenge.
+// answers tells whether the client's challenge is this one.
 func (c *clientData) answers(challenge []byte) bool {
 	got, ok := Text(c.challenge, MaxClientDataJSON)
 	return ok && len(challenge) > 0 && bytes.Equal(got, challenge)

@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"math/big"
+	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -48,8 +49,7 @@ func parseKey(raw []byte) (*key, error) {
 	}
 	var public crypto.PublicKey
 	ok := false
-	kty, _ := m.number(coseType)
-	alg, _ := m.number(coseAlgorithm)
+	kty, alg := m.number(coseType), m.number(coseAlgorithm)
 	switch {
 	case kty == typeEC2 && alg == algES256 && len(m) == 5:
 		public, ok = m.p256()
@@ -64,7 +64,7 @@ func parseKey(raw []byte) (*key, error) {
 	return &key{alg, public}, nil
 }
 
-// keyOf is a certificate's key for an algorithm, if it is of that.
+// keyOf is a certificate's key for an algorithm, if it is a key of that algorithm.
 func keyOf(public crypto.PublicKey, alg int64) (*key, bool) {
 	ok := false
 	switch p := public.(type) {
@@ -80,33 +80,35 @@ func keyOf(public crypto.PublicKey, alg int64) (*key, bool) {
 
 type coseKey map[int64]cbor.RawMessage
 
-func (m coseKey) number(label int64) (n int64, ok bool) {
-	v, ok := m[label]
-	return n, ok && decoding.Unmarshal(v, &n) == nil
+// number is 0 for a member that is missing or no number.
+func (m coseKey) number(label int64) (n int64) {
+	if decoding.Unmarshal(m[label], &n) != nil {
+		return 0
+	}
+	return n
 }
 
+// bytes is nil for a member that is missing or no byte string.
 func (m coseKey) bytes(label int64) []byte {
 	var s cbor.ByteString
-	if v, ok := m[label]; !ok || decoding.Unmarshal(v, &s) != nil {
+	if decoding.Unmarshal(m[label], &s) != nil {
 		return nil
 	}
 	return []byte(s)
 }
 
 func (m coseKey) p256() (crypto.PublicKey, bool) {
-	curve, _ := m.number(-1)
 	x, y := m.bytes(-2), m.bytes(-3)
-	if curve != curveP256 || len(x) != 32 || len(y) != 32 {
+	if m.number(-1) != curveP256 || len(x) != 32 || len(y) != 32 {
 		return nil, false
 	}
-	p, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append(append([]byte{4}, x...), y...))
+	p, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
 	return p, err == nil
 }
 
 func (m coseKey) ed25519() (crypto.PublicKey, bool) {
-	curve, _ := m.number(-1)
 	x := m.bytes(-2)
-	return ed25519.PublicKey(x), curve == curveEd25519 && len(x) == ed25519.PublicKeySize
+	return ed25519.PublicKey(x), m.number(-1) == curveEd25519 && len(x) == ed25519.PublicKeySize
 }
 
 func (m coseKey) rsa() (crypto.PublicKey, bool) {

@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// Origins are where an organization's passkeys may be made and used. The zero
-// value is any origin of the relying party: its own host, a host below it, or an
-// Android app, for which the platform answers.
+// Origins are where an organization's passkeys may be made and used. The zero value accepts
+// any origin of the relying party: its own host, a host below it, or an Android app, which the
+// platform vouches for.
 type Origins struct {
 	listed []string
-	only   bool // the listed ones, none if there are none
+	only   bool // accept only the listed ones
 }
 
 // NoOrigins accepts nothing.
 func NoOrigins() Origins { return Origins{only: true} }
 
-// ParseOrigins reads origins that are divided by commas. The listed ones then
-// are accepted whatever the relying party's id. White space around them, a slash
-// behind them, capitals and needless port numbers are overlooked.
+// ParseOrigins reads origins with commas between them. A listed origin is accepted whatever the
+// relying party's id. White space around it, a slash at its end, capitals and needless port
+// numbers do not matter.
 func ParseOrigins(list string) (Origins, error) {
 	o := Origins{only: true}
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)
 		if !strings.HasPrefix(text, android) {
 			text = strings.ToLower(strings.TrimSuffix(text, "/"))
-			if t, ok := strings.CutSuffix(text, ":443"); ok && strings.HasPrefix(text, secure) {
-				text = t
-			} else if t, ok := strings.CutSuffix(text, ":80"); ok && strings.HasPrefix(text, plain) {
-				text = t
+			if strings.HasPrefix(text, secure) {
+				text = strings.TrimSuffix(text, ":443")
+			} else if strings.HasPrefix(text, plain) {
+				text = strings.TrimSuffix(text, ":80")
 			}
 		}
 		if _, ok := hostOf(text); !ok {
@@ -53,8 +53,8 @@ const (
 	android    = "android:apk-key-hash:"
 )
 
-// accept tells whether a client at origin may use passkeys of the relying party
-// whose id has this hash.
+// accept tells whether a client at origin may use passkeys of the relying party whose id has
+// this hash.
 func (o Origins) accept(origin string, rpIDHash [32]byte) bool {
 	host, ok := hostOf(origin)
 	switch {
@@ -65,8 +65,8 @@ func (o Origins) accept(origin string, rpIDHash [32]byte) bool {
 	case host == "":
 		return true
 	}
-	// The id is known by its hash alone: of the host or of a domain above it.
-	// Domains without a dot, other than localhost, are nobody's.
+	// The id must be the host or a domain above it. A domain without a dot, other than
+	// localhost, is nobody's.
 	for first := true; ; first = false {
 		if (first || host == local || strings.Contains(host, ".")) && sha256.Sum256([]byte(host)) == rpIDHash {
 			return true
@@ -84,9 +84,9 @@ func hostOf(origin string) (host string, ok bool) {
 		b, ok := Text(digest, sha256.Size)
 		return "", ok && len(b) == sha256.Size
 	}
-	host, ok = strings.CutPrefix(origin, secure)
+	host, https := strings.CutPrefix(origin, secure)
 	needless := "443"
-	if !ok {
+	if !https {
 		if host, ok = strings.CutPrefix(origin, plain); !ok {
 			return "", false
 		}
@@ -96,15 +96,11 @@ func hostOf(origin string) (host string, ok bool) {
 	if n, err := strconv.ParseUint(port, 10, 16); has && (err != nil || n == 0 || port[0] == '0' || port == needless) {
 		return "", false
 	}
-	if needless == "80" && host != local && !strings.HasSuffix(host, "."+local) {
-		return "", false
-	}
-	return host, domain(host)
+	return host, (https || host == local || strings.HasSuffix(host, "."+local)) && isDomain(host)
 }
 
-// domain tells whether host is a name of the domain system in lower case, which
-// an address is not.
-func domain(host string) bool {
+// isDomain tells whether host is a domain name in lower case. An address is none.
+func isDomain(host string) bool {
 	if len(host) > 253 {
 		return false
 	}

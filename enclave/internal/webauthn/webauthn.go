@@ -1,19 +1,15 @@
-// Package webauthn judges what passkeys say: that one was made (Register) and
-// that one signed (Assert).
+// Package webauthn verifies that a passkey was made (Register) and that one signed (Assert).
 //
-// Everything it is given comes from outside and is read strictly and within
-// bounds: clientDataJSON as JSON without repeated members, others than the known
-// ones being tolerated because clients add some; CBOR with definite lengths,
-// without tags and repeated keys, and nothing left over anywhere.
+// All input comes from outside and is read strictly and within bounds. clientDataJSON is JSON
+// without repeated members; unknown members are tolerated because clients add some. CBOR has
+// definite lengths, no tags, no repeated keys, and nothing left over.
 //
-// Attestation. The statements of none, packed (with and without certificates)
-// and fido-u2f are verified: that the leaf's key, or the passkey's own, signed.
-// Who made an authenticator is not decided: chains of certificates are not
-// followed. Statements of tpm, android-key, android-safetynet, apple and
-// compound are not judged; such a passkey counts as one without a statement and
-// is recorded as none. Nothing is lost: whoever has one may leave it out, clients
-// do so unless they are asked for it, and the request that registers a passkey is
-// signed by somebody who may. Other formats are refused.
+// Attestation. The statements of none, packed (with and without certificates) and fido-u2f are
+// verified: the leaf's key, or the passkey's own, signed. Certificate chains are not followed,
+// so nothing says who made an authenticator. Statements of tpm, android-key,
+// android-safetynet, apple and compound are only parsed; such a passkey is recorded as none.
+// No security is lost: a client can leave out any statement, and an authorized user signs the
+// request that registers the passkey. Other formats are refused.
 //
 // Algorithms are ES256, RS256 with 2048 to 4096 bits and exponent 65537, and
 // EdDSA with Ed25519.
@@ -24,6 +20,7 @@ package webauthn
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
@@ -54,7 +51,7 @@ type Credential struct {
 	Format    string // of the statement that was verified: none, packed or fido-u2f
 }
 
-// Registration is what a client returns when a passkey was made.
+// Registration is what a client sends when a passkey was made.
 type Registration struct {
 	CredentialID      []byte
 	Challenge         []byte // what it was asked to sign
@@ -62,7 +59,7 @@ type Registration struct {
 	AttestationObject []byte
 }
 
-// Assertion is what a client returns when a passkey signed.
+// Assertion is what a client sends when a passkey signed.
 type Assertion struct {
 	CredentialID      []byte
 	AuthenticatorData []byte
@@ -109,10 +106,10 @@ func Register(r Registration, allowed Origins) (*Credential, error) {
 	}, nil
 }
 
-// Assert accepts a signature of passkey c over challenge. Counter is the highest
-// that was seen of c; what is returned is the highest now. A counter below it is
-// refused unless one of the two is 0, as with passkeys that do not count; an equal
-// one is not, because clients repeat requests. An error is a Refusal.
+// Assert accepts a signature of passkey c over challenge. counter is the highest that was seen
+// of c, and Assert returns the highest now. A lower counter is refused, unless it is 0, as with
+// passkeys that do not count. An equal one is accepted, because clients repeat requests. An
+// error is a Refusal.
 func Assert(a Assertion, challenge []byte, c *Credential, counter uint32, allowed Origins) (uint32, error) {
 	client, err := parseClientData(a.ClientDataJSON)
 	if err != nil {
@@ -145,14 +142,14 @@ func Assert(a Assertion, challenge []byte, c *Credential, counter uint32, allowe
 		return 0, err
 	}
 	hash := sha256.Sum256(a.ClientDataJSON)
-	if !key.verify(append(bytes.Clone(a.AuthenticatorData), hash[:]...), a.Signature) {
+	if !key.verify(slices.Concat(a.AuthenticatorData, hash[:]), a.Signature) {
 		return 0, Refusal("signature does not verify")
 	}
 	return max(counter, d.counter), nil
 }
 
-// Text reads base64 of at most most bytes, in either alphabet and with or without
-// padding: clients differ. Line breaks and bits left over are refused.
+// Text reads base64 of at most most bytes. Clients use either alphabet, with or without
+// padding. Line breaks and bits left over are refused.
 func Text(s string, most int) ([]byte, bool) {
 	if len(s) > (most+2)/3*4 || strings.ContainsAny(s, "\r\n") {
 		return nil, false
@@ -162,8 +159,7 @@ func Text(s string, most int) ([]byte, bool) {
 	return b, err == nil && len(b) <= most
 }
 
-// decoding is CBOR as authenticators have to write it, in so far as two readers
-// could otherwise see different things.
+// decoding refuses CBOR that two readers could understand differently.
 var decoding = func() cbor.DecMode {
 	m, err := cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
