@@ -16,9 +16,8 @@ import (
 // ClientSignatureScheme is the one scheme of client signatures.
 const ClientSignatureScheme = "CLIENT_SIGNATURE_SCHEME_API_P256"
 
-// A ClientSignature is how the holder of the key that a verification token is
-// bound to says what the token is to be used for. The signature is over the text of
-// the message as it came.
+// A ClientSignature says what a verification token is to be used for. The key that the token is
+// bound to signs the text of the message as it came.
 type ClientSignature struct {
 	PublicKey string `json:"publicKey" rule:"required"`
 	Scheme    string `json:"scheme" rule:"required"`
@@ -26,24 +25,24 @@ type ClientSignature struct {
 	Signature string `json:"signature" rule:"required"`
 }
 
-// A Usage is the member of the message that tells of a sign-up.
+// A Usage is the member of the message that describes a sign-up.
 type Usage string
 
-// The two of them: up to CREATE_SUB_ORGANIZATION_V7, and since V8.
+// The usages.
 const (
-	SignupV1 Usage = "signup"
-	SignupV2 Usage = "signupV2"
+	SignupV1 Usage = "signup"   // up to CREATE_SUB_ORGANIZATION_V7
+	SignupV2 Usage = "signupV2" // since V8
 )
 
-// A Signup is what a request for a sub-organization gives its user: arrays in
-// JSON with members in camelCase, empty or null for none, and contacts.
+// A Signup is the user in a request for a sub-organization: JSON arrays with members in
+// camelCase, empty or null for none, and contacts.
 type Signup struct {
 	APIKeys, Authenticators, OauthProviders []byte
 	Email, PhoneNumber                      string
 }
 
-// verifyLogin tells whether the holder of t's key wants a session of publicKey. The
-// errors are *fault.Error about field.
+// verifyLogin tells whether t's key has signed for a session of publicKey. Errors are
+// *fault.Error about field.
 func (s *ClientSignature) verifyLogin(field string, t *VerificationToken, publicKey string) error {
 	m, err := s.verify(field, t)
 	if err != nil {
@@ -58,9 +57,9 @@ func (s *ClientSignature) verifyLogin(field string, t *VerificationToken, public
 	return nil
 }
 
-// verifySignup tells whether the holder of t's key wants just this user. Arrays and
-// contacts are compared as JSON values; a member that is null or an empty array is
-// as good as absent. The errors are *fault.Error about field.
+// verifySignup tells whether t's key has signed for exactly this user. Arrays and contacts are
+// compared as JSON values; null and the empty array count as absent. Errors are *fault.Error
+// about field.
 func (s *ClientSignature) verifySignup(field string, t *VerificationToken, u Usage, want *Signup) error {
 	m, err := s.verify(field, t)
 	if err != nil {
@@ -92,7 +91,6 @@ func mismatch(field, why string) error {
 	return fault.Field(field, "invalid client signature: %s", why)
 }
 
-// message is what a client signs.
 type message struct {
 	Login *struct {
 		PublicKey string `json:"publicKey" rule:"required"`
@@ -111,8 +109,7 @@ type signupMessage struct {
 	PhoneNumber    string         `json:"phoneNumber"`
 }
 
-// verify holds the signature against the token's key, and the message's token
-// against t.
+// verify verifies the signature under t's key, and that the message names t.
 func (s *ClientSignature) verify(field string, t *VerificationToken) (*message, error) {
 	switch {
 	case s.Scheme != ClientSignatureScheme:
@@ -139,10 +136,10 @@ func (s *ClientSignature) verify(field string, t *VerificationToken) (*message, 
 	return m, nil
 }
 
-// verifyHex takes r and s, 128 digits, or DER.
+// verifyHex takes r and s in 128 digits, or DER.
 func verifyHex(key PublicKey, message []byte, text string) bool {
 	var b [p256.MaxDER]byte
-	if len(text) > 2*len(b) || len(text)%2 != 0 {
+	if len(text) > 2*len(b) {
 		return false
 	}
 	n, err := hex.Decode(b[:], []byte(text))
@@ -153,11 +150,10 @@ func verifyHex(key PublicKey, message []byte, text string) bool {
 	return key.verify(digest, b[:n]) || key.key != nil && ecdsa.VerifyASN1(key.key, digest[:], b[:n])
 }
 
-// verifyBare tells whether a signature given as a mere string holds: over the text
-// of the verification token t, by the key that the token is bound to, or by
-// publicKey if it is bound to none. As such a signature does not say which session
-// it is for, publicKey, the session's, must be the same key. The errors are
-// *fault.Error about field.
+// verifyBare verifies a signature given as a mere string, over the text of the verification
+// token t. It does not say which session it is for, so publicKey, the session's key, must have
+// made it, and must be the key that the token is bound to, if any. Errors are *fault.Error about
+// field.
 func verifyBare(field, signature, tokenText string, t *VerificationToken, publicKey string) error {
 	if t.PublicKey != "" && !t.BoundTo(publicKey) {
 		return mismatch(field, "publicKey is not the key of the verification token")
@@ -172,8 +168,8 @@ func verifyBare(field, signature, tokenText string, t *VerificationToken, public
 	return nil
 }
 
-// equalJSON compares two values, absent for empty, numbers by their text. Both have
-// been read by strictjson or written by it.
+// equalJSON compares two values, numbers by their text; null, [] and nothing are equal. strictjson
+// has read or written both.
 func equalJSON(a, b strictjson.Raw) bool {
 	if none(a) || none(b) {
 		return none(a) && none(b)
@@ -201,7 +197,7 @@ func equalJSON(a, b strictjson.Raw) bool {
 	return ok
 }
 
-// none tells whether a value is as good as absent.
+// none tells whether a value counts as absent.
 func none(v strictjson.Raw) bool {
 	items, ok := v.Array()
 	return len(v) == 0 || string(v) == "null" || ok && len(items) == 0

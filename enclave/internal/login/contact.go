@@ -7,7 +7,7 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A ContactType says how somebody is reached.
+// A ContactType says how to reach somebody.
 type ContactType string
 
 // The types.
@@ -19,38 +19,29 @@ const (
 // Valid tells whether the type is known.
 func (t ContactType) Valid() bool { return t == Email || t == SMS }
 
-// CheckContact tells whether a contact is plausible: an e-mail address of the
-// everyday form, or a telephone number as E.164 writes it. The errors are
-// *fault.Error about field.
+// CheckContact tells whether a contact is plausible: an e-mail address of the everyday form, or
+// a telephone number in E.164. Errors are *fault.Error about field.
 func CheckContact(field string, t ContactType, contact string) error {
-	var ok bool
 	switch {
+	case t == SMS && strictjson.IsE164(contact), t == Email && isEmail(contact):
+		return nil
 	case t == SMS:
-		if isPhone(contact) {
-			return nil
-		}
 		return fault.Field(field, "invalid phone number: must be like +15551234567")
 	case t != Email:
 		return fault.Field(field, "unknown type of contact")
-	case isEmail(contact):
-		return nil
-	}
-	// The name of the domain is at fault if the address would do in another.
-	at := strings.LastIndexByte(contact, '@')
-	if ok = at > 0 && at < len(contact)-1 && len(contact) <= maxContact; ok {
-		ok = isEmail(contact[:at] + "@example.com")
 	}
 	e := fault.Field(field, "invalid email address")
 	e.Name = "INVALID_EMAIL"
-	if ok {
+	// If the address is good with another domain, its own domain is wrong.
+	at := strings.LastIndexByte(contact, '@')
+	if at > 0 && at < len(contact)-1 && len(contact) <= maxContact && isEmail(contact[:at]+"@example.com") {
 		e = fault.Field(field, "invalid email address: not a domain name")
 		e.Name = "INVALID_FQDN"
 	}
 	return e
 }
 
-// ContactKey is what equal contacts have in common: e-mail addresses are compared
-// without regard to case.
+// ContactKey is equal for equal contacts: case does not matter in e-mail addresses.
 func ContactKey(t ContactType, contact string) string {
 	if t == Email {
 		return strings.ToLower(contact)
@@ -65,13 +56,9 @@ const (
 	SandboxPasscode = Passcode("000000")
 )
 
-// Sandbox tells whether a contact is the sandbox's, for organizations that have
-// one.
+// Sandbox tells whether a contact is the sandbox's, for organizations that have one.
 func Sandbox(t ContactType, contact string) bool {
 	return t == Email && contact == sandboxEmail || t == SMS && contact == sandboxPhone
 }
 
-// isEmail and isPhone ask strictjson, so that there is one rule.
 func isEmail(s string) bool { return len(s) <= maxContact && strictjson.IsEmail(s) }
-
-func isPhone(s string) bool { return len(s) <= maxContact && strictjson.IsE164(s) }

@@ -24,11 +24,10 @@ const (
 	envelope   = nonceSize + p256.PointSize + lengthSize
 )
 
-// OpenClientSecret opens an OAuth 2.0 client secret, which clients encrypt in the
-// envelope of a quorum key and not with HPKE: hex of a nonce, the sender's one-time
-// point, the little-endian length of the ciphertext, and the ciphertext of
-// AES-256-GCM. The errors are *fault.Error about field and the same for every
-// envelope that does not open.
+// OpenClientSecret opens an OAuth 2.0 client secret. Clients encrypt it in the envelope of a
+// quorum key and not with HPKE: hex of a nonce, the sender's one-time point, the little-endian
+// length of the ciphertext, and the ciphertext of AES-256-GCM. Errors are *fault.Error about
+// field, the same for every envelope that does not open.
 func OpenClientSecret(field, text string, private secret.Secret) (secret.Secret, error) {
 	if len(text) > 2*maxEnvelope {
 		return secret.Secret{}, fault.Field(field, "invalid client secret: longer than %d bytes", maxEnvelope)
@@ -44,12 +43,10 @@ func OpenClientSecret(field, text string, private secret.Secret) (secret.Secret,
 	}
 	var plain []byte
 	private.Use(func(scalar []byte) {
-		key, kerr := ecdh.P256().NewPrivateKey(scalar)
-		if kerr != nil {
-			err = kerr
-			return
+		var key *ecdh.PrivateKey
+		if key, err = ecdh.P256().NewPrivateKey(scalar); err == nil {
+			plain, err = openEnvelope(key, sender, nonce, ciphertext)
 		}
-		plain, err = openEnvelope(key, sender, nonce, ciphertext)
 	})
 	if err != nil {
 		return secret.Secret{}, fault.Field(field, "invalid client secret: it is not encrypted to this enclave's key")
@@ -77,8 +74,8 @@ func openEnvelope(key *ecdh.PrivateKey, sender *ecdh.PublicKey, nonce, ciphertex
 	return gcm.Open(nil, nonce, ciphertext, slices.Concat(point, []byte{p256.PointSize}, receiver, []byte{p256.PointSize}))
 }
 
-// OpenOnRampSecret opens a secret of an on-ramp provider, a compact bundle. The
-// errors are *fault.Error about field.
+// OpenOnRampSecret opens a secret of an on-ramp provider, a compact bundle. Errors are
+// *fault.Error about field.
 func OpenOnRampSecret(field, text string, private secret.Secret) (secret.Secret, error) {
 	sealed, err := bundle.ParseCompact(text)
 	if err != nil {

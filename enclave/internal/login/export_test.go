@@ -1,5 +1,7 @@
 package login
 
+import "crypto/sha256"
+
 // VerifyJWS verifies a signature alone, of a payload of any kind.
 func VerifyJWS(text string, s *KeySet) bool {
 	t, _, err := parseParts(text)
@@ -17,7 +19,7 @@ func (s *KeySet) Len() int { return len(s.keys) }
 var (
 	VerifyBare = verifyBare
 	EqualJSON  = equalJSON
-	AppendHTML = appendHTML
+	EscapeHTML = escapeHTML
 	Encoded    = encodedWords
 	AppendForm = appendForm
 )
@@ -31,7 +33,7 @@ func (s *Signer) Sign(digest [32]byte) ([]byte, error) {
 // SignText makes a token of any header and payload, as a forger with the key would.
 func SignText(s *Signer, header, claims string, double bool) string {
 	text := base64URL.EncodeToString([]byte(header)) + "." + base64URL.EncodeToString([]byte(claims))
-	digest := digest
+	digest := sha256.Sum256
 	if double {
 		digest = doubleDigest
 	}

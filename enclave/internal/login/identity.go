@@ -8,23 +8,22 @@ import (
 	"slices"
 )
 
-// An IdentityToken is one that the enclave issues itself, for a provider that has
-// only OAuth 2.0.
+// An IdentityToken is an identity token that the enclave issues, for a provider that has only
+// OAuth 2.0.
 type IdentityToken struct {
 	Issuer   string // ours
 	Audience string // the client id at the provider
 	Subject  string // such as x:123
 	Nonce    string // as the client gave it
 	IssuedMs uint64
-	// ExpiresMs is when it ends; the token says the whole second before that.
+	// ExpiresMs is when it ends, rounded down to a whole second in the token.
 	ExpiresMs uint64
-	// EncryptedBearerToken is the provider's access token, encrypted to the client
-	// as a credential bundle; empty for none.
+	// EncryptedBearerToken is the provider's access token, encrypted to the client as a
+	// credential bundle; empty for none.
 	EncryptedBearerToken string
 }
 
-// IssueIdentityToken makes the token's text, an ordinary ES256 token that anybody
-// can verify with our key set.
+// IssueIdentityToken makes the token's text: ES256, verified with our key set.
 func IssueIdentityToken(by *Signer, t *IdentityToken) (string, error) {
 	if t.Issuer == "" || t.Audience == "" || t.Subject == "" || t.ExpiresMs < 1000 {
 		return "", errors.New("an identity token that lacks something")
@@ -38,22 +37,21 @@ func IssueIdentityToken(by *Signer, t *IdentityToken) (string, error) {
 	if t.EncryptedBearerToken != "" {
 		p = p.text("encrypted_bearer_token", t.EncryptedBearerToken)
 	}
-	return by.token(`{"alg":"ES256","typ":"JWT","kid":"`+by.public.ID()+`"}`, p, digest)
+	return by.token(`{"alg":"ES256","typ":"JWT","kid":"`+by.public.ID()+`"}`, p, sha256.Sum256)
 }
 
-// An Unverified is an identity token of which nothing is proven. It serves to find
-// the issuer's keys, and nothing else before Verify.
+// An Unverified is an identity token in which nothing is proven. Before Verify it serves only
+// to find the issuer's keys.
 type Unverified struct {
 	field  string
 	token  *jws
 	issuer string
 }
 
-// algorithms of identity tokens. HMAC is not among them, whose key would be one
-// that everybody may know, nor is none.
+// algorithms of identity tokens. There is no none, and no HMAC, whose key could be a public one.
 var algorithms = []string{"RS256", "ES256", "PS256", "EdDSA"}
 
-// ParseIdentityToken reads an identity token. The errors of this and of Verify are
+// ParseIdentityToken reads an identity token. Its errors and those of the Unverified are
 // *fault.Error about field.
 func ParseIdentityToken(field, text string) (*Unverified, error) {
 	t, err := parseJWS(text)
@@ -70,29 +68,26 @@ func ParseIdentityToken(field, text string) (*Unverified, error) {
 	return &Unverified{field, t, iss}, nil
 }
 
-// Issuer is who the token says has issued it.
+// Issuer is the issuer that the token names.
 func (u *Unverified) Issuer() string { return u.issuer }
 
-// KnownTo tells whether a key set has a key that may have signed the token. If not
-// the issuer may have a new one: see MayFetch.
+// KnownTo tells whether a key set has a key that may have signed the token. If not, the issuer
+// may have a new key.
 func (u *Unverified) KnownTo(s *KeySet) bool { return len(s.candidates(u.token)) > 0 }
 
-// An Identity is what an issuer asserts of somebody, verified.
+// An Identity is a verified statement of an issuer about somebody.
 type Identity struct {
-	Issuer, Subject string
-	Audiences       []string
-	// Email and EmailVerified are as the issuer has them, empty and false if it has
-	// not.
-	Email               string
+	Issuer, Subject     string
+	Audiences           []string
+	Email               string // empty if the issuer gives none
 	EmailVerified       bool
 	IssuedMs, ExpiresMs uint64
 
 	nonce, tknonce string
 }
 
-// Verify holds the token against the keys of its issuer: who calls it has fetched
-// them from Issuer. The signature, and the times with a minute's tolerance, are
-// judged here; whether the token is for us, and for which key, by For and BoundTo.
+// Verify verifies the token's signature with the keys that the caller has fetched from Issuer,
+// and its times within Skew. For and BoundTo tell for whom and for which key the token is.
 func (u *Unverified) Verify(s *KeySet, nowMs uint64) (*Identity, error) {
 	switch keys := s.candidates(u.token); {
 	case len(keys) == 0:
@@ -105,9 +100,9 @@ func (u *Unverified) Verify(s *KeySet, nowMs uint64) (*Identity, error) {
 	return u.read(nowMs)
 }
 
-// Claims are of whom and for whom the token says it is, if it is well formed and in
-// time. Nothing of it is proven: it serves to find out whether anybody is meant at
-// all before the issuer's keys are fetched. The errors are those of Verify.
+// Claims are the subject and the audiences that a well-formed token names in time. Nothing of
+// it is proven: it tells whether the token can mean anybody, before the issuer's keys are
+// fetched.
 func (u *Unverified) Claims(nowMs uint64) (subject string, audiences []string, err error) {
 	i, err := u.read(nowMs)
 	if err != nil {
@@ -116,26 +111,26 @@ func (u *Unverified) Claims(nowMs uint64) (subject string, audiences []string, e
 	return i.Subject, i.Audiences, nil
 }
 
-// read takes the claims apart, as if they were proven.
+// read reads the claims, proven or not, and checks the times.
 func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 	c := u.token.claims
 	i := &Identity{Issuer: u.issuer}
-	var there, ok bool
+	var ok bool
 	if i.Subject, ok = c.name("sub", maxSubject); !ok {
 		return nil, errOIDC(u.field, "it has no sub")
 	}
 	if i.Audiences, ok = c.audiences(); !ok {
 		return nil, errOIDC(u.field, "it has no aud")
 	}
-	if i.ExpiresMs, there, ok = c.seconds("exp"); !there || !ok {
+	if i.ExpiresMs, ok = c.seconds("exp"); !ok {
 		return nil, errOIDC(u.field, "it has no exp")
 	}
-	if i.IssuedMs, there, ok = c.seconds("iat"); !there || !ok {
+	if i.IssuedMs, ok = c.seconds("iat"); !ok {
 		return nil, errOIDC(u.field, "it has no iat")
 	}
-	notBefore, _, ok := c.seconds("nbf")
-	switch {
-	case !ok:
+	notBefore, ok := c.seconds("nbf")
+	switch _, there := c["nbf"]; {
+	case there && !ok:
 		return nil, errOIDC(u.field, "it has a bad nbf")
 	case nowMs >= i.ExpiresMs+Skew:
 		return nil, errOIDC(u.field, "it has expired")
@@ -145,7 +140,7 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 		return nil, errOIDC(u.field, "it is not valid yet")
 	}
 	for name, into := range map[string]*string{"nonce": &i.nonce, "tknonce": &i.tknonce} {
-		if *into, _, ok = c.text(name); !ok {
+		if *into, ok = c.text(name); !ok {
 			return nil, errOIDC(u.field, "it has a bad "+name)
 		}
 	}
@@ -154,13 +149,13 @@ func (u *Unverified) read(nowMs uint64) (*Identity, error) {
 	return i, nil
 }
 
-// audiences are those of a string or an array.
+// audiences reads aud, a string or an array.
 func (o object) audiences() ([]string, bool) {
 	if one, ok := o.name("aud", maxName); ok {
 		return []string{one}, true
 	}
-	items, there, ok := o.array("aud")
-	if !there || !ok || len(items) == 0 || len(items) > maxAudiences {
+	items, ok := o["aud"].Array()
+	if !ok || len(items) == 0 || len(items) > maxAudiences {
 		return nil, false
 	}
 	all := make([]string, len(items))
@@ -177,8 +172,8 @@ func (i *Identity) For(audience string) bool {
 	return audience != "" && slices.Contains(i.Audiences, audience)
 }
 
-// BoundTo tells whether the token was asked for with a key in mind: its nonce or
-// tknonce is the key's Nonce.
+// BoundTo tells whether the token was requested for a key: its nonce or tknonce is the key's
+// Nonce.
 func (i *Identity) BoundTo(publicKey string) bool {
 	if i == nil || publicKey == "" {
 		return false
@@ -187,8 +182,8 @@ func (i *Identity) BoundTo(publicKey string) bool {
 	return subtle.ConstantTimeCompare([]byte(i.nonce), want)|subtle.ConstantTimeCompare([]byte(i.tknonce), want) == 1
 }
 
-// Nonce is lower-case hex of SHA-256 of a public key's text, which clients give as
-// 66 lower-case hex digits.
+// Nonce is lower-case hex of SHA-256 of a public key's text, which clients give in 66 lower-case
+// hex digits.
 func Nonce(publicKey string) string {
 	sum := sha256.Sum256([]byte(publicKey))
 	return hex.EncodeToString(sum[:])

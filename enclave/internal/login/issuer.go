@@ -3,52 +3,37 @@ package login
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"cloister/enclave/internal/strictjson"
 )
 
-// CheckURL tells whether something may be fetched from, or a link may lead to, a
-// URL: https with a host, without user, fragment, spaces, and what URLs have not.
-// loopback, which only a simulator may set, allows http to 127.0.0.1, ::1
-// and localhost.
-func CheckURL(text string, loopback bool) bool {
-	_, ok := parseURL(text, loopback)
-	return ok
-}
+// notInURL are visible ASCII characters that a URL must not contain.
+const notInURL = "\"<>\\^`{|}"
 
-func parseURL(text string, loopback bool) (*url.URL, bool) {
-	if text == "" || len(text) > MaxURL {
-		return nil, false
-	}
-	for _, c := range []byte(text) {
-		if c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}#", c) >= 0 {
-			return nil, false
-		}
+// CheckURL tells whether the enclave may fetch from a URL, or a mail may link to it: https with a
+// host, and without user, fragment, spaces and illegal characters. loopback, which only a
+// simulator may set, also allows http to 127.0.0.1, ::1 and localhost.
+func CheckURL(text string, loopback bool) bool {
+	if len(text) > MaxURL || !isVisible(text) || strings.ContainsAny(text, notInURL+"#") {
+		return false
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" || u.User != nil || !isHost(u.Hostname()) {
-		return nil, false
+	if err != nil || u.Opaque != "" || u.User != nil {
+		return false
 	}
-	if strings.Contains(u.Hostname(), ":") && u.Host[0] != '[' {
-		return nil, false
+	host := u.Hostname()
+	if !isHost(host) || strings.Contains(host, ":") && u.Host[0] != '[' {
+		return false
 	}
-	if u.Host != u.Hostname() { // a port, or brackets
-		if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
-			if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-				return nil, false
-			}
+	if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return false
 		}
 	}
-	switch u.Scheme {
-	case "https":
-		return u, true
-	case "http":
-		host := u.Hostname()
-		return u, loopback && (host == "127.0.0.1" || host == "::1" || host == "localhost")
-	}
-	return nil, false
+	return u.Scheme == "https" || u.Scheme == "http" && loopback && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, host)
 }
 
 // isHost takes an address or a name.
@@ -60,20 +45,27 @@ func isHost(s string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || !isAlphanumeric(label, "-") {
 			return false
-		}
-		for _, c := range []byte(label) {
-			if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '-' {
-				return false
-			}
 		}
 	}
 	return true
 }
 
-// DiscoveryURL is where an issuer publishes its discovery document. An issuer is
-// a URL without a query. The errors are *fault.Error about field.
+// isVisible tells whether s is ASCII without spaces and controls.
+func isVisible(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// isAlphanumeric tells whether s has only ASCII letters and digits, and characters of more.
+func isAlphanumeric(s, more string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return (r|0x20 < 'a' || r|0x20 > 'z') && (r < '0' || r > '9') && !strings.ContainsRune(more, r)
+	})
+}
+
+// DiscoveryURL is where an issuer publishes its discovery document. An issuer is a URL without a
+// query. Errors are *fault.Error about field.
 func DiscoveryURL(field, issuer string, loopback bool) (string, error) {
 	if len(issuer) > maxName || strings.Contains(issuer, "?") || !CheckURL(issuer, loopback) {
 		return "", errOIDC(field, "iss is not an https URL")
@@ -81,9 +73,8 @@ func DiscoveryURL(field, issuer string, loopback bool) (string, error) {
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration", nil
 }
 
-// ParseDiscovery reads the discovery document of an issuer, which must be of just
-// that issuer, and answers where its key set is. The errors are *fault.Error about
-// field.
+// ParseDiscovery reads the discovery document of an issuer, which must name that issuer, and
+// returns the URL of its key set. Errors are *fault.Error about field.
 func ParseDiscovery(field string, raw []byte, issuer string, loopback bool) (keySetURL string, err error) {
 	if len(raw) > MaxDiscovery {
 		return "", errOIDC(field, "the issuer's discovery document is too large")
@@ -92,19 +83,18 @@ func ParseDiscovery(field string, raw []byte, issuer string, loopback bool) (key
 	if !ok {
 		return "", errOIDC(field, "the issuer's discovery document is malformed")
 	}
-	said, _, ok := o.text("issuer")
+	said, ok := o.text("issuer")
 	if !ok || said == "" || said != issuer {
 		return "", errOIDC(field, "the issuer's discovery document is of another issuer")
 	}
-	keySetURL, _, ok = o.text("jwks_uri")
+	keySetURL, ok = o.text("jwks_uri")
 	if !ok || !CheckURL(keySetURL, loopback) {
 		return "", errOIDC(field, "the issuer's discovery document names no key set at an https URL")
 	}
 	return keySetURL, nil
 }
 
-// MarshalDiscovery is the discovery document of an issuer of ours, who only issues
-// tokens that others ask for.
+// MarshalDiscovery is the discovery document of our own issuer.
 func MarshalDiscovery(issuer, keySetURL string) []byte {
 	return strictjson.Append(nil, &struct {
 		Issuer    string   `json:"issuer"`

@@ -2,6 +2,8 @@ package login
 
 import (
 	"encoding/base64"
+	"errors"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -11,18 +13,18 @@ import (
 // base64URL has no padding and refuses bits that are left over.
 var base64URL = base64.RawURLEncoding.Strict()
 
-// jws is a token in three parts. Nothing of it is proven.
+// jws is a token in three parts. Nothing in it is proven.
 type jws struct {
-	signed    []byte // what the signature is over
+	signed    []byte // the signed text
 	alg, kid  string
 	claims    object
 	signature []byte
 }
 
-const errToken = refusal("not a signed token")
+var errToken = errors.New("not a signed token")
 
-// parseJWS reads a token. Members of the header that name or bring keys are not
-// looked at; one that changes what the rest means is refused.
+// parseJWS reads a token. Header parameters that name or bring keys are ignored; one that changes
+// the meaning of the rest is refused.
 func parseJWS(text string) (*jws, error) {
 	t, payload, err := parseParts(text)
 	if err != nil {
@@ -30,7 +32,7 @@ func parseJWS(text string) (*jws, error) {
 	}
 	var ok bool
 	if t.claims, ok = parseObject(payload, tokenLimits); !ok {
-		return nil, refusal("claims are malformed")
+		return nil, errors.New("claims are malformed")
 	}
 	return t, nil
 }
@@ -38,49 +40,47 @@ func parseJWS(text string) (*jws, error) {
 // parseParts reads all but the claims.
 func parseParts(text string) (t *jws, payload []byte, err error) {
 	if len(text) > MaxToken {
-		return nil, nil, refusal("too long")
+		return nil, nil, errors.New("too long")
 	}
-	head, rest, ok := strings.Cut(text, ".")
-	body, sig, ok2 := strings.Cut(rest, ".")
+	parts := strings.SplitN(text, ".", 4)
 	// The library skips line breaks.
-	if !ok || !ok2 || strings.ContainsAny(text, "\r\n") {
+	if len(parts) != 3 || strings.ContainsAny(text, "\r\n") {
 		return nil, nil, errToken
 	}
-	header, err1 := base64URL.DecodeString(head)
-	payload, err2 := base64URL.DecodeString(body)
-	signature, err3 := base64URL.DecodeString(sig)
+	header, err1 := base64URL.DecodeString(parts[0])
+	payload, err2 := base64URL.DecodeString(parts[1])
+	signature, err3 := base64URL.DecodeString(parts[2])
 	if err1 != nil || err2 != nil || err3 != nil {
 		return nil, nil, errToken
 	}
 	h, ok := parseObject(header, tokenLimits)
 	if !ok {
-		return nil, nil, refusal("header is malformed")
+		return nil, nil, errors.New("header is malformed")
 	}
-	t = &jws{signed: []byte(text[:len(head)+1+len(body)]), signature: signature}
-	typ, there, ok := h.text("typ")
-	if !ok || there && !strings.EqualFold(typ, "JWT") {
-		return nil, nil, refusal("header has another typ than JWT")
+	t = &jws{signed: []byte(text[:strings.LastIndexByte(text, '.')]), signature: signature}
+	typ, ok := h.text("typ")
+	if !ok || h.has("typ") && !strings.EqualFold(typ, "JWT") {
+		return nil, nil, errors.New("header has another typ than JWT")
 	}
 	for _, name := range []string{"crit", "b64", "zip"} {
 		if _, there := h[name]; there {
-			return nil, nil, refusal("header has the parameter " + name)
+			return nil, nil, errors.New("header has the parameter " + name)
 		}
 	}
-	if t.alg, there, ok = h.text("alg"); !there || !ok {
-		return nil, nil, refusal("header has no alg")
+	if t.alg, ok = h.text("alg"); !ok || !h.has("alg") {
+		return nil, nil, errors.New("header has no alg")
 	}
-	if t.kid, there, ok = h.text("kid"); !ok || there && (t.kid == "" || len(t.kid) > maxKeyID) {
-		return nil, nil, refusal("header has a bad kid")
+	if t.kid, ok = h.keyID(); !ok {
+		return nil, nil, errors.New("header has a bad kid")
 	}
 	return t, payload, nil
 }
 
-// object is a JSON object whose members may have any name. As everywhere, null is
-// as good as absent.
+// object is a JSON object whose members may have any name. A member that is null counts as
+// absent.
 type object map[string]strictjson.Raw
 
-// parseObject reads an object. No member stands in it twice, at any depth and
-// under any spelling.
+// parseObject reads an object. At no depth may a member stand twice, under any spelling.
 func parseObject(raw []byte, l strictjson.Limits) (object, bool) {
 	var whole strictjson.Raw
 	if strictjson.Decode(raw, &whole, strictjson.Within(l)) != nil {
@@ -89,67 +89,56 @@ func parseObject(raw []byte, l strictjson.Limits) (object, bool) {
 	return whole.Object()
 }
 
-func (o object) member(name string) (raw strictjson.Raw, there bool) {
-	raw = o[name]
-	return raw, len(raw) > 0 && raw[0] != 'n'
-}
+func (o object) has(name string) bool { return len(o[name]) > 0 && string(o[name]) != "null" }
 
-// text is a member that must be a string if it is there.
-func (o object) text(name string) (s string, there, ok bool) {
-	raw, there := o.member(name)
-	if !there {
-		return "", false, true
+// text is a member that must be a string if it is there, empty if not.
+func (o object) text(name string) (s string, ok bool) {
+	if !o.has(name) {
+		return "", true
 	}
-	s, ok = raw.Text()
-	return s, true, ok
+	return o[name].Text()
 }
 
-// name is a member that must be there, a string of 1 to most bytes without control
-// characters.
+// texts reads several members like text.
+func (o object) texts(into map[string]*string) bool {
+	for name, s := range into {
+		var ok bool
+		if *s, ok = o.text(name); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// name is a member that must be there: 1 to most bytes without control characters.
 func (o object) name(name string, most int) (s string, ok bool) {
-	s, _, ok = o.text(name)
+	s, ok = o.text(name)
 	if !ok || s == "" || len(s) > most || strings.ContainsFunc(s, unicode.IsControl) {
 		return "", false
 	}
 	return s, true
 }
 
-// array is a member that must be an array if it is there.
-func (o object) array(name string) (items []strictjson.Raw, there, ok bool) {
-	raw, there := o.member(name)
-	if !there {
-		return nil, false, true
-	}
-	items, ok = raw.Array()
-	return items, true, ok
+// keyID is the member kid, empty if it is not there.
+func (o object) keyID() (kid string, ok bool) {
+	kid, ok = o.text("kid")
+	return kid, ok && len(kid) <= maxKeyID && (kid != "" || !o.has("kid"))
 }
 
-// seconds is a member that must be a number of seconds, not even null, if it is
-// there, and answers milliseconds. Fractions are taken, as some issuers write them,
-// exponents not.
-func (o object) seconds(name string) (ms uint64, there, ok bool) {
-	raw, there := o[name]
-	if !there {
-		return 0, false, true
+// seconds is a member that must be there, a number of seconds, in milliseconds. Some issuers
+// write fractions; those below a millisecond are cut off. Exponents are refused.
+func (o object) seconds(name string) (ms uint64, ok bool) {
+	whole, fraction, _ := strings.Cut(string(o[name]), ".")
+	digits := whole + (fraction + "000")[:3]
+	if whole == "" || len(whole) > 12 || len(fraction) > 20 || strings.Trim(whole+fraction, "0123456789") != "" {
+		return 0, false
 	}
-	whole, fraction, _ := strings.Cut(string(raw), ".")
-	if len(whole) == 0 || len(whole) > 12 || len(fraction) > 20 {
-		return 0, true, false
-	}
-	for _, c := range []byte(whole) {
-		if c < '0' || c > '9' {
-			return 0, true, false
-		}
-		ms = ms*10 + uint64(c-'0')
-	}
-	ms *= 1000
-	unit := uint64(100)
-	for _, c := range []byte(fraction) {
-		if c < '0' || c > '9' { // an exponent
-			return 0, true, false
-		}
-		ms += uint64(c-'0') * unit
-		unit /= 10
-	}
-	return ms, true, true
+	ms, err := strconv.ParseUint(digits, 10, 64)
+	return ms, err == nil
+}
+
+// wholeSeconds is seconds without a fraction, as our own tokens have it.
+func (o object) wholeSeconds(name string) (ms uint64, ok bool) {
+	ms, ok = o.seconds(name)
+	return ms, ok && !strings.Contains(string(o[name]), ".")
 }

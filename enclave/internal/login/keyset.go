@@ -14,8 +14,8 @@ import (
 	"cloister/enclave/internal/tally"
 )
 
-// Sizes of RSA moduli in bits, and the one exponent: what issuers use. Small ones
-// are fragile, large ones only cost time.
+// Sizes of RSA moduli in bits, and the exponent, that issuers use. Smaller ones are weak, larger
+// ones only cost time.
 const (
 	minRSA      = 2048
 	maxRSA      = 8192
@@ -31,20 +31,16 @@ type issuerKey struct {
 	key crypto.PublicKey
 }
 
-// ParseKeySet reads an issuer's JWK set. Keys that cannot verify an identity token
-// (of other types, curves, sizes and uses, private and symmetric ones, and what is
-// no key at all) are left out, as the standard asks; a set of which nothing remains
-// verifies nothing. The errors are *fault.Error about field.
+// ParseKeySet reads an issuer's JWK set. Keys that cannot verify an identity token are left out,
+// as RFC 7517 asks: other types, curves, sizes and uses, private and symmetric keys, and anything
+// that is no key. An empty set verifies nothing. Errors are *fault.Error about field.
 func ParseKeySet(field string, raw []byte) (*KeySet, error) {
 	if len(raw) > MaxKeySet {
 		return nil, errOIDC(field, "the issuer's key set is too large")
 	}
 	o, ok := parseObject(raw, fetchedLimits)
-	if !ok {
-		return nil, errOIDC(field, "the issuer's key set is malformed")
-	}
-	items, there, ok := o.array("keys")
-	if !there || !ok || len(items) > MaxKeys {
+	items, isArray := o["keys"].Array()
+	if !ok || !isArray || len(items) > MaxKeys {
 		return nil, errOIDC(field, "the issuer's key set is malformed")
 	}
 	s := new(KeySet)
@@ -63,25 +59,21 @@ func parseKey(raw strictjson.Raw) (k issuerKey, ok bool) {
 		return k, false
 	}
 	o := object(members)
-	for _, name := range []string{"d", "k"} { // what everybody knows proves nothing
+	for _, name := range []string{"d", "k"} { // a published secret proves nothing
 		if _, there := o[name]; there {
 			return k, false
 		}
 	}
-	use, there, ok := o.text("use")
-	if !ok || there && use != "sig" {
+	if !o.mayVerify() {
 		return k, false
 	}
-	if !mayVerify(o) {
+	if k.kid, ok = o.keyID(); !ok {
 		return k, false
 	}
-	if k.kid, there, ok = o.text("kid"); !ok || there && (k.kid == "" || len(k.kid) > maxKeyID) {
+	if k.alg, ok = o.text("alg"); !ok || o.has("alg") && k.alg == "" {
 		return k, false
 	}
-	if k.alg, there, ok = o.text("alg"); !ok || there && k.alg == "" {
-		return k, false
-	}
-	switch kty, _, _ := o.text("kty"); kty {
+	switch kty, _ := o.text("kty"); kty {
 	case "RSA":
 		k.key, ok = o.rsa()
 	case "EC":
@@ -94,17 +86,22 @@ func parseKey(raw strictjson.Raw) (k issuerKey, ok bool) {
 	return k, ok
 }
 
-func mayVerify(o object) bool {
-	ops, there, ok := o.array("key_ops")
-	return ok && (!there || slices.ContainsFunc(ops, func(raw strictjson.Raw) bool {
+// mayVerify looks at the members use and key_ops.
+func (o object) mayVerify() bool {
+	use, ok := o.text("use")
+	if !ok || o.has("use") && use != "sig" {
+		return false
+	}
+	ops, _ := o["key_ops"].Array()
+	return !o.has("key_ops") || slices.ContainsFunc(ops, func(raw strictjson.Raw) bool {
 		op, _ := raw.Text()
 		return op == "verify"
-	}))
+	})
 }
 
 // bytes is a member in base64url, of at most most bytes.
 func (o object) bytes(name string, most int) []byte {
-	text, _, ok := o.text(name)
+	text, ok := o.text(name)
 	if !ok || len(text) > base64URL.EncodedLen(most) {
 		return nil
 	}
@@ -124,7 +121,7 @@ func (o object) rsa() (*rsa.PublicKey, bool) {
 }
 
 func (o object) p256() (*ecdsa.PublicKey, bool) {
-	crv, _, _ := o.text("crv")
+	crv, _ := o.text("crv")
 	x, y := o.bytes("x", p256.ScalarSize), o.bytes("y", p256.ScalarSize)
 	if crv != "P-256" || len(x) != p256.ScalarSize || len(y) != p256.ScalarSize {
 		return nil, false
@@ -134,12 +131,12 @@ func (o object) p256() (*ecdsa.PublicKey, bool) {
 }
 
 func (o object) ed25519() (ed25519.PublicKey, bool) {
-	crv, _, _ := o.text("crv")
+	crv, _ := o.text("crv")
 	x := o.bytes("x", ed25519.PublicKeySize)
 	return x, crv == "Ed25519" && len(x) == ed25519.PublicKeySize
 }
 
-// fits tells whether the key is one for the algorithm.
+// fits tells whether the key is for an algorithm.
 func (k *issuerKey) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg {
 		return false
@@ -173,8 +170,8 @@ func (k *issuerKey) verify(t *jws) bool {
 	return false
 }
 
-// candidates are the keys that may have signed t: those of its key id, or all if it
-// names none, that are made for its algorithm.
+// candidates are the keys that may have signed t: they fit its algorithm and have its key id, if
+// it names one.
 func (s *KeySet) candidates(t *jws) (found []*issuerKey) {
 	if s == nil {
 		return nil
@@ -187,18 +184,7 @@ func (s *KeySet) candidates(t *jws) (found []*issuerKey) {
 	return found
 }
 
-// MayFetch tells whether a key set that was fetched at fetchedMs, 0 for never, is
-// to be fetched anew: because it is old, or because a token's key is missing in it
-// and it is not quite new.
-func MayFetch(fetchedMs, nowMs uint64, missing bool) bool {
-	if fetchedMs == 0 || nowMs < fetchedMs {
-		return true
-	}
-	age := nowMs - fetchedMs
-	return age >= KeySetLife || missing && age >= KeySetPause
-}
-
-// MarshalKeySet is the key set of keys of ours.
+// MarshalKeySet is the JWK set of our own keys.
 func MarshalKeySet(keys ...PublicKey) []byte {
 	out := []byte(`{"keys":[`)
 	comma := ""
@@ -213,7 +199,7 @@ func MarshalKeySet(keys ...PublicKey) []byte {
 	return append(out, "]}"...)
 }
 
-// ID is the key's id in tokens of ours: the thumbprint of RFC 7638.
+// ID is the key's id in our tokens: the thumbprint of RFC 7638.
 func (p PublicKey) ID() string {
 	x, y, _ := p.coordinates()
 	sum := sha256.Sum256([]byte(`{"crv":"P-256","kty":"EC","x":"` + x + `","y":"` + y + `"}`))
@@ -231,7 +217,7 @@ func (p PublicKey) coordinates() (x, y string, ok bool) {
 	return base64URL.EncodeToString(b[1 : 1+p256.ScalarSize]), base64URL.EncodeToString(b[1+p256.ScalarSize:]), true
 }
 
-// KeySetOf is a key set of keys of ours, for tokens that we issued ourselves.
+// KeySetOf is the key set of our own keys, for tokens that we issued.
 func KeySetOf(keys ...PublicKey) *KeySet {
 	s := new(KeySet)
 	for _, k := range keys {

@@ -2,7 +2,6 @@ package login_test
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -98,20 +97,6 @@ func TestKeyOfToken(t *testing.T) {
 		}
 		if u, err := login.ParseIdentityToken("f", text); err == nil && u.KnownTo(set) == strings.Contains(c.why, "no key") {
 			t.Errorf("%s: known is %t", name, u.KnownTo(set))
-		}
-	}
-}
-
-func TestMayFetch(t *testing.T) {
-	for _, c := range []struct {
-		fetched, now  uint64
-		missing, want bool
-	}{
-		{0, nowMs, false, true}, {nowMs, nowMs, false, false}, {nowMs, nowMs, true, false}, {nowMs, nowMs + 59_999, true, false}, {nowMs, nowMs + 60_000, true, true}, {nowMs, nowMs + 60_000, false, false},
-		{nowMs, nowMs + 6*3600_000 - 1, false, false}, {nowMs, nowMs + 6*3600_000, false, true}, {nowMs, nowMs - 1, false, true},
-	} {
-		if got := login.MayFetch(c.fetched, c.now, c.missing); got != c.want {
-			t.Error(fmt.Sprint(c), got)
 		}
 	}
 }

@@ -2,7 +2,7 @@ package login
 
 import "cloister/enclave/internal/strictjson"
 
-// Limits of what comes from outside, in bytes where nothing else is said.
+// Limits of input from outside, in bytes where nothing else is said.
 const (
 	// MaxToken bounds a token as text.
 	MaxToken = 16 << 10
@@ -13,9 +13,9 @@ const (
 	MaxKeys   = 100
 	// MaxAnswer bounds the answer of an OAuth 2.0 provider.
 	MaxAnswer = 64 << 10
-	// MaxMessage bounds what a client signs at a log-in or sign-up.
+	// MaxMessage bounds the message that a client signs at a log-in or sign-up.
 	MaxMessage = 256 << 10
-	// MaxTemplate bounds a template, MaxContent what becomes of it.
+	// MaxTemplate bounds a template, MaxContent the mail that it becomes.
 	MaxTemplate = 48 << 10
 	MaxContent  = 64 << 10
 	// MaxText bounds a text message, in characters: some ten segments.
@@ -37,18 +37,11 @@ const (
 	maxAccess    = 2048 // an access token
 )
 
-// Times in milliseconds.
-const (
-	// Skew is how far an issuer's clock may be off.
-	Skew = 60_000
-	// KeySetLife is how long a key set is used, KeySetPause the least time between
-	// two fetches of one.
-	KeySetLife  = 6 * 60 * 60_000
-	KeySetPause = 60_000
-)
+// Skew is how far an issuer's clock may be off, in milliseconds.
+const Skew = 60_000
 
-// What the JSON of a token, of a document and of a message may hold. Depth counts
-// the object that they are read in.
+// Limits of the JSON of a token, of a fetched document and of a message. Depth counts the object
+// that they are read in.
 var (
 	tokenLimits   = strictjson.Limits{Depth: 9, Items: 500, Members: 200, Values: 2000}
 	fetchedLimits = strictjson.Limits{Depth: 7, Items: 500, Members: 200, Values: 20_000}

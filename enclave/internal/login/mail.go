@@ -15,23 +15,18 @@ type Mail struct {
 	From Sender
 	To   string
 	Content
-	// ID is a UUID: the message's id, at the sender's domain, and what separates its
-	// parts.
-	ID     string
+	ID     string // a UUID: of the Message-ID and the boundary
 	SentMs uint64
 }
 
-var errHeader = errors.New("a mail whose header cannot be written")
-
-// Bytes is the mail as RFC 5322 and MIME have it: a plain part and one in HTML, both
-// quoted-printable, lines of at most 76 characters that end in CR LF. Lines that
-// begin with a dot are for the one who sends it. Addresses must be of the everyday
-// form, and nothing that would end a header's line is taken.
+// Bytes is the mail in RFC 5322 and MIME: a plain part and one in HTML, both quoted-printable,
+// lines of at most 76 characters that end in CR LF. Lines that begin with a dot are not
+// escaped. Addresses must have the everyday form, and nothing may end a header's line.
 func (m *Mail) Bytes() ([]byte, error) {
 	if !isEmail(m.From.Address) || !isEmail(m.To) || m.From.ReplyTo != "" && !isEmail(m.From.ReplyTo) ||
 		!fitsHeader(m.From.Name) || !utf8.ValidString(m.Subject) || strings.ContainsFunc(m.Subject, func(r rune) bool { return r < ' ' || r == 0x7f }) ||
 		len(m.ID) != 36 || strings.Trim(m.ID, "0123456789abcdef-") != "" || m.SentMs > 1<<48 {
-		return nil, errHeader
+		return nil, errors.New("a mail whose header cannot be written")
 	}
 	domain := m.From.Address[strings.LastIndexByte(m.From.Address, '@')+1:]
 	boundary := "=_" + m.ID // quoted-printable never has =_
@@ -72,8 +67,7 @@ func (m *Mail) Bytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// phrase writes a name in front of an address: in quotes, or encoded if it has
-// other letters than ASCII's or is long.
+// phrase writes a name in front of an address: in quotes, or encoded if it is long or not ASCII.
 func phrase(s string) string {
 	if !isPlain(s) {
 		return encodedWords(s)
@@ -81,7 +75,6 @@ func phrase(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// encodeSubject writes a subject.
 func encodeSubject(s string) string {
 	if !isPlain(s) {
 		return encodedWords(s)
@@ -90,16 +83,12 @@ func encodeSubject(s string) string {
 }
 
 func isPlain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return len(s) <= 60 && !strings.Contains(s, "=?") && strings.TrimSpace(s) == s
+	return len(s) <= 60 && !strings.Contains(s, "=?") && strings.TrimSpace(s) == s &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f })
 }
 
-// encodedWords writes words of RFC 2047, each with whole characters, at most 75 letters
-// long and on a line of its own.
+// encodedWords writes words of RFC 2047, each with whole characters, at most 75 letters long and
+// on a line of its own.
 func encodedWords(s string) string {
 	const most = 45 // bytes in a word
 	var b strings.Builder

@@ -72,9 +72,9 @@ func plainHTML(s string) string {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&quot;", `"`, "&#39;", "'", "&#61;", "=", "&#96;", "`", "&amp;", "&").Replace(s)
 }
 
-func TestAppendHTML(t *testing.T) {
+func TestEscapeHTML(t *testing.T) {
 	const text = "<script>alert(\"x\" + 'y')</script>&amp;`=\n\x00é"
-	got := string(login.AppendHTML(nil, text))
+	got := login.EscapeHTML(text)
 	if strings.ContainsAny(got, "<>\"'`=") || plainHTML(got) != text {
 		t.Error(got)
 	}

@@ -10,17 +10,15 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// An OAuth2Provider is one that tells who somebody is only to the holder of an
-// access token.
+// An OAuth2Provider tells who a user is only to the holder of an access token.
 type OAuth2Provider struct {
-	// Name is as the interface has it.
-	Name string
-	// TokenURL and UserURL are where codes become access tokens, and where these
-	// say whose they are. A simulator may put others in their place.
+	Name string // OAUTH2_PROVIDER_…
+	// TokenURL exchanges codes for access tokens, UserURL tells whose an access token is. A
+	// simulator may replace both.
 	TokenURL, UserURL string
 
 	prefix  string // of subjects
-	wrapped bool   // the user stands in the member data
+	wrapped bool   // the answer has the user in the member data
 }
 
 var oauth2Providers = [...]OAuth2Provider{
@@ -38,8 +36,7 @@ func OAuth2ProviderOf(name string) (OAuth2Provider, bool) {
 	return OAuth2Provider{}, false
 }
 
-// A Request is one HTTP request. Its header and body may hold secrets: Wipe it when
-// it is sent.
+// A Request is one HTTP request. Its header and body may hold secrets: Wipe it after sending.
 type Request struct {
 	Method, URL string
 	Header      []HeaderField
@@ -52,7 +49,7 @@ type HeaderField struct {
 	Value []byte
 }
 
-// Wipe overwrites what may be secret.
+// Wipe overwrites header values and body.
 func (r *Request) Wipe() {
 	for i := range r.Header {
 		clear(r.Header[i].Value)
@@ -60,11 +57,10 @@ func (r *Request) Wipe() {
 	clear(r.Body)
 }
 
-// A Code is what somebody brings back from a provider's page, and what it was asked
-// for with.
+// A Code is what a user brings back from a provider's page, with the parameters of its request.
 type Code struct{ AuthCode, RedirectURI, CodeVerifier, Nonce string }
 
-// Check bounds a code. The errors are *fault.Error.
+// Check bounds a code. Errors are *fault.Error.
 func (c *Code) Check() error {
 	for _, m := range []struct {
 		name, field, value string
@@ -74,37 +70,28 @@ func (c *Code) Check() error {
 		switch {
 		case m.value == "":
 			return fault.Field(m.field, "%s must be set", m.name)
-		case len(m.value) > m.most || !visible(m.value):
+		case len(m.value) > m.most || !isVisible(m.value):
 			return fault.Field(m.field, "must be at most %d visible ASCII characters", m.most)
 		}
 	}
 	// RFC 7636: 43 to 128 unreserved characters.
-	if len(c.CodeVerifier) < 43 || strings.ContainsFunc(c.CodeVerifier, func(r rune) bool {
-		return (r|0x20 < 'a' || r|0x20 > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~", r)
-	}) {
+	if len(c.CodeVerifier) < 43 || !isAlphanumeric(c.CodeVerifier, unreserved) {
 		return fault.Field("codeVerifier", "must be 43 to 128 letters, digits, and - . _ ~")
 	}
 	return nil
 }
 
-// visible tells whether s is ASCII without spaces and controls.
-func visible(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
-}
+// unreserved characters of URLs, besides letters and digits.
+const unreserved = "-._~"
 
-// Exchange is the request that turns a code into an access token. Client id and
-// secret go into basic authentication, as both providers have it of clients with a
-// secret, each in the form encoding that RFC 6749 demands.
+// Exchange is the request that turns a code into an access token. Client id and secret go into
+// basic authentication, as both providers expect, each in the form encoding that RFC 6749
+// demands.
 func (p *OAuth2Provider) Exchange(c *Code, clientID string, secret secret.Secret) (*Request, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if clientID == "" || len(clientID) > maxName || !visible(clientID) {
+	if clientID == "" || len(clientID) > maxName || !isVisible(clientID) {
 		return nil, fault.Field("clientId", "client_id must be set")
 	}
 	r := &Request{Method: "POST", URL: p.TokenURL, Body: []byte("grant_type=authorization_code&code=" + url.QueryEscape(c.AuthCode) +
@@ -130,13 +117,12 @@ func requestFields() []HeaderField {
 	return []HeaderField{{"Accept", []byte("application/json")}, {"User-Agent", []byte("cloister")}}
 }
 
-// appendForm is url.QueryEscape for secrets: without strings, into room that is
-// there.
+// appendForm is url.QueryEscape for secrets: it makes no strings, and dst must have room.
 func appendForm(dst, b []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range b {
 		switch {
-		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', c == '-', c == '.', c == '_', c == '~':
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', strings.IndexByte(unreserved, c) >= 0:
 			dst = append(dst, c)
 		case c == ' ':
 			dst = append(dst, '+')
@@ -147,19 +133,16 @@ func appendForm(dst, b []byte) []byte {
 	return dst
 }
 
-// AccessToken reads the answer to Exchange. It is the access token's holder who
-// owns it, so it comes as a Secret.
+// AccessToken reads the answer to Exchange. Whoever holds an access token can use it, so it is a
+// Secret.
 func (p *OAuth2Provider) AccessToken(status int, body []byte) (secret.Secret, error) {
 	o, err := p.answer(status, body)
 	if err != nil {
 		return secret.Secret{}, err
 	}
-	kind, _, ok := o.text("token_type")
-	if !ok || !strings.EqualFold(kind, "Bearer") {
-		return secret.Secret{}, p.errUnusable()
-	}
+	kind, _ := o.text("token_type")
 	token, ok := o.name("access_token", maxAccess)
-	if !ok || !visible(token) {
+	if !ok || !strings.EqualFold(kind, "Bearer") || !isVisible(token) {
 		return secret.Secret{}, p.errUnusable()
 	}
 	return secret.From([]byte(token))
@@ -191,8 +174,8 @@ func (p *OAuth2Provider) Subject(status int, body []byte) (string, error) {
 	return p.prefix + id, nil
 }
 
-// answer reads the object that a provider answered. What it says of an error does
-// not go on to the user: it may repeat what was sent.
+// answer reads the object that a provider answered. The user does not see the provider's error
+// text, which may repeat what was sent.
 func (p *OAuth2Provider) answer(status int, body []byte) (object, error) {
 	switch {
 	case status == 400 || status == 401 || status == 403:
@@ -211,7 +194,7 @@ func (p *OAuth2Provider) errUnusable() error {
 	return fault.New(fault.Unavailable, "%s gave an answer that cannot be used; try again", p.Name)
 }
 
-// EncryptBearerToken encrypts an access token for a client as a credential bundle.
+// EncryptBearerToken encrypts an access token to a client as a credential bundle.
 func EncryptBearerToken(field, targetPublicKey string, token secret.Secret) (string, error) {
 	to, err := bundle.ParsePublicKey(field, targetPublicKey)
 	if err != nil {

@@ -14,35 +14,33 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// Bounds of a passcode's length, and what it is where nobody says.
+// Bounds of a passcode's length, and its default.
 const (
 	MinPasscode     = 6
 	MaxPasscode     = 9
 	DefaultPasscode = 9
 )
 
-// A Passcode is what is sent to a contact. It is no Secret, because it ends in the
-// text of a mail, but it does not print itself; string(p) is the code.
+// A Passcode is the code that is sent to a contact. It is no Secret, because it ends in the text
+// of a mail, but it does not print itself; string(p) is the code.
 type Passcode string
 
-// Crockford's base 32 has neither I, L, O nor U; its first ten letters are digits.
+// alphabet is Crockford's base 32, without I, L, O and U. Its first ten letters are digits.
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-const numerals = 10
-
-// NewPasscode draws a code, each letter as likely as every other.
+// NewPasscode draws a code. All codes are equally likely.
 func NewPasscode(rand io.Reader, length int, alphanumeric bool) (Passcode, error) {
 	if length < MinPasscode || length > MaxPasscode {
 		return "", errors.New("a passcode of impossible length")
 	}
-	letters := numerals
+	letters := 10
 	if alphanumeric {
 		letters = len(alphabet)
 	}
 	fair := 256 - 256%letters // bytes from here on would favour the first letters
 	code := make([]byte, 0, MaxPasscode)
 	var drawn [32]byte
-	// Of 32 bytes fewer than 9 are fair once in 10^30 times.
+	// The chance that fewer than 9 of 32 bytes are fair is 1 in 10^30.
 	for range 4 {
 		if _, err := io.ReadFull(rand, drawn[:]); err != nil {
 			return "", fmt.Errorf("drawing a passcode: %w", err)
@@ -59,9 +57,8 @@ func NewPasscode(rand io.Reader, length int, alphanumeric bool) (Passcode, error
 	return "", errors.New("randomness gives no passcode")
 }
 
-// Matches compares what somebody entered with the code, in constant time for all
-// that was entered. Case does not matter, I and L count as 1, O as 0, and spaces
-// at either end as nothing.
+// Matches compares the text that a user entered with the code, in constant time. Case and spaces
+// at either end do not matter; I and L count as 1, O as 0.
 func (p Passcode) Matches(entered string) bool {
 	if len(p) < MinPasscode || len(p) > MaxPasscode {
 		return false // the zero value is nobody's code
@@ -71,17 +68,14 @@ func (p Passcode) Matches(entered string) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// normal writes a code in its one spelling and answers its length, 0 if it cannot
-// be one.
+// normal writes a code in its one spelling and returns its length, 0 if it is too long.
 func normal(into []byte, s string) byte {
-	if len(s) > 4*MaxPasscode {
+	trimmed := strings.Trim(s, " ")
+	if len(s) > 4*MaxPasscode || len(trimmed) > MaxPasscode {
 		return 0
 	}
-	if s = strings.Trim(s, " "); len(s) > MaxPasscode {
-		return 0
-	}
-	for i := range len(s) {
-		c := s[i]
+	for i := range len(trimmed) {
+		c := trimmed[i]
 		if c >= 'a' && c <= 'z' {
 			c -= 'a' - 'A'
 		}
@@ -93,10 +87,10 @@ func normal(into []byte, s string) byte {
 		}
 		into[i] = c
 	}
-	return byte(len(s))
+	return byte(len(trimmed))
 }
 
-// Format writes the type's name under every verb.
+// Format writes the type's name for every verb.
 func (Passcode) Format(f fmt.State, _ rune) { io.WriteString(f, "login.Passcode") }
 
 // LogValue is the type's name.
@@ -105,15 +99,14 @@ func (Passcode) LogValue() slog.Value { return slog.StringValue("login.Passcode"
 // MarshalJSON fails.
 func (Passcode) MarshalJSON() ([]byte, error) { return nil, errors.New("a passcode has no encoding") }
 
-// An Attempt is what a client encrypted to the target of a passcode.
+// An Attempt is what a client encrypted to the target key of a passcode.
 type Attempt struct {
 	Entered   string
-	PublicKey PublicKey // that the token is to be bound to
+	PublicKey PublicKey // to bind the token to
 }
 
-// OpenAttempt opens a client's attempt with the private half of the target. Once
-// it has opened something the target is used up. A bundle that does not open is as
-// good as a wrong code.
+// OpenAttempt opens a client's attempt with the private half of the target key. A target that has
+// opened something is used up. A bundle that does not open counts as a wrong code.
 func OpenAttempt(field, text string, target secret.Secret) (*Attempt, error) {
 	sealed, err := bundle.ParseClient(field, text)
 	if err != nil {

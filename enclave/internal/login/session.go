@@ -2,7 +2,6 @@ package login
 
 import (
 	"errors"
-	"strings"
 
 	"cloister/enclave/internal/fault"
 )
@@ -13,26 +12,25 @@ const (
 	ReadOnly  = "SESSION_TYPE_READ_ONLY"
 )
 
-// A Session is what a session's token says. The key of the session is what
-// requests are stamped with; the token tells a client about it. Only a read-only
-// session's token is itself shown to the enclave.
+// A Session is the content of a session's token. Requests are stamped with the session's key; the
+// token tells a client about it. Only the token of a read-only session is shown to the enclave.
 type Session struct {
-	// ExpiresMs is when it ends; the token says the whole second before that.
-	ExpiresMs uint64
-	// PublicKey is the session's key, a compressed P-256 point in hex.
-	PublicKey string
-	// Type is ReadWrite or ReadOnly, or the name of the session's profile.
-	Type                   string
+	ExpiresMs              uint64 // rounded down to a whole second in the token
+	PublicKey              string // the session's key, a compressed P-256 point in hex
+	Type                   string // ReadWrite or ReadOnly, or the name of the session's profile
 	UserID, OrganizationID string
-	// ProfileID and Scope are those of the profile, empty without one.
-	ProfileID, Scope string
+	ProfileID, Scope       string // of the profile, empty without one
+}
+
+func (s *Session) isComplete() bool {
+	return s.PublicKey != "" && s.Type != "" && s.UserID != "" && s.OrganizationID != ""
 }
 
 const sessionHeader = `{"alg":"ES256","typ":"JWT"}`
 
 // IssueSession makes the token of a session, signed over a double SHA-256.
 func IssueSession(by *Signer, s *Session) (string, error) {
-	if s.ExpiresMs < 1000 || s.PublicKey == "" || s.Type == "" || s.UserID == "" || s.OrganizationID == "" {
+	if s.ExpiresMs < 1000 || !s.isComplete() {
 		return "", errors.New("a session that lacks something")
 	}
 	var p payload
@@ -44,8 +42,8 @@ func IssueSession(by *Signer, s *Session) (string, error) {
 	return by.token(sessionHeader, p, doubleDigest)
 }
 
-// VerifySession reads the token of a session that has not ended. The errors are
-// *fault.Error with code Unauthenticated.
+// VerifySession reads the token of a session that has not ended. Errors are *fault.Error with
+// code Unauthenticated.
 func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
 	invalid := fault.WithCode(fault.Unauthenticated, "SIGNATURE_INVALID", "could not verify session")
 	t, err := parseJWS(text)
@@ -53,20 +51,13 @@ func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
 		return nil, invalid
 	}
 	s := new(Session)
-	var there, ok bool
-	if s.ExpiresMs, there, ok = t.claims.seconds("exp"); !there || !ok || strings.Contains(string(t.claims["exp"]), ".") {
+	var ok bool
+	if s.ExpiresMs, ok = t.claims.wholeSeconds("exp"); !ok {
 		return nil, invalid
 	}
-	for name, into := range map[string]*string{"public_key": &s.PublicKey, "session_type": &s.Type, "user_id": &s.UserID,
-		"organization_id": &s.OrganizationID} {
-		if *into, _, ok = t.claims.text(name); !ok || *into == "" {
-			return nil, invalid
-		}
-	}
-	for name, into := range map[string]*string{"session_profile_id": &s.ProfileID, "scope": &s.Scope} {
-		if *into, _, ok = t.claims.text(name); !ok {
-			return nil, invalid
-		}
+	if !t.claims.texts(map[string]*string{"public_key": &s.PublicKey, "session_type": &s.Type, "user_id": &s.UserID, "organization_id": &s.OrganizationID,
+		"session_profile_id": &s.ProfileID, "scope": &s.Scope}) || !s.isComplete() {
+		return nil, invalid
 	}
 	if nowMs >= s.ExpiresMs {
 		return nil, fault.WithCode(fault.Unauthenticated, "API_KEY_EXPIRED",
@@ -75,6 +66,6 @@ func VerifySession(text string, by PublicKey, nowMs uint64) (*Session, error) {
 	return s, nil
 }
 
-// Reads tells whether the token itself, in X-Session, lets its bearer query. A
-// profile may have any name, so what has one is no read-only session.
+// Reads tells whether the token itself, in X-Session, lets its bearer query. A profile may be
+// called like ReadOnly, so a session with a profile does not count.
 func (s *Session) Reads() bool { return s.Type == ReadOnly && s.ProfileID == "" }

@@ -9,15 +9,13 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A Template is what an organization has written for its mails or text messages:
-// text with actions in the syntax of Go's templates, of which there are two,
-// {{ .Name }} for one of the names below, and {{ index .TemplateVariables "key" }}.
-// Everything else between {{ and }} is refused. There are no conditions, loops and
-// functions, so a template costs what its text and its values are long.
+// A Template is an organization's text for its mails or text messages, with two actions in the
+// syntax of Go's templates: {{ .Name }} for one of the names below, and
+// {{ index .TemplateVariables "key" }}. Anything else between {{ and }} is refused. There are no
+// conditions, loops and functions, so the cost is proportional to text and values.
 type Template struct{ parts []part }
 
-// part is literal text, followed by the value of a name or a variable; both are
-// empty at the end.
+// part is literal text, followed by the value of a name or a variable. The last part has neither.
 type part struct{ literal, name, key string }
 
 // The names of actions.
@@ -31,7 +29,7 @@ const (
 
 var actionNames = []string{NameOtpCode, NameMagicLink, NameBundle, NameAppName, NameLogoURL}
 
-// ParseTemplate reads a template. The errors are *fault.Error about field.
+// ParseTemplate reads a template. Errors are *fault.Error about field.
 func ParseTemplate(field, text string) (*Template, error) {
 	if len(text) > MaxTemplate || !utf8.ValidString(text) {
 		return nil, fault.Field(field, "invalid template: must be UTF-8 of at most %d bytes", MaxTemplate)
@@ -49,9 +47,8 @@ func ParseTemplate(field, text string) (*Template, error) {
 			return nil, fault.Field(field, `invalid template: only {{ .%s }} and {{ index .TemplateVariables "key" }} may stand between {{ and }}`,
 				strings.Join(actionNames, " }}, {{ ."))
 		}
-		p.literal = literal
+		p.literal, text = literal, after
 		t.parts = append(t.parts, p)
-		text = after
 	}
 }
 
@@ -79,53 +76,29 @@ func (t *Template) Uses(name string) bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool { return p.name == name })
 }
 
-// expand writes the template with values for names and variables, "" for what has
-// none, each through escape. It stops when more than most bytes come together.
-func (t *Template) expand(names, variables map[string]string, escape func([]byte, string) []byte, most int) ([]byte, bool) {
-	var out []byte
+// expand writes the template with escaped values for names and variables, "" where there is no
+// value. It fails when the text gets longer than most bytes.
+func (t *Template) expand(names, variables map[string]string, escape func(string) string, most int) (string, bool) {
+	var out strings.Builder
 	for _, p := range t.parts {
-		out = append(out, p.literal...)
 		value := names[p.name]
 		if p.key != "" {
 			value = variables[p.key]
 		}
-		if out = escape(out, value); len(out) > most {
-			return nil, false
+		out.WriteString(p.literal)
+		out.WriteString(escape(value))
+		if out.Len() > most {
+			return "", false
 		}
 	}
-	return out, true
+	return out.String(), true
 }
 
-// appendPlain leaves everything as it is.
-func appendPlain(dst []byte, s string) []byte { return append(dst, s...) }
+// escapeHTML escapes a value for text and for attributes in quotes.
+var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "`", "&#96;", "=", "&#61;").Replace
 
-// appendHTML escapes a value for text and for attributes in quotes.
-func appendHTML(dst []byte, s string) []byte {
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '&':
-			dst = append(dst, "&amp;"...)
-		case '<':
-			dst = append(dst, "&lt;"...)
-		case '>':
-			dst = append(dst, "&gt;"...)
-		case '"':
-			dst = append(dst, "&#34;"...)
-		case '\'':
-			dst = append(dst, "&#39;"...)
-		case '`':
-			dst = append(dst, "&#96;"...)
-		case '=':
-			dst = append(dst, "&#61;"...)
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return dst
-}
-
-// ParseVariables reads the variables of a template: a JSON object of strings. The
-// empty text has none. The errors are *fault.Error about field.
+// ParseVariables reads the variables of a template: a JSON object of strings. The empty text has
+// none. Errors are *fault.Error about field.
 func ParseVariables(field, text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil
@@ -140,40 +113,34 @@ func ParseVariables(field, text string) (map[string]string, error) {
 	}
 	m := make(map[string]string, len(o))
 	for name := range o {
-		if m[name], _, ok = o.text(name); !ok {
+		if m[name], ok = o.text(name); !ok {
 			return nil, failed
 		}
 	}
 	return m, nil
 }
 
-// A MagicLink is the template of a link: a URL with one %s, in whose place the code
-// or bundle goes. The zero value is no link.
+// A MagicLink is the template of a link: a URL with one %s, which the code or bundle replaces.
+// The zero value is no link.
 type MagicLink struct{ before, after string }
 
-// ParseMagicLink reads the template of a link, of any scheme but those that run
-// something. The empty text is no link. The errors are *fault.Error about field.
+// ParseMagicLink reads the template of a link, of any scheme that runs nothing. The empty text is
+// no link. Errors are *fault.Error about field.
 func ParseMagicLink(field, text string) (MagicLink, error) {
 	if text == "" {
 		return MagicLink{}, nil
 	}
 	before, after, ok := strings.Cut(text, "%s")
 	scheme, _, colon := strings.Cut(before, ":")
-	if !ok || strings.Contains(after, "%s") || len(text) > MaxURL || !visible(text) || strings.ContainsAny(text, "\"<>\\^`{|}") ||
-		!colon || !isScheme(scheme) {
+	if !ok || strings.Contains(after, "%s") || len(text) > MaxURL || !isVisible(text) || strings.ContainsAny(text, notInURL) || !colon || !isScheme(scheme) {
 		return MagicLink{}, fault.Field(field, "invalid magic link template: must be a URL that contains %%s once")
 	}
 	return MagicLink{before, after}, nil
 }
 
 func isScheme(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
-			return false
-		}
-	}
-	return s != "" && !slices.Contains([]string{"javascript", "data", "vbscript", "file", "blob"}, strings.ToLower(s))
+	return s != "" && isAlphanumeric(s, "+-.") && !strings.ContainsRune("0123456789+-.", rune(s[0])) &&
+		!slices.Contains([]string{"javascript", "data", "vbscript", "file", "blob"}, strings.ToLower(s))
 }
 
 // To is the link with a code or bundle, which has only letters and digits.

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"crypto/sha256"
 	"errors"
 	"strconv"
 	"strings"
@@ -8,21 +9,19 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// A VerificationToken says that somebody has shown to read what is sent to a
-// contact. Whether it was used already is for the caller to know, by its ID. Of a
-// token's text only an UnprovenToken comes; what it says is read once whoever brings
-// it has proven possession of the key that it is bound to.
+// A VerificationToken says that somebody has proven to read messages to a contact. The caller
+// keeps, by ID, whether the token was used. A token's text gives only an UnprovenToken; its
+// content is readable after a proof of possession of the key that it is bound to.
 type VerificationToken struct {
 	ID             string // a UUID
 	OrganizationID string // that issued it
 	Type           ContactType
 	Contact        string
-	// PublicKey is the client's key that the token is bound to, a compressed P-256
-	// point in lower-case hex. Only a legacy token may be bound to none.
+	// PublicKey is the client's key that the token is bound to, a compressed P-256 point in
+	// lower-case hex. Only a legacy token may be bound to none.
 	PublicKey string
 	ExpiresMs uint64
-	// Legacy is the form of the first version, whose key is its own.
-	Legacy bool
+	Legacy    bool // the form of the first version, which has its own signing key
 }
 
 const (
@@ -30,11 +29,10 @@ const (
 	legacyHeader       = `{"alg":"ES256","typ":"JWT"}`
 )
 
-// IssueVerificationToken makes the token's text. A legacy token ends at the whole
-// second before ExpiresMs; it names its organization, as one must be able to find
-// out what it was used for.
+// IssueVerificationToken makes the token's text. A legacy token ends at ExpiresMs rounded down to a
+// whole second. It names its organization, where its uses are recorded.
 func IssueVerificationToken(by *Signer, t *VerificationToken) (string, error) {
-	if t.ID == "" || t.OrganizationID == "" || t.Type == "" || t.Contact == "" || t.ExpiresMs < 1000 || t.PublicKey == "" && !t.Legacy {
+	if t.ExpiresMs < 1000 || !t.isComplete() {
 		return "", errors.New("a verification token that lacks something")
 	}
 	var p payload
@@ -43,28 +41,27 @@ func IssueVerificationToken(by *Signer, t *VerificationToken) (string, error) {
 		if t.PublicKey != "" {
 			p = p.text("public_key", t.PublicKey)
 		}
-		return by.token(legacyHeader, p.text("verification_type", string(t.Type)), digest)
+		return by.token(legacyHeader, p.text("verification_type", string(t.Type)), sha256.Sum256)
 	}
 	p = p.text("exp", strconv.FormatUint(t.ExpiresMs, 10)).text("id", t.ID).text("organization_id", t.OrganizationID).
 		text("verification_type", string(t.Type)).text("contact", t.Contact).text("public_key", t.PublicKey)
-	return by.token(verificationHeader, p, digest)
+	return by.token(verificationHeader, p, sha256.Sum256)
 }
 
 // TokenKeys verify tokens of the two forms.
 type TokenKeys struct{ Token, Legacy PublicKey }
 
-// An UnprovenToken is a genuine token of which nobody has shown that it is his to
-// use: tokens pass the host, and others, in clear. ForLogin, ForSignup and ByStamp
-// are the ways to show it; each asks for a signature by the key that the token is
-// bound to. One that is bound to none is good for whoever has it.
+// An UnprovenToken is a genuine token that anybody may have brought: tokens pass the host, and
+// others, in clear. ForLogin, ForSignup and ByStamp give the token to a caller with a signature of
+// the key that it is bound to. Whoever has a token that is bound to no key may use it.
 type UnprovenToken struct {
 	field, text string
 	token       VerificationToken
 }
 
-// ReadVerificationToken reads a token that has not expired. Its form is that of
-// its exp, a string of milliseconds or a legacy number of seconds, and decides
-// which key must have signed it. The errors are *fault.Error about field.
+// ReadVerificationToken reads a token that has not expired. exp tells its form, a string of
+// milliseconds or a legacy number of seconds, and so the key that must have signed it. Errors are
+// *fault.Error about field.
 func ReadVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*UnprovenToken, error) {
 	invalid := InvalidVerificationToken(field)
 	p, err := parseJWS(text)
@@ -79,28 +76,25 @@ func ReadVerificationToken(field, text string, keys TokenKeys, nowMs uint64) (*U
 	if t.Legacy {
 		by = keys.Legacy
 	}
-	if !by.verify(digest(p.signed), p.signature) {
+	if !by.verify(sha256.Sum256(p.signed), p.signature) {
 		return nil, invalid
 	}
 	var ok bool
 	if t.ExpiresMs, ok = expiry(p.claims, t.Legacy); !ok {
 		return nil, invalid
 	}
-	typ := ""
-	for name, into := range map[string]*string{"id": &t.ID, "organization_id": &t.OrganizationID, "verification_type": &typ,
-		"contact": &t.Contact, "public_key": &t.PublicKey} {
-		if *into, _, ok = p.claims.text(name); !ok || *into == "" && !(t.Legacy && name == "public_key") {
-			return nil, invalid
-		}
-	}
-	t.Type = ContactType(typ)
-	switch {
-	case !t.Type.Valid():
+	if !p.claims.texts(map[string]*string{"id": &t.ID, "organization_id": &t.OrganizationID, "verification_type": (*string)(&t.Type),
+		"contact": &t.Contact, "public_key": &t.PublicKey}) || !t.isComplete() || !t.Type.Valid() {
 		return nil, invalid
-	case nowMs >= t.ExpiresMs:
+	}
+	if nowMs >= t.ExpiresMs {
 		return nil, ExpiredVerificationToken(field)
 	}
 	return u, nil
+}
+
+func (t *VerificationToken) isComplete() bool {
+	return t.ID != "" && t.OrganizationID != "" && t.Type != "" && t.Contact != "" && (t.PublicKey != "" || t.Legacy)
 }
 
 // IssuedBy tells whether an organization has issued the token.
@@ -116,17 +110,17 @@ func (u *UnprovenToken) About(t ContactType, contact string) bool {
 // BoundTo tells whether the token is bound to a client's key, given in hex.
 func (u *UnprovenToken) BoundTo(publicKey string) bool { return u.token.BoundTo(publicKey) }
 
-// ForLogin is the token for a session of publicKey, if s is its key's word for that.
-// The first version takes legacy tokens too, s as a mere signature over the token, if
-// that is by the session's own key, and of a token that is bound to no key no
-// signature at all. Errors are *fault.Error about field, where s came from, or the token.
+// ForLogin is the token for a session of publicKey, if the token's key has signed s for that
+// session. The first version also takes legacy tokens, a mere signature over the token by the
+// session's own key, and no signature for a token that is bound to no key. Errors are
+// *fault.Error about field, where s came from, or the token.
 func (u *UnprovenToken) ForLogin(field string, s *ClientSignature, publicKey string, first bool) (*VerificationToken, error) {
 	switch {
 	case !first && u.token.Legacy:
 		return nil, InvalidVerificationToken(u.field)
 	case s == nil:
 		return u.withoutSignature(field, !first)
-	case first && s.Message == u.text: // it says nothing of the session, so the session's must be its key
+	case first && s.Message == u.text: // it does not name the session, so the session's key must have signed it
 		if !strings.EqualFold(s.PublicKey, publicKey) {
 			return nil, fault.Field(field, "a signature over the verification token must be of the session's key")
 		}
@@ -135,9 +129,9 @@ func (u *UnprovenToken) ForLogin(field string, s *ClientSignature, publicKey str
 	return u.tokenOr(s.verifyLogin(field, &u.token, publicKey))
 }
 
-// ForSignup is the token for a sign-up of want, if s is its key's word for just that.
-// SignupV1 takes legacy tokens too, and of one that is bound to no key no signature.
-// Errors are as ForLogin's.
+// ForSignup is the token for a sign-up of want, if the token's key has signed s for exactly that.
+// SignupV1 also takes legacy tokens, and no signature for a token that is bound to no key. Errors
+// are like ForLogin's.
 func (u *UnprovenToken) ForSignup(field string, s *ClientSignature, usage Usage, want *Signup) (*VerificationToken, error) {
 	strict := usage == SignupV2
 	switch {
@@ -149,8 +143,8 @@ func (u *UnprovenToken) ForSignup(field string, s *ClientSignature, usage Usage,
 	return u.tokenOr(s.verifySignup(field, &u.token, usage, want))
 }
 
-// ByStamp is the token for a request that says nothing of a client signature:
-// publicKey must have stamped it, which is for the caller to know.
+// ByStamp is the token for a request without a client signature. The caller must know that
+// publicKey stamped the request.
 func (u *UnprovenToken) ByStamp(publicKey string) (*VerificationToken, error) {
 	if u.token.PublicKey != "" && !u.token.BoundTo(publicKey) {
 		return nil, fault.Field(u.field, "is bound to a key that has not stamped this request: verify the passcode with the key that stamps")
@@ -178,10 +172,9 @@ func (u *UnprovenToken) tokenOr(err error) (*VerificationToken, error) {
 
 func expiry(o object, legacy bool) (ms uint64, ok bool) {
 	if legacy {
-		ms, there, ok := o.seconds("exp")
-		return ms, there && ok && !strings.Contains(string(o["exp"]), ".")
+		return o.wholeSeconds("exp")
 	}
-	text, _, ok := o.text("exp")
+	text, ok := o.text("exp")
 	if !ok || strings.HasPrefix(text, "+") {
 		return 0, false
 	}

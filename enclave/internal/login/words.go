@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// Words are what an organization says in a mail.
+// Words are an organization's own parts of a mail.
 type Words struct {
 	AppName   string // required
 	LogoURL   string // an https URL of a picture
@@ -19,8 +20,8 @@ type Words struct {
 	Variables map[string]string
 }
 
-// Check tells whether the words can be used. The errors are *fault.Error about
-// fields below path, which ends with a dot or is empty.
+// Check tells whether the words can be used. Errors are *fault.Error about fields below path,
+// which ends with a dot or is empty.
 func (w *Words) Check(path string) error {
 	switch {
 	case !fitsHeader(w.AppName):
@@ -31,14 +32,14 @@ func (w *Words) Check(path string) error {
 	return nil
 }
 
-// fitsHeader tells whether a name can stand in a header.
+// fitsHeader tells whether a name can stand in a mail's header.
 func fitsHeader(s string) bool {
 	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxContact && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 	})
 }
 
-// Content is what a mail says.
+// Content is the content of a mail.
 type Content struct{ Subject, Text, HTML string }
 
 // PasscodeMail is the mail that brings a passcode, good for lifeMs.
@@ -46,8 +47,8 @@ func PasscodeMail(w *Words, code Passcode, lifeMs uint64) (*Content, error) {
 	return w.content(NameOtpCode, string(code), "Your code for "+w.AppName+" is", expiryText("The code", lifeMs))
 }
 
-// BundleMail is the mail that brings an encrypted credential, for somebody who logs
-// in or, with recovery, wants to get his account back.
+// BundleMail is the mail that brings an encrypted credential, for a log-in or for the recovery of
+// an account.
 func BundleMail(w *Words, recovery bool, bundle string, lifeMs uint64) (*Content, error) {
 	lead := "Your code to sign in to " + w.AppName + " is"
 	if recovery {
@@ -71,7 +72,7 @@ func expiryText(what string, ms uint64) string {
 	return what + " is good for " + strconv.FormatUint(n, 10) + unit + ". If you did not ask for it, ignore this mail."
 }
 
-// content says value, which has the given name, in both parts of a mail.
+// content writes both parts of a mail with value, which templates know by name.
 func (w *Words) content(name, value, lead, end string) (*Content, error) {
 	if err := w.Check(""); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (w *Words) content(name, value, lead, end string) (*Content, error) {
 		text += "or follow this link:\n\n" + link + "\n\n"
 	}
 	text += end + "\n"
-	html, ok := []byte(nil), true
+	html, ok := "", true
 	switch {
 	case w.Template == nil:
 		html = w.defaultHTML(value, lead, end, link)
@@ -90,35 +91,33 @@ func (w *Words) content(name, value, lead, end string) (*Content, error) {
 		return nil, fault.Field("templateId", "the template must contain {{ .%s }}, or {{ .%s }} if there is a link", name, NameMagicLink)
 	default:
 		names := map[string]string{name: value, NameMagicLink: link, NameAppName: w.AppName, NameLogoURL: w.LogoURL}
-		html, ok = w.Template.expand(names, w.Variables, appendHTML, MaxContent)
+		html, ok = w.Template.expand(names, w.Variables, escapeHTML, MaxContent)
 	}
 	if !ok || len(html) > MaxContent {
 		return nil, fault.Field("templateVariables", "the mail would be longer than %d bytes", MaxContent)
 	}
-	return &Content{Subject: "Sign in to " + w.AppName, Text: text, HTML: string(html)}, nil
+	return &Content{Subject: "Sign in to " + w.AppName, Text: text, HTML: html}, nil
 }
 
 // defaultHTML is the HTML part without a template.
-func (w *Words) defaultHTML(value, lead, end, link string) []byte {
-	b := []byte(`<!doctype html><html><head><meta charset="utf-8"></head><body style="font-family:sans-serif;max-width:34em;margin:2em auto;padding:0 1em">`)
+func (w *Words) defaultHTML(value, lead, end, link string) string {
+	logo, follow, size := "", "", "28px;letter-spacing:3px"
 	if w.LogoURL != "" {
-		b = append(appendHTML(append(appendHTML(append(b, `<p><img src="`...), w.LogoURL), `" alt="`...), w.AppName), `" style="max-width:340px;max-height:124px"></p>`...)
+		logo = `<p><img src="` + escapeHTML(w.LogoURL) + `" alt="` + escapeHTML(w.AppName) + `" style="max-width:340px;max-height:124px"></p>`
 	}
-	b = append(appendHTML(append(b, `<p>`...), lead), `</p>`...)
-	size := "28px;letter-spacing:3px"
+	if link != "" {
+		follow = `<p><a href="` + escapeHTML(link) + `">Continue</a></p>`
+	}
 	if len(value) > 2*MaxPasscode {
 		size = "14px;word-break:break-all"
 	}
-	b = append(appendHTML(append(b, `<p style="font-family:monospace;font-size:`+size+`">`...), value), `</p>`...)
-	if link != "" {
-		b = append(appendHTML(append(b, `<p><a href="`...), link), `">Continue</a></p>`...)
-	}
-	b = append(appendHTML(append(b, `<p style="color:#666">`...), end), `</p></body></html>`...)
-	return b
+	return `<!doctype html><html><head><meta charset="utf-8"></head><body style="font-family:sans-serif;max-width:34em;margin:2em auto;padding:0 1em">` +
+		logo + `<p>` + escapeHTML(lead) + `</p><p style="font-family:monospace;font-size:` + size + `">` + escapeHTML(value) + `</p>` +
+		follow + `<p style="color:#666">` + escapeHTML(end) + `</p></body></html>`
 }
 
-// PasscodeText is the text message that brings a passcode. A template must have the
-// code in it. The errors are *fault.Error.
+// PasscodeText is the text message that brings a passcode. A template must contain the code.
+// Errors are *fault.Error.
 func PasscodeText(t *Template, appName string, code Passcode) (string, error) {
 	if t == nil {
 		if !fitsHeader(appName) {
@@ -126,26 +125,27 @@ func PasscodeText(t *Template, appName string, code Passcode) (string, error) {
 		}
 		return "Your code for " + appName + " is " + string(code), nil
 	}
-	out, ok := t.expand(map[string]string{NameOtpCode: string(code), NameAppName: appName}, nil, appendPlain, 4*MaxText)
+	plain := func(value string) string { return value }
+	out, ok := t.expand(map[string]string{NameOtpCode: string(code), NameAppName: appName}, nil, plain, 4*MaxText)
 	switch {
 	case !t.Uses(NameOtpCode):
 		return "", fault.Field("smsCustomization.template", "must contain {{ .OtpCode }}")
-	case !ok || utf8.RuneCount(out) > MaxText:
+	case !ok || utf8.RuneCountInString(out) > MaxText:
 		return "", fault.Field("smsCustomization.template", "the message would be longer than %d characters", MaxText)
-	case strings.ContainsFunc(string(out), func(r rune) bool { return unicode.IsControl(r) && r != '\n' }):
+	case strings.ContainsFunc(out, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }):
 		return "", fault.Field("smsCustomization.template", "must have no control characters")
 	}
-	return string(out), nil
+	return out, nil
 }
 
-// A Sender is who a mail is from.
+// A Sender is the sender of a mail.
 type Sender struct{ Address, Name, ReplyTo string }
 
-// DefaultSenderName is whose name a mail bears where nobody says.
+// DefaultSenderName is the name of a sender without a name.
 const DefaultSenderName = "Notifications"
 
-// ChooseSender answers asked if its address is of one of the domains that the
-// configuration lists, and usual otherwise. A ReplyTo elsewhere is left out.
+// ChooseSender returns asked if its address is in one of the domains that the configuration
+// lists, and usual otherwise. A ReplyTo in another domain is left out.
 func ChooseSender(asked, usual Sender, domains []string) Sender {
 	listed := func(address string) bool {
 		at := strings.LastIndexByte(address, '@')
@@ -156,8 +156,6 @@ func ChooseSender(asked, usual Sender, domains []string) Sender {
 	} else if !listed(asked.ReplyTo) {
 		asked.ReplyTo = ""
 	}
-	if asked.Name == "" {
-		asked.Name = DefaultSenderName
-	}
+	asked.Name = cmp.Or(asked.Name, DefaultSenderName)
 	return asked
 }
