@@ -1,12 +1,12 @@
-// Package egress is what the host says to the world for the enclave: it asks the
-// nodes of chains how they stand, and sends what the enclave has put out.
+// Package egress talks to the world for the enclave: it asks nodes of chains for their state, and
+// sends what the enclave has put into the outbox.
 //
-// A node is a JSON-RPC endpoint that the operator configures. Nothing that comes
-// from one is believed by the enclave for more than a hint, so a wrong node can
-// make a transaction late or fail and no more.
+// A node is a JSON-RPC endpoint that the operator configures. The enclave takes its answers for
+// hints, so a wrong node can make a transaction late or fail, and no more.
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +20,12 @@ import (
 	"cloister/shared/wire"
 )
 
-// Nodes are addresses of nodes by the CAIP-2 name of their chain. As text they
-// are pairs NAME=URL with white space between them.
+// Nodes are addresses of nodes by the CAIP-2 name of their chain. As text they are pairs NAME=URL
+// with white space between them.
 type Nodes map[string]string
 
-// Names of Solana's networks that are not the CAIP-2 ones, which are the first 32
-// characters of the hash of a network's first block.
+// aliases are other names of Solana's networks. The CAIP-2 name has the first 32 characters of the
+// hash of the network's first block.
 var aliases = map[string]string{
 	"solana:mainnet": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
 	"solana:devnet":  "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
@@ -33,7 +33,7 @@ var aliases = map[string]string{
 
 const solanaName = len("solana:") + 32
 
-// canonical is the one name of a chain that has several.
+// canonical is the CAIP-2 name of a chain.
 func canonical(name string) string {
 	if long, ok := aliases[name]; ok {
 		return long
@@ -44,8 +44,7 @@ func canonical(name string) string {
 	return name
 }
 
-// ParseNodes reads what Nodes are written as. Errors do not repeat an address,
-// which may hold a password.
+// ParseNodes reads the text of Nodes. Errors do not repeat an address, which may hold a password.
 func ParseNodes(text string) (Nodes, error) {
 	nodes := Nodes{}
 	for _, pair := range strings.Fields(text) {
@@ -69,12 +68,10 @@ func ParseNodes(text string) (Nodes, error) {
 	return nodes, nil
 }
 
-// isKnownChain tells whether name is of a chain that can be spoken to.
+// isKnownChain tells whether a Chains can ask about a chain.
 func isKnownChain(name string) bool {
-	if _, ok := chainID(name); ok {
-		return true
-	}
-	return strings.HasPrefix(name, "solana:") && len(name) == solanaName
+	_, ok := chainID(name)
+	return ok || strings.HasPrefix(name, "solana:") && len(name) == solanaName
 }
 
 // chainID is the number in the name of an Ethereum chain.
@@ -84,8 +81,7 @@ func chainID(name string) (uint64, bool) {
 	return n, ok && err == nil && strconv.FormatUint(n, 10) == digits
 }
 
-// How long a node may take for one question. The enclave waits little longer than
-// MaxTimeout.
+// How long a node may take for one question. The enclave waits little longer than MaxTimeout.
 const (
 	DefaultTimeout = 5 * time.Second
 	MaxTimeout     = 9 * time.Second
@@ -94,20 +90,18 @@ const (
 // maxAsked bounds the enclave's questions about one chain that are under way.
 const maxAsked = 64
 
-// A Chains answers the enclave's questions about chains. It is safe for
-// concurrent use.
+// A Chains answers the enclave's questions about chains. It is safe for concurrent use.
 type Chains struct {
 	nodes   map[string]*node
 	timeout time.Duration
 }
 
-// NewChains makes a Chains; timeout is for one question to a node, 0 means
-// DefaultTimeout.
+// NewChains makes a Chains; timeout is for one question to a node, 0 means DefaultTimeout.
 func NewChains(nodes Nodes, timeout time.Duration) *Chains {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	// A node that sends us elsewhere is not the one that was configured.
+	// Redirects are not followed: they lead to a node that nobody configured.
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 32, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
@@ -128,7 +122,7 @@ func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	if ask.Want == 0 {
 		return wire.ChainState{Verdict: wire.ChainKnown}
 	}
-	// A node that hangs takes the places of its own chain and no other's.
+	// A node that hangs uses up its own chain's places, and no other's.
 	if n.asked.Add(1) > maxAsked {
 		n.asked.Add(-1)
 		return wire.ChainState{Verdict: wire.ChainLate}
@@ -136,13 +130,16 @@ func (c *Chains) Chain(ctx context.Context, ask wire.Chain) wire.ChainState {
 	defer n.asked.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if _, ok := chainID(n.name); ok {
+	if err := n.prove(ctx); err != nil {
+		return verdict(err)
+	}
+	if n.isEthereum() {
 		return n.ethereum(ctx, ask)
 	}
 	return n.solana(ctx, ask)
 }
 
-// runAll runs questions at once and answers the first error in their order.
+// runAll runs questions at once and returns the first error in their order.
 func runAll(asks ...func() error) error {
 	errs := make([]error, len(asks))
 	var all sync.WaitGroup
@@ -150,10 +147,5 @@ func runAll(asks ...func() error) error {
 		all.Go(func() { errs[i] = ask() })
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }

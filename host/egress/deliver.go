@@ -8,22 +8,21 @@ import (
 	"cloister/shared/wire"
 )
 
-// Deliverer has the enclave deliver what the host must not see.
+// Deliverer lets the enclave deliver what the host must not see.
 type Deliverer interface {
 	Deliver(context.Context, wire.SendID) (*wire.Delivered, error)
 }
 
 // Times of a delivery.
 const (
-	firstDelivery = time.Second // pause behind the first failure; it doubles
+	firstDelivery = time.Second // pause after the first failure; it doubles
 	longDelivery  = 5 * time.Minute
 )
 
-// Names under which the servers of the enclave's configuration share the sender's
-// places with the nodes of chains, and are left alone for a while when they are away.
+// servers are the enclave's mail and text servers among the sender's nodes.
 var servers = map[wire.SendKind]string{wire.SendMail: "mail", wire.SendText: "text"}
 
-// deliver has the enclave hand a mail or a text message to its server.
+// deliver lets the enclave hand a mail or a text message to its server.
 func (a *attempt) deliver(ctx context.Context) {
 	server := servers[a.send.Kind]
 	why, ok := a.sender.enter(server)
@@ -40,10 +39,8 @@ func (a *attempt) deliver(ctx context.Context) {
 	switch {
 	case err != nil:
 		a.retryDelivery("the enclave did not answer: " + err.Error())
-	case !d.Found && a.send.Tries >= lostTries:
-		a.end(wire.SendRefused, "the enclave knows of no such send")
 	case !d.Found:
-		a.retryLater("the enclave knows of no such send")
+		a.lost()
 	case d.Expired:
 		a.end(wire.SendExpired, "it could not be delivered in time")
 	case d.Result == wire.DeliverDone:
@@ -53,10 +50,7 @@ func (a *attempt) deliver(ctx context.Context) {
 	case d.Result == wire.DeliverPermanent:
 		a.end(wire.SendRefused, outcomeText(d))
 	default:
-		if d.Code == 0 { // nothing answered: others need not wait for it too
-			a.sender.rest(server, outcomeText(d))
-		}
-		a.retryDelivery(outcomeText(d))
+		a.retryServer(int(d.Code), outcomeText(d))
 	}
 }
 
@@ -74,11 +68,17 @@ func (a *attempt) handIn(ctx context.Context, m *wire.Mail) {
 	case final:
 		a.end(wire.SendRefused, withCode(err.Error(), code))
 	default:
-		if code == 0 {
-			a.sender.rest(a.at, err.Error())
-		}
-		a.retryDelivery(withCode(err.Error(), code))
+		a.retryServer(code, withCode(err.Error(), code))
 	}
+}
+
+// retryServer tries again after a server failed with a code, 0 if it did not answer: then other
+// attempts need not wait for it too.
+func (a *attempt) retryServer(code int, why string) {
+	if code == 0 {
+		a.sender.rest(a.at, why)
+	}
+	a.retryDelivery(why)
 }
 
 // retryDelivery tries again after a pause that grows with each attempt.
@@ -87,7 +87,7 @@ func (a *attempt) retryDelivery(why string) {
 	a.dueIn(min(longDelivery, firstDelivery<<min(max(a.send.Tries, 1)-1, 16)))
 }
 
-// outcomeText is what came of a delivery in words.
+// outcomeText says in words how a delivery ended.
 func outcomeText(d *wire.Delivered) string { return withCode(d.Text, int(d.Code)) }
 
 func withCode(text string, code int) string {

@@ -14,7 +14,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// ErrNotPublic says that a name leads to no address that may be connected to.
+// ErrNotPublic says that a name has no address to which the host may connect.
 var ErrNotPublic = errors.New("no public address")
 
 // Bounds of one dial.
@@ -28,9 +28,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Reach are private destinations that the operator allows, as HOST:PORT with a name
-// in lower case or an address. They are what is asked for, not what that leads to:
-// another name of the same address is not meant.
+// Reach are private destinations that the operator allows, as HOST:PORT with a name in lower case or
+// an address. Another name of the same address is not allowed.
 type Reach map[string]bool
 
 // AllLoopback in a Reach is every port of this machine's loopback.
@@ -66,11 +65,10 @@ func destination(host string, port uint64) string {
 	return net.JoinHostPort(host, strconv.FormatUint(port, 10))
 }
 
-// A Dialer connects to names outside that others choose: of a name's addresses only
-// to those that are Public, looked up by itself and looked at right before it
-// connects to that very address, so that no answer of a name server can be
-// exchanged in between. An http.Transport that uses it must not use a proxy. The
-// zero value is ready.
+// A Dialer connects to names outside that others choose, and only to public addresses. It looks up
+// the name, checks each address, and connects to that very address, so that no name server can
+// exchange its answer in between. An http.Transport that uses it must not use a proxy. The zero
+// value is ready.
 type Dialer struct {
 	Reach    Reach    // destinations that need not be public
 	Loopback bool     // 127.0.0.0/8 and ::1 count as public, as with AllLoopback in Reach
@@ -79,8 +77,7 @@ type Dialer struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// DialContext connects to HOST:PORT by TCP. The error wraps ErrNotPublic when there
-// is no address that may be connected to.
+// DialContext connects to HOST:PORT by TCP. The error wraps ErrNotPublic when no address is allowed.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" && network != "tcp4" && network != "tcp6" {
 		return nil, fmt.Errorf("network %q: only TCP is dialed", network)
@@ -112,8 +109,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return nil, failed
 }
 
-// Open is DialContext for the enclave's streams: the verdict is what it is told, the
-// error is for the host's log.
+// Open is DialContext for the enclave's streams: the verdict is for the enclave, the error for the
+// host's log.
 func (d *Dialer) Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error) {
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
 	switch {
@@ -125,7 +122,7 @@ func (d *Dialer) Open(ctx context.Context, host string, port uint16) (net.Conn, 
 	return nil, wire.DialAway, err
 }
 
-// lookup finds the addresses of a host. One that is an address is not looked up.
+// lookup finds the addresses of a host, which may itself be an address.
 func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
@@ -139,7 +136,7 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	return r.LookupNetIP(ctx, "ip", host)
 }
 
-// filterAllowed are those that may be connected to.
+// filterAllowed keeps the addresses that are public, all of them if reached.
 func (d *Dialer) filterAllowed(addresses []netip.Addr, reached bool) []netip.Addr {
 	var keep []netip.Addr
 	for _, a := range addresses {

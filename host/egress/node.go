@@ -8,16 +8,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"cloister/shared/wire"
 )
 
-// maxReply bounds what is read of one answer of a node.
+// maxReply bounds one answer of a node, in bytes.
 const maxReply = 2 << 20
 
-// Why a node could not be asked.
+// Why a question has no answer.
 var (
 	errLate  = errors.New("no answer in time")
 	errWrong = errors.New("the answer makes no sense")
@@ -32,77 +33,113 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%s (code %d)", clean(r.Message), r.Code) }
 
-// A node is one JSON-RPC endpoint. Its address may hold a password and is in no
-// error.
+// A node is one JSON-RPC endpoint. No error holds its address, which may contain a password.
 type node struct {
 	name    string // of the chain
 	url     string
 	client  *http.Client
 	timeout time.Duration // of one question
 	ids     atomic.Uint64
-	proven  atomic.Bool // it has said that it is of the chain
+	proven  atomic.Bool // it is of the chain
 	asked   atomic.Int32
 }
 
-// call asks one question and decodes its result into result. Errors wrap errLate
-// or errWrong, or are a *refusal: only that is the node's own word.
+func (n *node) isEthereum() bool {
+	_, ok := chainID(n.name)
+	return ok
+}
+
+// prove asks a node once for its chain: a node of another chain would answer for the wrong
+// accounts.
+func (n *node) prove(ctx context.Context) error {
+	if n.proven.Load() {
+		return nil
+	}
+	if want, ok := chainID(n.name); ok {
+		var id quantity
+		if err := n.call(ctx, &id, "eth_chainId"); err != nil {
+			return err
+		}
+		if uint64(id) != want {
+			return fmt.Errorf("%w: the node is of chain eip155:%d", errWrong, id)
+		}
+	} else {
+		var hash string // of the first block
+		if err := n.call(ctx, &hash, "getGenesisHash"); err != nil {
+			return err
+		}
+		if !strings.HasPrefix(hash, strings.TrimPrefix(n.name, "solana:")) {
+			return fmt.Errorf("%w: the node is of another network", errWrong)
+		}
+	}
+	n.proven.Store(true)
+	return nil
+}
+
+// call asks one question and decodes its result into result. Errors wrap errLate or errWrong, or
+// are a *refusal: only that comes from the node itself.
 func (n *node) call(ctx context.Context, result any, method string, params ...any) error {
+	if err := n.ask(ctx, result, method, params); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+func (n *node) ask(ctx context.Context, result any, method string, params []any) error {
 	if params == nil {
 		params = []any{}
 	}
 	id := n.ids.Add(1)
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%s: %w: a bad address", method, errWrong)
+		return fmt.Errorf("%w: a bad address", errWrong)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := n.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, connError(ctx, err))
+		return connError(ctx, err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", method, connError(ctx, err))
+		return connError(ctx, err)
 	case len(text) > maxReply:
-		return fmt.Errorf("%s: %w: more than %d bytes", method, errWrong, maxReply)
+		return fmt.Errorf("%w: more than %d bytes", errWrong, maxReply)
 	}
 	var reply struct {
 		ID     *uint64         `json:"id"`
 		Result json.RawMessage `json:"result"`
 		Error  *refusal        `json:"error"`
 	}
-	switch err := json.Unmarshal(text, &reply); {
-	case err != nil && res.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %w: HTTP status %d", method, errWrong, res.StatusCode)
+	status, err := res.StatusCode, json.Unmarshal(text, &reply)
+	// With 429 or 5xx the answer is of something in front of the node.
+	proxied := status == http.StatusTooManyRequests || status >= 500
+	switch {
+	case err == nil && !proxied && reply.Error != nil:
+		return reply.Error
+	case status != http.StatusOK:
+		return fmt.Errorf("%w: HTTP status %d", errWrong, status)
 	case err != nil:
-		return fmt.Errorf("%s: %w: not JSON-RPC", method, errWrong)
-	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500:
-		// Whatever stands in it: an answer of something in front of the node.
-		return fmt.Errorf("%s: %w: HTTP status %d", method, errWrong, res.StatusCode)
-	case reply.Error != nil:
-		return fmt.Errorf("%s: %w", method, reply.Error)
-	case res.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %w: HTTP status %d", method, errWrong, res.StatusCode)
+		return fmt.Errorf("%w: not JSON-RPC", errWrong)
 	case reply.ID == nil || *reply.ID != id:
-		return fmt.Errorf("%s: %w: the answer to something else", method, errWrong)
+		return fmt.Errorf("%w: the answer to something else", errWrong)
 	case reply.Result == nil:
-		return fmt.Errorf("%s: %w: no result", method, errWrong)
-	}
-	if err := json.Unmarshal(reply.Result, result); err != nil {
-		return fmt.Errorf("%s: %w", method, errWrong)
+		return fmt.Errorf("%w: no result", errWrong)
+	case json.Unmarshal(reply.Result, result) != nil:
+		return errWrong
 	}
 	return nil
 }
 
-// connError tells slowness from other losses. What the client says names the address.
+// connError tells slowness from other failures. It drops the client's text, which names the
+// address.
 func connError(ctx context.Context, err error) error {
 	var slow interface{ Timeout() bool }
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
@@ -111,21 +148,18 @@ func connError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: not reached", errWrong)
 }
 
-// clean makes a node's words fit for a log and for the enclave: printable ASCII,
-// not too long.
+// clean makes a node's text fit for a log and for the enclave: printable ASCII, not too long.
 func clean(text string) string {
-	b := make([]byte, 0, wire.MaxChainText)
-	for i := 0; i < len(text) && len(b) < wire.MaxChainText; i++ {
-		if c := text[i]; c >= 0x20 && c < 0x7f {
-			b = append(b, c)
-		} else {
-			b = append(b, ' ')
+	b := []byte(text[:min(len(text), wire.MaxChainText)])
+	for i, c := range b {
+		if c < 0x20 || c >= 0x7f {
+			b[i] = ' '
 		}
 	}
 	return string(b)
 }
 
-// verdict is what an error means to the enclave.
+// verdict is an error as the enclave sees it.
 func verdict(err error) wire.ChainState {
 	s := wire.ChainState{Verdict: wire.ChainWrong, Text: clean(err.Error())}
 	if errors.Is(err, errLate) {

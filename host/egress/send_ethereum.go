@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cloister/shared/wire"
 )
 
-// What nodes say of a transaction. There are no codes for it: these are words of
-// go-ethereum and of what is made after it.
+// What nodes say about a transaction. There are no codes for it: these are texts of go-ethereum and
+// its imitators.
 var (
 	saidKnown = []string{"already known", "known transaction", "already imported", "already exists", "alreadyknown"}
 	saidUsed  = []string{"nonce too low", "nonce is too low", "invalid nonce; got", "oldnonce"}
@@ -20,18 +21,10 @@ var (
 
 func containsAny(text string, what []string) bool {
 	text = strings.ToLower(text)
-	for _, w := range what {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(what, func(w string) bool { return strings.Contains(text, w) })
 }
 
 func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (took bool, err error) {
-	if err := n.ofChain(ctx); err != nil {
-		return false, err
-	}
 	var name string
 	err = n.call(ctx, &name, "eth_sendRawTransaction", encodeHex(signed))
 	r := new(refusal)
@@ -45,7 +38,7 @@ func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (too
 	case containsAny(r.Message, saidKnown):
 		return true, nil
 	}
-	// An attempt before this one may have brought it there without our hearing so.
+	// An earlier attempt may have got it there although we heard no answer.
 	there, lerr := a.has(ctx, n)
 	switch {
 	case lerr != nil:
@@ -77,9 +70,6 @@ func (a *attempt) has(ctx context.Context, n *node) (bool, error) {
 }
 
 func (a *attempt) followEthereum(ctx context.Context, n *node) error {
-	if err := n.ofChain(ctx); err != nil {
-		return err
-	}
 	var receipt *struct {
 		Name   string   `json:"transactionHash"`
 		Status quantity `json:"status"`
@@ -125,8 +115,7 @@ func (a *attempt) followEthereum(ctx context.Context, n *node) error {
 	return a.missing(ctx, n)
 }
 
-// reason finds out, as far as the node tells, why a transaction failed in a block:
-// what the same call answers there.
+// reason asks the node why a transaction failed in a block, by the same call at that block.
 func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
 	var tx *struct {
 		From  string  `json:"from"`

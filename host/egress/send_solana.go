@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"cloister/shared/wire"
 )
 
-// Codes of Solana's nodes for a transaction that they do not take.
+// Codes of Solana's nodes for a transaction that they refuse.
 const (
 	solanaPreflight = -32002 // it would fail
 	solanaSignature = -32003
@@ -19,9 +20,6 @@ const (
 )
 
 func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took bool, err error) {
-	if err := n.ofNetwork(ctx); err != nil {
-		return false, err
-	}
 	var name string
 	err = n.call(ctx, &name, "sendTransaction", base64.StdEncoding.EncodeToString(signed), map[string]string{"encoding": "base64", "preflightCommitment": "confirmed"})
 	r := new(refusal)
@@ -36,13 +34,10 @@ func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took 
 		return true, nil
 	case containsAny(r.Message, []string{"blockhash not found", "blockhashnotfound"}):
 		return false, err // a node that lags has not seen it yet; it is tried until the send expires
-	}
-	switch r.Code {
-	case solanaPreflight, solanaSignature, solanaVersion, invalidParams:
-	default:
+	case !slices.Contains([]int64{solanaPreflight, solanaSignature, solanaVersion, invalidParams}, r.Code):
 		return false, err
 	}
-	// An attempt before this one may have brought it there without our hearing so.
+	// An earlier attempt may have got it there although we heard no answer.
 	s, lerr := a.solanaStatus(ctx, n)
 	switch {
 	case lerr != nil:
@@ -54,7 +49,7 @@ func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took 
 	return false, nil
 }
 
-// A solanaStatus is where a transaction stands.
+// A solanaStatus is the state of a transaction.
 type solanaStatus struct {
 	Confirmation string          `json:"confirmationStatus"`
 	Failure      json.RawMessage `json:"err"`
@@ -75,9 +70,6 @@ func (a *attempt) solanaStatus(ctx context.Context, n *node) (*solanaStatus, err
 }
 
 func (a *attempt) followSolana(ctx context.Context, n *node) error {
-	if err := n.ofNetwork(ctx); err != nil {
-		return err
-	}
 	s, err := a.solanaStatus(ctx, n)
 	switch {
 	case err != nil:

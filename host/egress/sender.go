@@ -17,8 +17,8 @@ import (
 
 // Times of a sender.
 const (
-	lease     = 20 * time.Second // of a claim: how long a sender that died holds others up
-	share     = 5 * time.Second  // of the lease in which a new send of a claim is begun
+	lease     = 20 * time.Second // of a claim: how long a dead sender holds others up
+	share     = 5 * time.Second  // of the lease in which a claimed send may begin
 	oneWait   = 12 * time.Second // for one attempt at one send
 	poll      = 500 * time.Millisecond
 	firstLook = 250 * time.Millisecond // at a transaction that a node has just taken
@@ -26,11 +26,11 @@ const (
 	longRetry = 30 * time.Second
 	inWork    = 64 // sends at a time
 	ofNode    = inWork / 2
-	restAway  = 5 * time.Second // for which a node that did not answer is left alone
+	restAway  = 5 * time.Second // after which a node that did not answer is asked again
 )
 
-// What has ended is forgotten after these times, transactions never. The enclave
-// opens an event for 30 days, and until then a dead letter can be sent again.
+// Ended sends are forgotten after these times, transactions never. The enclave opens an event for
+// 30 days, and until then a dead letter can be sent again.
 const (
 	keepEnded  = 7 * 24 * time.Hour
 	keepDead   = 31 * 24 * time.Hour
@@ -59,32 +59,55 @@ type Options struct {
 	Rand    io.Reader
 }
 
-// A Sender sends what the outbox holds, and follows it to its end. Any number of
-// them may work beside each other. Delivery is at least once: a transaction that
-// goes out twice is the same transaction.
+// A bell wakes a sender from its pause.
+type bell chan struct{}
+
+// Due says that something has come into the outbox. It returns at once.
+func (b bell) Due() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
+// wait pauses for poll, or until the bell rings or ctx ends.
+func (b bell) wait(ctx context.Context, pause func(context.Context, time.Duration)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-b:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	pause(ctx, poll)
+}
+
+// A Sender sends what the outbox holds, and follows it to its end. Any number of Senders may work
+// at once. Delivery is at least once: a transaction that goes out twice is the same transaction.
 type Sender struct {
+	bell
 	options Options
 	id      wire.ID
-	due     chan struct{}
 	busy    atomic.Int32
 
 	mu    sync.Mutex
 	nodes map[string]*standing
-	// back is held by who claims, and shared by those who give back what they had no time for: piece by piece it would be
-	// claimed by several, and an account's transactions would overtake each other.
+	// back is locked by the goroutine that claims, and read-locked by those that give back what they had no time for. Without it
+	// several would claim those sends piece by piece, and an account's transactions would overtake each other.
 	back sync.RWMutex
 }
 
-// standing is how a sender stands with one node: one that hangs must not hold up
-// what goes to others.
+// standing is the state of one node: one that hangs must not hold up sends to others.
 type standing struct {
-	working int       // attempts that are at it
+	working int       // attempts at it
 	until   time.Time // when it may be asked again
 	why     string
 }
 
-// enter tells whether an attempt may turn to a node, and if not, why: it was away a
-// moment ago, or enough others are at it (empty). Who may calls leave.
+// enter tells whether an attempt may ask a node; it must then call leave. If not, why says that
+// the node was away a moment ago, or is empty if enough attempts are at it.
 func (s *Sender) enter(node string) (why string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,19 +142,11 @@ func (s *Sender) rest(node, why string) {
 
 // NewSender makes a Sender; Run makes it work.
 func NewSender(o Options) (*Sender, error) {
-	s := &Sender{options: o, due: make(chan struct{}, 1), nodes: map[string]*standing{}}
+	s := &Sender{options: o, bell: make(bell, 1), nodes: map[string]*standing{}}
 	if _, err := io.ReadFull(o.Rand, s.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
 	return s, nil
-}
-
-// Due says that something has come into the outbox. It returns at once.
-func (s *Sender) Due() {
-	select {
-	case s.due <- struct{}{}:
-	default:
-	}
 }
 
 // Run works until ctx ends, and gives back what it has claimed.
@@ -159,20 +174,11 @@ func (s *Sender) Run(ctx context.Context) {
 				continue
 			}
 		}
-		wait, cancel := context.WithCancel(ctx)
-		go func() {
-			select {
-			case <-s.due:
-				cancel()
-			case <-wait.Done():
-			}
-		}()
-		s.options.Pause(wait, poll)
-		cancel()
+		s.wait(ctx, s.options.Pause)
 	}
 }
 
-// prune forgets some of what ended long ago, and tells when to go on with it.
+// prune forgets some sends that ended long ago, and returns the time until the next prune.
 func (s *Sender) prune(ctx context.Context, now time.Time) time.Duration {
 	n, err := s.options.Outbox.PruneSends(ctx, store.PruneSends{EndedMs: ms(now.Add(-keepEnded)), DeadMs: ms(now.Add(-keepDead)), Limit: pruned})
 	switch {
@@ -192,9 +198,8 @@ func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (int,
 	if err != nil {
 		return 0, err
 	}
-	// Those of one organization go out one after the other, in their order, so
-	// that an account's transactions come to a node as they are numbered. Messages
-	// have no order.
+	// Transactions of one organization go out one after the other, so that an account's
+	// transactions reach a node in the order of their numbers. Messages have no order.
 	type line struct {
 		of      wire.SendID // its organization, or a message itself
 		message bool
@@ -216,8 +221,7 @@ func (s *Sender) round(ctx context.Context, room int, all *sync.WaitGroup) (int,
 
 func ms(t time.Time) uint64 { return uint64(t.UnixMilli()) }
 
-// work makes one attempt at each send of a group. What there is no time for is
-// given back as it is.
+// work makes one attempt at each send of a group, and gives back those for which there is no time.
 func (s *Sender) work(ctx context.Context, group []store.Send, until time.Time) {
 	inTime := true
 	for _, x := range group {
@@ -262,16 +266,14 @@ type memo struct {
 	Name  string `json:"n"`
 	From  []byte `json:"f,omitempty"`
 	Nonce uint64 `json:"o,omitempty"`
-	// Looks counts looks at it since a node had it last, Gone how often it was not
-	// found.
-	Looks int `json:"l,omitempty"`
-	Gone  int `json:"g,omitempty"`
-	// Handed counts how often a node has taken it.
-	Handed int `json:"h,omitempty"`
+
+	Looks  int `json:"l,omitempty"` // since a node had it last
+	Gone   int `json:"g,omitempty"` // how often it was not found
+	Handed int `json:"h,omitempty"` // how often a node has taken it
 }
 
-// goneLooks is how often a transaction must be missing until that is believed:
-// nodes behind one address are not all at the same block.
+// goneLooks is how often a transaction must be missing until the sender believes it: nodes behind
+// one address are not all at the same block.
 const goneLooks = 5
 
 // lostTries is how often the enclave may say that there is no such send.
@@ -282,10 +284,9 @@ type attempt struct {
 	sender *Sender
 	send   store.Send
 	memo   memo
-	at     string // the node that it is at
+	at     string // the node that it has entered
 }
 
-// leaveNode ends what node has begun.
 func (a *attempt) leaveNode() {
 	if a.at != "" {
 		a.sender.leave(a.at)
@@ -293,7 +294,7 @@ func (a *attempt) leaveNode() {
 	}
 }
 
-// run leaves in a.send what is to be kept.
+// run makes the attempt and changes a.send, which is to be kept.
 func (a *attempt) run(ctx context.Context) {
 	a.send.Tries++
 	if a.send.Kind == wire.SendMail || a.send.Kind == wire.SendText {
@@ -303,12 +304,11 @@ func (a *attempt) run(ctx context.Context) {
 	if len(a.send.Memo) > 0 && json.Unmarshal(a.send.Memo, &a.memo) != nil {
 		a.memo = memo{}
 	}
-	if a.memo.Chain == "" { // nothing is known yet but that there is something
-		if opened := a.open(ctx); opened != nil {
-			a.submit(ctx, opened)
-		}
-	} else if n := a.node(); n != nil {
-		a.follow(ctx, n)
+	// Until the enclave has opened it nothing is known of the transaction.
+	if a.memo.Chain != "" {
+		a.turnTo(ctx, a.follow)
+	} else if o := a.open(ctx); o != nil {
+		a.turnTo(ctx, func(ctx context.Context, n *node) error { return a.hand(ctx, n, o) })
 	}
 	if a.memo.Chain != "" {
 		if b, err := json.Marshal(&a.memo); err == nil && len(b) <= store.MaxMemo {
@@ -317,7 +317,7 @@ func (a *attempt) run(ctx context.Context) {
 	}
 }
 
-// end is where nothing more will happen to the send.
+// end ends the send: nothing more will happen to it.
 func (a *attempt) end(state wire.SendState, text string) {
 	a.send.State, a.send.Text, a.send.DueMs = state, clean(text), ms(a.sender.options.Now())
 }
@@ -330,18 +330,25 @@ func (a *attempt) retryLater(why string) {
 
 func (a *attempt) dueIn(pause time.Duration) { a.send.DueMs = ms(a.sender.options.Now().Add(pause)) }
 
-// open asks the enclave what the send holds; nil: not now, or not any more.
+// lost is for a send that the enclave does not know. It is believed after lostTries.
+func (a *attempt) lost() {
+	const why = "the enclave knows of no such send"
+	if a.send.Tries >= lostTries {
+		a.end(wire.SendRefused, why)
+	} else {
+		a.retryLater(why)
+	}
+}
+
+// open asks the enclave for the send's content. nil means not now, or no more.
 func (a *attempt) open(ctx context.Context) *wire.Opened {
 	o, err := a.sender.options.Enclave.OpenSend(ctx, a.send.ID)
 	switch {
 	case err != nil:
 		a.retryLater("the enclave did not open it: " + err.Error())
 		return nil
-	case !o.Found && a.send.Tries >= lostTries:
-		a.end(wire.SendRefused, "the enclave knows of no such send")
-		return nil
 	case !o.Found:
-		a.retryLater("the enclave knows of no such send")
+		a.lost()
 		return nil
 	case o.Expired && a.memo.Chain == "":
 		a.end(wire.SendExpired, "it could not be sent in time")
@@ -356,43 +363,35 @@ func (a *attempt) open(ctx context.Context) *wire.Opened {
 	return o
 }
 
-// node is the one to speak to; nil: none, or it is away.
-func (a *attempt) node() *node {
+// turnTo does something at the transaction's node, if there is one and it is not away.
+func (a *attempt) turnTo(ctx context.Context, do func(context.Context, *node) error) {
 	n := a.sender.options.Chains.nodes[canonical(a.memo.Chain)]
 	if n == nil {
 		a.retryLater("no node of " + clean(a.memo.Chain) + " is configured")
-		return nil
+		return
 	}
 	why, ok := a.sender.enter(n.name)
 	switch {
 	case ok:
-		a.at = n.name
-		return n
 	case why == "":
 		a.dueIn(poll) // nothing is wrong with it
+		return
 	default:
 		a.retryLater(why)
-	}
-	return nil
-}
-
-// submit hands a transaction to its node.
-func (a *attempt) submit(ctx context.Context, o *wire.Opened) {
-	n := a.node()
-	if n == nil {
 		return
 	}
-	took, err := a.hand(ctx, n, o)
-	switch {
-	case err != nil:
+	a.at = n.name
+	err := n.prove(ctx)
+	if err == nil {
+		err = do(ctx, n)
+	}
+	if err != nil {
 		a.noteUnreached(n, err)
-	case took:
-		a.noteAccepted()
 	}
 }
 
-// noteAccepted looks soon. A node that takes it again and again and never has it is
-// looked at ever more rarely.
+// noteAccepted looks again soon, but ever more rarely if the node takes the transaction again and
+// again and never has it.
 func (a *attempt) noteAccepted() {
 	a.send.State, a.send.Text = wire.SendAccepted, ""
 	a.memo.Looks, a.memo.Gone = min(a.memo.Handed, 6), 0
@@ -400,8 +399,8 @@ func (a *attempt) noteAccepted() {
 	a.dueIn(min(longLook, firstLook<<a.memo.Looks))
 }
 
-// noteUnreached is for a node that could not be asked: it may have taken the transaction
-// or not. Others do not wait for it once more.
+// noteUnreached is for a node that could not be asked, and may have taken the transaction or not.
+// Unless it refused, other attempts do not wait for it too.
 func (a *attempt) noteUnreached(n *node, err error) {
 	why := n.name + ": " + err.Error()
 	if r := new(refusal); !errors.As(err, &r) {
@@ -410,47 +409,43 @@ func (a *attempt) noteUnreached(n *node, err error) {
 	a.retryLater(why)
 }
 
-// noteSeen is for a transaction that its node has and that is in no block yet.
+// noteSeen is for a transaction that its node has, in no block yet.
 func (a *attempt) noteSeen() {
 	a.memo.Looks, a.memo.Gone = a.memo.Looks+1, 0
 	a.dueIn(min(longLook, firstLook<<min(a.memo.Looks, 6)))
 }
 
-// hand gives the transaction to its node and tells whether it has it now. An error
-// means that it is not known. What the node refuses for good ends the send.
-func (a *attempt) hand(ctx context.Context, n *node, o *wire.Opened) (took bool, err error) {
-	if _, ok := chainID(n.name); ok {
-		return a.handEthereum(ctx, n, o.Signed)
+// hand gives the transaction to its node. With an error nobody knows whether the node has it. A
+// node's final refusal ends the send.
+func (a *attempt) hand(ctx context.Context, n *node, o *wire.Opened) error {
+	to := a.handSolana
+	if n.isEthereum() {
+		to = a.handEthereum
 	}
-	return a.handSolana(ctx, n, o.Signed)
+	took, err := to(ctx, n, o.Signed)
+	if took {
+		a.noteAccepted()
+	}
+	return err
 }
 
-// follow looks where a transaction is that a node may have.
-func (a *attempt) follow(ctx context.Context, n *node) {
-	var err error
-	if _, ok := chainID(n.name); ok {
-		err = a.followEthereum(ctx, n)
-	} else {
-		err = a.followSolana(ctx, n)
+// follow looks for a transaction that a node may have.
+func (a *attempt) follow(ctx context.Context, n *node) error {
+	if n.isEthereum() {
+		return a.followEthereum(ctx, n)
 	}
-	if err != nil {
-		a.noteUnreached(n, err)
-	}
+	return a.followSolana(ctx, n)
 }
 
-// missing is for a transaction that its node does not have: it goes out again as
-// long as the enclave opens it.
+// missing is for a transaction that its node does not have: it goes out again as long as the
+// enclave opens it.
 func (a *attempt) missing(ctx context.Context, n *node) error {
 	o := a.open(ctx)
 	switch {
 	case o == nil:
 		return nil
 	case !o.Expired:
-		took, err := a.hand(ctx, n, o)
-		if took {
-			a.noteAccepted()
-		}
-		return err
+		return a.hand(ctx, n, o)
 	}
 	if a.memo.Gone++; a.memo.Gone >= goneLooks {
 		a.end(wire.SendExpired, "no node has it any more")

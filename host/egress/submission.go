@@ -26,16 +26,16 @@ const (
 	maxSaid        = 256 << 10        // bytes that a server may send, its certificates included
 )
 
-// A Mailer hands in the mails that the enclave's configuration leaves to the host.
+// A Mailer submits the mails that the enclave's configuration leaves to the host.
 type Mailer interface {
-	// Submit hands one mail in. code is what the server answered last, 0 for nothing;
-	// final tells that trying again gives the same.
+	// Submit submits one mail. code is the server's last answer, 0 for none. final means that
+	// another try gives the same.
 	Submit(ctx context.Context, m *wire.Mail) (code int, final bool, err error)
 }
 
-// A MailServer is a server for submission of mail (RFC 6409) and how it is reached:
-// by TLS from the first byte (RFC 8314) or with STARTTLS (RFC 3207), never without
-// but on this machine's loopback. It is a Mailer, safe for concurrent use.
+// A MailServer is a server for submission of mail (RFC 6409). The connection has TLS from the first
+// byte (RFC 8314) or STARTTLS (RFC 3207); only on this machine's loopback it may have none. It is a
+// Mailer, safe for concurrent use.
 type MailServer struct {
 	host, port     string
 	security       string // scheme of its address
@@ -45,11 +45,10 @@ type MailServer struct {
 
 var errMailServer = errors.New("want smtps://USER:PASSWORD@HOST:PORT, smtp+starttls:// likewise, or smtp://HOST:PORT of this machine's loopback")
 
-// ParseMailServer reads an address: smtps is TLS, port 465 if none is named,
-// smtp+starttls is STARTTLS, port 587, smtp is without TLS and for loopback addresses
-// alone, port 25. User and password may be left out together. roots are whom the
-// server's certificate leads to; nil: the system's. Errors repeat nothing of the
-// address.
+// ParseMailServer reads an address: smtps is TLS, port 465 by default; smtp+starttls is STARTTLS,
+// port 587; smtp has no TLS and is only for loopback addresses, port 25. User and password may be
+// left out together. roots are the certificate roots, nil for the system's. Errors repeat nothing
+// of the address.
 func ParseMailServer(text string, roots *x509.CertPool) (*MailServer, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -77,7 +76,7 @@ func isOwnMachine(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// Submit hands one mail in.
+// Submit submits one mail.
 func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final bool, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(s.host, s.port))
@@ -104,8 +103,7 @@ func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final 
 	return 0, false, errors.New("the conversation with the mail server broke off")
 }
 
-// errNoWay is a mail server that offers no way to be handed this mail: another try
-// may meet one that was mended.
+// errNoWay is not final: somebody may mend the server.
 var errNoWay = errors.New("the mail server offers no TLS or no AUTH PLAIN")
 
 // talk is a whole conversation.
@@ -144,7 +142,7 @@ func (s *MailServer) talk(conn net.Conn, m *wire.Mail) error {
 	return nil
 }
 
-// A frugal connection ends when the other side has said too much.
+// A frugal connection ends when the other side has sent too much.
 type frugal struct {
 	net.Conn
 	left int

@@ -18,25 +18,22 @@ import (
 	"cloister/shared/wire"
 )
 
-// maxWebhookReply bounds what is read of a receiver's answer, of which the status
-// alone matters.
+// maxWebhookReply bounds a receiver's answer in bytes. Only its status matters.
 const maxWebhookReply = 64 << 10
 
-// retries are the pauses after the first, second, … attempt that failed; the last
-// one is repeated. Behind quickRetries they are made up to a quarter longer, so that
-// what failed together does not come back together.
+// retries are the pauses after the first, second, … failed attempt, then longestRetry. After
+// quickRetries they get up to a quarter longer, so that sends that failed together do not come
+// back together.
 var retries = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour}
 
 const (
 	quickRetries = 3
 	longestRetry = 8 * time.Hour
-	// maxAttempts is after how many a webhook is a dead letter: some three days
-	// after the first.
-	maxAttempts = len(retries) + 8 + 1
+	maxAttempts  = len(retries) + 8 + 1 // then it is a dead letter: some three days after the first
 )
 
-// webhookClient speaks HTTP/1.1 to whom its dialer lets through: no proxy, no
-// redirect, a new decision about the address with each connection.
+// webhookClient speaks HTTP/1.1 to whom its dialer lets through, without proxy and redirects. The
+// dialer decides anew for each connection.
 func webhookClient(d *Dialer, roots *x509.CertPool) *http.Client {
 	speaks := new(http.Protocols)
 	speaks.SetHTTP1(true)
@@ -58,7 +55,7 @@ type delivery struct {
 	result   string // for the observer; empty where the receiver was not asked
 }
 
-// run leaves in d.send what is to be kept.
+// run makes the attempt and changes d.send, which is to be kept.
 func (d *delivery) run(ctx context.Context) {
 	opening, cancel := context.WithTimeout(ctx, webhookOpen)
 	o, err := d.webhooks.options.Enclave.OpenSend(opening, d.send.ID)
@@ -83,7 +80,7 @@ func (d *delivery) end(state wire.SendState, result, text string) {
 	d.send.State, d.send.Text, d.send.DueMs, d.result = state, clean(text), ms(d.webhooks.options.Now()), result
 }
 
-// retryLater tries again later, until it has been tried for long enough.
+// retryLater tries again later, up to maxAttempts.
 func (d *delivery) retryLater(why string) {
 	if d.send.Tries++; int(d.send.Tries) >= maxAttempts {
 		d.end(wire.SendRefused, "dead", why)
@@ -93,7 +90,7 @@ func (d *delivery) retryLater(why string) {
 	d.send.DueMs = ms(d.webhooks.options.Now().Add(d.webhooks.after(int(d.send.Tries))))
 }
 
-// after is the pause behind the attempt of this number, counted from 1.
+// after is the pause after the attempt of this number, counted from 1.
 func (w *Webhooks) after(tries int) time.Duration {
 	pause := longestRetry
 	if tries <= len(retries) {
@@ -129,15 +126,13 @@ func (d *delivery) tell(ctx context.Context, h *wire.Webhook) {
 	}
 }
 
-// isTemporary tells which answers mean that the receiver may take it another time: its own
-// faults, and those of the 4xx that say so themselves (it waited too long for us, it
-// is too early, we are too fast). Redirects and the other 4xx are its last word.
+// isTemporary tells whether the receiver may take the event another time: after its own faults, and
+// after the 4xx that say so. Redirects and other 4xx are final.
 func isTemporary(status int) bool {
 	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }
 
-// post answers the status. What the errors say holds no address: a receiver's may be
-// a secret.
+// post returns the status. Errors hold no address, which may be a secret.
 func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err error) {
 	if len(h.URL) > wire.MaxURL || !w.mayAsk(h.URL) {
 		return 0, ErrNotPublic
@@ -161,7 +156,7 @@ func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err e
 	return res.StatusCode, nil
 }
 
-// noAnswer says why there is no answer.
+// noAnswer says why there is no answer, without the address.
 func noAnswer(ctx context.Context, err error) error {
 	var bad *tls.CertificateVerificationError
 	switch {
@@ -176,8 +171,8 @@ func noAnswer(ctx context.Context, err error) error {
 	return errors.New("no answer: the connection was not made or broke")
 }
 
-// mayAsk takes https, and http to loopback where that is allowed. Which addresses a
-// name leads to the dialer looks at.
+// mayAsk takes https, and http to loopback where that is allowed. The dialer checks the addresses
+// of names.
 func (w *Webhooks) mayAsk(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {

@@ -31,13 +31,10 @@ const (
 
 // WebhookOptions are those of a Webhooks. All are needed but Roots and Observer.
 type WebhookOptions struct {
-	Outbox  store.Outbox
-	Enclave Enclave
-	// Dialer decides which addresses may be connected to, and whether a receiver on
-	// loopback may be spoken to without TLS.
-	Dialer *Dialer
-	// Roots are who receivers' certificates lead to; nil: those of the system.
-	Roots    *x509.CertPool
+	Outbox   store.Outbox
+	Enclave  Enclave
+	Dialer   *Dialer        // decides about addresses, and whether loopback needs no TLS
+	Roots    *x509.CertPool // of receivers' certificates; nil: the system's
 	Observer WebhookObserver
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -45,56 +42,46 @@ type WebhookOptions struct {
 	Rand     io.Reader
 }
 
-// A WebhookObserver is told what comes of attempts; it must be quick. Result is
-// delivered, later, dead or gone.
+// A WebhookObserver hears the result of each attempt: delivered, later, dead or gone. It must be
+// quick.
 type WebhookObserver interface {
 	Webhook(result string, took time.Duration)
 }
 
-// A Webhooks tells receivers of events. Any number of them may work beside each
-// other. Delivery is at least once: whoever hears of an event twice finds the same
-// id in both.
+// A Webhooks tells receivers of events. Any number of Webhooks may work at once. Delivery is at
+// least once: an event that comes twice has the same id both times.
 //
-// Each receiver has a lane of its own. One that hangs, fails or is slow holds a few
-// places in its lane and none in others'. Those that were late last time get one
-// place each, and a quarter of all places together; half of all places are for
-// lanes that have none. So however much there is for those that hang, the others
-// find a place at once.
+// Each receiver has a lane of its own. One that hangs, fails or is slow holds a few places in its
+// lane and none in others'. Receivers that were late last time get one place each, and a quarter
+// of all places together; half of all places are for lanes that have none. So the others find a
+// place at once, however much there is for those that hang.
 type Webhooks struct {
+	bell
 	options WebhookOptions
 	id      wire.ID
-	due     chan struct{}
 	client  *http.Client
 
 	mu    sync.Mutex
 	lanes map[wire.ID]*lane
 	busy  int     // attempts in all lanes
-	late  int     // in those of receivers that are late
-	from  wire.ID // behind whom the next round begins
+	late  int     // attempts in lanes of late receivers
+	from  wire.ID // the next round begins after this receiver
 }
 
-// A lane is what is under way to one receiver.
+// A lane holds the attempts at one receiver.
 type lane struct {
-	runs bool // somebody works it off
+	runs bool // a goroutine works for it
 	busy int
 	late bool // the last answer took long, or did not come
 }
 
 // NewWebhooks makes a Webhooks; Run makes it work.
 func NewWebhooks(o WebhookOptions) (*Webhooks, error) {
-	w := &Webhooks{options: o, due: make(chan struct{}, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
+	w := &Webhooks{options: o, bell: make(bell, 1), client: webhookClient(o.Dialer, o.Roots), lanes: map[wire.ID]*lane{}}
 	if _, err := io.ReadFull(o.Rand, w.id[:]); err != nil {
 		return nil, fmt.Errorf("naming a sender: %w", err)
 	}
 	return w, nil
-}
-
-// Due says that something has come into the outbox. It returns at once.
-func (w *Webhooks) Due() {
-	select {
-	case w.due <- struct{}{}:
-	default:
-	}
 }
 
 // Run works until ctx ends, and gives back what it has claimed.
@@ -108,21 +95,12 @@ func (w *Webhooks) Run(ctx context.Context) {
 			w.options.Log.Error("outbox not read", "error", err)
 		}
 		told = err != nil
-		wait, cancel := context.WithCancel(ctx)
-		go func() {
-			select {
-			case <-w.due:
-				cancel()
-			case <-wait.Done():
-			}
-		}()
-		w.options.Pause(wait, poll)
-		cancel()
+		w.wait(ctx, w.options.Pause)
 	}
 }
 
-// round sees to it that somebody works for each receiver for whom something is due.
-// If there is no room for one, the next round begins with it.
+// round starts work for each receiver that has something due. If there is no room for one, the
+// next round begins with it.
 func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 	first, after, full := w.from, w.from, false
 	for around := false; ; {
@@ -149,7 +127,7 @@ func (w *Webhooks) round(ctx context.Context, all *sync.WaitGroup) error {
 	}
 }
 
-// begin starts to work for a receiver unless somebody does. No: there is no room.
+// begin starts work for a receiver, unless its lane runs. It returns false if there is no room.
 func (w *Webhooks) begin(ctx context.Context, id wire.ID, all *sync.WaitGroup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +146,7 @@ func (w *Webhooks) begin(ctx context.Context, id wire.ID, all *sync.WaitGroup) b
 	return true
 }
 
-// places tells how many there are for a lane now. The lock is held.
+// places is the number of places for a lane now. The lock is held.
 func (w *Webhooks) places(l *lane) int {
 	if l.late {
 		return max(min(1-l.busy, allLate-w.late, inDelivery-w.busy), 0)
@@ -180,8 +158,7 @@ func (w *Webhooks) places(l *lane) int {
 	return max(min(n, inDelivery-w.busy), 0)
 }
 
-// take takes places for a lane, and tells whether they are those of one that is
-// late.
+// take takes places for a lane, and tells whether it is a late one.
 func (w *Webhooks) take(l *lane) (n int, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +173,7 @@ func (w *Webhooks) take(l *lane) (n int, late bool) {
 	return n, l.late
 }
 
-// give gives places back, which were taken when the receiver was late or was not.
+// give gives places back; late is take's.
 func (w *Webhooks) give(l *lane, n int, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,8 +184,8 @@ func (w *Webhooks) give(l *lane, n int, late bool) {
 	}
 }
 
-// work delivers to one receiver until nothing is due for it. One that is late makes
-// room for the next of its kind each time.
+// work delivers to one receiver until nothing is due for it. A late receiver makes room for the
+// next late one each time.
 func (w *Webhooks) work(ctx context.Context, id wire.ID, l *lane) {
 	over := make(chan bool, ofReceiver)
 	under, ended, late := 0, 0, false
@@ -233,8 +210,8 @@ func (w *Webhooks) work(ctx context.Context, id wire.ID, l *lane) {
 	}
 }
 
-// start claims what there are places for and begins with it; over is told of each
-// that has ended whether it was late.
+// start claims sends for the lane's places and begins with them. over gets, for each that has
+// ended, whether the receiver was late.
 func (w *Webhooks) start(ctx context.Context, id wire.ID, l *lane, over chan<- bool) int {
 	n, late := w.take(l)
 	if n == 0 {
