@@ -10,35 +10,31 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Archive gives everything that a store keeps as rows, and takes it back.
-// Rows are the same for every kind of store, so that what one has exported
-// another imports.
+// An Archive gives everything that a store keeps as rows, and takes it back. Rows are the same
+// for every kind of store, so one imports what another has exported.
 type Archive interface {
-	// Export gives each all rows of one moment, in the order of their kinds:
-	// what is appended meanwhile is not among them, and nobody waits for it.
-	// Bytes of a row are the callee's. An error of each ends the export and is
-	// returned.
+	// Export calls each with all rows of one moment, in the order of their kinds. What is
+	// appended meanwhile is not among them, and need not wait. each may keep a row's bytes. An
+	// error of each ends the export and is returned.
 	Export(ctx context.Context, each func(Row) error) error
-	// Import fills a store that holds nothing from rows in the order of Export,
-	// until next says io.EOF, in one transaction: all of it is there afterwards,
-	// or nothing. A store that holds anything is refused (ErrRefused). Every
-	// range counts as given back by its owner, so that the next boot takes it
-	// under an epoch above those imported, and no claim of a sender is left.
+	// Import fills an empty store from rows in the order of Export, until next returns io.EOF,
+	// in one transaction: all or nothing. Another store is refused (ErrRefused). Every range is
+	// released, so the next boot takes it under an epoch above those imported; senders' claims
+	// are dropped.
 	//
-	// Import holds rows against the bounds of CheckRow and against their order,
-	// and makes the nodes of the trees itself. Whether entries are those that
-	// were exported is the caller's to check.
+	// Import checks the bounds of rows (CheckRow) and their order, and makes the nodes of the
+	// trees itself. The caller must check that entries are those that were exported.
 	Import(ctx context.Context, next func() (Row, error)) error
-	// Schema is the number of the newest change to the tables that this release
-	// knows, the same for every kind of store. It rises with releases.
+	// Schema is the number of the newest migration in this release, the same for every kind of
+	// store. It rises with releases.
 	Schema() uint64
 }
 
 // A Row is a pointer to one of the Row types of this package.
 type Row interface{ Kind() RowKind }
 
-// RowKind tells rows apart and is their order in an export: an organization's
-// row, its entries and its end come together, everything else by kind.
+// RowKind tells rows apart. An export has them in the order of their kinds, except that an
+// organization's row, its entries and its end come together.
 type RowKind uint8
 
 // The kinds. They are part of the format of backups.
@@ -86,15 +82,14 @@ type KeyRow struct {
 	Sealed       []byte  `cbor:"3,keyasint"`
 }
 
-// OrganizationRow begins an organization. Number, from 1 to MaxOrganization, is
-// what the rows further on call it by; numbers rise.
+// OrganizationRow begins an organization. Later rows name it by Number, from 1 to
+// MaxOrganization; numbers rise.
 type OrganizationRow struct {
 	Number uint64  `cbor:"1,keyasint"`
 	ID     wire.ID `cbor:"2,keyasint"`
 }
 
-// EntryRow is an entry of the organization that was begun last, by seq from 0
-// without a gap.
+// EntryRow is an entry of the organization that was begun last, by seq from 0 without a gap.
 type EntryRow struct {
 	Seq      uint64  `cbor:"1,keyasint"`
 	TimeMs   uint64  `cbor:"2,keyasint"`
@@ -105,9 +100,8 @@ type EntryRow struct {
 	Sealed   []byte  `cbor:"7,keyasint"`
 }
 
-// EndRow ends an organization. Root is that of its RFC 6962 tree, over the leaf
-// hashes that the store has kept since the entries were appended: it does not
-// come from the bytes exported.
+// EndRow ends an organization. Root is the root of its RFC 6962 tree, made from the leaf hashes
+// that the store has kept since the entries were appended, and not from the exported bytes.
 type EndRow struct {
 	Count uint64    `cbor:"1,keyasint"`
 	Root  wire.Hash `cbor:"2,keyasint"`
@@ -140,8 +134,7 @@ type IndexRow struct {
 	Organization wire.ID   `cbor:"3,keyasint"`
 }
 
-// SendRow is a row of the outbox without its claim, by organization, seq and
-// number.
+// SendRow is a row of the outbox without its claim, by organization, seq and number.
 type SendRow struct {
 	Organization wire.ID        `cbor:"1,keyasint"`
 	Seq          uint64         `cbor:"2,keyasint"`
@@ -158,68 +151,38 @@ type SendRow struct {
 }
 
 // Kind implements Row.
-func (*OwnerRow) Kind() RowKind { return KindOwner }
-
-// Kind implements Row.
-func (*ObjectRow) Kind() RowKind { return KindObject }
-
-// Kind implements Row.
-func (*BatchRow) Kind() RowKind { return KindBatch }
-
-// Kind implements Row.
-func (*KeyRow) Kind() RowKind { return KindKey }
-
-// Kind implements Row.
+func (*OwnerRow) Kind() RowKind        { return KindOwner }
+func (*ObjectRow) Kind() RowKind       { return KindObject }
+func (*BatchRow) Kind() RowKind        { return KindBatch }
+func (*KeyRow) Kind() RowKind          { return KindKey }
 func (*OrganizationRow) Kind() RowKind { return KindOrganization }
+func (*EntryRow) Kind() RowKind        { return KindEntry }
+func (*EndRow) Kind() RowKind          { return KindEnd }
+func (*SnapshotRow) Kind() RowKind     { return KindSnapshot }
+func (*PieceRow) Kind() RowKind        { return KindPiece }
+func (*BlindRow) Kind() RowKind        { return KindBlind }
+func (*IndexRow) Kind() RowKind        { return KindIndex }
+func (*SendRow) Kind() RowKind         { return KindSend }
 
-// Kind implements Row.
-func (*EntryRow) Kind() RowKind { return KindEntry }
+var emptyRows = map[RowKind]func() Row{
+	KindOwner:        func() Row { return new(OwnerRow) },
+	KindObject:       func() Row { return new(ObjectRow) },
+	KindBatch:        func() Row { return new(BatchRow) },
+	KindKey:          func() Row { return new(KeyRow) },
+	KindOrganization: func() Row { return new(OrganizationRow) },
+	KindEntry:        func() Row { return new(EntryRow) },
+	KindEnd:          func() Row { return new(EndRow) },
+	KindSnapshot:     func() Row { return new(SnapshotRow) },
+	KindPiece:        func() Row { return new(PieceRow) },
+	KindBlind:        func() Row { return new(BlindRow) },
+	KindIndex:        func() Row { return new(IndexRow) },
+	KindSend:         func() Row { return new(SendRow) },
+}
 
-// Kind implements Row.
-func (*EndRow) Kind() RowKind { return KindEnd }
-
-// Kind implements Row.
-func (*SnapshotRow) Kind() RowKind { return KindSnapshot }
-
-// Kind implements Row.
-func (*PieceRow) Kind() RowKind { return KindPiece }
-
-// Kind implements Row.
-func (*BlindRow) Kind() RowKind { return KindBlind }
-
-// Kind implements Row.
-func (*IndexRow) Kind() RowKind { return KindIndex }
-
-// Kind implements Row.
-func (*SendRow) Kind() RowKind { return KindSend }
-
-// NewRow makes an empty row of a kind, nil for a kind that there is not.
+// NewRow makes an empty row of a kind, nil for an unknown kind.
 func NewRow(k RowKind) Row {
-	switch k {
-	case KindOwner:
-		return new(OwnerRow)
-	case KindObject:
-		return new(ObjectRow)
-	case KindBatch:
-		return new(BatchRow)
-	case KindKey:
-		return new(KeyRow)
-	case KindOrganization:
-		return new(OrganizationRow)
-	case KindEntry:
-		return new(EntryRow)
-	case KindEnd:
-		return new(EndRow)
-	case KindSnapshot:
-		return new(SnapshotRow)
-	case KindPiece:
-		return new(PieceRow)
-	case KindBlind:
-		return new(BlindRow)
-	case KindIndex:
-		return new(IndexRow)
-	case KindSend:
-		return new(SendRow)
+	if empty := emptyRows[k]; empty != nil {
+		return empty()
 	}
 	return nil
 }
@@ -243,9 +206,7 @@ func CheckRow(r Row) error {
 		}
 		return checkRange(r.Range)
 	case *KeyRow:
-		if r.Organization == zero || len(r.Sealed) == 0 || len(r.Sealed) > MaxSealedKey {
-			return refuse("key of %d bytes", len(r.Sealed))
-		}
+		return checkKey(r.Organization, r.Sealed)
 	case *OrganizationRow:
 		if r.ID == zero {
 			return refuse("organization without an id")
@@ -317,8 +278,8 @@ func checkNumber(n uint64) error {
 	return nil
 }
 
-// LastMigration is the highest number of a file in the folder migrations. Files of
-// another name than NUMBER_… panic: they are part of the program.
+// LastMigration is the highest number of a file in the folder migrations. It panics if a file is
+// not called NUMBER_…: the files are part of the program.
 func LastMigration(files fs.ReadDirFS) (last uint64) {
 	all, err := files.ReadDir("migrations")
 	for _, f := range all {

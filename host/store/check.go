@@ -29,8 +29,7 @@ func CheckOwn(ask wire.Own) error {
 	return nil
 }
 
-// CheckBatch bounds a batch before anything is done for it. Errors are
-// ErrRefused.
+// CheckBatch bounds a batch before anything is done for it. Errors are ErrRefused.
 func CheckBatch(b *wire.Batch) error {
 	switch {
 	case b.Boot == zero:
@@ -56,11 +55,21 @@ func CheckBatch(b *wire.Batch) error {
 	if total > wire.MaxBatchBytes+wire.MaxSealed {
 		return refuse("%d sealed bytes", total)
 	}
-	for i := range b.Keys {
-		k := &b.Keys[i]
-		if k.Organization == zero || len(k.Sealed) == 0 || len(k.Sealed) > MaxSealedKey {
-			return refuse("key of %d bytes", len(k.Sealed))
+	return checkKeys(b.Keys)
+}
+
+func checkKeys(keys []wire.WrappedKey) error {
+	for i := range keys {
+		if err := checkKey(keys[i].Organization, keys[i].Sealed); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func checkKey(organization wire.ID, sealed []byte) error {
+	if organization == zero || len(sealed) == 0 || len(sealed) > MaxSealedKey {
+		return refuse("key of %d bytes", len(sealed))
 	}
 	return nil
 }
@@ -113,7 +122,7 @@ func CheckPageIndex(ask wire.PageIndex) error {
 	return nil
 }
 
-// isType keeps out what a column of text cannot hold.
+// isType tells whether a column of text can hold an activity's type.
 func isType(s string) bool {
 	return len(s) <= MaxType && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
@@ -151,8 +160,7 @@ func checkSize(size uint64) error {
 	return nil
 }
 
-// CheckStored holds a tree size against the entries that are there. Errors are
-// ErrRefused.
+// CheckStored refuses a tree size above the number of entries. Errors are ErrRefused.
 func CheckStored(size, count uint64) error {
 	if size > count {
 		return refuse("tree of %d leaves, %d are stored", size, count)
@@ -168,8 +176,7 @@ func CheckPieces(ask wire.LoadPieces) error {
 	return nil
 }
 
-// CheckAnswer bounds the sealed bytes of an answer that cannot be cut. Errors
-// are ErrRefused.
+// CheckAnswer bounds the sealed bytes of an answer that cannot be cut. Errors are ErrRefused.
 func CheckAnswer(bytes int) error {
 	if bytes > MaxAnswer {
 		return refuse("answer of %d bytes", bytes)
@@ -190,12 +197,7 @@ func CheckNewKeys(put wire.PutKeys) error {
 	if put.Boot == zero || put.Epoch == 0 || put.Epoch > MaxEpoch || len(put.Keys) == 0 || len(put.Keys) > wire.MaxKeysPage {
 		return refuse("%d keys of boot %x, epoch %d", len(put.Keys), put.Boot, put.Epoch)
 	}
-	for i := range put.Keys {
-		if k := &put.Keys[i]; k.Organization == zero || len(k.Sealed) == 0 || len(k.Sealed) > MaxSealedKey {
-			return refuse("key of %d bytes", len(k.Sealed))
-		}
-	}
-	return nil
+	return checkKeys(put.Keys)
 }
 
 // CheckSnapshot bounds a PutSnapshot. Errors are ErrRefused.
@@ -245,16 +247,26 @@ func CheckObject(put wire.PutObject) error {
 	return CheckName(put.Name)
 }
 
-// CheckName bounds the name of an object: at most wire.MaxObjectName bytes of
-// printable ASCII. Errors are ErrRefused.
+// CheckName bounds the name of an object: at most wire.MaxObjectName bytes of printable ASCII.
+// Errors are ErrRefused.
 func CheckName(name string) error {
 	if len(name) > wire.MaxObjectName {
 		return refuse("name of %d bytes", len(name))
 	}
-	for i := range len(name) {
-		if name[i] < 0x20 || name[i] > 0x7e {
-			return refuse("name %q", name)
-		}
+	if !isPrintable(name) {
+		return refuse("name %q", name)
+	}
+	return nil
+}
+
+// isPrintable tells whether s is printable ASCII.
+func isPrintable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
+}
+
+func checkLimit(n int) error {
+	if n < 1 || n > MaxClaims {
+		return refuse("limit %d", n)
 	}
 	return nil
 }
@@ -266,32 +278,24 @@ func CheckClaim(ask ClaimSends) error {
 		return refuse("no claimant")
 	case ask.NowMs > MaxTime || ask.UntilMs > MaxTime:
 		return refuse("claim at %d until %d", ask.NowMs, ask.UntilMs)
-	case ask.Limit < 1 || ask.Limit > MaxClaims:
-		return refuse("limit %d", ask.Limit)
 	}
-	return nil
+	return checkLimit(ask.Limit)
 }
 
 // CheckReceivers bounds a Receivers. Errors are ErrRefused.
 func CheckReceivers(ask Receivers) error {
-	switch {
-	case ask.NowMs > MaxTime:
+	if ask.NowMs > MaxTime {
 		return refuse("receivers at %d", ask.NowMs)
-	case ask.Limit < 1 || ask.Limit > MaxClaims:
-		return refuse("limit %d", ask.Limit)
 	}
-	return nil
+	return checkLimit(ask.Limit)
 }
 
 // CheckDead bounds a DeadSends. Errors are ErrRefused.
 func CheckDead(ask DeadSends) error {
-	if ask.Limit < 1 || ask.Limit > MaxClaims {
-		return refuse("limit %d", ask.Limit)
+	if err := checkLimit(ask.Limit); err != nil || ask.After == nil {
+		return err
 	}
-	if ask.After != nil {
-		return checkSendID(*ask.After)
-	}
-	return nil
+	return checkSendID(*ask.After)
 }
 
 // CheckResend bounds a Resend. Errors are ErrRefused.
@@ -319,10 +323,8 @@ func CheckSend(claimant wire.ID, s *Send) error {
 	case len(s.Text) > wire.MaxChainText || len(s.Revert) > wire.MaxRevert || len(s.Memo) > MaxMemo:
 		return refuse("text of %d, revert of %d, memo of %d bytes", len(s.Text), len(s.Revert), len(s.Memo))
 	}
-	for i := range len(s.Text) {
-		if s.Text[i] < 0x20 || s.Text[i] > 0x7e {
-			return refuse("text %q", s.Text)
-		}
+	if !isPrintable(s.Text) {
+		return refuse("text %q", s.Text)
 	}
 	return checkSendID(s.ID)
 }

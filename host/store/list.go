@@ -12,8 +12,8 @@ type Answer struct {
 	bytes  int
 }
 
-// Add adds an entry. It says no, and adds nothing, when the answer has entries
-// and this one does not fit any more.
+// Add adds an entry. It returns false, and adds nothing, when the answer has entries and this one
+// does not fit.
 func (a *Answer) Add(e wire.ProvenEntry) bool {
 	size := len(e.Sealed) + len(e.Proof)*(len(wire.Hash{})+2) + 32
 	if len(a.Proven.Entries) > 0 && a.bytes+size > MaxAnswer {
@@ -24,17 +24,15 @@ func (a *Answer) Add(e wire.ProvenEntry) bool {
 	return true
 }
 
-// A Window is the part of an organization's list that a page is taken from:
-// places from Low up to but without High, nearest to the end that Up names.
+// A Window is the part of an organization's list from which a page takes Limit places.
 type Window struct {
-	Low, High int64
-	// Up takes the lowest places of the window, not the highest.
-	Up    bool
-	Limit int
+	Low, High int64 // Low is in it, High is not
+	Up        bool  // take the lowest places, not the highest
+	Limit     int
 }
 
-// NewWindow makes the window of a page. Cursor is the place of the activity
-// that Before or After names; it is not looked at when there is neither.
+// NewWindow makes the window of a page. cursor is the place of the activity that Before or After
+// names, and not used when there is neither.
 func NewWindow(ask wire.Page, organization, cursor int64) Window {
 	w := Window{Low: Place(organization, 0), High: Place(organization, 0) + int64(ask.TreeSize), Limit: int(ask.Limit)}
 	switch {
@@ -46,8 +44,7 @@ func NewWindow(ask wire.Page, organization, cursor int64) Window {
 	return w
 }
 
-// Cut merges places found in several indexes into the page's order: each once,
-// highest first, the Limit of them that the window asks for.
+// Cut merges places from several indexes into a page: each once, highest first, at most Limit.
 func (w Window) Cut(places []int64) []int64 {
 	slices.Sort(places)
 	places = slices.Compact(places)

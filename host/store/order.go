@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// An Order follows the rows of an export and refuses what cannot come next:
-// kinds out of order, keys that do not rise, entries that leave a gap, an
-// organization without its end. The zero value waits for the first row.
+// An Order follows the rows of an export and refuses kinds out of order, keys that do not rise,
+// gaps between entries, and an organization without its end. The zero value waits for the first
+// row.
 type Order struct {
 	at     RowKind
 	begun  bool   // an organization, not ended yet
@@ -74,8 +74,7 @@ func (o *Order) Done() error {
 	return nil
 }
 
-// keyOf is what rows of a kind are ordered by, and whether two may have the
-// same.
+// keyOf is the key by which rows of a kind are ordered. twice tells whether two may have the same.
 func keyOf(r Row) (key []byte, twice bool) {
 	n := func(v ...uint64) {
 		for _, v := range v {
@@ -86,7 +85,7 @@ func keyOf(r Row) (key []byte, twice bool) {
 	case *OwnerRow:
 		n(uint64(r.Range))
 	case *ObjectRow:
-		return nil, true // by when they were stored, which the row does not tell
+		return nil, true // ordered by when they were stored, which the row does not tell
 	case *BatchRow:
 		n(uint64(r.Range), r.Epoch, r.Number)
 	case *KeyRow:

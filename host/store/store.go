@@ -1,56 +1,62 @@
-// Package store says what the host must keep for an enclave: batches of sealed
-// entries, the row that says which boot owns the store, snapshots and a few
-// objects. Packages sqlite and postgres keep it; package storetest holds what
-// every store must do.
+// Package store describes what the host keeps for an enclave: batches of sealed entries, the row
+// that says which boot owns the store, snapshots and a few objects. Packages sqlite and postgres
+// keep it; package storetest tests what every store must do.
 //
 // Promises of a store:
 //
-//   - What was answered with wire.VerdictStored survives the loss of the
-//     process and of the machine, as far as the disk keeps what it confirmed.
-//   - A batch is stored whole, in one transaction that looks first at the row
-//     of the owner, under a lock: a boot that has lost the store cannot add to
-//     it, not even with bytes that are stored already. Nor can it replace a
-//     snapshot or drop pieces: what the next boot has loaded stays loadable.
-//   - The same bytes under the same number count as stored. Entry seq of an
-//     organization goes in only directly after seq-1.
-//   - What an entry changes in the index is changed in its batch's transaction,
-//     once, in the order of the entries.
-//   - What an entry says must go out is in the outbox when its batch is stored,
-//     once, and stays there until somebody keeps how it ended, or longer: see
-//     Pruner.
+//   - What was answered with wire.VerdictStored survives the loss of the process and of the
+//     machine, if the disk keeps what it confirmed.
+//   - A batch is stored whole, in one transaction that first locks and checks the row of the
+//     owner. A boot that has lost the store cannot add to it, not even bytes that are stored
+//     already. Nor can it replace a snapshot or drop pieces: what the next boot has loaded stays
+//     loadable.
+//   - The same bytes under the same number count as stored. Entry seq of an organization goes in
+//     only directly after seq-1.
+//   - An entry's changes of the index are made in its batch's transaction, once, in the order of
+//     the entries.
+//   - An entry's sends are in the outbox when its batch is stored, once. They stay there at least
+//     until a sender keeps how they ended: see Pruner.
 //   - An error from a writing method means "unknown" unless it is ErrRefused.
 //
-// A store decides nothing else. The enclave believes what it loads only with
-// proof, so a wrong store can only deny service; the checks here keep a
-// mistaken enclave or a second one from spoiling what is there.
+// A store decides nothing else. The enclave believes what it loads only with proof, so a wrong
+// store can only deny service. The checks here protect stored data from a mistaken enclave, or
+// from a second one.
 //
-// No call's cost grows with the number of organizations, and none linearly
-// with the length of an organization's history; see the README for the one
-// exception, a Page under a tree size far behind.
+// No call's cost grows with the number of organizations, and none linearly with the length of an
+// organization's history; see the README for the one exception, a Page under a tree size far
+// behind.
 package store
 
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"cloister/shared/wire"
 )
 
-// ErrRefused marks a request that breaks a bound or makes no sense. Nothing was
-// read or written for it.
+// Result is what a store's method returns: v, or with an error no value and what it was doing.
+func Result[T any](v T, err error, doing string) (T, error) {
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	return v, nil
+}
+
+// ErrRefused marks a request that breaks a bound or makes no sense. Nothing was read or written
+// for it.
 var ErrRefused = errors.New("store: refused")
 
-// ErrLater says that what is stored was written by a later release. It is left
-// as it is: an older one would not see all of it.
+// ErrLater says that a later release has written the store. It is left as it is: this release
+// would not see all of it.
 var ErrLater = errors.New("store: written by a later release than this")
 
-// ErrEarlier says that what is stored must be brought up to this release first,
-// where that was not asked for.
+// ErrEarlier says that the store needs migrations, and the caller did not allow them.
 var ErrEarlier = errors.New("store: written by an earlier release; start this one on it once")
 
-// A Store keeps everything that the host keeps. Its methods may be called from
-// many goroutines; a cancelled context fails the call and leaves the store
-// usable.
+// A Store keeps everything that the host keeps. Many goroutines may call its methods. A cancelled
+// context fails the call and leaves the store usable.
 type Store interface {
 	Writer
 	Loader
@@ -67,24 +73,21 @@ type Store interface {
 
 // A Writer changes what is stored.
 type Writer interface {
-	// Own looks at the row of the owner or changes it, as wire.Own says.
-	// OK is true for a Look always. A Renew fails once the row is released; a
-	// Release may be repeated. A Take clears the release and counts batches
-	// from nothing, since they are numbered from 1 under each epoch.
+	// Own reads the row of the owner or changes it, as wire.Own says. A Look is always OK. A
+	// Renew fails once the row is released; a Release may be repeated. A Take clears the release
+	// and counts batches from nothing, since each epoch numbers them from 1.
 	Own(ctx context.Context, ask wire.Own) (wire.Owned, error)
-	// Append stores a batch or says why it can never be stored. An error means
-	// that it may or may not be stored: the same bytes are to be sent again.
+	// Append stores a batch or says why it can never be stored. An error means that it may or
+	// may not be stored: send the same bytes again.
 	Append(ctx context.Context, batch *wire.Batch) (wire.Stored, error)
-	// PutSnapshot replaces an older snapshot, drops pieces and adds pieces, or
-	// adds pieces alone, in one transaction that another boot's Take comes
-	// wholly before or wholly after. OK is false, with nothing changed, when
-	// the boot does not own the store or the stored snapshot is not the one
-	// that this was built on; the very same snapshot again is OK.
+	// PutSnapshot replaces an older snapshot, drops pieces and adds pieces, or adds pieces alone,
+	// in one transaction, wholly before or wholly after another boot's Take. OK is false, with
+	// nothing changed, when the boot does not own the store or the snapshot was not built on the
+	// stored one. Putting the very same snapshot again is OK.
 	PutSnapshot(ctx context.Context, put wire.PutSnapshot) (wire.Done, error)
-	// PutKeys puts data keys that were wrapped anew in the place of those stored, in
-	// one transaction that another boot's Take comes wholly before or wholly after.
-	// OK is false, with nothing changed, when the boot does not own the range. What
-	// is not stored is not added.
+	// PutKeys replaces data keys by newly wrapped ones, in one transaction, wholly before or
+	// wholly after another boot's Take. OK is false, with nothing changed, when the boot does not
+	// own the range. A key that is not stored is not added.
 	PutKeys(ctx context.Context, put wire.PutKeys) (wire.Done, error)
 	// PutObject stores an object. OK is false when Once forbids it.
 	PutObject(ctx context.Context, put wire.PutObject) (wire.Done, error)
@@ -92,14 +95,13 @@ type Writer interface {
 
 // A Loader reads what opens an organization.
 type Loader interface {
-	// LoadOrganization gives keys (at most MaxKeys, highest ids first), the
-	// newest snapshot and entries behind it: at least one, if there is one and
-	// the answer's frame has room for it.
+	// LoadOrganization gives keys (at most MaxKeys, highest ids first), the newest snapshot and
+	// entries after it: at least one, if there is one and the answer's frame has room for it.
 	LoadOrganization(ctx context.Context, ask wire.LoadOrganization) (wire.Organization, error)
 	// LoadEntries gives at least one entry unless there is none.
 	LoadEntries(ctx context.Context, ask wire.LoadEntries) (wire.Entries, error)
-	// LoadPieces answers in the order asked. Pieces that do not fit together
-	// in one frame are refused whole, since an empty one means "missing".
+	// LoadPieces answers in the order asked. Pieces that do not fit into one frame are refused
+	// together, since an empty one means "missing".
 	LoadPieces(ctx context.Context, ask wire.LoadPieces) (wire.Pieces, error)
 	// LoadKeys gives wrapped data keys in the order of organization and key.
 	LoadKeys(ctx context.Context, ask wire.LoadKeys) (wire.Keys, error)
@@ -107,42 +109,37 @@ type Loader interface {
 	LoadObject(ctx context.Context, ask wire.LoadObject) (wire.Object, error)
 }
 
-// A Finder reads old entries with proofs, and the index. Answers that would not
-// fit in a frame are cut after the last entry that does.
+// A Finder reads old entries with proofs, and the index. Answers that do not fit in a frame are
+// cut after the last entry that does.
 type Finder interface {
-	// Find answers the activities in the order asked, then the seqs; what is
-	// not there under the tree size is left out.
+	// Find answers the activities in the order asked, then the seqs, without those that do not
+	// exist under the tree size.
 	Find(ctx context.Context, ask wire.Find) (wire.Proven, error)
-	// Page lists activities by the seq of their newest entry below TreeSize,
-	// highest first. Types and Statuses are those of that entry.
+	// Page lists activities by the seq of their newest entry below TreeSize, highest first.
+	// Types and Statuses are those of that entry.
 	Page(ctx context.Context, ask wire.Page) (wire.Proven, error)
-	// PageIndex lists the organizations that have a key, lowest rank first and
-	// of one rank by their ids.
+	// PageIndex lists the organizations that have a key, by rank and then by id.
 	PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRows, error)
 }
 
-// An Outbox holds what must go out. Senders claim what is due for a while, so that
-// several may work beside each other; one that dies loses its claims to time and
-// nothing else. Clocks are the senders'.
+// An Outbox holds sends. A sender claims what is due for a while, so that several may work at
+// once; the claims of a dead sender expire. Times are from the senders' clocks.
 type Outbox interface {
-	// ClaimSends gives sends that have not ended, are due at NowMs and in nobody's
-	// claim, those due first in front, and claims them until UntilMs. Of what is for
-	// a receiver it gives none while an earlier one of the same activity has not
-	// ended.
+	// ClaimSends gives sends that have not ended, are due at NowMs and not claimed, those due
+	// first in front, and claims them until UntilMs. It gives no send for a receiver while an
+	// earlier one of the same activity has not ended.
 	ClaimSends(ctx context.Context, ask ClaimSends) ([]Send, error)
-	// Receivers gives those for whom something is due and in nobody's claim, in the
-	// order of their ids.
+	// Receivers gives the receivers that have sends due and not claimed, by id.
 	Receivers(ctx context.Context, ask Receivers) ([]wire.ID, error)
-	// DeadSends gives dead letters: sends for a receiver in state SendRefused, in the
-	// order of their ids.
+	// DeadSends gives dead letters: sends for a receiver in state SendRefused, by id.
 	DeadSends(ctx context.Context, ask DeadSends) ([]Send, error)
-	// Resend makes dead letters due as if they were new, and tells how many.
+	// Resend makes dead letters due as if they were new, and returns how many.
 	Resend(ctx context.Context, ask Resend) (int, error)
-	// KeepSend writes down what has become of a send that claimant has claimed, and
-	// gives the claim back. It says no, and keeps nothing, when somebody else has
-	// claimed it since, when it has ended, or for a state before that which it has.
+	// KeepSend stores the new state of a send that claimant has claimed, and ends the claim. It
+	// keeps nothing if another sender has claimed the send since, if the send has ended, or if
+	// the new state comes before its own.
 	KeepSend(ctx context.Context, claimant wire.ID, s Send) (kept bool, err error)
-	// SendStates tells where sends stand, in the order asked.
+	// SendStates gives the states of sends, in the order asked.
 	SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates, error)
 }
 
@@ -150,22 +147,20 @@ type Outbox interface {
 type ClaimSends struct {
 	Claimant       wire.ID // of this sender alone; not zero
 	NowMs, UntilMs uint64
-	Limit          int // 1 to MaxClaims
-	// Receiver is whose sends are asked for; the zero ID asks for those that have
-	// none.
-	Receiver wire.ID
+	Limit          int     // 1 to MaxClaims
+	Receiver       wire.ID // zero: sends without a receiver
 }
 
-// Receivers asks for whom there is work.
+// Receivers asks for receivers with work.
 type Receivers struct {
 	NowMs uint64
-	After wire.ID // those behind it only
+	After wire.ID // begins after this one
 	Limit int     // 1 to MaxClaims
 }
 
 // DeadSends asks for dead letters.
 type DeadSends struct {
-	After *wire.SendID // those behind it only; nil: from the first
+	After *wire.SendID // begins after this one; nil: with the first
 	Limit int          // 1 to MaxClaims
 }
 
@@ -181,14 +176,12 @@ type Send struct {
 	ID    wire.SendID
 	Kind  wire.SendKind
 	State wire.SendState
-	DueMs uint64 // when it is to be worked on next
-	Tries uint32 // how often it was
-	// Text and Revert are what wire.SendStanding tells of it: printable ASCII, and
-	// bytes.
+	DueMs uint64 // time of the next attempt
+	Tries uint32 // attempts so far
+	// Text, printable ASCII, and Revert are those of wire.SendStanding.
 	Text   string
 	Revert []byte
-	// Memo is what its sender wants to be told next time.
-	Memo []byte
-	// Receiver and Activity are of a send for a receiver. Nobody keeps them.
+	Memo   []byte // for the sender's next attempt
+	// Receiver and Activity are of a send for a receiver. KeepSend does not change them.
 	Receiver, Activity wire.ID
 }

@@ -7,8 +7,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Walk makes the rows of organizations, in the order of their numbers, from
-// entries in the order of their places: what both stores read from their tables.
+// A Walk makes the rows of organizations, by number, from entries in the order of their places, as
+// both stores read them.
 type Walk struct {
 	ahead []*OrganizationRow // not begun yet
 	each  func(Row) error

@@ -11,14 +11,13 @@ import (
 	"cloister/host/store/sqlite"
 )
 
-// Open opens "postgres://…" or "postgresql://…" as a PostgreSQL database, and
-// "sqlite:PATH" or a bare path as a file. The file and all tables are made as
-// needed. A name may hold a password; errors do not repeat it.
+// Open opens "postgres://…" or "postgresql://…" as a PostgreSQL database, and "sqlite:PATH" or a
+// bare path as a file. It makes the file and tables as needed. Errors do not repeat the name, which
+// may hold a password.
 func Open(ctx context.Context, name string) (store.Store, error) { return openNamed(ctx, name, true) }
 
-// OpenExisting opens a store that is there and has the tables of this release. It
-// makes and changes nothing, so that a mistyped name makes no empty store and
-// programs of an earlier release are left in peace.
+// OpenExisting opens a store that exists and has the tables of this release. It changes nothing, so
+// a mistyped name makes no empty store, and programs of an earlier release can go on.
 func OpenExisting(ctx context.Context, name string) (store.Store, error) {
 	return openNamed(ctx, name, false)
 }

@@ -72,10 +72,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 		}
 		return f.prove(ctx, places)
 	})
-	if err != nil {
-		return wire.Proven{}, fmt.Errorf("finding: %w", err)
-	}
-	return proven, nil
+	return store.Result(proven, err, "finding")
 }
 
 func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
@@ -183,10 +180,7 @@ func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 		}
 		return f.prove(ctx, places)
 	})
-	if err != nil {
-		return wire.Proven{}, fmt.Errorf("paging: %w", err)
-	}
-	return proven, nil
+	return store.Result(proven, err, "paging")
 }
 
 func (f *finder) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {

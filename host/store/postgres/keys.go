@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,10 +28,7 @@ func (s *Store) LoadKeys(ctx context.Context, ask wire.LoadKeys) (k wire.Keys, e
 			return nil
 		})
 	}
-	if err != nil {
-		return wire.Keys{}, fmt.Errorf("loading keys: %w", err)
-	}
-	return k, nil
+	return store.Result(k, err, "loading keys")
 }
 
 // PutKeys implements store.Writer. Like PutSnapshot it locks the row of the owner
@@ -63,8 +59,5 @@ func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, 
 	if errors.Is(err, errLost) {
 		return wire.Done{}, nil
 	}
-	if err != nil {
-		return wire.Done{}, fmt.Errorf("putting keys: %w", err)
-	}
-	return done, nil
+	return store.Result(done, err, "putting keys")
 }

@@ -34,10 +34,7 @@ func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization)
 		o.Entries, err = entries(ctx, tx, n, o.From, int(ask.MaxBytes), room)
 		return err
 	})
-	if err != nil {
-		return wire.Organization{}, fmt.Errorf("loading an organization: %w", err)
-	}
-	return o, nil
+	return store.Result(o, err, "loading an organization")
 }
 
 // count is how many entries an organization has.
@@ -89,10 +86,7 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 		e.Entries, err = entries(ctx, tx, n, ask.From, int(ask.MaxBytes), store.MaxAnswer)
 		return err
 	})
-	if err != nil {
-		return wire.Entries{}, fmt.Errorf("loading entries: %w", err)
-	}
-	return e, nil
+	return store.Result(e, err, "loading entries")
 }
 
 // entries reads sealed entries up to want bytes, one at least, but never more
@@ -172,10 +166,7 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 		})
 		return err
 	})
-	if err != nil {
-		return wire.Pieces{}, fmt.Errorf("loading pieces: %w", err)
-	}
-	return p, nil
+	return store.Result(p, err, "loading pieces")
 }
 
 // LoadObject implements store.Loader.

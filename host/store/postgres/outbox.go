@@ -91,10 +91,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("claiming sends: %w", err)
-	}
-	return sends, nil
+	return store.Result(sends, err, "claiming sends")
 }
 
 func sendsOf(rows pgx.Rows) (sends []store.Send, err error) {
@@ -135,10 +132,7 @@ func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.
 			return nil
 		})
 	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for receivers: %w", err)
-	}
-	return ids, nil
+	return store.Result(ids, err, "looking for receivers")
 }
 
 // DeadSends implements store.Outbox.
@@ -154,10 +148,7 @@ func (s *Store) DeadSends(ctx context.Context, ask store.DeadSends) (sends []sto
 	if err == nil {
 		sends, err = sendsOf(rows)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for dead letters: %w", err)
-	}
-	return sends, nil
+	return store.Result(sends, err, "looking for dead letters")
 }
 
 // Resend implements store.Outbox.
@@ -223,8 +214,5 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates
 		revert = nil
 		return nil
 	})
-	if err != nil {
-		return wire.SendStates{}, fmt.Errorf("looking for sends: %w", err)
-	}
-	return states, nil
+	return store.Result(states, err, "looking for sends")
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,10 +20,7 @@ func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err er
 		owned, err = own(ctx, tx, ask)
 		return err
 	})
-	if err != nil {
-		return wire.Owned{}, fmt.Errorf("owning: %w", err)
-	}
-	return owned, nil
+	return store.Result(owned, err, "owning")
 }
 
 func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err error) {

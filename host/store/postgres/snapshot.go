@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,10 +27,7 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 	if errors.Is(err, errLost) {
 		return wire.Done{}, nil
 	}
-	if err != nil {
-		return wire.Done{}, fmt.Errorf("putting a snapshot: %w", err)
-	}
-	return done, nil
+	return store.Result(done, err, "putting a snapshot")
 }
 
 // putSnapshot locks the row of the owner last, so that appends wait for the
@@ -137,8 +133,5 @@ func (s *Store) PutObject(ctx context.Context, put wire.PutObject) (done wire.Do
 		}
 		return tx.QueryRow(ctx, "SELECT bytes = $2 FROM object WHERE name = $1", put.Name, put.Bytes).Scan(&done.OK)
 	})
-	if err != nil {
-		return wire.Done{}, fmt.Errorf("putting an object: %w", err)
-	}
-	return done, nil
+	return store.Result(done, err, "putting an object")
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 
 	"cloister/host/store"
 )
@@ -31,8 +30,5 @@ func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
 		b.Dead = dead.Count
 		return nil
 	})
-	if err != nil {
-		return store.Backlog{}, fmt.Errorf("looking at the outbox: %w", err)
-	}
-	return b, nil
+	return store.Result(b, err, "looking at the outbox")
 }

@@ -13,9 +13,8 @@ import (
 // Organizations whose entries are read with one statement.
 const atOnce = 1 << 10
 
-// Export implements store.Archive. It reads on a connection of its own, in one
-// transaction: the log cannot begin anew while that lasts, so the file of the
-// log grows by what is written meanwhile.
+// Export implements store.Archive. It reads on a connection of its own, in one transaction. The
+// log cannot begin anew meanwhile, so its file grows by what is written.
 func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 	c, err := s.exporter()
 	if err != nil {
@@ -56,7 +55,7 @@ type exporter struct {
 	each func(store.Row) error
 }
 
-// rows hands on what a statement finds.
+// rows calls each with every row that a statement finds.
 func (x *exporter) rows(ctx context.Context, text string, row func(*columns) store.Row, args ...driver.Value) error {
 	return x.conn.query(ctx, text, func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
@@ -68,41 +67,47 @@ func (x *exporter) rows(ctx context.Context, text string, row func(*columns) sto
 	}, args...)
 }
 
-// heads are the owner, objects, headers and keys.
-func (x *exporter) heads(ctx context.Context) error {
-	var ranges []uint64
-	err := x.rows(ctx, "SELECT boot, epoch, released, id FROM owner ORDER BY id", func(c *columns) store.Row {
-		ranges = append(ranges, c.number(3)-1)
-		return &store.OwnerRow{Range: uint32(c.number(3) - 1), Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
-	})
-	if err != nil {
-		return err
-	}
-	err = x.rows(ctx, "SELECT name, bytes FROM object ORDER BY at", func(c *columns) store.Row {
-		return &store.ObjectRow{Name: c.text(0), Bytes: c.bytes(1)}
-	})
-	if err != nil {
-		return err
-	}
-	// The id puts epochs before ranges, so there is a pass for each range that ever had
-	// an owner.
-	for _, r := range ranges {
-		err = x.rows(ctx, "SELECT id, header FROM batch WHERE id >> 32 & 255 = ? ORDER BY id", func(c *columns) store.Row {
-			id := c.number(0)
-			return &store.BatchRow{Range: uint32(r), Epoch: id >> 40, Number: id & maxNumber, Header: c.bytes(1)}
-		}, int64(r))
-		if err != nil {
+// A table is exported row by row in the order of its statement.
+type table struct {
+	text string
+	row  func(*columns) store.Row
+	args []driver.Value
+}
+
+func (x *exporter) tables(ctx context.Context, all ...table) error {
+	for _, t := range all {
+		if err := x.rows(ctx, t.text, t.row, t.args...); err != nil {
 			return err
 		}
 	}
-	return x.rows(ctx, "SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", func(c *columns) store.Row {
-		return &store.KeyRow{Organization: c.id(0), KeyID: uint32(c.number(1)), Sealed: c.bytes(2)}
-	})
+	return nil
 }
 
-// organizations are those with their entries, some at a time.
+// heads are the owner, objects, headers and keys.
+func (x *exporter) heads(ctx context.Context) error {
+	var headers []table
+	err := x.tables(ctx, table{text: "SELECT boot, epoch, released, id FROM owner ORDER BY id", row: func(c *columns) store.Row {
+		r := uint32(c.number(3) - 1)
+		// The id of a batch puts epochs before ranges, so there is a pass for each range that ever had an owner.
+		headers = append(headers, table{"SELECT id, header FROM batch WHERE id >> 32 & 255 = ? ORDER BY id", func(c *columns) store.Row {
+			id := c.number(0)
+			return &store.BatchRow{Range: r, Epoch: id >> 40, Number: id & maxNumber, Header: c.bytes(1)}
+		}, []driver.Value{int64(r)}})
+		return &store.OwnerRow{Range: r, Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
+	}}, table{text: "SELECT name, bytes FROM object ORDER BY at", row: func(c *columns) store.Row {
+		return &store.ObjectRow{Name: c.text(0), Bytes: c.bytes(1)}
+	}})
+	if err != nil {
+		return err
+	}
+	return x.tables(ctx, append(headers, table{text: "SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", row: func(c *columns) store.Row {
+		return &store.KeyRow{Organization: c.id(0), KeyID: uint32(c.number(1)), Sealed: c.bytes(2)}
+	}})...)
+}
+
+// organizations are the organizations with their entries, some at a time.
 func (x *exporter) organizations(ctx context.Context) error {
-	kinds, err := x.kinds(ctx)
+	kinds, err := x.conn.kinds(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,9 +144,10 @@ func (x *exporter) organizations(ctx context.Context) error {
 	}
 }
 
-func (x *exporter) kinds(ctx context.Context) (map[uint64]kind, error) {
+// kinds are all pairs of type and status, a few hundred, by number.
+func (c *conn) kinds(ctx context.Context) (map[uint64]kind, error) {
 	all := map[uint64]kind{}
-	err := x.conn.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
+	err := c.query(ctx, "SELECT id, type, status FROM kind", func(values []driver.Value) (bool, error) {
 		c := columns{values: values}
 		all[c.number(0)] = kind{c.text(1), uint8(c.number(2))}
 		return true, c.err
@@ -149,41 +155,24 @@ func (x *exporter) kinds(ctx context.Context) (map[uint64]kind, error) {
 	return all, err
 }
 
-// rest is everything behind the organizations.
+// rest is everything after the organizations.
 func (x *exporter) rest(ctx context.Context) error {
-	err := x.rows(ctx, "SELECT organization, count, sealed FROM snapshot ORDER BY organization", func(c *columns) store.Row {
+	return x.tables(ctx, table{text: "SELECT organization, count, sealed FROM snapshot ORDER BY organization", row: func(c *columns) store.Row {
 		return &store.SnapshotRow{Number: c.number(0), Count: c.number(1), Sealed: c.bytes(2)}
-	})
-	if err != nil {
-		return err
-	}
-	err = x.rows(ctx, "SELECT organization, sealed FROM piece ORDER BY organization, hash", func(c *columns) store.Row {
+	}}, table{text: "SELECT organization, sealed FROM piece ORDER BY organization, hash", row: func(c *columns) store.Row {
 		return &store.PieceRow{Number: c.number(0), Sealed: c.bytes(1)}
-	})
-	if err != nil {
-		return err
-	}
-	err = x.rows(ctx, "SELECT hash, entry FROM blind ORDER BY hash, entry", func(c *columns) store.Row {
+	}}, table{text: "SELECT hash, entry FROM blind ORDER BY hash, entry", row: func(c *columns) store.Row {
 		return &store.BlindRow{Hash: c.hash(0), Number: c.number(1) >> 32, Seq: c.number(1) & store.MaxSeq}
-	})
-	if err != nil {
-		return err
-	}
-	err = x.rows(ctx, "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", func(c *columns) store.Row {
+	}}, table{text: "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", row: func(c *columns) store.Row {
 		return &store.IndexRow{Key: c.hash(0), Rank: c.number(1), Organization: c.id(2)}
-	})
-	if err != nil {
-		return err
-	}
-	return x.rows(ctx, "SELECT "+sendColumns+" FROM outbox ORDER BY organization, seq, number", func(c *columns) store.Row {
+	}}, table{text: "SELECT " + sendColumns + " FROM outbox ORDER BY organization, seq, number", row: func(c *columns) store.Row {
 		return &store.SendRow{Organization: c.id(0), Seq: c.number(1), Number: uint16(c.number(2)), SendKind: wire.SendKind(c.number(3)),
 			State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)), Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9),
 			Receiver: c.id(10), Activity: c.id(11)}
-	})
+	}})
 }
 
-// columns reads the values of a row and keeps the first failure. NULL reads as
-// nothing.
+// columns reads the values of a row and keeps the first failure. NULL reads as the zero value.
 type columns struct {
 	values []driver.Value
 	err    error

@@ -11,9 +11,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// scanned bounds how many entries a list without filter walks through before it
-// goes over to the index: entries of no activity and superseded ones are in the
-// way.
+// scanned bounds how many entries a list without filter reads before it turns to the index. It
+// also reads entries of no activity and superseded ones.
 const scanned = 1024
 
 // A finder answers one Find or Page on one connection.
@@ -25,8 +24,7 @@ type finder struct {
 	answer store.Answer
 }
 
-// find runs do for an organization that has as many entries as the tree size
-// says. Without entries there is nothing to find.
+// find runs do for an organization that has at least as many entries as the tree size.
 func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finder) error) (proven wire.Proven, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		proven = wire.Proven{}
@@ -77,10 +75,7 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 		}
 		return f.prove(ctx, places)
 	})
-	if err != nil {
-		return wire.Proven{}, fmt.Errorf("finding: %w", err)
-	}
-	return proven, nil
+	return store.Result(proven, err, "finding")
 }
 
 // newest is the place of an activity's newest entry in the tree, 0 without one.
@@ -140,10 +135,7 @@ func (s *Store) Page(ctx context.Context, ask wire.Page) (wire.Proven, error) {
 		}
 		return f.prove(ctx, places)
 	})
-	if err != nil {
-		return wire.Proven{}, fmt.Errorf("paging: %w", err)
-	}
-	return proven, nil
+	return store.Result(proven, err, "paging")
 }
 
 func (f *finder) page(ctx context.Context, ask wire.Page, w store.Window) ([]int64, error) {
@@ -183,8 +175,8 @@ func withDirection(w store.Window, text string) string {
 	return text + " DESC LIMIT ?"
 }
 
-// walk reads the entries themselves, which is enough when most of them are the
-// newest of an activity. It is done when it filled the page or saw the end.
+// walk reads the entries themselves, which is enough when most of them are the newest of an
+// activity. done means that it filled the page or saw the end.
 func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
 	seen := 0
 	err = f.conn.query(ctx, withDirection(w, "SELECT id, kind, next FROM entry WHERE id >= ? AND id < ? ORDER BY id"), func(row []driver.Value) (bool, error) {
@@ -201,26 +193,20 @@ func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done
 	return w.Cut(places), len(places) == w.Limit || seen < scanned, nil
 }
 
-// kinds are the numbers of all pairs of type and status that the filter lets
-// through. There are as many as the enclave knows types, a few hundred.
+// kinds are the numbers of all kinds that the filter lets through.
 func (f *finder) kinds(ctx context.Context, ask wire.Page) (map[int64]bool, error) {
+	all, err := f.conn.kinds(ctx)
 	kinds := map[int64]bool{}
-	err := f.conn.query(ctx, "SELECT id, type, status FROM kind", func(row []driver.Value) (bool, error) {
-		text, _ := row[1].(string)
-		if len(ask.Types) > 0 && !slices.Contains(ask.Types, text) {
-			return true, nil
+	for n, k := range all {
+		if (len(ask.Types) == 0 || slices.Contains(ask.Types, k.text)) && (len(ask.Statuses) == 0 || slices.Contains(ask.Statuses, k.status)) {
+			kinds[int64(n)] = true
 		}
-		if len(ask.Statuses) > 0 && !slices.Contains(ask.Statuses, uint8(row[2].(int64))) {
-			return true, nil
-		}
-		kinds[row[0].(int64)] = true
-		return true, nil
-	})
+	}
 	return kinds, err
 }
 
-// findOvertaken finds entries that are superseded now but were not when the tree
-// had the size asked for. There are as many as entries came since with a Prior.
+// findOvertaken finds entries that are superseded now but were not when the tree had the size
+// asked for: as many as entries with a Prior came since.
 func (f *finder) findOvertaken(ctx context.Context, w store.Window, kinds map[int64]bool, keep func([]driver.Value) (bool, error), places *[]int64) error {
 	return f.conn.query(ctx, `SELECT id, kind FROM entry INDEXED BY entry_next
 		WHERE next >= ? AND next <= ? AND id >= ? AND id < ?`, func(row []driver.Value) (bool, error) {

@@ -17,8 +17,8 @@ const holdsAnything = `SELECT EXISTS (SELECT 1 FROM owner) OR EXISTS (SELECT 1 F
 	OR EXISTS (SELECT 1 FROM organization) OR EXISTS (SELECT 1 FROM wrapped) OR EXISTS (SELECT 1 FROM blind)
 	OR EXISTS (SELECT 1 FROM blind_index) OR EXISTS (SELECT 1 FROM outbox)`
 
-// Import implements store.Archive. It holds up every other writer. The log
-// grows to the size of all that is imported before it is copied into the file.
+// Import implements store.Archive. It holds up every other writer. The log grows to the size of all
+// that is imported before it is copied into the file.
 func (s *Store) Import(ctx context.Context, next func() (store.Row, error)) error {
 	err := s.write(ctx, func(inner context.Context) error {
 		defer s.countWritten(checkpointBytes)

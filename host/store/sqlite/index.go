@@ -3,15 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
 	"slices"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
 )
 
-// Pages of the index: one seek in the table, which is its own index, and the
-// rows behind it.
+// Pages of the index: one seek in the table, which is its own index, and the rows after it.
 const (
 	firstRows  = `SELECT rank, organization FROM blind_index WHERE key = ? ORDER BY rank, organization LIMIT ?`
 	rowsBehind = `SELECT rank, organization FROM blind_index WHERE key = ? AND (rank, organization) > (?, ?) ORDER BY rank, organization LIMIT ?`
@@ -37,22 +35,14 @@ func (s *Store) PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRo
 	args = append(args, int64(ask.Limit))
 	var rows []wire.IndexRow
 	err := s.read(ctx, func(c *conn) error {
-		rows = nil
-		return c.query(ctx, text, func(row []driver.Value) (bool, error) {
-			rank, _ := row[0].(int64)
-			id, _ := row[1].([]byte)
-			if len(id) != len(wire.ID{}) {
-				return false, fmt.Errorf("an id of %d bytes", len(id))
-			}
-			rows = append(rows, wire.IndexRow{Rank: uint64(rank), Organization: wire.ID(id)})
-			return true, nil
+		return c.query(ctx, text, func(values []driver.Value) (bool, error) {
+			c := columns{values: values}
+			rows = append(rows, wire.IndexRow{Rank: c.number(0), Organization: c.id(1)})
+			return true, c.err
 		}, args...)
 	})
-	if err != nil {
-		return wire.IndexRows{}, fmt.Errorf("paging the index: %w", err)
-	}
 	if ask.Before != nil {
 		slices.Reverse(rows)
 	}
-	return wire.IndexRows{Rows: rows}, nil
+	return store.Result(wire.IndexRows{Rows: rows}, err, "paging the index")
 }

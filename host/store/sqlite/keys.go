@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
@@ -21,10 +20,7 @@ func (s *Store) LoadKeys(ctx context.Context, ask wire.LoadKeys) (k wire.Keys, e
 			return true, nil
 		}, ask.From[:], int64(ask.FromKey), ask.To[:], int64(ask.Limit))
 	})
-	if err != nil {
-		return wire.Keys{}, fmt.Errorf("loading keys: %w", err)
-	}
-	return k, nil
+	return store.Result(k, err, "loading keys")
 }
 
 // PutKeys implements store.Writer.
@@ -32,25 +28,20 @@ func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, 
 	if err := store.CheckNewKeys(put); err != nil {
 		return done, err
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			owned, err := s.owner(ctx, put.Range)
-			if err != nil || owned.Epoch != put.Epoch || owned.Boot != put.Boot || owned.Released {
+	err = s.change(ctx, func(ctx context.Context) (bool, error) {
+		owned, err := s.owner(ctx, put.Range)
+		if err != nil || owned.Epoch != put.Epoch || owned.Boot != put.Boot || owned.Released {
+			return false, err
+		}
+		for i := range put.Keys {
+			k := &put.Keys[i]
+			if err := s.writer.exec(ctx, "UPDATE wrapped SET sealed = ? WHERE organization = ? AND key = ?", k.Sealed, k.Organization[:], int64(k.KeyID)); err != nil {
 				return false, err
 			}
-			for i := range put.Keys {
-				k := &put.Keys[i]
-				if err := s.writer.exec(ctx, "UPDATE wrapped SET sealed = ? WHERE organization = ? AND key = ?", k.Sealed, k.Organization[:], int64(k.KeyID)); err != nil {
-					return false, err
-				}
-				s.countWritten(int64(len(k.Sealed)))
-			}
-			done.OK = true
-			return true, nil
-		})
+			s.countWritten(int64(len(k.Sealed)))
+		}
+		done.OK = true
+		return true, nil
 	})
-	if err != nil {
-		return wire.Done{}, fmt.Errorf("putting keys: %w", err)
-	}
-	return done, nil
+	return store.Result(done, err, "putting keys")
 }

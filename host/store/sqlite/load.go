@@ -9,8 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// each entry of an answer costs its frame a few bytes beside its own
-const framing = 16
+const framing = 16 // bytes in a frame for each entry besides its own
 
 // LoadOrganization implements store.Loader.
 func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization) (o wire.Organization, err error) {
@@ -30,13 +29,10 @@ func (s *Store) LoadOrganization(ctx context.Context, ask wire.LoadOrganization)
 		o.Entries, err = entries(ctx, c, number, o.From, int(ask.MaxBytes), room)
 		return err
 	})
-	if err != nil {
-		return wire.Organization{}, fmt.Errorf("loading an organization: %w", err)
-	}
-	return o, nil
+	return store.Result(o, err, "loading an organization")
 }
 
-// opening reads keys and snapshot and tells what room the frame has left.
+// opening reads keys and snapshot and returns the room that is left in the frame.
 func (s *Store) opening(ctx context.Context, c *conn, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
 	room = store.MaxAnswer
 	err = c.query(ctx, "SELECT key, sealed FROM wrapped WHERE organization = ? ORDER BY key DESC LIMIT ?", func(row []driver.Value) (bool, error) {
@@ -67,14 +63,11 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 		e.Entries, err = entries(ctx, c, number, ask.From, int(ask.MaxBytes), store.MaxAnswer)
 		return err
 	})
-	if err != nil {
-		return wire.Entries{}, fmt.Errorf("loading entries: %w", err)
-	}
-	return e, nil
+	return store.Result(e, err, "loading entries")
 }
 
-// entries reads sealed entries up to want bytes, one at least, but never more
-// than the frame has room for.
+// entries reads sealed entries up to want bytes, at least one, but never more than the frame has
+// room for.
 func entries(ctx context.Context, c *conn, number int64, from uint64, want, room int) (list [][]byte, err error) {
 	if from > store.MaxSeq {
 		return nil, nil
@@ -120,10 +113,7 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 		}
 		return nil
 	})
-	if err != nil {
-		return wire.Pieces{}, fmt.Errorf("loading pieces: %w", err)
-	}
-	return p, nil
+	return store.Result(p, err, "loading pieces")
 }
 
 // LoadObject implements store.Loader.
@@ -132,7 +122,7 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 		return o, err
 	}
 	text, args := "SELECT bytes FROM object WHERE name = ?", []driver.Value{ask.Name}
-	if ask.Newest { // names are printable ASCII, so nothing sorts behind DEL
+	if ask.Newest { // names are printable ASCII, so nothing sorts after DEL
 		text = "SELECT bytes FROM object WHERE name >= ? AND name < ? ORDER BY at DESC LIMIT 1"
 		args = append(args, ask.Name+"\x7f")
 	}
@@ -143,10 +133,7 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 		}
 		return err
 	})
-	if err != nil {
-		return wire.Object{}, fmt.Errorf("loading an object: %w", err)
-	}
-	return o, nil
+	return store.Result(o, err, "loading an object")
 }
 
 // organization gives an organization's number, 0 when there is none.

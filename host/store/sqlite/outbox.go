@@ -9,8 +9,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// A send is due in the order of time, and those of one time in the order of their
-// entries, so that an account's transactions go out as they were made.
+// Sends are in the order of their due times, and those of one time in the order of their entries,
+// so that an account's transactions go out as they were made.
 const (
 	sendColumns = `organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity`
 	dueSends    = `SELECT ` + sendColumns + ` FROM outbox WHERE state < 3 AND receiver IS NULL AND due <= ? AND claimed <= ?
@@ -18,7 +18,7 @@ const (
 	dueOfReceiver = `SELECT ` + sendColumns + ` FROM outbox o WHERE state < 3 AND receiver IS NOT NULL AND due <= ? AND claimed <= ? AND receiver = ?
 		AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.state < 3 AND e.receiver IS NOT NULL AND e.receiver = o.receiver AND e.activity = o.activity AND e.seq < o.seq)
 		ORDER BY due, organization, seq, number LIMIT ?`
-	// One step along the index for each receiver, however much lies there for him.
+	// One step along the index for each receiver, however many sends it has.
 	receivers = `WITH RECURSIVE r (receiver) AS (
 			SELECT min(receiver) FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > ?
 			UNION ALL SELECT (SELECT min(receiver) FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > r.receiver) FROM r WHERE r.receiver IS NOT NULL)
@@ -41,7 +41,7 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if err := store.CheckClaim(ask); err != nil {
 		return nil, err
 	}
-	// Most of the time nothing is due: that is found out beside the writer.
+	// Most of the time nothing is due, and a reading connection can tell.
 	due := false
 	text, args := claimStatement(ask)
 	err = s.read(ctx, func(c *conn) error {
@@ -50,22 +50,17 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 		return err
 	})
 	if err == nil && due {
-		err = s.write(ctx, func(ctx context.Context) error {
-			return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-				sends, err = s.claim(ctx, ask)
-				s.countWritten(int64(len(sends)) << 10)
-				return len(sends) > 0, err
-			})
+		err = s.change(ctx, func(ctx context.Context) (bool, error) {
+			sends, err = s.claim(ctx, ask)
+			s.countWritten(int64(len(sends)) << 10)
+			return len(sends) > 0, err
 		})
 	}
-	if err != nil {
-		return nil, fmt.Errorf("claiming sends: %w", err)
-	}
-	return sends, nil
+	return store.Result(sends, err, "claiming sends")
 }
 
-// claimStatement is the statement that finds what may be claimed, and its arguments but
-// the limit.
+// claimStatement is the statement that finds what may be claimed, and its arguments without the
+// limit.
 func claimStatement(ask store.ClaimSends) (text string, args []driver.Value) {
 	args = []driver.Value{int64(ask.NowMs), int64(ask.NowMs)}
 	if ask.Receiver == (wire.ID{}) {
@@ -76,21 +71,14 @@ func claimStatement(ask store.ClaimSends) (text string, args []driver.Value) {
 
 // sendsOf reads rows of sendColumns.
 func sendsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (sends []store.Send, err error) {
-	err = c.query(ctx, text, func(row []driver.Value) (bool, error) {
-		var x store.Send
-		for i, into := range map[int]*wire.ID{0: &x.ID.Organization, 10: &x.Receiver, 11: &x.Activity} {
-			if err := intoID(into, row[i]); err != nil {
-				return false, err
-			}
-		}
-		x.ID.Seq, x.ID.Number = uint64(row[1].(int64)), uint16(row[2].(int64))
-		x.Kind, x.State = wire.SendKind(row[3].(int64)), wire.SendState(row[4].(int64))
-		x.DueMs, x.Tries = uint64(row[5].(int64)), uint32(row[6].(int64))
-		x.Text, _ = row[7].(string)
-		x.Revert, _ = row[8].([]byte)
-		x.Memo, _ = row[9].([]byte)
-		sends = append(sends, x)
-		return true, nil
+	err = c.query(ctx, text, func(values []driver.Value) (bool, error) {
+		c := columns{values: values}
+		sends = append(sends, store.Send{
+			ID:   wire.SendID{Organization: c.id(0), Seq: c.number(1), Number: uint16(c.number(2))},
+			Kind: wire.SendKind(c.number(3)), State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)),
+			Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9), Receiver: c.id(10), Activity: c.id(11),
+		})
+		return true, c.err
 	}, args...)
 	return sends, err
 }
@@ -135,10 +123,7 @@ func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.
 			return err == nil, err
 		}, ask.After[:], int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
 	})
-	if err != nil {
-		return nil, fmt.Errorf("looking for receivers: %w", err)
-	}
-	return ids, nil
+	return store.Result(ids, err, "looking for receivers")
 }
 
 // DeadSends implements store.Outbox.
@@ -154,10 +139,7 @@ func (s *Store) DeadSends(ctx context.Context, ask store.DeadSends) (sends []sto
 		sends, err = sendsOf(ctx, c, deadSends, after.Organization[:], int64(after.Seq), number, int64(ask.Limit))
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("looking for dead letters: %w", err)
-	}
-	return sends, nil
+	return store.Result(sends, err, "looking for dead letters")
 }
 
 // Resend implements store.Outbox.
@@ -174,18 +156,13 @@ func (s *Store) Resend(ctx context.Context, ask store.Resend) (n int, err error)
 		text += ` AND receiver = ?`
 		args = append(args, ask.Receiver[:])
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			n = 0
-			err := s.writer.query(ctx, text+` RETURNING 1`, func([]driver.Value) (bool, error) { n++; return true, nil }, args...)
-			s.countWritten(int64(n) << 10)
-			return n > 0, err
-		})
+	err = s.change(ctx, func(ctx context.Context) (bool, error) {
+		n = 0
+		err := s.writer.query(ctx, text+` RETURNING 1`, func([]driver.Value) (bool, error) { n++; return true, nil }, args...)
+		s.countWritten(int64(n) << 10)
+		return n > 0, err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("sending again: %w", err)
-	}
-	return n, nil
+	return store.Result(n, err, "sending again")
 }
 
 // KeepSend implements store.Outbox.
@@ -193,22 +170,17 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	if err := store.CheckSend(claimant, &x); err != nil {
 		return false, err
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			row, err := s.writer.one(ctx, keepSend, int64(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
-				x.ID.Organization[:], int64(x.ID.Seq), int64(x.ID.Number), claimant[:], int64(x.State))
-			kept = row != nil
-			s.countWritten(4 << 10)
-			return kept, err
-		})
+	err = s.change(ctx, func(ctx context.Context) (bool, error) {
+		row, err := s.writer.one(ctx, keepSend, int64(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
+			x.ID.Organization[:], int64(x.ID.Seq), int64(x.ID.Number), claimant[:], int64(x.State))
+		kept = row != nil
+		s.countWritten(4 << 10)
+		return kept, err
 	})
-	if err != nil {
-		return false, fmt.Errorf("keeping a send: %w", err)
-	}
-	return kept, nil
+	return store.Result(kept, err, "keeping a send")
 }
 
-// notNull is b, which the driver must not take for NULL.
+// notNull is b so that the driver does not take it for NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -239,13 +211,10 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (states wire.Sen
 		}
 		return nil
 	})
-	if err != nil {
-		return wire.SendStates{}, fmt.Errorf("looking for sends: %w", err)
-	}
-	return states, nil
+	return store.Result(states, err, "looking for sends")
 }
 
-// sends puts what an entry says must go out.
+// sends puts an entry's sends into the outbox.
 func (a *appender) sends(ctx context.Context, e *wire.Entry) error {
 	for i := range e.Sends {
 		var receiver, activity driver.Value

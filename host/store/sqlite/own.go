@@ -8,22 +8,17 @@ import (
 	"cloister/shared/wire"
 )
 
-// Own implements store.Writer. Every action takes the write lock, a look too:
-// what it tells is then the newest and not a reader's older view.
+// Own implements store.Writer. Every action takes the write lock, a look too: a reader could see an
+// older state.
 func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err error) {
 	if err := store.CheckOwn(ask); err != nil {
 		return owned, err
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (changed bool, err error) {
-			owned, changed, err = s.own(ctx, ask)
-			return changed, err
-		})
+	err = s.change(ctx, func(ctx context.Context) (changed bool, err error) {
+		owned, changed, err = s.own(ctx, ask)
+		return changed, err
 	})
-	if err != nil {
-		return wire.Owned{}, fmt.Errorf("owning: %w", err)
-	}
-	return owned, nil
+	return store.Result(owned, err, "owning")
 }
 
 func (s *Store) own(ctx context.Context, ask wire.Own) (owned wire.Owned, changed bool, err error) {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
 
 	"cloister/host/store"
 )
@@ -21,20 +20,15 @@ func (s *Store) PruneSends(ctx context.Context, ask store.PruneSends) (n int, er
 	if err := store.CheckPrune(ask); err != nil {
 		return 0, err
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			n = 0
-			for i, before := range []uint64{ask.EndedMs, ask.DeadMs} {
-				if err := s.writer.query(ctx, pruneSends[i], func([]driver.Value) (bool, error) { n++; return true, nil }, int64(before), int64(ask.Limit)); err != nil {
-					return false, err
-				}
+	err = s.change(ctx, func(ctx context.Context) (bool, error) {
+		n = 0
+		for i, before := range []uint64{ask.EndedMs, ask.DeadMs} {
+			if err := s.writer.query(ctx, pruneSends[i], func([]driver.Value) (bool, error) { n++; return true, nil }, int64(before), int64(ask.Limit)); err != nil {
+				return false, err
 			}
-			s.countWritten(int64(n) << 10)
-			return n > 0, nil
-		})
+		}
+		s.countWritten(int64(n) << 10)
+		return n > 0, nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("pruning the outbox: %w", err)
-	}
-	return n, nil
+	return store.Result(n, err, "pruning the outbox")
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"fmt"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
@@ -15,16 +14,11 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 	if err := store.CheckSnapshot(put); err != nil {
 		return done, err
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (changed bool, err error) {
-			done.OK, changed, err = s.putSnapshot(ctx, put)
-			return changed, err
-		})
+	err = s.change(ctx, func(ctx context.Context) (changed bool, err error) {
+		done.OK, changed, err = s.putSnapshot(ctx, put)
+		return changed, err
 	})
-	if err != nil {
-		return wire.Done{}, fmt.Errorf("putting a snapshot: %w", err)
-	}
-	return done, nil
+	return store.Result(done, err, "putting a snapshot")
 }
 
 func (s *Store) putSnapshot(ctx context.Context, put wire.PutSnapshot) (ok, changed bool, err error) {
@@ -95,26 +89,21 @@ func (s *Store) PutObject(ctx context.Context, put wire.PutObject) (done wire.Do
 	if err := store.CheckObject(put); err != nil {
 		return done, err
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) {
-			done.OK = true
-			if put.Once {
-				row, err := s.writer.one(ctx, "SELECT bytes FROM object WHERE name = ?", put.Name)
-				if err != nil {
-					return false, err
-				}
-				if row != nil {
-					done.OK = bytes.Equal(row[0].([]byte), put.Bytes)
-					return false, nil
-				}
+	err = s.change(ctx, func(ctx context.Context) (bool, error) {
+		done.OK = true
+		if put.Once {
+			row, err := s.writer.one(ctx, "SELECT bytes FROM object WHERE name = ?", put.Name)
+			if err != nil {
+				return false, err
 			}
-			s.countWritten(int64(len(put.Bytes)))
-			return true, s.writer.exec(ctx, `INSERT OR REPLACE INTO object (name, at, bytes)
-				VALUES (?, (SELECT coalesce(max(at), 0) + 1 FROM object), ?)`, put.Name, put.Bytes)
-		})
+			if row != nil {
+				done.OK = bytes.Equal(row[0].([]byte), put.Bytes)
+				return false, nil
+			}
+		}
+		s.countWritten(int64(len(put.Bytes)))
+		return true, s.writer.exec(ctx, `INSERT OR REPLACE INTO object (name, at, bytes)
+			VALUES (?, (SELECT coalesce(max(at), 0) + 1 FROM object), ?)`, put.Name, put.Bytes)
 	})
-	if err != nil {
-		return wire.Done{}, fmt.Errorf("putting an object: %w", err)
-	}
-	return done, nil
+	return store.Result(done, err, "putting an object")
 }

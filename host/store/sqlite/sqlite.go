@@ -1,14 +1,11 @@
 // Package sqlite is the store of one host: a file, through modernc.org/sqlite.
 //
-// One connection writes, a few read, one copies the write-ahead log back into
-// the file. A commit is one fsync of the log (synchronous=FULL); checkpoints run
-// beside the commits, and only when the log has grown far does one of them hold
-// up a batch for the pages that are left.
+// One connection writes, a few read, one copies the write-ahead log back into the file. A commit
+// is one fsync of the log (synchronous=FULL). Checkpoints run beside the commits; only when the
+// log has grown far does one of them hold up a batch, for the pages that are left.
 //
-// Memory outside Go's heap is at most about 16 MiB: page caches of 4 MiB for the
-// writer and 2 MiB for each reader, and the index of the log.
-//
-// The README tells which layouts were measured and what they cost.
+// Memory outside Go's heap is at most about 16 MiB: page caches of 4 MiB for the writer and 2 MiB
+// for each reader, and the index of the log. The README has measurements of other layouts.
 package sqlite
 
 import (
@@ -49,12 +46,12 @@ type Store struct {
 	name string
 	ran  atomic.Uint64
 
-	writing chan struct{} // holds one token; who has it may use what follows
+	writing chan struct{} // holds one token; its holder may use the fields below
 	writer  *conn
 	numbers map[[16]byte]int64 // organization to its number; rows never change
 	kinds   map[kind]int64     // likewise
-	// Where the last batch that this store wrote to a range left the organizations in
-	// it: of use only while no other program has written there since.
+	// The state after the last batch that this store wrote to a range: valid only while no other
+	// program has written there since.
 	last   map[wire.Range]int64 // range to that batch's id
 	next   map[int64]uint64     // number of an organization to its count of entries
 	beats  map[wire.Range]uint64
@@ -70,15 +67,13 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the file, making it (readable by its owner only) and its tables as
-// needed. The folder must exist.
-//
-// A file that a later release has written is refused (store.ErrLater).
+// Open opens the file, and makes it (readable by its owner only) and its tables as needed. The
+// folder must exist. A file that a later release has written is refused (store.ErrLater).
 func Open(ctx context.Context, path string) (*Store, error) { return open(ctx, path, true) }
 
-// OpenExisting opens a file that is there and has the tables of this release, and
-// changes nothing in doing so: other programs may have it open, of an earlier
-// release too. Errors are those of Open and store.ErrEarlier.
+// OpenExisting opens a file that exists and has the tables of this release, and changes nothing:
+// other programs, also of an earlier release, may have it open. Errors are those of Open and
+// store.ErrEarlier.
 func OpenExisting(ctx context.Context, path string) (*Store, error) { return open(ctx, path, false) }
 
 func open(ctx context.Context, path string, change bool) (*Store, error) {
@@ -124,7 +119,7 @@ func create(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// migrate brings the tables up to date, or fails where they are not.
+// migrate brings the tables up to date, or fails if they are not and change is false.
 func migrate(ctx context.Context, name string, change bool) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -184,26 +179,21 @@ func (s *Store) reader() (*conn, error) {
 }
 
 func (s *Store) disconnect() error {
+	all := []*conn{s.copier, s.writer}
+	for len(s.pool) > 0 {
+		all = append(all, <-s.pool)
+	}
 	var errs []error
-	for _, c := range []*conn{s.copier, s.writer} {
+	for _, c := range all {
 		if c != nil {
 			errs = append(errs, c.close())
 		}
 	}
-	for {
-		select {
-		case c := <-s.pool:
-			if c != nil {
-				errs = append(errs, c.close())
-			}
-		default:
-			return errors.Join(errs...)
-		}
-	}
+	return errors.Join(errs...)
 }
 
-// write runs a function that alone may use the writing connection. It is not
-// interrupted once it has begun: a commit is either done or not begun.
+// write runs a function that alone may use the writing connection. It is not interrupted once it
+// has begun: a commit is either done or not begun.
 func (s *Store) write(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case <-ctx.Done():
@@ -220,8 +210,15 @@ func (s *Store) write(ctx context.Context, do func(context.Context) error) error
 	return do(context.WithoutCancel(ctx))
 }
 
-// read runs a function on a reading connection, in one transaction, so that all
-// it reads is of one moment.
+// change is write in a transaction; do says whether to commit.
+func (s *Store) change(ctx context.Context, do func(context.Context) (bool, error)) error {
+	return s.write(ctx, func(ctx context.Context) error {
+		return s.writer.within(ctx, "BEGIN IMMEDIATE", func() (bool, error) { return do(ctx) })
+	})
+}
+
+// read runs a function on a reading connection, in one transaction, so that all it reads is of one
+// moment.
 func (s *Store) read(ctx context.Context, do func(*conn) error) error {
 	var c *conn
 	select {
@@ -255,8 +252,8 @@ func (s *Store) replace() (*conn, error) {
 	return s.reader()
 }
 
-// Statements is how many have run since the store was opened, those that begin and
-// end transactions too: what a request costs is held against a budget (sim/budget).
+// Statements is how many have run since the store was opened, with those that begin and end
+// transactions. sim/budget bounds them for each request.
 func (s *Store) Statements() uint64 { return s.ran.Load() }
 
 // Ping implements store.Store.
@@ -267,8 +264,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// Close implements store.Store. The last connection to close copies the log
-// into the file.
+// Close implements store.Store. The last connection to close copies the log into the file.
 func (s *Store) Close() error {
 	<-s.writing
 	if s.closed {
@@ -294,8 +290,8 @@ func (s *Store) Close() error {
 	return errors.Join(append(errs, s.copier.close(), s.writer.close())...)
 }
 
-// countWritten counts what goes into the log and asks for a checkpoint when it is due.
-// The caller holds the writing token.
+// countWritten counts the bytes that go into the log and asks for a checkpoint when it is due. The
+// caller holds the writing token.
 func (s *Store) countWritten(bytes int64) {
 	if s.behind += bytes; s.behind < checkpointBytes {
 		return
@@ -307,23 +303,23 @@ func (s *Store) countWritten(bytes int64) {
 	}
 }
 
-// checkpoints copies the log back whenever that is due. A failure is left to the
-// next one: the log stays valid and only grows.
+// checkpoints copies the log back whenever that is due. After a failure the log stays valid and
+// grows until the next checkpoint.
 func (s *Store) checkpoints() {
 	defer s.stopped.Done()
 	for range s.due {
 		if s.checkpoint() < longLog {
 			continue
 		}
-		// Beside a busy writer a checkpoint never reaches the log's end, and
-		// only a log copied whole is begun anew. The rest is little now.
+		// Beside a busy writer a checkpoint never reaches the log's end, and only a log copied
+		// whole begins anew. Not much is left to copy now.
 		<-s.writing
 		s.checkpoint()
 		s.writing <- struct{}{}
 	}
 }
 
-// checkpoint tells how many frames the log has.
+// checkpoint copies what it can, and returns how many frames the log has.
 func (s *Store) checkpoint() (frames int64) {
 	_ = s.copier.query(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)", func(row []driver.Value) (bool, error) {
 		if len(row) > 1 {
