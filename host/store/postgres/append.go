@@ -18,8 +18,8 @@ type kind struct {
 	status uint8
 }
 
-// An appender is a batch as arrays, one for each column, in the order of the
-// database's function append_batch.
+// An appender is a batch as arrays, one for each column, in the order of the database's function
+// append_batch.
 type appender struct {
 	batch *wire.Batch
 	gap   bool // entries of an organization are not consecutive
@@ -99,13 +99,13 @@ func (s *Store) append(ctx context.Context, a *appender) (verdict wire.Verdict, 
 			}
 		}
 	}
-	if isConstraint(err) { // looked at again and again: something else is there
+	if isConstraint(err) { // after all attempts: something else is there
 		return wire.VerdictConflict, nil
 	}
 	return verdict, err
 }
 
-// arrange lays a batch out. Kinds holds a number for each entry.
+// arrange makes the arrays of a batch. kinds holds a number for each entry.
 func arrange(b *wire.Batch, kinds []int32) *appender {
 	n := len(b.Entries)
 	a := &appender{batch: b, kinds: kinds, index: arrangeIndex(b), sends: arrangeSends(b),
@@ -153,12 +153,7 @@ func (a *appender) extras(place int32, e *wire.Entry) {
 	}
 }
 
-// An asker is the pool, where a statement is a transaction, or a transaction.
-type asker interface {
-	QueryRow(ctx context.Context, text string, args ...any) pgx.Row
-}
-
-func (a *appender) run(ctx context.Context, on asker) (wire.Verdict, error) {
+func (a *appender) run(ctx context.Context, on querier) (wire.Verdict, error) {
 	var verdict int32
 	text, args := appendBatch, []any{
 		int16(a.batch.Range),
@@ -192,8 +187,8 @@ func list[T any](v []T) pgtype.FlatArray[T] {
 	return v
 }
 
-// kindsOf gives the number of each entry's type and status, 0 for an entry of
-// no activity. New ones are stored before the batch and stay if it fails.
+// kindsOf gives the number of each entry's type and status, 0 for an entry of no activity. New
+// kinds are stored before the batch and stay if it fails.
 func (s *Store) kindsOf(ctx context.Context, b *wire.Batch) ([]int32, error) {
 	numbers := make([]int32, len(b.Entries))
 	for i := range b.Entries {

@@ -7,8 +7,8 @@ import (
 	"cloister/host/store"
 )
 
-// Each part is answered from an index, in its order: rows that have ended stay in
-// the table for good and must not be walked over.
+// Each part is answered from an index, in its order: sends that have ended stay in the table for
+// good and must not be read.
 const backlog = `SELECT
 	(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state < 3 AND receiver IS NULL ORDER BY due LIMIT $1) x),
 	(SELECT coalesce(min(due), 0) FROM outbox WHERE state < 3 AND receiver IS NULL),

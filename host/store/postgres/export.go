@@ -13,15 +13,14 @@ import (
 // Organizations whose entries are read with one statement.
 const exportedAtOnce = 1 << 10
 
-// Export implements store.Archive. It takes one connection of the pool for as
-// long as it lasts, and holds back the server's vacuum for that time.
-func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
-	// What a server has begun to send would have to be read to its end; with its
-	// context the connection ends instead.
+// Export implements store.Archive. Meanwhile it takes one connection of the pool and holds back the
+// server's vacuum.
+func (s *Store) Export(ctx context.Context, give func(store.Row) error) error {
+	// Without cancel, all that the server has begun to send would have to be read.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x := &exporter{ctx: ctx, each: func(r store.Row) error {
-		err := each(r)
+	x := &exporter{ctx: ctx, give: func(r store.Row) error {
+		err := give(r)
 		if err != nil {
 			cancel()
 		}
@@ -49,17 +48,31 @@ func (s *Store) Export(ctx context.Context, each func(store.Row) error) error {
 type exporter struct {
 	ctx  context.Context
 	tx   pgx.Tx
-	each func(store.Row) error
+	give func(store.Row) error
 }
 
-// rows hands on what a statement finds: values are scanned, then row is asked.
-func (x *exporter) rows(text string, values []any, row func() store.Row, args ...any) error {
-	rows, err := x.tx.Query(x.ctx, text, args...)
-	if err != nil {
-		return err
+// A table is exported row by row in the order of its statement: values are scanned, then row makes
+// the row.
+type table struct {
+	text   string
+	values []any
+	row    func() (store.Row, error)
+}
+
+func (x *exporter) tables(all ...table) error {
+	for _, t := range all {
+		err := each(x.ctx, x.tx, t.text, nil, t.values, func() error {
+			r, err := t.row()
+			if err != nil {
+				return err
+			}
+			return x.give(r)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	_, err = pgx.ForEachRow(rows, values, func() error { return x.each(row()) })
-	return err
+	return nil
 }
 
 // heads are the owner, objects, headers and keys.
@@ -69,34 +82,27 @@ func (x *exporter) heads() error {
 	var yes bool
 	var text string
 	var data []byte
-	// take gives the bytes away: the next row's are others.
-	take := func() []byte { d := data; data = nil; return d }
-	err := x.rows("SELECT boot, epoch, released, id::bigint - 1 FROM owner ORDER BY id", []any{&id, &a, &yes, &r}, func() store.Row {
-		return &store.OwnerRow{Range: uint32(r), Boot: id, Epoch: uint64(a), Released: yes}
-	})
-	if err != nil {
-		return err
-	}
-	err = x.rows("SELECT name, bytes FROM object ORDER BY at", []any{&text, &data}, func() store.Row {
-		return &store.ObjectRow{Name: text, Bytes: take()}
-	})
-	if err != nil {
-		return err
-	}
-	err = x.rows("SELECT range::bigint, epoch, number, header FROM batch ORDER BY batch.range, epoch, number", []any{&r, &a, &b, &data}, func() store.Row {
-		return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: take()}
-	})
-	if err != nil {
-		return err
-	}
-	return x.rows("SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", []any{&id, &a, &data}, func() store.Row {
-		return &store.KeyRow{Organization: id, KeyID: uint32(a), Sealed: take()}
-	})
+	return x.tables(table{"SELECT boot, epoch, released, id::bigint - 1 FROM owner ORDER BY id", []any{&id, &a, &yes, &r}, func() (store.Row, error) {
+		return &store.OwnerRow{Range: uint32(r), Boot: id, Epoch: uint64(a), Released: yes}, nil
+	}}, table{"SELECT name, bytes FROM object ORDER BY at", []any{&text, &data}, func() (store.Row, error) {
+		return &store.ObjectRow{Name: text, Bytes: keep(&data)}, nil
+	}}, table{"SELECT range::bigint, epoch, number, header FROM batch ORDER BY batch.range, epoch, number", []any{&r, &a, &b, &data}, func() (store.Row, error) {
+		return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: keep(&data)}, nil
+	}}, table{"SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", []any{&id, &a, &data}, func() (store.Row, error) {
+		return &store.KeyRow{Organization: id, KeyID: uint32(a), Sealed: keep(&data)}, nil
+	}})
 }
 
-// organizations are those with their entries, some at a time.
+// keep keeps scanned bytes: the next row is scanned into others.
+func keep(scanned *[]byte) []byte {
+	b := *scanned
+	*scanned = nil
+	return b
+}
+
+// organizations are the organizations with their entries, some at a time.
 func (x *exporter) organizations() error {
-	kinds, err := x.kinds()
+	kinds, err := allKinds(x.ctx, x.tx)
 	if err != nil {
 		return err
 	}
@@ -104,11 +110,8 @@ func (x *exporter) organizations() error {
 		var some []*store.OrganizationRow
 		var number int32
 		var id [16]byte
-		rows, err := x.tx.Query(x.ctx, "SELECT id, uuid FROM organization WHERE id > $1 ORDER BY id LIMIT $2", last, int64(exportedAtOnce))
-		if err != nil {
-			return err
-		}
-		_, err = pgx.ForEachRow(rows, []any{&number, &id}, func() error {
+		const next = "SELECT id, uuid FROM organization WHERE id > $1 ORDER BY id LIMIT $2"
+		err := each(x.ctx, x.tx, next, []any{last, int64(exportedAtOnce)}, []any{&number, &id}, func() error {
 			some = append(some, &store.OrganizationRow{Number: uint64(number), ID: id})
 			return nil
 		})
@@ -123,30 +126,27 @@ func (x *exporter) organizations() error {
 }
 
 func (x *exporter) entries(of []*store.OrganizationRow, kinds map[int32]kind) error {
-	w := store.NewWalk(of, x.each)
+	w := store.NewWalk(of, x.give)
 	var place, time int64
 	var next *int64
 	var activity *[16]byte
 	var number *int32
 	var leaf, sealed []byte
-	rows, err := x.tx.Query(x.ctx, "SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id",
-		store.Place(int64(of[0].Number), 0), store.Place(int64(of[len(of)-1].Number), store.MaxSeq))
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, []any{&place, &time, &activity, &number, &next, &leaf, &sealed}, func() error {
-		e := &store.EntryRow{Seq: store.Seq(place), TimeMs: uint64(time), Sealed: sealed}
-		sealed = nil
+	const text = "SELECT id, time, activity, kind, next, leaf, sealed FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id"
+	args := []any{store.Place(int64(of[0].Number), 0), store.Place(int64(of[len(of)-1].Number), store.MaxSeq)}
+	err := each(x.ctx, x.tx, text, args, []any{&place, &time, &activity, &number, &next, &leaf, &sealed}, func() error {
+		e := &store.EntryRow{Seq: store.Seq(place), TimeMs: uint64(time), Sealed: keep(&sealed)}
 		if activity != nil && number != nil {
 			e.Activity, e.Type, e.Status = *activity, kinds[*number].text, kinds[*number].status
 		}
 		if next != nil {
 			e.Next = store.Seq(*next) + 1
 		}
-		if len(leaf) != len(wire.Hash{}) {
-			return fmt.Errorf("a leaf hash of %d bytes", len(leaf))
+		hash, err := hashOf(leaf)
+		if err != nil {
+			return err
 		}
-		return w.Entry(place, e, wire.Hash(leaf))
+		return w.Entry(place, e, hash)
 	})
 	if err != nil {
 		return err
@@ -154,16 +154,13 @@ func (x *exporter) entries(of []*store.OrganizationRow, kinds map[int32]kind) er
 	return w.End()
 }
 
-func (x *exporter) kinds() (map[int32]kind, error) {
+// allKinds are all pairs of type and status, a few hundred, by number.
+func allKinds(ctx context.Context, on querier) (map[int32]kind, error) {
 	all := map[int32]kind{}
-	rows, err := x.tx.Query(x.ctx, "SELECT id, type, status FROM kind")
-	if err != nil {
-		return nil, err
-	}
 	var id int32
 	var text string
 	var status int16
-	_, err = pgx.ForEachRow(rows, []any{&id, &text, &status}, func() error {
+	err := each(ctx, on, "SELECT id, type, status FROM kind", nil, []any{&id, &text, &status}, func() error {
 		all[id] = kind{text, uint8(status)}
 		return nil
 	})
@@ -175,60 +172,41 @@ func (x *exporter) pieces() error {
 	var number int32
 	var count int64
 	var sealed []byte
-	take := func() []byte { d := sealed; sealed = nil; return d }
-	err := x.rows("SELECT organization, count, sealed FROM snapshot ORDER BY organization", []any{&number, &count, &sealed}, func() store.Row {
-		return &store.SnapshotRow{Number: uint64(number), Count: uint64(count), Sealed: take()}
-	})
-	if err != nil {
-		return err
-	}
-	return x.rows("SELECT organization, sealed FROM piece ORDER BY organization, hash", []any{&number, &sealed}, func() store.Row {
-		return &store.PieceRow{Number: uint64(number), Sealed: take()}
-	})
+	return x.tables(table{"SELECT organization, count, sealed FROM snapshot ORDER BY organization", []any{&number, &count, &sealed}, func() (store.Row, error) {
+		return &store.SnapshotRow{Number: uint64(number), Count: uint64(count), Sealed: keep(&sealed)}, nil
+	}}, table{"SELECT organization, sealed FROM piece ORDER BY organization, hash", []any{&number, &sealed}, func() (store.Row, error) {
+		return &store.PieceRow{Number: uint64(number), Sealed: keep(&sealed)}, nil
+	}})
 }
 
 // rest is what leads to entries, and the outbox.
 func (x *exporter) rest() error {
 	var hash, revert, memo []byte
-	var number, seq int64
-	var id [16]byte
-	var err error
-	short := func() {
-		if len(hash) != len(wire.Hash{}) {
-			err, hash = fmt.Errorf("a hash of %d bytes", len(hash)), make([]byte, len(wire.Hash{}))
-		}
-	}
-	if e := x.rows("SELECT hash, entry FROM blind ORDER BY hash, entry", []any{&hash, &seq}, func() store.Row {
-		short()
-		return &store.BlindRow{Hash: wire.Hash(hash), Number: uint64(seq >> 32), Seq: store.Seq(seq)}
-	}); e != nil || err != nil {
-		return firstOf(err, e)
-	}
-	if e := x.rows("SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", []any{&hash, &number, &id}, func() store.Row {
-		short()
-		return &store.IndexRow{Key: wire.Hash(hash), Rank: uint64(number), Organization: id}
-	}); e != nil || err != nil {
-		return firstOf(err, e)
-	}
-	var s store.SendRow
+	var number, seq, due, tries int64
 	var part, kind, state int16
-	var due, tries int64
+	var said string
+	var id [16]byte
 	var receiver, activity *[16]byte
-	return x.rows(`SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox ORDER BY organization, seq, number`,
-		[]any{&id, &seq, &part, &kind, &state, &due, &tries, &s.Text, &revert, &memo, &receiver, &activity}, func() store.Row {
-			row := store.SendRow{Organization: id, Seq: uint64(seq), Number: uint16(part), SendKind: wire.SendKind(kind), State: wire.SendState(state),
-				DueMs: uint64(due), Tries: uint32(tries), Text: s.Text, Revert: revert, Memo: memo}
+	return x.tables(table{"SELECT hash, entry FROM blind ORDER BY hash, entry", []any{&hash, &seq}, func() (store.Row, error) {
+		h, err := hashOf(hash)
+		return &store.BlindRow{Hash: h, Number: uint64(seq >> 32), Seq: store.Seq(seq)}, err
+	}}, table{"SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", []any{&hash, &number, &id}, func() (store.Row, error) {
+		h, err := hashOf(hash)
+		return &store.IndexRow{Key: h, Rank: uint64(number), Organization: id}, err
+	}}, table{"SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox ORDER BY organization, seq, number",
+		[]any{&id, &seq, &part, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() (store.Row, error) {
+			row := &store.SendRow{Organization: id, Seq: uint64(seq), Number: uint16(part), SendKind: wire.SendKind(kind), State: wire.SendState(state),
+				DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: keep(&revert), Memo: keep(&memo)}
 			if receiver != nil && activity != nil {
 				row.Receiver, row.Activity = *receiver, *activity
 			}
-			revert, memo = nil, nil
-			return &row
-		})
+			return row, nil
+		}})
 }
 
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
+func hashOf(b []byte) (wire.Hash, error) {
+	if len(b) != len(wire.Hash{}) {
+		return wire.Hash{}, fmt.Errorf("a hash of %d bytes", len(b))
 	}
-	return b
+	return wire.Hash(b), nil
 }

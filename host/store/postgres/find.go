@@ -12,9 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// scanned bounds how many entries a list without filter walks through before it
-// goes over to the index: entries of no activity and superseded ones are in the
-// way.
+// scanned bounds how many entries a list without filter reads before it turns to the index. It
+// also reads entries of no activity and superseded ones.
 const scanned = 1024
 
 // A finder answers one Find or Page in one transaction.
@@ -26,8 +25,7 @@ type finder struct {
 	answer store.Answer
 }
 
-// find runs do for an organization that has as many entries as the tree size
-// says.
+// find runs do for an organization that has at least as many entries as the tree size.
 func (s *Store) find(ctx context.Context, id wire.ID, size uint64, do func(*finder) error) (proven wire.Proven, err error) {
 	err = s.read(ctx, func(tx pgx.Tx) error {
 		proven = wire.Proven{}
@@ -77,8 +75,8 @@ func (s *Store) Find(ctx context.Context, ask wire.Find) (wire.Proven, error) {
 
 func (f *finder) end() int64 { return store.Place(f.number, 0) + int64(f.size) }
 
-// newest gives the places of the activities' newest entries in the tree, in the
-// order asked, without those that have none.
+// newest gives the places of the activities' newest entries in the tree, in the order asked. It
+// leaves out activities without entries.
 func (f *finder) newest(ctx context.Context, activities ...wire.ID) ([]int64, error) {
 	if len(activities) == 0 {
 		return nil, nil
@@ -87,27 +85,15 @@ func (f *finder) newest(ctx context.Context, activities ...wire.ID) ([]int64, er
 	for i := range activities {
 		ids[i] = activities[i]
 	}
-	return f.places(ctx, `SELECT e.id FROM unnest($1::uuid[]) WITH ORDINALITY AS a (activity, i) CROSS JOIN LATERAL (
+	return column[int64](ctx, f.tx, `SELECT e.id FROM unnest($1::uuid[]) WITH ORDINALITY AS a (activity, i) CROSS JOIN LATERAL (
 		SELECT id FROM entry WHERE activity = a.activity AND id + 0 >= $2 AND id + 0 < $3 ORDER BY id + 0 DESC LIMIT 1) AS e ORDER BY i`,
 		list(ids), store.Place(f.number, 0), f.end())
 }
 
-func (f *finder) places(ctx context.Context, text string, args ...any) ([]int64, error) {
-	rows, err := f.tx.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
-}
-
-// cutToSize cuts places to those whose entries fit in an answer, by their sizes.
+// cutToSize cuts places to those whose entries fit in an answer.
 func (f *finder) cutToSize(ctx context.Context, places []int64) ([]int64, error) {
-	rows, err := f.tx.Query(ctx, `SELECT octet_length(sealed) FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
+	sizes, err := column[int32](ctx, f.tx, `SELECT octet_length(sealed) FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
 		JOIN entry ON id = place ORDER BY i`, list(places))
-	if err != nil {
-		return nil, err
-	}
-	sizes, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +118,8 @@ func (f *finder) prove(ctx context.Context, places []int64) error {
 	if err != nil {
 		return err
 	}
-	rows, err := f.tx.Query(ctx, `SELECT sealed FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
+	sealed, err := column[[]byte](ctx, f.tx, `SELECT sealed FROM unnest($1::bigint[]) WITH ORDINALITY AS p (place, i)
 		JOIN entry ON id = place ORDER BY i`, list(places))
-	if err != nil {
-		return err
-	}
-	sealed, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 	if err != nil {
 		return err
 	}
@@ -195,12 +177,11 @@ func (f *finder) page(ctx context.Context, ask wire.Page, w store.Window) ([]int
 		return nil, err
 	}
 	order := direction(w)
-	// Each kind's index entries are read as far as the page needs; kind and id
-	// are compared as rows so that no plan but that index's serves; id + 0 keeps
-	// the planner off the primary key, which it would read from end to end. What is
-	// superseded now, but was not under this tree size, is found by what came
-	// since: as many as entries came with a Prior.
-	places, err := f.places(ctx, `SELECT e.id FROM unnest($1::integer[]) AS k CROSS JOIN LATERAL (
+	// Each kind's index entries are read as far as the page needs. Kind and id are compared as rows
+	// so that only a plan by that index is possible; id + 0 keeps the planner off the primary key,
+	// which it would read from end to end. Entries that are superseded now, but were not under this
+	// tree size, are found by their successors: as many as entries with a Prior came since.
+	places, err := column[int64](ctx, f.tx, `SELECT e.id FROM unnest($1::integer[]) AS k CROSS JOIN LATERAL (
 			SELECT id FROM entry WHERE (kind, id) >= (k, $2) AND (kind, id) < (k, $3) AND kind IS NOT NULL AND next IS NULL
 			ORDER BY kind `+order+`, id `+order+` LIMIT $4) AS e
 		UNION ALL (SELECT id FROM entry WHERE next >= $5 AND next <= $6 AND kind = ANY ($1) AND id + 0 >= $2 AND id + 0 < $3
@@ -216,19 +197,14 @@ func direction(w store.Window) string {
 	return "DESC"
 }
 
-// walk reads the entries themselves, which is enough when most of them are the
-// newest of an activity. It is done when it filled the page or saw the end.
+// walk reads the entries themselves, which is enough when most of them are the newest of an
+// activity. done means that it filled the page or saw the end.
 func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done bool, err error) {
-	rows, err := f.tx.Query(ctx, `SELECT id, kind IS NOT NULL AND (next IS NULL OR next >= $4)
-		FROM entry WHERE id >= $1 AND id < $2 ORDER BY id `+direction(w)+` LIMIT $3`,
-		w.Low, w.High, int64(scanned), f.end())
-	if err != nil {
-		return nil, false, err
-	}
 	var id int64
 	var listed bool
 	seen := 0
-	_, err = pgx.ForEachRow(rows, []any{&id, &listed}, func() error {
+	err = each(ctx, f.tx, `SELECT id, kind IS NOT NULL AND (next IS NULL OR next >= $4)
+		FROM entry WHERE id >= $1 AND id < $2 ORDER BY id `+direction(w)+` LIMIT $3`, []any{w.Low, w.High, int64(scanned), f.end()}, []any{&id, &listed}, func() error {
 		seen++
 		if listed {
 			places = append(places, id)
@@ -238,22 +214,13 @@ func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done
 	return w.Cut(places), len(places) >= w.Limit || seen < scanned, err
 }
 
-// kinds are the numbers of all pairs of type and status that the filter lets
-// through. There are as many as the enclave knows types, a few hundred.
+// kinds are the numbers of all kinds that the filter lets through.
 func (f *finder) kinds(ctx context.Context, ask wire.Page) (kinds []int32, err error) {
-	rows, err := f.tx.Query(ctx, "SELECT id, type, status FROM kind")
-	if err != nil {
-		return nil, err
-	}
-	var id int32
-	var text string
-	var status int16
-	_, err = pgx.ForEachRow(rows, []any{&id, &text, &status}, func() error {
-		if (len(ask.Types) == 0 || slices.Contains(ask.Types, text)) &&
-			(len(ask.Statuses) == 0 || slices.Contains(ask.Statuses, uint8(status))) {
-			kinds = append(kinds, id)
+	all, err := allKinds(ctx, f.tx)
+	for n, k := range all {
+		if (len(ask.Types) == 0 || slices.Contains(ask.Types, k.text)) && (len(ask.Statuses) == 0 || slices.Contains(ask.Statuses, k.status)) {
+			kinds = append(kinds, n)
 		}
-		return nil
-	})
+	}
 	return kinds, err
 }

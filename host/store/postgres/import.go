@@ -118,7 +118,7 @@ func (m *importer) put(ctx context.Context, table string, bytes int, values ...a
 	return c.flush(ctx, m.tx)
 }
 
-// end copies what is left and lets numbers go on behind those imported.
+// end copies the remaining rows, and sets sequences to go on after the imported numbers.
 func (m *importer) end(ctx context.Context) error {
 	if err := m.order.Done(); err != nil {
 		return err

@@ -2,23 +2,20 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
 )
 
-// indexed is what becomes of one row of the index.
+// indexed is one row of the index.
 type indexed struct {
 	key          wire.Hash
 	rank         uint64
 	organization wire.ID
 }
 
-// An indexing is what a batch changes in the index, as arrays.
+// An indexing is a batch's changes of the index, as arrays.
 type indexing struct {
 	goneKey  [][]byte
 	goneRank []int64
@@ -28,8 +25,8 @@ type indexing struct {
 	kept     [][16]byte
 }
 
-// arrangeIndex finds what a batch leaves: of several changes to one row the last
-// one counts. It is nil for a batch that changes nothing.
+// arrangeIndex makes the arrays: of several changes to one row the last one counts. It is nil for a
+// batch that changes nothing.
 func arrangeIndex(b *wire.Batch) *indexing {
 	n := 0
 	for i := range b.Entries {
@@ -58,8 +55,8 @@ func arrangeIndex(b *wire.Batch) *indexing {
 	return x
 }
 
-// Pages of the index: one seek, and the rows behind it. Rank and organization
-// are compared as one row, so that no plan but the index's serves.
+// Pages of the index: one seek, and the rows after it. Rank and organization are compared as one
+// row, so that only a plan by the index is possible.
 const (
 	firstRows  = `SELECT rank, organization FROM blind_index WHERE key = $1 ORDER BY rank, organization LIMIT $2`
 	rowsBehind = `SELECT rank, organization FROM blind_index WHERE key = $1 AND (rank, organization) > ($3, $4) ORDER BY rank, organization LIMIT $2`
@@ -78,22 +75,15 @@ func (s *Store) PageIndex(ctx context.Context, ask wire.PageIndex) (wire.IndexRo
 	case ask.After != nil:
 		text, args = rowsBehind, append(args, int64(ask.After.Rank), [16]byte(ask.After.Organization))
 	}
-	rows, err := s.pool.Query(ctx, text, args...)
-	if err != nil {
-		return wire.IndexRows{}, fmt.Errorf("paging the index: %w", err)
-	}
-	var out []wire.IndexRow
+	var rows []wire.IndexRow
 	var rank int64
 	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&rank, &id}, func() error {
-		out = append(out, wire.IndexRow{Rank: uint64(rank), Organization: id})
+	err := each(ctx, s.pool, text, args, []any{&rank, &id}, func() error {
+		rows = append(rows, wire.IndexRow{Rank: uint64(rank), Organization: id})
 		return nil
 	})
-	if err != nil {
-		return wire.IndexRows{}, fmt.Errorf("paging the index: %w", err)
-	}
 	if ask.Before != nil {
-		slices.Reverse(out)
+		slices.Reverse(rows)
 	}
-	return wire.IndexRows{Rows: out}, nil
+	return store.Result(wire.IndexRows{Rows: rows}, err, "paging the index")
 }

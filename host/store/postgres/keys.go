@@ -15,24 +15,20 @@ func (s *Store) LoadKeys(ctx context.Context, ask wire.LoadKeys) (k wire.Keys, e
 	if err := store.CheckKeys(ask); err != nil {
 		return k, err
 	}
-	rows, err := s.pool.Query(ctx, `SELECT organization, key, sealed FROM wrapped
+	var id [16]byte
+	var key int64
+	var sealed []byte
+	err = each(ctx, s.pool, `SELECT organization, key, sealed FROM wrapped
 		WHERE (organization, key) >= ($1, $2) AND organization <= $3 ORDER BY organization, key LIMIT $4`,
-		[16]byte(ask.From), int64(ask.FromKey), [16]byte(ask.To), int64(ask.Limit))
-	if err == nil {
-		var id [16]byte
-		var key int64
-		var sealed []byte
-		_, err = pgx.ForEachRow(rows, []any{&id, &key, &sealed}, func() error {
+		[]any{[16]byte(ask.From), int64(ask.FromKey), [16]byte(ask.To), int64(ask.Limit)}, []any{&id, &key, &sealed}, func() error {
 			k.Keys = append(k.Keys, wire.WrappedKey{Organization: id, KeyID: uint32(key), Sealed: sealed})
 			sealed = nil
 			return nil
 		})
-	}
 	return store.Result(k, err, "loading keys")
 }
 
-// PutKeys implements store.Writer. Like PutSnapshot it locks the row of the owner
-// last.
+// PutKeys implements store.Writer. Like PutSnapshot it locks the row of the owner last.
 func (s *Store) PutKeys(ctx context.Context, put wire.PutKeys) (done wire.Done, err error) {
 	if err := store.CheckNewKeys(put); err != nil {
 		return done, err

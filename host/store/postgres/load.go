@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,8 +11,8 @@ import (
 )
 
 const (
-	framing = 16      // what an entry of an answer costs beside its own bytes
-	atOnce  = 1 << 12 // entries whose sizes are looked at before they are read
+	framing = 16      // bytes in a frame for each entry besides its own
+	atOnce  = 1 << 12 // entries whose sizes are read together
 )
 
 // LoadOrganization implements store.Loader.
@@ -48,16 +47,13 @@ func count(ctx context.Context, on querier, number int64) (uint64, error) {
 	return store.Seq(last) + 1, err
 }
 
-// opening reads keys and snapshot and tells what room the frame has left.
+// opening reads keys and snapshot and returns the room that is left in the frame.
 func opening(ctx context.Context, tx pgx.Tx, number int64, id wire.ID, o *wire.Organization) (room int, err error) {
 	room = store.MaxAnswer
-	rows, err := tx.Query(ctx, "SELECT key, sealed FROM wrapped WHERE organization = $1 ORDER BY key DESC LIMIT $2", [16]byte(id), int64(store.MaxKeys))
-	if err != nil {
-		return 0, err
-	}
 	var key int64
 	var sealed []byte
-	_, err = pgx.ForEachRow(rows, []any{&key, &sealed}, func() error {
+	const keys = "SELECT key, sealed FROM wrapped WHERE organization = $1 ORDER BY key DESC LIMIT $2"
+	err = each(ctx, tx, keys, []any{[16]byte(id), int64(store.MaxKeys)}, []any{&key, &sealed}, func() error {
 		o.Keys = append(o.Keys, wire.WrappedKey{Organization: id, KeyID: uint32(key), Sealed: sealed})
 		room -= len(sealed) + 2*framing
 		sealed = nil
@@ -89,17 +85,12 @@ func (s *Store) LoadEntries(ctx context.Context, ask wire.LoadEntries) (e wire.E
 	return store.Result(e, err, "loading entries")
 }
 
-// entries reads sealed entries up to want bytes, one at least, but never more
-// than the frame has room for. It asks for sizes first: what a server has begun
-// to send must be read to the end.
+// entries reads sealed entries up to want bytes, at least one, but never more than the frame has
+// room for. It asks for sizes first: what a server has begun to send must be read to the end.
 func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, room int) (list [][]byte, err error) {
 	for from <= store.MaxSeq {
-		rows, err := tx.Query(ctx, "SELECT octet_length(sealed) FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id LIMIT $3",
+		sizes, err := column[int32](ctx, tx, "SELECT octet_length(sealed) FROM entry WHERE id >= $1 AND id <= $2 ORDER BY id LIMIT $3",
 			store.Place(number, from), store.Place(number, store.MaxSeq), int64(atOnce))
-		if err != nil {
-			return nil, err
-		}
-		sizes, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 		if err != nil {
 			return nil, err
 		}
@@ -113,11 +104,8 @@ func entries(ctx context.Context, tx pgx.Tx, number int64, from uint64, want, ro
 			n++
 		}
 		if n > 0 {
-			if rows, err = tx.Query(ctx, "SELECT sealed FROM entry WHERE id >= $1 AND id < $2 ORDER BY id",
-				store.Place(number, from), store.Place(number, from)+int64(n)); err != nil {
-				return nil, err
-			}
-			more, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+			more, err := column[[]byte](ctx, tx, "SELECT sealed FROM entry WHERE id >= $1 AND id < $2 ORDER BY id",
+				store.Place(number, from), store.Place(number, from)+int64(n))
 			if err != nil {
 				return nil, err
 			}
@@ -154,17 +142,12 @@ func (s *Store) LoadPieces(ctx context.Context, ask wire.LoadPieces) (p wire.Pie
 		if err := store.CheckAnswer(int(total)); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, "SELECT i, sealed "+from, n, list(want))
-		if err != nil {
-			return err
-		}
 		var i int64
 		var sealed []byte
-		_, err = pgx.ForEachRow(rows, []any{&i, &sealed}, func() error {
+		return each(ctx, tx, "SELECT i, sealed "+from, []any{n, list(want)}, []any{&i, &sealed}, func() error {
 			p.Pieces[i-1], sealed = sealed, nil
 			return nil
 		})
-		return err
 	})
 	return store.Result(p, err, "loading pieces")
 }
@@ -175,7 +158,7 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 		return o, err
 	}
 	text, args := "SELECT bytes FROM object WHERE name = $1", []any{ask.Name}
-	if ask.Newest { // names are printable ASCII, so nothing sorts behind DEL
+	if ask.Newest { // names are printable ASCII, so nothing sorts after DEL
 		text = "SELECT bytes FROM object WHERE name >= $1 AND name < $2 ORDER BY at DESC LIMIT 1"
 		args = append(args, ask.Name+"\x7f")
 	}
@@ -183,9 +166,6 @@ func (s *Store) LoadObject(ctx context.Context, ask wire.LoadObject) (o wire.Obj
 	if errors.Is(err, pgx.ErrNoRows) {
 		return wire.Object{}, nil
 	}
-	if err != nil {
-		return wire.Object{}, fmt.Errorf("loading an object: %w", err)
-	}
 	o.Found = true
-	return o, nil
+	return store.Result(o, err, "loading an object")
 }

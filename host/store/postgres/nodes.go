@@ -12,9 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// errAbsent says that hashes below a node are not stored. Under the owner's
-// lock that means that the batch does not follow what is stored, which
-// append_batch will say.
+// errAbsent says that hashes below a node are not stored. Under the owner's lock it means that the
+// batch does not follow what is stored; append_batch will say that.
 var errAbsent = errors.New("hashes are absent")
 
 type node struct {
@@ -23,9 +22,8 @@ type node struct {
 	index uint64
 }
 
-// complete computes the nodes that the batch completes, from stored hashes and
-// the batch's own. It locks the owner's row first, so that what it reads is what
-// append_batch will find.
+// complete computes the nodes that the batch completes, from stored hashes and the batch's own. It
+// locks the owner's row first, so that append_batch will find what it read.
 func (a *appender) complete(ctx context.Context, tx pgx.Tx) error {
 	a.nodeOrg, a.nodeOffset, a.nodes = nil, nil, nil // of an attempt before
 	if _, err := tx.Exec(ctx, "SELECT 1 FROM owner WHERE id = $1 FOR NO KEY UPDATE", rowOf(a.batch.Range)); err != nil {
@@ -60,8 +58,7 @@ func (a *appender) complete(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// fold computes one node: the older hashes below it are stored, the rest are in
-// the batch or made from it.
+// fold computes one node. The older hashes below it are stored, the others come from the batch.
 func (a *appender) fold(ctx context.Context, tx pgx.Tx, at node, base int64, made map[node]wire.Hash) (wire.Hash, error) {
 	below := at.level - 8
 	from := at.index * tree.Span
@@ -88,12 +85,6 @@ func (a *appender) fold(ctx context.Context, tx pgx.Tx, at node, base int64, mad
 	return tree.Fold(list)
 }
 
-// A querier is a transaction.
-type querier interface {
-	asker
-	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
-}
-
 // number gives an organization's number, 0 when there is none.
 func number(ctx context.Context, on querier, id [16]byte) (int64, error) {
 	var n int32
@@ -104,20 +95,15 @@ func number(ctx context.Context, on querier, id [16]byte) (int64, error) {
 	return int64(n), err
 }
 
-// hashes reads consecutive hashes of a stored level; errAbsent when there are
-// fewer.
+// hashes reads consecutive hashes of a stored level; errAbsent when there are fewer.
 func hashes(ctx context.Context, on querier, number int64, level uint, from uint64, count int) ([]wire.Hash, error) {
 	text, first := "SELECT leaf FROM entry WHERE id >= $1 AND id < $2 ORDER BY id", store.Place(number, from)
 	if level > 0 {
 		text, first = "SELECT hash FROM node WHERE id >= $1 AND id < $2 ORDER BY id", store.NodePlace(number, level, from)
 	}
-	rows, err := on.Query(ctx, text, first, first+int64(count))
-	if err != nil {
-		return nil, err
-	}
 	list := make([]wire.Hash, 0, tree.Span)
 	var hash []byte
-	_, err = pgx.ForEachRow(rows, []any{&hash}, func() error {
+	err := each(ctx, on, text, []any{first, first + int64(count)}, []any{&hash}, func() error {
 		if len(hash) != len(wire.Hash{}) {
 			return fmt.Errorf("stored hash has %d bytes", len(hash))
 		}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,7 +9,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A sending is what a batch puts into the outbox, as arrays.
+// A sending is a batch's sends, as arrays.
 type sending struct {
 	uuid   [][16]byte
 	seq    []int64
@@ -41,9 +40,9 @@ func arrangeSends(b *wire.Batch) (z *sending) {
 	return z
 }
 
-// A send is due in the order of time, and those of one time in the order of their
-// entries, so that an account's transactions go out as they were made. What
-// another claims at the same moment is passed over.
+// Sends are in the order of their due times, and those of one time in the order of their entries,
+// so that an account's transactions go out as they were made. Sends that another claims at the
+// same moment are passed over.
 const (
 	claimSends = `WITH mine AS (
 			SELECT organization, seq, number FROM outbox WHERE state < 3 AND receiver IS NULL AND due <= $2 AND claimed <= $2
@@ -57,7 +56,7 @@ const (
 			WHERE o.organization = m.organization AND o.seq = m.seq AND o.number = m.number
 			RETURNING o.organization, o.seq, o.number, o.kind, o.state, o.due, o.tries, o.said, o.revert, o.memo, o.receiver, o.activity)
 		SELECT * FROM claims ORDER BY due, organization, seq, number`
-	// One step along the index for each receiver, however much lies there for him.
+	// One step along the index for each receiver, however many sends it has.
 	receivers = `WITH RECURSIVE r (receiver) AS (
 			(SELECT receiver FROM outbox WHERE state < 3 AND receiver IS NOT NULL AND receiver > $1 ORDER BY receiver LIMIT 1)
 			UNION ALL SELECT (SELECT o.receiver FROM outbox o WHERE o.state < 3 AND o.receiver IS NOT NULL AND o.receiver > r.receiver ORDER BY o.receiver LIMIT 1)
@@ -84,24 +83,21 @@ func (s *Store) ClaimSends(ctx context.Context, ask store.ClaimSends) (sends []s
 	if ask.Receiver != (wire.ID{}) {
 		text, args = claimForReceiver, append(args, [16]byte(ask.Receiver))
 	}
-	err = s.write(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, text, args...)
-		if err == nil {
-			sends, err = sendsOf(rows)
-		}
+	err = s.write(ctx, func(tx pgx.Tx) (err error) {
+		sends, err = sendsOf(ctx, tx, text, args...)
 		return err
 	})
 	return store.Result(sends, err, "claiming sends")
 }
 
-func sendsOf(rows pgx.Rows) (sends []store.Send, err error) {
+func sendsOf(ctx context.Context, on querier, text string, args ...any) (sends []store.Send, err error) {
 	var id [16]byte
 	var seq, due, tries int64
 	var number, kind, state int16
 	var said string
 	var revert, memo []byte
 	var receiver, activity *[16]byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &seq, &number, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() error {
+	err = each(ctx, on, text, args, []any{&id, &seq, &number, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() error {
 		x := store.Send{
 			ID: wire.SendID{Organization: id, Seq: uint64(seq), Number: uint16(number)}, Kind: wire.SendKind(kind), State: wire.SendState(state),
 			DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: revert, Memo: memo,
@@ -124,14 +120,11 @@ func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.
 	if err := store.CheckReceivers(ask); err != nil {
 		return nil, err
 	}
-	rows, err := s.pool.Query(ctx, receivers, [16]byte(ask.After), int64(ask.NowMs), ask.Limit)
 	var id [16]byte
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-			ids = append(ids, id)
-			return nil
-		})
-	}
+	err = each(ctx, s.pool, receivers, []any{[16]byte(ask.After), int64(ask.NowMs), ask.Limit}, []any{&id}, func() error {
+		ids = append(ids, id)
+		return nil
+	})
 	return store.Result(ids, err, "looking for receivers")
 }
 
@@ -144,10 +137,7 @@ func (s *Store) DeadSends(ctx context.Context, ask store.DeadSends) (sends []sto
 	if ask.After != nil {
 		after, number = *ask.After, int16(ask.After.Number)
 	}
-	rows, err := s.pool.Query(ctx, deadSends, [16]byte(after.Organization), int64(after.Seq), number, ask.Limit)
-	if err == nil {
-		sends, err = sendsOf(rows)
-	}
+	sends, err = sendsOf(ctx, s.pool, deadSends, [16]byte(after.Organization), int64(after.Seq), number, ask.Limit)
 	return store.Result(sends, err, "looking for dead letters")
 }
 
@@ -165,10 +155,7 @@ func (s *Store) Resend(ctx context.Context, ask store.Resend) (int, error) {
 		receiver = (*[16]byte)(&ask.Receiver)
 	}
 	wrote, err := s.pool.Exec(ctx, resend, int64(ask.NowMs), organization, seq, number, receiver)
-	if err != nil {
-		return 0, fmt.Errorf("sending again: %w", err)
-	}
-	return int(wrote.RowsAffected()), nil
+	return store.Result(int(wrote.RowsAffected()), err, "sending again")
 }
 
 // KeepSend implements store.Outbox.
@@ -178,10 +165,7 @@ func (s *Store) KeepSend(ctx context.Context, claimant wire.ID, x store.Send) (k
 	}
 	wrote, err := s.pool.Exec(ctx, keepSend, int16(x.State), int64(x.DueMs), int64(x.Tries), x.Text, notNull(x.Revert), notNull(x.Memo),
 		[16]byte(x.ID.Organization), int64(x.ID.Seq), int16(x.ID.Number), [16]byte(claimant))
-	if err != nil {
-		return false, fmt.Errorf("keeping a send: %w", err)
-	}
-	return wrote.RowsAffected() > 0, nil
+	return store.Result(wrote.RowsAffected() > 0, err, "keeping a send")
 }
 
 // notNull is b, which is not NULL.
@@ -201,15 +185,11 @@ func (s *Store) SendStates(ctx context.Context, ask wire.Sends) (wire.SendStates
 	for i, id := range ask.Sends {
 		uuids[i], seqs[i], numbers[i] = id.Organization, int64(id.Seq), int16(id.Number)
 	}
-	rows, err := s.pool.Query(ctx, statesOfSends, list(uuids), list(seqs), list(numbers))
-	if err != nil {
-		return wire.SendStates{}, fmt.Errorf("looking for sends: %w", err)
-	}
 	states := wire.SendStates{States: make([]wire.SendStanding, 0, len(ask.Sends))}
 	var state int16
 	var said string
 	var revert []byte
-	_, err = pgx.ForEachRow(rows, []any{&state, &said, &revert}, func() error {
+	err := each(ctx, s.pool, statesOfSends, []any{list(uuids), list(seqs), list(numbers)}, []any{&state, &said, &revert}, func() error {
 		states.States = append(states.States, wire.SendStanding{State: wire.SendState(state), Text: said, Revert: revert})
 		revert = nil
 		return nil

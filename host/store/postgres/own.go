@@ -10,8 +10,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Own implements store.Writer. The row is locked by every action, so that what
-// is told is the newest.
+// Own implements store.Writer. Every action locks the row, and so sees the newest state.
 func (s *Store) Own(ctx context.Context, ask wire.Own) (owned wire.Owned, err error) {
 	if err := store.CheckOwn(ask); err != nil {
 		return owned, err
@@ -51,8 +50,8 @@ func own(ctx context.Context, tx pgx.Tx, ask wire.Own) (owned wire.Owned, err er
 	return owned, err
 }
 
-// take writes the row, which is locked unless there is none; then one of two
-// takers violates its key and looks again.
+// take writes the row, which is locked unless there is none: then one of two takers violates its
+// key and tries again.
 func take(ctx context.Context, tx pgx.Tx, ask wire.Own) error {
 	text := "UPDATE owner SET boot = $1, epoch = $2, released = false WHERE id = $3"
 	if ask.Expect == 0 {
@@ -75,7 +74,7 @@ func owner(ctx context.Context, tx pgx.Tx, r wire.Range) (owned wire.Owned, err 
 	if err != nil {
 		return owned, err
 	}
-	// A statement of its own sees what was stored while the lock was waited for.
+	// A statement of its own sees what was stored while this one waited for the lock.
 	err = tx.QueryRow(ctx, "SELECT coalesce(max(number), 0) FROM batch WHERE range = $1 AND epoch = $2", int16(r), epoch).Scan(&batches)
 	owned.Boot, owned.Epoch, owned.Batches, owned.Beat = boot, uint64(epoch), uint64(batches), uint64(beat)
 	return owned, err

@@ -1,12 +1,12 @@
-// Package postgres is the store for production: PostgreSQL 15 or newer through
-// pgx. Any number of hosts may use one database.
+// Package postgres is the store for production: PostgreSQL 15 or newer through pgx. Any number of
+// hosts may use one database.
 //
-// A batch is one round trip: one call of a function in the database, which locks
-// the row of the owner, compares and inserts, and is a transaction of its own.
-// Only a batch that completes a node of a tree, one in some hundred, takes five.
+// A batch is one round trip: a function in the database locks the row of the owner, compares and
+// inserts, in a transaction of its own. Only a batch that completes a node of a tree, one in some
+// hundred, takes five.
 //
-// Nothing is kept in a session between transactions and no statement has a name,
-// so a pooler in transaction mode may stand between.
+// Nothing is kept in a session between transactions and no statement has a name, so a pooler in
+// transaction mode may stand between.
 package postgres
 
 import (
@@ -48,14 +48,14 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to a database, by URL or by keywords as libpq does, and makes or
-// updates its tables. It refuses a database that confirms what is not on disk,
-// and one that a later release has written (store.ErrLater).
+// Open connects to a database, by URL or by keywords as libpq does, and makes or updates its
+// tables. It refuses a database that confirms what is not on disk, and one that a later release
+// has written (store.ErrLater).
 func Open(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, true) }
 
-// OpenExisting connects to a database that has the tables of this release and
-// changes nothing in doing so: other programs may be using it, of an earlier
-// release too. Errors are those of Open and store.ErrEarlier.
+// OpenExisting connects to a database that has the tables of this release, and changes nothing:
+// other programs, also of an earlier release, may be using it. Errors are those of Open and
+// store.ErrEarlier.
 func OpenExisting(ctx context.Context, dsn string) (*Store, error) { return open(ctx, dsn, false) }
 
 func open(ctx context.Context, dsn string, change bool) (*Store, error) {
@@ -93,8 +93,8 @@ func (s *Store) prepare(ctx context.Context, change bool) error {
 	return s.migrate(ctx, change)
 }
 
-// migrate brings the tables up to date, or fails where they are not. Hosts that start at once wait for each
-// other at a row, not at a lock of a session, which a pooler would lose.
+// migrate brings the tables up to date, or fails if they are not and change is false. Hosts that
+// start at once wait for each other at a row, not at a lock of a session, which a pooler would lose.
 func (s *Store) migrate(ctx context.Context, change bool) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -154,9 +154,9 @@ func (s *Store) read(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
 }
 
-// write runs a function in a transaction of its own, again when it met another
-// one. The server ends it when this host is gone in the middle, so that the row
-// of the owner does not stay locked.
+// write runs a function in a transaction of its own, again when it met another one. The server
+// ends the transaction if this host dies in the middle, so that the row of the owner does not
+// stay locked.
 func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) (err error) {
 	for range attempts {
 		err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
@@ -172,18 +172,35 @@ func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) (err error) {
 	return err
 }
 
-// isCollision tells a transaction that met another one, and may go through when
-// it is run again, from other failures.
+// A querier is the pool, where a statement is a transaction, or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, text string, args ...any) pgx.Row
+	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
+}
+
+// each scans every row that a statement finds into values and calls do.
+func each(ctx context.Context, on querier, text string, args, values []any, do func() error) error {
+	rows, err := on.Query(ctx, text, args...)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, values, do)
+	}
+	return err
+}
+
+// column reads the one column of every row that a statement finds.
+func column[T any](ctx context.Context, on querier, text string, args ...any) ([]T, error) {
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[T])
+}
+
+// isCollision tells whether a transaction met another one, and may succeed when it runs again.
 func isCollision(err error) bool {
 	var e *pgconn.PgError
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case "40001", "40P01", "55P03": // serialization, deadlock, lock not available
-		return true
-	}
-	return isConstraint(err)
+	const serialization, deadlock, lockNotAvailable = "40001", "40P01", "55P03"
+	return isConstraint(err) || errors.As(err, &e) && (e.Code == serialization || e.Code == deadlock || e.Code == lockNotAvailable)
 }
 
 // isConstraint tells a violated constraint.

@@ -7,8 +7,8 @@ import (
 	"cloister/host/store"
 )
 
-// Each goes along an index of its own, whose conditions it repeats. What another
-// prunes at the same moment is passed over.
+// Each goes along an index of its own, whose conditions it repeats, and passes over what another
+// prunes at the same moment.
 var pruneSends = [2]string{
 	`DELETE FROM outbox WHERE (organization, seq, number) IN (SELECT organization, seq, number FROM outbox
 		WHERE state >= 3 AND kind <> 1 AND (state <> 5 OR receiver IS NULL) AND due < $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED)`,

@@ -12,7 +12,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// errLost says that the store went to another boot while a snapshot was written.
+// errLost says that another boot took the store while a snapshot was written.
 var errLost = errors.New("this boot does not own the store")
 
 // PutSnapshot implements store.Writer.
@@ -30,10 +30,9 @@ func (s *Store) PutSnapshot(ctx context.Context, put wire.PutSnapshot) (done wir
 	return store.Result(done, err, "putting a snapshot")
 }
 
-// putSnapshot locks the row of the owner last, so that appends wait for the
-// commit only and not for megabytes on their way; if the store has gone to
-// another boot meanwhile, all of it is rolled back. The look at the beginning
-// only saves writing in vain.
+// putSnapshot locks the row of the owner last, so that appends wait for the commit only and not for
+// megabytes on their way. If another boot has taken the store meanwhile, everything is rolled
+// back. The check at the beginning only saves writing in vain.
 func putSnapshot(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot) (ok bool, err error) {
 	if held, err := owns(ctx, tx, put, ""); err != nil || !held {
 		return false, err
@@ -76,8 +75,8 @@ func owns(ctx context.Context, tx pgx.Tx, put wire.PutSnapshot, lock string) (he
 	return held, err
 }
 
-// replaceSnapshot puts the root in the place of the one that it was built on and
-// drops pieces. If another one is stored it tells whether that is the very same.
+// replaceSnapshot replaces the snapshot that put was built on, and drops pieces. If it finds
+// another one, same tells whether that is put itself.
 func replaceSnapshot(ctx context.Context, tx pgx.Tx, number int64, put wire.PutSnapshot) (fits, same bool, err error) {
 	text, args := "UPDATE snapshot SET count = $2, sealed = $3 WHERE organization = $1 AND count = $4", []any{number, int64(put.Count), put.Snapshot, int64(put.Over)}
 	if put.Over == 0 {

@@ -203,7 +203,9 @@ func (c *columns) bytes(i int) []byte {
 }
 
 func (c *columns) id(i int) (id wire.ID) {
-	if err := intoID(&id, c.values[i]); err != nil {
+	if b := c.bytes(i); len(b) == len(id) {
+		id = wire.ID(b)
+	} else if b != nil {
 		c.fail(i)
 	}
 	return id

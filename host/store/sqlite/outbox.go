@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
@@ -83,19 +82,6 @@ func sendsOf(ctx context.Context, c *conn, text string, args ...driver.Value) (s
 	return sends, err
 }
 
-// intoID reads an id; NULL is none.
-func intoID(id *wire.ID, v driver.Value) error {
-	if v == nil {
-		return nil
-	}
-	b, ok := v.([]byte)
-	if !ok || len(b) != len(id) {
-		return fmt.Errorf("an id of %d bytes", len(b))
-	}
-	copy(id[:], b)
-	return nil
-}
-
 func (s *Store) claim(ctx context.Context, ask store.ClaimSends) (sends []store.Send, err error) {
 	text, args := claimStatement(ask)
 	if sends, err = sendsOf(ctx, s.writer, text, append(args, int64(ask.Limit))...); err != nil {
@@ -116,11 +102,10 @@ func (s *Store) Receivers(ctx context.Context, ask store.Receivers) (ids []wire.
 		return nil, err
 	}
 	err = s.read(ctx, func(c *conn) error {
-		return c.query(ctx, receivers, func(row []driver.Value) (bool, error) {
-			var id wire.ID
-			err := intoID(&id, row[0])
-			ids = append(ids, id)
-			return err == nil, err
+		return c.query(ctx, receivers, func(values []driver.Value) (bool, error) {
+			c := columns{values: values}
+			ids = append(ids, c.id(0))
+			return true, c.err
 		}, ask.After[:], int64(ask.NowMs), int64(ask.NowMs), int64(ask.Limit))
 	})
 	return store.Result(ids, err, "looking for receivers")
