@@ -1,25 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"cloister/host/backup"
-	"cloister/host/store"
 	"cloister/host/store/open"
 	"cloister/shared/wire"
 )
 
-// release is what this is, as backups name it.
+// release is the name of this release in backups.
 const release = "0.6"
 
 const backupUsage = `usage: cloister-host backup -to FOLDER|s3://BUCKET/PREFIX [flags]
@@ -67,13 +66,8 @@ type backupFlags struct {
 
 // set makes the flags that a command has.
 func (f *backupFlags) set(w *world, name, usage string, has ...string) *flag.FlagSet {
-	f.Store, f.DataDir = w.env(envName("store")), w.env(envName("data-dir"))
-	if f.DataDir == "" {
-		f.DataDir = "cloister-data"
-	}
-	set := flag.NewFlagSet("cloister-host "+name, flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, usage); set.PrintDefaults() }
+	f.Config = *storeConfig(w)
+	set := newFlags(w, name, usage)
 	for _, h := range has {
 		switch h {
 		case "to":
@@ -94,17 +88,18 @@ func (f *backupFlags) set(w *world, name, usage string, has ...string) *flag.Fla
 	return set
 }
 
-func parseFlags(set *flag.FlagSet, args []string) error {
-	err := set.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return err
-	case err != nil:
-		return fmt.Errorf("%w: %w", errUsage, err)
-	case set.NArg() > 0:
-		return fmt.Errorf("%w: unexpected argument %q", errUsage, set.Arg(0))
+// storeConfig is a Config of -store and -data-dir alone, from the environment.
+func storeConfig(w *world) *Config {
+	return &Config{Store: w.env(envName("store")), DataDir: cmp.Or(w.env(envName("data-dir")), "cloister-data")}
+}
+
+// parseOnlyFlags is parseFlags for commands without arguments.
+func parseOnlyFlags(set *flag.FlagSet, args []string) error {
+	err := parseFlags(set, args)
+	if err == nil && set.NArg() > 0 {
+		err = fmt.Errorf("%w: unexpected argument %q", errUsage, set.Arg(0))
 	}
-	return nil
+	return err
 }
 
 func (f *backupFlags) folder(w *world, location string) (backup.Folder, error) {
@@ -147,22 +142,22 @@ func backups(ctx context.Context, w *world, args []string) error {
 	}
 	f := new(backupFlags)
 	set := f.set(w, "backup", backupUsage, "to", "store")
-	if err := parseFlags(set, args); err != nil {
+	if err := parseOnlyFlags(set, args); err != nil {
 		return err
 	}
 	if f.to == "" {
 		return fmt.Errorf("%w: want -to (see -help)", errUsage)
 	}
-	random := make([]byte, 4)
-	if _, err := io.ReadFull(w.rand, random); err != nil {
-		return err
-	}
-	started := w.now()
-	to, err := f.folder(w, backup.Under(f.to, started.UTC().Format("20060102T150405Z-")+hex.EncodeToString(random)))
+	token, err := w.token()
 	if err != nil {
 		return err
 	}
-	st, err := f.openExisting(ctx)
+	started := w.now()
+	to, err := f.folder(w, backup.Under(f.to, started.UTC().Format("20060102T150405Z-")+token))
+	if err != nil {
+		return err
+	}
+	st, err := open.OpenExisting(ctx, cmp.Or(f.Store, f.file()))
 	if err != nil {
 		return err
 	}
@@ -172,15 +167,6 @@ func backups(ctx context.Context, w *world, args []string) error {
 	}
 	printSummary(w, "written", to, sum, w.now().Sub(started))
 	return nil
-}
-
-// openExisting opens the store as a program does that is not its host.
-func (f *backupFlags) openExisting(ctx context.Context) (store.Store, error) {
-	name := f.Store
-	if name == "" {
-		name = f.file()
-	}
-	return open.OpenExisting(ctx, name)
 }
 
 // printSummary prints what a backup holds, a line for each thing.
@@ -205,7 +191,7 @@ func printSummary(w *world, done string, from backup.Folder, s *backup.Summary, 
 func verifyBackup(ctx context.Context, w *world, args []string) error {
 	f := new(backupFlags)
 	set := f.set(w, "backup verify", backupUsage, "from")
-	if err := parseFlags(set, args); err != nil {
+	if err := parseOnlyFlags(set, args); err != nil {
 		return err
 	}
 	from, expected, err := f.source(w)
@@ -237,7 +223,7 @@ func (f *backupFlags) source(w *world) (backup.Folder, *wire.Hash, error) {
 func restore(ctx context.Context, w *world, args []string) error {
 	f := new(backupFlags)
 	set := f.set(w, "restore", restoreUsage, "from", "store")
-	if err := parseFlags(set, args); err != nil {
+	if err := parseOnlyFlags(set, args); err != nil {
 		return err
 	}
 	from, expected, err := f.source(w)

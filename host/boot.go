@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -43,7 +42,7 @@ const maxBootFile = wire.MaxBody / 2
 
 type bootFlags struct {
 	op, enclave, manifest, predecessor, configuration, nonce, quorum, keyService, in string
-	operators, approvals                                                             []string
+	operators, approvals                                                             list
 	threshold                                                                        int
 	ranges                                                                           uint
 	timeout                                                                          time.Duration
@@ -51,18 +50,13 @@ type bootFlags struct {
 
 func parseBoot(w *world, args []string) (*bootFlags, error) {
 	f := new(bootFlags)
-	set := flag.NewFlagSet("cloister-host boot", flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, bootUsage); set.PrintDefaults() }
-	each := func(to *[]string) func(string) error {
-		return func(s string) error { *to = append(*to, s); return nil }
-	}
+	set := newFlags(w, "boot", bootUsage)
 	set.StringVar(&f.enclave, "enclave", "tcp://127.0.0.1:7000", "`address` of the enclave: vsock://CID:PORT or tcp://HOST:PORT")
 	set.IntVar(&f.threshold, "threshold", 0, "how many operators act together, 2 or more")
 	set.UintVar(&f.ranges, "ranges", 0, "of how many ranges the deployment is; 0: one")
-	set.Func("operator", "`FILE` with an operator's public keys, as cloister-verify operator-key printed them (repeatable)", each(&f.operators))
+	set.Var(&f.operators, "operator", "`FILE` with an operator's public keys, as cloister-verify operator-key printed them (repeatable)")
 	set.StringVar(&f.manifest, "manifest", "", "`FILE` with the manifest")
-	set.Func("approval", "`FILE` with an approval, as cloister-verify approve printed it (repeatable)", each(&f.approvals))
+	set.Var(&f.approvals, "approval", "`FILE` with an approval, as cloister-verify approve printed it (repeatable)")
 	set.StringVar(&f.predecessor, "predecessor", "", "`FILE` with the manifest before it")
 	set.StringVar(&f.configuration, "configuration", "", "`FILE` with the configuration that the manifest names")
 	set.StringVar(&f.nonce, "nonce", "", "`hex` of 32 bytes, by cloister-verify nonce")
@@ -70,11 +64,8 @@ func parseBoot(w *world, args []string) (*bootFlags, error) {
 	set.StringVar(&f.quorum, "quorum-key", "", "`hex` of the quorum public key, as the manifest names it")
 	set.StringVar(&f.in, "in", "-", "`FILE` to give; - for standard input")
 	set.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	if err := parseFlags(set, args); err != nil {
+		return nil, err
 	}
 	if set.NArg() != 1 {
 		return nil, fmt.Errorf("%w: want one operation (see -help)", errUsage)

@@ -26,11 +26,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// Config is every setting of `cloister-host serve`. Each is a flag of the name
-// in its tag and an environment variable: CLOISTER_ and that name in capitals,
-// with _ for -. A flag wins over the environment; empty means the default. The
-// comments here are the manual: `cloister-host serve -help` and the README show
-// them.
+// Config is every setting of `cloister-host serve`. Each is a flag of the name in its tag and an
+// environment variable: CLOISTER_ and that name in capitals, with _ for -. A flag wins over the
+// environment; empty means the default. `cloister-host serve -help` and the README show these
+// comments as the manual.
 type Config struct {
 	// Where the enclave listens: vsock://CID:PORT, or tcp://HOST:PORT and
 	// unix:PATH for a simulated one. What crosses TCP can be read on the way:
@@ -162,8 +161,7 @@ type setting struct {
 	flag, env, value, doc string
 }
 
-// settings reads names and defaults from the tags of Config and the manual from
-// its comments.
+// settings reads names and defaults from the tags of Config and the manual from its comments.
 func settings() ([]setting, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", configSource, parser.ParseComments)
 	if err != nil {
@@ -238,7 +236,7 @@ func load(args []string, env func(string) string, stderr io.Writer) (*Config, er
 	return c, c.check()
 }
 
-// nodes are what -chain says, however often.
+// nodes are the values of -chain, joined.
 type nodes struct {
 	text    string
 	replace bool // by the next value
@@ -246,7 +244,7 @@ type nodes struct {
 
 func (n *nodes) String() string { return "" } // addresses may hold keys
 
-// Set adds to what was set before, except that flags put aside the environment.
+// Set adds a value. The first flag replaces the environment's.
 func (n *nodes) Set(text string) error {
 	if n.replace {
 		n.text, n.replace = "", false
@@ -255,7 +253,7 @@ func (n *nodes) Set(text string) error {
 	return nil // check tells what is wrong: flag would repeat the value
 }
 
-// redact keeps the value out of an error: flag's own repeat it.
+// redact keeps the value out of an error of package flag.
 func redact(s setting, err error) error {
 	var number *strconv.NumError
 	if errors.As(err, &number) {
@@ -319,7 +317,7 @@ func (c *Config) storeName() (string, error) {
 	return c.file(), os.MkdirAll(c.DataDir, 0o700)
 }
 
-// mailer is what hands in mails; nil: nothing.
+// mailer submits mails, nil if nothing does.
 func (c *Config) mailer() (egress.Mailer, error) {
 	if c.SMTP == "" {
 		if c.SMTPRoots != "" {
@@ -356,7 +354,7 @@ func (c *Config) level() (l slog.Level, err error) {
 
 func (c *Config) origins() []string { return splitList(c.Origins) }
 
-// splitList are the entries of a list with commas between them.
+// splitList reads a list with commas between its entries.
 func splitList(text string) []string {
 	var all []string
 	for e := range strings.SplitSeq(text, ",") {
@@ -367,8 +365,8 @@ func splitList(text string) []string {
 	return all
 }
 
-// tls is what public interface and auth proxy are served with, and until when its
-// certificates are good; nil means plain.
+// tls is the TLS of public interface and auth proxy, and the expiry of its certificates. nil means
+// plain HTTP.
 func (c *Config) tls(log *slog.Logger, now func() time.Time) (*tls.Config, func() map[string]time.Time, error) {
 	switch {
 	case c.TLSCert != "":

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -49,7 +48,7 @@ type drillFlags struct {
 	wait                           time.Duration
 }
 
-// list is a flag that may be given again.
+// list is a repeatable flag.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, " ") }
@@ -68,7 +67,7 @@ func runDrill(ctx context.Context, w *world, args []string) (err error) {
 	set.Var(&f.credentials, "credentials", "`FILE` with organization and API key, as create-organization writes it; may be given again")
 	set.IntVar(&f.signatures, "signatures", 100, "how many signatures to make at most, for each of the credentials")
 	set.DurationVar(&f.wait, "wait", 30*time.Minute, "how long to wait for the second enclave")
-	if err := parseFlags(set, args); err != nil {
+	if err := parseOnlyFlags(set, args); err != nil {
 		return err
 	}
 	if f.enclave == "" || len(f.credentials) == 0 || f.signatures < 1 || f.wait <= 0 {
@@ -150,11 +149,11 @@ func (f *drillFlags) run(ctx context.Context, w *world, from backup.Folder, expe
 
 // listen serves the second enclave's interface.
 func (f *drillFlags) listen(w *world, l *link.Link, ping func(context.Context) error, log *slog.Logger) (url string, stop func(), err error) {
-	boot := make([]byte, 4)
-	if _, err := io.ReadFull(w.rand, boot); err != nil {
+	boot, err := w.token()
+	if err != nil {
 		return "", nil, err
 	}
-	a := api.New(api.Options{Enclave: l, Ping: ping, Metrics: api.NewMetrics(), Log: log, Now: w.now, Boot: hex.EncodeToString(boot), Wait: 30 * time.Second})
+	a := api.New(api.Options{Enclave: l, Ping: ping, Metrics: api.NewMetrics(), Log: log, Now: w.now, Boot: boot, Wait: 30 * time.Second})
 	listener, err := net.Listen("tcp", f.api)
 	if err != nil {
 		return "", nil, err
@@ -189,7 +188,7 @@ func (f *drillFlags) awaitServing(ctx context.Context, l *link.Link, deployment 
 	}
 }
 
-// drilled counts what was seen.
+// drilled counts the parts of a drill.
 type drilled struct{ organizations, addresses, signers, signatures, computed, same, more int }
 
 // An asker asks one interface as one user.
@@ -203,7 +202,7 @@ func drillCredentials(w *world, name string) (asker, error) {
 	return asker{api}, err
 }
 
-// A signer is what one can sign with: an address of a wallet, or a private key.
+// A signer is an address of a wallet, or a private key.
 type signer struct {
 	key  drill.Key
 	with string
@@ -211,19 +210,23 @@ type signer struct {
 
 const drillPage = 100
 
-// signers are those of an organization, by what they are signed with and by every
-// address.
+// list asks for the page of a list after an id, or for the first.
+func (a asker) list(ctx context.Context, query, organization, after string, into any) error {
+	page := map[string]string{"limit": fmt.Sprint(drillPage)}
+	if after != "" {
+		page["after"] = after
+	}
+	return a.Query(ctx, query, map[string]any{"organizationId": organization, "paginationOptions": page}, into)
+}
+
+// signers are those of an organization, by the name to sign with and by every address.
 func (a asker) signers(ctx context.Context, organization string) (map[string]signer, error) {
 	all := map[string]signer{}
 	for after := ""; ; {
-		page := map[string]string{"limit": fmt.Sprint(drillPage)}
-		if after != "" {
-			page["after"] = after
-		}
 		var got struct {
 			Accounts []struct{ WalletAccountID, Curve, PublicKey, AddressFormat, Address string }
 		}
-		if err := a.Query(ctx, "list_wallet_accounts", map[string]any{"organizationId": organization, "paginationOptions": page}, &got); err != nil {
+		if err := a.list(ctx, "list_wallet_accounts", organization, after, &got); err != nil {
 			return nil, err
 		}
 		for _, x := range got.Accounts {
@@ -256,12 +259,8 @@ func (a asker) signers(ctx context.Context, organization string) (map[string]sig
 func (a asker) organizations(ctx context.Context) ([]string, error) {
 	all := []string{a.OrganizationID}
 	for after := ""; ; {
-		page := map[string]string{"limit": fmt.Sprint(drillPage)}
-		if after != "" {
-			page["after"] = after
-		}
 		var got struct{ OrganizationIDs []string }
-		if err := a.Query(ctx, "list_suborgs", map[string]any{"organizationId": a.OrganizationID, "paginationOptions": page}, &got); err != nil {
+		if err := a.list(ctx, "list_suborgs", a.OrganizationID, after, &got); err != nil {
 			return nil, err
 		}
 		all = append(all, got.OrganizationIDs...)
@@ -312,8 +311,7 @@ func (f *drillFlags) check(ctx context.Context, w *world, a asker, total *drille
 	return nil
 }
 
-// sign signs with one address after the other, again from the first until there
-// are enough signatures.
+// sign signs with each in turn until there are enough signatures.
 func (f *drillFlags) sign(ctx context.Context, a asker, with map[string]signer, total *drilled) error {
 	names := slices.Sorted(maps.Keys(with))
 	for n := 0; n < f.signatures && len(names) > 0; n++ {

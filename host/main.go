@@ -1,6 +1,5 @@
-// Command cloister-host is the untrusted half of Cloister: it stores what the
-// enclave sealed and carries requests to it, unread. The same binary holds what
-// an operator or a newcomer does from a shell.
+// Command cloister-host is the untrusted half of Cloister: it stores what the enclave sealed and
+// carries requests to it, unread. The same binary holds the commands of operators and newcomers.
 package main
 
 import (
@@ -49,7 +48,7 @@ const usage = `usage: cloister-host [command] [flags]
 cloister-host COMMAND -help tells the flags of each.
 `
 
-// A world is what a command takes from outside.
+// A world is everything that a command takes from outside.
 type world struct {
 	args           []string
 	env            func(string) string
@@ -80,57 +79,80 @@ const (
 
 var errUsage = errors.New("usage")
 
+var commands = map[string]func(context.Context, *world, []string) error{
+	"serve":               loadAndServe,
+	"request":             sendRequest,
+	"create-organization": createOrganization,
+	"upgrade":             upgrade,
+	"ranges":              ranges,
+	"boot":                boot,
+	"webhooks":            webhooks,
+	"backup":              backups,
+	"restore":             restore,
+	"drill":               runDrill,
+	"help": func(_ context.Context, w *world, _ []string) error {
+		fmt.Fprint(w.stdout, usage)
+		return nil
+	},
+}
+
 func run(ctx context.Context, w *world) int {
 	name, args := "serve", w.args
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
 	}
-	var err error
-	switch name {
-	case "serve":
-		var c *Config
-		if c, err = load(args, w.env, w.stderr); err == nil {
-			err = serve(ctx, w, c)
-		} else if !errors.Is(err, flag.ErrHelp) {
-			err = fmt.Errorf("%w: %w", errUsage, err)
-		}
-	case "request":
-		err = sendRequest(ctx, w, args)
-	case "create-organization":
-		err = createOrganization(ctx, w, args)
-	case "upgrade":
-		err = upgrade(ctx, w, args)
-	case "ranges":
-		err = ranges(ctx, w, args)
-	case "boot":
-		err = boot(ctx, w, args)
-	case "webhooks":
-		err = webhooks(ctx, w, args)
-	case "backup":
-		err = backups(ctx, w, args)
-	case "restore":
-		err = restore(ctx, w, args)
-	case "drill":
-		err = runDrill(ctx, w, args)
-	case "help":
-		fmt.Fprint(w.stdout, usage)
-	default:
+	command := commands[name]
+	if command == nil {
 		fmt.Fprint(w.stderr, usage)
 		return exitUsage
 	}
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	err := command(ctx, w, args)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitDone
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(w.stderr, "cloister-host %s: %v\n", name, err)
-		return exitUsage
-	default:
-		fmt.Fprintf(w.stderr, "cloister-host %s: %v\n", name, err)
-		return exitFailed
 	}
+	fmt.Fprintf(w.stderr, "cloister-host %s: %v\n", name, err)
+	if errors.Is(err, errUsage) {
+		return exitUsage
+	}
+	return exitFailed
 }
 
-// serve runs the host until ctx ends, and then lets what is under way end.
+// newFlags are the flags of a command, still to be declared.
+func newFlags(w *world, name, usage string) *flag.FlagSet {
+	set := flag.NewFlagSet("cloister-host "+name, flag.ContinueOnError)
+	set.SetOutput(w.stderr)
+	set.Usage = func() { fmt.Fprint(w.stderr, usage); set.PrintDefaults() }
+	return set
+}
+
+// parseFlags parses a command's flags. Errors are errUsage, or flag.ErrHelp.
+func parseFlags(set *flag.FlagSet, args []string) error { return usageError(set.Parse(args)) }
+
+// usageError makes an error about flags errUsage, unless it asks for help.
+func usageError(err error) error {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUsage, err)
+}
+
+// token is four random bytes in hexadecimal.
+func (w *world) token() (string, error) {
+	b := make([]byte, 4)
+	_, err := io.ReadFull(w.rand, b)
+	return hex.EncodeToString(b), err
+}
+
+// loadAndServe is the command serve.
+func loadAndServe(ctx context.Context, w *world, args []string) error {
+	c, err := load(args, w.env, w.stderr)
+	if err != nil {
+		return usageError(err)
+	}
+	return serve(ctx, w, c)
+}
+
+// serve runs the host until ctx ends, and then lets requests under way end.
 func serve(ctx context.Context, w *world, c *Config) error {
 	level, err := c.level()
 	if err != nil {
@@ -193,8 +215,8 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	boot := make([]byte, 4)
-	if _, err := io.ReadFull(w.rand, boot); err != nil {
+	boot, err := w.token()
+	if err != nil {
 		return err
 	}
 	var pages http.Handler
@@ -205,7 +227,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	if err != nil {
 		return err
 	}
-	a := api.New(api.Options{Outbox: outbox(st), Certificates: certificates, Enclave: l, Enclaves: enclaves, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: hex.EncodeToString(boot),
+	a := api.New(api.Options{Outbox: outbox(st), Certificates: certificates, Enclave: l, Enclaves: enclaves, Ping: st.Ping, Metrics: metrics, Log: log, Now: w.now, Boot: boot,
 		Origins: c.origins(), Wait: c.RequestTimeout, TrustForwarded: c.TrustForwarded, AddressRate: rate, AttestationAge: c.AttestationAge, Dashboard: pages})
 	servers, err := listen(c, a, secure, log)
 	if err != nil {
@@ -227,7 +249,7 @@ func serve(ctx context.Context, w *world, c *Config) error {
 	return err
 }
 
-// outbox tells what waits in a store's outbox in the words of the API.
+// outbox makes the API's view of a store's outbox.
 func outbox(st store.Watched) func(context.Context) (api.Outbox, error) {
 	lane := func(w store.Waiting) api.Waiting {
 		if w.Count == 0 {
@@ -250,8 +272,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A server is an HTTP server and the listener it is for. With a TLSConfig it
-// speaks TLS.
+// A server is an HTTP server and its listener. With a TLSConfig it speaks TLS.
 type server struct {
 	http     *http.Server
 	listener net.Listener
@@ -266,7 +287,7 @@ func (s *server) serve() error {
 
 type servers []server
 
-// listen opens all addresses, or none. Secure is for those that clients call.
+// listen opens all addresses, or none. secure is for those that clients call.
 func listen(c *Config, a *api.API, secure *tls.Config, log *slog.Logger) (servers, error) {
 	var all servers
 	for _, s := range []struct {
@@ -311,7 +332,7 @@ func (all servers) run(ctx context.Context, wait time.Duration) error {
 	defer cancel()
 	for _, s := range all {
 		if s.http.Shutdown(end) != nil {
-			_ = s.http.Close() // what did not end in time is cut
+			_ = s.http.Close() // requests that did not end in time
 		}
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -35,9 +34,7 @@ type organizationFlags struct {
 
 func parseOrganization(w *world, args []string) (*organizationFlags, error) {
 	f := new(organizationFlags)
-	set := flag.NewFlagSet("cloister-host create-organization", flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, organizationUsage); set.PrintDefaults() }
+	set := newFlags(w, "create-organization", organizationUsage)
 	set.StringVar(&f.admission, "admission-key", "", "`FILE` with the private admission key, P-256, in hexadecimal")
 	set.StringVar(&f.name, "name", "", "name of the organization")
 	set.StringVar(&f.user, "root-user", "Root user", "name of the root user")
@@ -46,11 +43,8 @@ func parseOrganization(w *world, args []string) (*organizationFlags, error) {
 	set.StringVar(&f.out, "out", "", "`FILE` for the credentials, made readable by its owner only; must not exist")
 	set.StringVar(&f.url, "api-url", defaultURL, "`URL` of the interface")
 	set.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	if err := parseFlags(set, args); err != nil {
+		return nil, err
 	}
 	if set.NArg() > 0 || f.admission == "" || f.name == "" || f.out == "" {
 		return nil, fmt.Errorf("%w: want -admission-key, -name and -out (see -help)", errUsage)

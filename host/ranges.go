@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,17 +21,12 @@ them; wait until it owns none before it is stopped.
 
 // ranges is the command.
 func ranges(ctx context.Context, w *world, args []string) error {
-	set := flag.NewFlagSet("cloister-host ranges", flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, rangesUsage); set.PrintDefaults() }
+	set := newFlags(w, "ranges", rangesUsage)
 	enclaves := set.String("enclave", w.env("CLOISTER_ENCLAVE"), "`ADDRESSES` of the enclaves, as of serve")
 	retire := set.String("retire", "", "`ADDRESS` of the enclave that is to be rid of its ranges")
 	timeout := set.Duration("timeout", 10*time.Second, "how long an enclave may take")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", errUsage, err)
+	if err := parseFlags(set, args); err != nil {
+		return err
 	}
 	all := splitList(*enclaves)
 	if set.NArg() > 0 || len(all) == 0 && *retire == "" {
@@ -67,7 +60,7 @@ func ranges(ctx context.Context, w *world, args []string) error {
 	return bad
 }
 
-// ownedText lists ranges; + stands behind those that were handed on with tips.
+// ownedText lists ranges, with + after those that were handed on with tips.
 func ownedText(t *wire.Table) string {
 	var b strings.Builder
 	for _, r := range t.Owned {

@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +32,7 @@ are sent as they are.
 
 `
 
-// credentials is what the commands read of credentials.json.
+// credentials are the parts of credentials.json that the commands read.
 type credentials struct {
 	APIURL         string          `json:"apiUrl"`
 	OrganizationID string          `json:"organizationId"`
@@ -52,9 +52,7 @@ type requestFlags struct {
 
 func parseRequest(w *world, args []string) (*requestFlags, error) {
 	f := new(requestFlags)
-	fs := flag.NewFlagSet("cloister-host request", flag.ContinueOnError)
-	fs.SetOutput(w.stderr)
-	fs.Usage = func() { fmt.Fprint(w.stderr, requestUsage); fs.PrintDefaults() }
+	fs := newFlags(w, "request", requestUsage)
 	fs.StringVar(&f.credentials, "credentials", "", "credentials.json `FILE`: address, organization and key")
 	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a private API key in hexadecimal; \":ed25519\" or \":secp256k1\" at the end for these curves")
 	fs.StringVar(&f.url, "api-url", "", "`URL` of the interface (default: of the credentials, else "+defaultURL+")")
@@ -63,11 +61,8 @@ func parseRequest(w *world, args []string) (*requestFlags, error) {
 	fs.BoolVar(&f.proofs, "proofs", false, "with -submit: ask for app proofs")
 	fs.BoolVar(&f.raw, "raw", false, "send BODY as it is")
 	fs.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the reply")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	if err := parseFlags(fs, args); err != nil {
+		return nil, err
 	}
 	switch {
 	case fs.NArg() == 0 || fs.NArg() > 2:
@@ -117,7 +112,7 @@ func sendRequest(ctx context.Context, w *world, args []string) error {
 	return nil
 }
 
-// fill takes from the credentials what no flag says, and opens the key.
+// fill takes values without a flag from the credentials, and reads the key.
 func (f *requestFlags) fill(w *world) (*request.API, error) {
 	var c credentials
 	if f.credentials != "" {
@@ -137,16 +132,8 @@ func (f *requestFlags) fill(w *world) (*request.API, error) {
 		}
 		text = string(b)
 	}
-	if f.url == "" {
-		f.url = c.APIURL
-	}
-	if f.url == "" {
-		f.url = defaultURL
-	}
-	f.url = strings.TrimSuffix(f.url, "/")
-	if f.organization == "" {
-		f.organization = c.OrganizationID
-	}
+	f.url = strings.TrimSuffix(cmp.Or(f.url, c.APIURL, defaultURL), "/")
+	f.organization = cmp.Or(f.organization, c.OrganizationID)
 	key, err := request.ParseKey(text)
 	if err != nil {
 		return nil, err

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 
 	"cloister/host/link"
@@ -24,16 +22,11 @@ twice.
 
 // upgrade is the command.
 func upgrade(ctx context.Context, w *world, args []string) error {
-	set := flag.NewFlagSet("cloister-host upgrade", flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, upgradeUsage); set.PrintDefaults() }
+	set := newFlags(w, "upgrade", upgradeUsage)
 	from := set.String("from", "", "`ADDRESS` of the enclave that serves")
 	to := set.String("to", "", "`ADDRESS` of the enclave that is to follow it")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", errUsage, err)
+	if err := parseFlags(set, args); err != nil {
+		return err
 	}
 	if set.NArg() > 0 || *from == "" || *to == "" || *from == *to {
 		return fmt.Errorf("%w: want -from and -to (see -help)", errUsage)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,7 +30,7 @@ the organization.
 
 `
 
-// A deadLetter is how list shows one.
+// A deadLetter is one line of list.
 type deadLetter struct {
 	ID       string `json:"id"` // organization, entry, number
 	Activity string `json:"activityId"`
@@ -43,24 +42,16 @@ type deadLetter struct {
 
 // webhooks is the command.
 func webhooks(ctx context.Context, w *world, args []string) error {
-	c := &Config{Store: w.env(envName("store")), DataDir: w.env(envName("data-dir"))}
-	if c.DataDir == "" {
-		c.DataDir = "cloister-data"
-	}
+	c := storeConfig(w)
 	name := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
 	}
-	set := flag.NewFlagSet("cloister-host webhooks", flag.ContinueOnError)
-	set.SetOutput(w.stderr)
-	set.Usage = func() { fmt.Fprint(w.stderr, webhooksUsage); set.PrintDefaults() }
+	set := newFlags(w, "webhooks", webhooksUsage)
 	set.StringVar(&c.Store, "store", c.Store, "the host's `STORE`, as in serve")
 	set.StringVar(&c.DataDir, "data-dir", c.DataDir, "the host's data `FOLDER`, as in serve")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", errUsage, err)
+	if err := parseFlags(set, args); err != nil {
+		return err
 	}
 	var do func(context.Context, store.Outbox) error
 	switch {
@@ -116,7 +107,7 @@ func listDead(ctx context.Context, o store.Outbox, out io.Writer) error {
 	}
 }
 
-// parseResend reads what is to be sent again.
+// parseResend reads the argument of resend.
 func parseResend(text string) (ask store.Resend, err error) {
 	if text == "all" {
 		return ask, nil

@@ -30,7 +30,7 @@ type Summary struct {
 	Epoch         uint64 // the highest of an owner
 }
 
-// An audit follows rows and holds together what must fit together.
+// An audit follows rows and checks that they fit together.
 type audit struct {
 	order   store.Order
 	tree    *tree.Builder
@@ -93,8 +93,8 @@ func (a *audit) object(r *store.ObjectRow) error {
 	return nil
 }
 
-// batch: those of an epoch are numbered from 1 without a gap, and none is of an
-// epoch that nobody has had.
+// batch checks that batches of an epoch are numbered from 1 without a gap, and that an owner has had
+// the epoch.
 func (a *audit) batch(r *store.BatchRow) error {
 	a.sum.Batches++
 	want, b := uint64(1), a.before

@@ -13,10 +13,10 @@ import (
 type Folder interface {
 	// Put stores an object, durably.
 	Put(ctx context.Context, name string, b []byte) error
-	// Get gives an object. It is fs.ErrNotExist when there is none, ErrDamaged
-	// when it has more than so many bytes.
+	// Get gives an object. Errors are fs.ErrNotExist when there is none, ErrDamaged when it has
+	// more than most bytes, and others.
 	Get(ctx context.Context, name string, most int) ([]byte, error)
-	// String is where it is, as a command takes it.
+	// String is its location, as a command takes it.
 	String() string
 }
 
@@ -49,8 +49,7 @@ func (d Dir) Put(ctx context.Context, name string, b []byte) error {
 	return syncDir(d.Path)
 }
 
-// syncDir makes names durable. The folder above is looked at too: a folder that
-// was just made is a name in it.
+// syncDir makes names durable, in a folder and in the folder above, where it may be new itself.
 func syncDir(path string) error {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		f, err := os.Open(p)

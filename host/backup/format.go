@@ -1,6 +1,6 @@
-// Package backup writes everything that a store holds to a folder or an
-// S3-compatible store, reads it back, and refuses what is damaged, cut, of
-// another deployment or of a later release.
+// Package backup writes everything that a store holds to a folder or an S3-compatible store, and
+// reads it back. It refuses backups that are damaged, cut, of another deployment or of a later
+// release.
 //
 // A backup is a few objects under one name:
 //
@@ -10,20 +10,20 @@
 //	index            the header again, size and SHA-256 of each chunk, and the
 //	                 SHA-256 over all; written last: without it there is no backup
 //
-// Everything in it is ciphertext, or what the host sees anyway: ids, types,
-// status and times of activities, keyed hashes, how often what was sent. Who
-// takes a backup learns what the host's disk tells and no key. Hashes tell
-// damage, not forgery: whoever can write a backup is the host, which is never
-// believed. The enclave holds each entry against its organization's tree and
-// opens nothing that it did not seal. That a backup is the newest nobody can
-// tell: what is restored is an old state.
+// Everything in it is ciphertext, or visible to the host anyway: ids, types, status and times of
+// activities, keyed hashes, attempts of sends. Whoever takes a backup learns what the host's disk
+// tells, and no key. Hashes show damage, not forgery: the host can write any backup, and is never
+// believed. The enclave checks each entry against its organization's tree and opens nothing that
+// it did not seal. Nobody can tell that a backup is the newest: what is restored is an old state.
 package backup
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"cloister/host/store"
 	"cloister/shared/wire"
@@ -64,7 +64,7 @@ type Header struct {
 	CreatedMs  uint64    `cbor:"4,keyasint"` // Unix milliseconds, the host's clock
 }
 
-// A Chunk is one of the index.
+// A Chunk is one chunk in an index.
 type Chunk struct {
 	Size   uint32    `cbor:"1,keyasint"`
 	SHA256 wire.Hash `cbor:"2,keyasint"`
@@ -78,8 +78,8 @@ type Index struct {
 	Total  wire.Hash `cbor:"4,keyasint"` // SHA-256 over header and chunks, as objects, in order
 }
 
-// The text before the CBOR of header and index. A later format changes the
-// number and whatever it likes behind the line.
+// The text before the CBOR of header and index. A later format changes the number, and anything
+// after the line.
 const (
 	markHeader = "cloister backup "
 	markIndex  = "cloister backup index "
@@ -126,13 +126,9 @@ func ParseIndex(b []byte) (*Index, error) {
 }
 
 func (h *Header) check() error {
-	if h.Release == "" || len(h.Release) > maxRelease || h.Schema == 0 || h.CreatedMs > store.MaxTime {
+	unprintable := func(r rune) bool { return r < 0x20 || r > 0x7e }
+	if h.Release == "" || len(h.Release) > maxRelease || strings.ContainsFunc(h.Release, unprintable) || h.Schema == 0 || h.CreatedMs > store.MaxTime {
 		return damage("header makes no sense")
-	}
-	for i := range len(h.Release) {
-		if h.Release[i] < 0x20 || h.Release[i] > 0x7e {
-			return damage("header makes no sense")
-		}
 	}
 	return nil
 }
@@ -161,8 +157,8 @@ func decode(b []byte, most int, mark string, v any) error {
 
 func chunkName(i int) string { return fmt.Sprintf("chunk-%08d", i) }
 
-// AppendRow appends a row as it stands in a chunk: the length of what follows
-// in four bytes, highest first, the kind in one, and the row in CBOR.
+// AppendRow appends a row in the format of a chunk: the length of the rest in four bytes,
+// big-endian, the kind in one, and the row in CBOR.
 func AppendRow(b []byte, r store.Row) ([]byte, error) {
 	body, err := wire.Marshal(r)
 	if err != nil {
@@ -172,17 +168,16 @@ func AppendRow(b []byte, r store.Row) ([]byte, error) {
 	if n > MaxRow {
 		return nil, fmt.Errorf("row of %d bytes", n)
 	}
-	b = append(b, byte(n>>24), byte(n>>16), byte(n>>8), byte(n), byte(r.Kind()))
-	return append(b, body...), nil
+	return append(append(binary.BigEndian.AppendUint32(b, uint32(n)), byte(r.Kind())), body...), nil
 }
 
-// CutRow reads the first row of a chunk and gives what is left. The row is held
-// against store.CheckRow. Errors are ErrDamaged.
+// CutRow reads the first row of a chunk, checks it by store.CheckRow, and returns the rest. Errors
+// are ErrDamaged.
 func CutRow(b []byte) (store.Row, []byte, error) {
 	if len(b) < 5 {
 		return nil, nil, damage("a row is cut")
 	}
-	n := int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3])
+	n := int(binary.BigEndian.Uint32(b))
 	if n < 2 || n > MaxRow || n > len(b)-4 {
 		return nil, nil, damage("a row of %d bytes, %d are left", n, len(b)-4)
 	}

@@ -13,12 +13,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// Verify reads all of a backup and holds it against everything that can be
-// known without the enclave: every hash, the bounds and order of every row, that
-// each organization's entries are there from the first without a gap and lead to
-// the root of their tree, and that batches are numbered without a gap. Deployment
-// is the one expected; nil takes any. Errors are ErrDamaged, ErrForeign, ErrLater
-// or the folder's.
+// Verify reads all of a backup and checks everything that can be known without the enclave: every
+// hash, the bounds and order of every row, that each organization's entries have no gap and lead to
+// the root of their tree, and that batches are numbered without a gap. deployment is the expected
+// one, nil for any. Errors are ErrDamaged, ErrForeign, ErrLater or the folder's.
 func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64) (*Summary, error) {
 	r, err := open(ctx, from, deployment, schema)
 	if err != nil {
@@ -33,16 +31,15 @@ func Verify(ctx context.Context, from Folder, deployment *wire.Hash, schema uint
 	}
 }
 
-// Restore fills an empty store from a backup, whole or not at all, verifying as
-// it reads. The store's ranges count as given back, under the epochs of the
-// backup. Errors are those of Verify, store.ErrRefused where the store holds
-// anything, and the store's.
+// Restore fills an empty store from a backup, whole or not at all, and verifies as it reads. The
+// ranges are released, under the epochs of the backup. Errors are those of Verify,
+// store.ErrRefused if the store is not empty, and the store's.
 func Restore(ctx context.Context, from Folder, to store.Store, deployment *wire.Hash) (*Summary, error) {
 	r, err := open(ctx, from, deployment, to.Schema())
 	if err != nil {
 		return nil, err
 	}
-	// The reason that tells most: this store is another deployment's.
+	// Import refuses any store that is not empty; this reason tells more.
 	there, err := to.LoadObject(ctx, wire.LoadObject{Name: objectGenesis})
 	if err != nil {
 		return nil, err
@@ -99,7 +96,7 @@ func open(ctx context.Context, from Folder, deployment *wire.Hash, schema uint64
 	return r, nil
 }
 
-// get reads one object; that it is missing is damage.
+// get reads one object. A missing one is damage.
 func get(ctx context.Context, from Folder, name string, most int) ([]byte, error) {
 	b, err := from.Get(ctx, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +105,7 @@ func get(ctx context.Context, from Folder, name string, most int) ([]byte, error
 	return b, err
 }
 
-// next gives the next row, and io.EOF when all of the backup has been read and
-// is whole.
+// next gives the next row, and io.EOF when the whole backup has been read and is good.
 func (r *reader) next() (store.Row, error) {
 	for len(r.rest) == 0 {
 		if r.at == len(r.index.Chunks) {

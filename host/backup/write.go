@@ -14,11 +14,11 @@ import (
 // ErrNoDeployment says that a store holds none.
 var ErrNoDeployment = errors.New("backup: the store holds no deployment")
 
-// Write writes a backup of a store, as of one moment, into an empty folder.
-// Enclave and hosts go on meanwhile. In memory are one chunk and one row.
+// Write writes a backup of a store, as of one moment, into an empty folder. Enclave and hosts go on
+// meanwhile. Memory holds one chunk and one row.
 //
-// Entries are held against the leaf hashes that the store has kept since they
-// were appended: a store that has lost some is an error and no backup.
+// Entries are checked against the leaf hashes that the store has kept since they were appended: if
+// the store has lost some, Write fails.
 func Write(ctx context.Context, from store.Store, to Folder, release string, nowMs uint64) (*Summary, error) {
 	genesis, err := from.LoadObject(ctx, wire.LoadObject{Name: objectGenesis})
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package cert gives the host's listeners their certificates: from two files,
-// read anew when they change, or from an ACME server.
+// Package cert gives the host's listeners their certificates: from two files, read anew when they
+// change, or from an ACME server.
 //
-// TLS here protects clients' privacy and gives browsers an origin that passkeys
-// can be bound to. No key of a user and no decision hangs on it: the host is not
-// trusted, and neither is who could take its certificate.
+// TLS here protects clients' privacy and gives browsers an origin for passkeys. No key of a user
+// and no decision depends on it: the host is not trusted, and neither is a thief of its certificate.
 package cert
 
 import (
@@ -25,8 +24,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 )
 
-// lookEvery is how long after one look at the files the next handshake looks
-// again.
+// lookEvery is the least time between two looks at the files.
 const lookEvery = time.Second
 
 // protocols are those that a listener speaks, the first by preference.
@@ -42,8 +40,8 @@ type Files struct {
 	looked time.Time
 	stamp  string // of the files that current was read from
 	failed string // of those that could not be read, told once
-	// current is what clients get. Files that do not fit together, as while
-	// one of them is being replaced, change nothing.
+	// current is what clients get. Files that do not fit together, while one of them is being
+	// replaced, change nothing.
 	current *tls.Certificate
 }
 
@@ -79,7 +77,7 @@ func (f *Files) Until() map[string]time.Time {
 	return map[string]time.Time{name: leaf.NotAfter}
 }
 
-// version tells the two files as they are now from what they were.
+// version changes when one of the two files does.
 func (f *Files) version() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{f.cert, f.key} {
@@ -120,26 +118,20 @@ func (f *Files) certificate() *tls.Certificate {
 	return f.current
 }
 
-// ACME is where certificates are got and for what.
+// ACME gets certificates from an ACME server.
 type ACME struct {
-	// Names are what certificates are got for, each its own. A client that names
-	// no other is refused before the server is asked for anything.
-	Names []string
-	// Email is whom the server writes to; may be empty.
-	Email string
-	// Directory is the server's URL. Empty: Let's Encrypt.
-	Directory string
-	// Roots is a file of PEM certificates that the server's own is held against.
-	// Empty: the system's.
-	Roots string
-	// Folder keeps account key, certificates and their keys, mode 0700.
-	Folder string
+	// Names get a certificate each. A client that asks for another name is refused before the
+	// server is asked.
+	Names     []string
+	Email     string // for the server's messages; may be empty
+	Directory string // URL of the server; empty: Let's Encrypt
+	Roots     string // file of PEM certificates for the server's own; empty: the system's
+	Folder    string // of account key, certificates and their keys; mode 0700
 }
 
-// Config is for listeners of HTTP. Port 443 of every name must lead to one of
-// them: there the server sees that the name is ours (TLS-ALPN-01). Certificates
-// are got at the first handshake and renewed before they expire. The server's
-// terms count as accepted.
+// Config is for HTTP listeners. Port 443 of every name must lead to one of them, where the server
+// checks that the name is ours (TLS-ALPN-01). Certificates are fetched at the first handshake and
+// renewed before they expire. The server's terms count as accepted.
 func (a *ACME) Config() (*tls.Config, error) {
 	for _, n := range a.Names {
 		if !strings.Contains(strings.Trim(n, "."), ".") || strings.ContainsAny(n, "/:* ") {
@@ -171,9 +163,8 @@ func (a *ACME) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// Until tells until when the certificates are good that have been got, by their
-// names. What lies in the folder and is none is passed over: the next handshake
-// gets another.
+// Until tells, by name, until when the fetched certificates are good. It passes over files that hold
+// none: the next handshake fetches one.
 func (a *ACME) Until() map[string]time.Time {
 	until := map[string]time.Time{}
 	for _, name := range a.Names {

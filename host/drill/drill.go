@@ -1,5 +1,4 @@
-// Package drill holds a signature against the address that it is said to be of,
-// without believing the enclave that made it.
+// Package drill checks a signature against its key and address without trusting the enclave.
 package drill
 
 import (
@@ -19,7 +18,7 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// A Key is what an address stands for, as the interface lists it.
+// A Key is the key of an address, as the interface lists it.
 type Key struct {
 	Curve     string // CURVE_SECP256K1, CURVE_P256 or CURVE_ED25519
 	PublicKey string // hex; points compressed or not
@@ -40,10 +39,9 @@ func (k *Key) Hash() (string, error) {
 	return "", fmt.Errorf("curve %q", k.Curve)
 }
 
-// Verify holds the signature (r, s) of payload, hashed as Hash says, against the
-// public key. It tells whether the address too was computed anew, from the public
-// key, and is the same: so for Ethereum and Solana. Other addresses are taken as
-// they are listed.
+// Verify verifies the signature (r, s) of payload, hashed as Hash says, under the public key.
+// Addresses of Ethereum and Solana it also computes from the public key, and compares; computed
+// tells that. Other addresses are taken as they are listed.
 func (k *Key) Verify(payload []byte, r, s string) (computed bool, err error) {
 	public, err := hex.DecodeString(k.PublicKey)
 	if err != nil {
