@@ -15,9 +15,9 @@ import (
 // errAddress says how an address must look.
 var errAddress = errors.New("want vsock://CID:PORT, tcp://HOST:PORT or unix:PATH")
 
-// Dial connects to an enclave: vsock://CID:PORT in production, tcp://HOST:PORT
-// for the simulator, unix:PATH for tests. Over TCP anyone on the way can read
-// what the host can read; use it on one machine only.
+// Dial connects to an enclave: vsock://CID:PORT in production, tcp://HOST:PORT for the simulator,
+// unix:PATH for tests. Over TCP anyone on the way can read what the host can read; use it on one
+// machine only.
 func Dial(ctx context.Context, address string) (net.Conn, error) {
 	network, where, err := split(address)
 	if err != nil {
@@ -38,8 +38,8 @@ func Dial(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, where)
 }
 
-// Listen is the other end of Dial, for the simulator and for tests. With vsock
-// the CID must be that of this machine. A socket file left behind is removed.
+// Listen is the other end of Dial, for the simulator and for tests. With vsock the CID must be that
+// of this machine. An old socket file is removed.
 func Listen(address string) (net.Listener, error) {
 	network, where, err := split(address)
 	if err != nil {
@@ -65,25 +65,22 @@ func Listen(address string) (net.Listener, error) {
 }
 
 func split(address string) (network, where string, err error) {
-	if where, ok := strings.CutPrefix(address, "unix:"); ok {
-		where = strings.TrimPrefix(where, "//")
-		if where == "" {
-			return "", "", fmt.Errorf("address %q: %w", address, errAddress)
-		}
-		return "unix", where, nil
+	path, ok := strings.CutPrefix(address, "unix:")
+	if ok {
+		network, where = "unix", strings.TrimPrefix(path, "//")
+		ok = where != ""
+	} else if network, where, ok = strings.Cut(address, "://"); ok {
+		_, port, err := net.SplitHostPort(where)
+		ok = (network == "vsock" || network == "tcp") && err == nil && port != ""
 	}
-	network, where, ok := strings.Cut(address, "://")
-	if !ok || (network != "vsock" && network != "tcp") {
-		return "", "", fmt.Errorf("address %q: %w", address, errAddress)
-	}
-	if _, port, err := net.SplitHostPort(where); err != nil || port == "" {
+	if !ok {
 		return "", "", fmt.Errorf("address %q: %w", address, errAddress)
 	}
 	return network, where, nil
 }
 
 func vsockAddress(where string) (cid, port uint32, err error) {
-	a, b, _ := net.SplitHostPort(where) // split looked already
+	a, b, _ := net.SplitHostPort(where) // split has checked it
 	x, errA := strconv.ParseUint(a, 10, 32)
 	y, errB := strconv.ParseUint(b, 10, 32)
 	if errA != nil || errB != nil {

@@ -1,24 +1,26 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"cloister/shared/wire"
 )
 
-// Ranges are placed by whichever host comes first: the times are random, so that
-// several do not do the same at once, and if they do, one of them is refused.
+// Any host places ranges. Times are random, so that several hosts do not do the same at once; if
+// they do, an enclave refuses one of them.
 
-// Times of placing. abandoned is how long nothing may be seen of a row's owner before
-// the range is taken from it: many times the quarter of a lease after which it renews.
-// loose is how long a range may have no owner before it is taken without what its last
-// owner may have handed on.
+// Times of placing. An owner that shows no sign of life for abandoned, many times the quarter of a
+// lease after which it renews, loses its range. A range without an owner for loose is taken without
+// the tips that its last owner may have handed on.
 const (
 	placeEvery = 500 * time.Millisecond // and up to as much more
 	restEvery  = 15 * time.Second       // where there is nothing to place
@@ -28,16 +30,15 @@ const (
 	movesOnce  = 4                      // ranges moved from one to another at a time
 )
 
-// watched is a row that nobody we reach owns, as it was seen first.
+// watched is a row whose owner is none of our enclaves, as it was seen first.
 type watched struct {
 	row     wire.Owned
 	since   time.Time
 	slack   time.Duration
-	refused int // how often an enclave did not take it: the next one is asked then
+	refused int // how often an enclave did not take it: then the next one is asked
 }
 
-// place asks the enclaves again and again what they own and has them take what nobody
-// does.
+// place keeps asking the enclaves what they own, and has them take unowned ranges.
 func (l *Links) place(ctx context.Context) {
 	for ctx.Err() == nil {
 		total := l.look(ctx)
@@ -62,29 +63,19 @@ func (l *Links) random(d time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(d))
 }
 
-// look reads every enclave's table, and answers how many ranges the deployment has, 0
-// if nobody says.
+// look reads every enclave's table, and returns how many ranges the deployment has, 0 if nobody
+// says.
 func (l *Links) look(ctx context.Context) int {
-	type answer struct {
-		index int
-		table *wire.Table
-	}
-	answers := make(chan answer, len(l.all))
-	for i := range l.all {
-		go func() {
-			t, _ := l.boot(ctx, i, wire.OpRanges, nil, askTable)
-			answers <- answer{i, t}
-		}()
-	}
 	tables := make([]*wire.Table, len(l.all))
-	for range l.all {
-		a := <-answers
-		tables[a.index] = a.table
+	var all sync.WaitGroup
+	for i := range l.all {
+		all.Go(func() { tables[i], _ = l.boot(ctx, i, wire.OpRanges, nil, askTable) })
 	}
+	all.Wait()
 	return l.keep(tables)
 }
 
-// boot asks an enclave for one of the operations that answer with its table.
+// boot asks an enclave for an operation that answers with its table.
 func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within time.Duration) (*wire.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -113,8 +104,7 @@ func (l *Links) boot(ctx context.Context, i int, op string, body []byte, within 
 	return t, nil
 }
 
-// keep makes new tables those by which calls are routed. Of two that name one range
-// the later epoch counts.
+// keep routes calls by new tables. If two name one range, the later epoch counts.
 func (l *Links) keep(tables []*wire.Table) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,19 +140,14 @@ func (l *Links) keep(tables []*wire.Table) int {
 }
 
 func (l *Links) routeLocked(owners map[wire.Range]int) {
-	same := len(owners) == len(l.owners)
-	for r, i := range owners {
-		if was, ok := l.owners[r]; !ok || was != i {
-			same = false
-		}
-	}
-	if l.owners = owners; !same {
+	if !maps.Equal(owners, l.owners) {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
+	l.owners = owners
 }
 
-// update puts one enclave's new table in the place of its last.
+// update replaces one enclave's table.
 func (l *Links) update(i int, t *wire.Table) {
 	l.mu.Lock()
 	tables := slices.Clone(l.tables)
@@ -177,7 +162,8 @@ type member struct {
 	table *wire.Table
 }
 
-// members are those that serve, who owns least first and who retires last.
+// members are the enclaves that serve, those that own least first. Retiring ones come last, since
+// they must get nothing.
 func (l *Links) members() (ms []member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,20 +172,14 @@ func (l *Links) members() (ms []member) {
 			ms = append(ms, member{i, t})
 		}
 	}
-	// Who retires comes last, since it is to get nothing.
+	retiring := map[bool]int{true: 1}
 	slices.SortStableFunc(ms, func(a, b member) int {
-		if a.table.Retiring != b.table.Retiring {
-			if a.table.Retiring {
-				return 1
-			}
-			return -1
-		}
-		return len(a.table.Owned) - len(b.table.Owned)
+		return cmp.Or(retiring[a.table.Retiring]-retiring[b.table.Retiring], len(a.table.Owned)-len(b.table.Owned))
 	})
 	return ms
 }
 
-// unownedRanges are the ranges that no enclave says to own.
+// unownedRanges are the ranges that no enclave claims to own.
 func (l *Links) unownedRanges() (rs []wire.Range) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,58 +191,41 @@ func (l *Links) unownedRanges() (rs []wire.Range) {
 	return rs
 }
 
+// moving is the body of take and give.
 type moving struct {
-	Ranges []wire.Range
-	Handed bool   `json:",omitempty"`
-	To     string `json:",omitempty"`
+	Handed bool   `json:"handed,omitempty"`
+	Ranges []int  `json:"ranges"`
+	To     string `json:"to,omitempty"`
 }
 
-// MarshalJSON writes the body of take and give: the ranges are numbers, not bytes.
-func (m moving) MarshalJSON() ([]byte, error) {
-	ns := make([]int, len(m.Ranges))
-	for i, r := range m.Ranges {
-		ns[i] = int(r)
-	}
-	out := map[string]any{"ranges": ns}
-	if m.Handed {
-		out["handed"] = true
-	}
-	if m.To != "" {
-		out["to"] = m.To
-	}
-	return json.Marshal(out)
-}
-
-func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
+// moveQuietly is move without log.
+func (l *Links) moveQuietly(ctx context.Context, i int, op string, m moving) error {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	t, err := l.boot(ctx, i, op, body, moveWithin)
-	if err != nil {
+	if err == nil {
+		l.update(i, t)
+	}
+	return err
+}
+
+func (l *Links) move(ctx context.Context, i int, op string, m moving) error {
+	if err := l.moveQuietly(ctx, i, op, m); err != nil {
 		l.options.Log.Warn("ranges not moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].options.Address, "error", err)
 		return err
 	}
 	l.options.Log.Info("ranges moved", "operation", op, "ranges", m.Ranges, "enclave", l.all[i].options.Address, "handed", m.Handed)
-	l.update(i, t)
 	return nil
 }
 
-// takeGiven has a member take a range that was given to it, and tells whether it was.
+// takeGiven lets a member take a range that was given to it, and tells whether it was.
 func (l *Links) takeGiven(ctx context.Context, m member, r wire.Range) bool {
-	body, err := json.Marshal(moving{Ranges: []wire.Range{r}, Handed: true})
-	if err != nil {
-		return false
-	}
-	t, err := l.boot(ctx, m.index, wire.OpTake, body, moveWithin)
-	if err != nil {
-		return false
-	}
-	l.update(m.index, t)
-	return true
+	return l.moveQuietly(ctx, m.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) == nil
 }
 
-// adopt has ranges taken that nobody owns, or of whose owner nothing is seen.
+// adopt lets members take ranges that have no owner, or one that shows no sign of life.
 func (l *Links) adopt(ctx context.Context) {
 	open := l.unownedRanges()
 	now := l.options.Now()
@@ -295,20 +258,20 @@ func (l *Links) adopt(ctx context.Context) {
 		if len(ms) == 0 || ctx.Err() != nil {
 			return
 		}
-		// A move that broke off half way left it for one of them, with its tips.
+		// A move that broke off half way has given it to one of them, with its tips.
 		if rows[r].row.Released && slices.ContainsFunc(ms, func(m member) bool { return l.takeGiven(ctx, m, r) }) {
 			continue
 		}
 		w := rows[r]
-		if l.move(ctx, ms[w.refused%len(ms)].index, wire.OpTake, moving{Ranges: []wire.Range{r}}) != nil {
+		if l.move(ctx, ms[w.refused%len(ms)].index, wire.OpTake, moving{Ranges: []int{int(r)}}) != nil {
 			w.refused++
 			rows[r] = w
 		}
 	}
 }
 
-// level moves ranges from who owns most, and all from who retires, to who owns least,
-// with their tips, once all have owners.
+// level moves ranges, with their tips, from the enclave that owns most to the one that owns least,
+// and all from one that retires. It does so once all ranges have owners.
 func (l *Links) level(ctx context.Context) {
 	ms := l.members()
 	if len(ms) < 2 || len(l.unownedRanges()) > 0 {
@@ -336,9 +299,9 @@ func (l *Links) level(ctx context.Context) {
 	for k := range n {
 		rs = append(rs, rich.table.Owned[(first+k)%len(rich.table.Owned)].Range)
 	}
-	for _, r := range rs { // one by one: each is away for the shortest time
-		if l.move(ctx, rich.index, wire.OpGive, moving{Ranges: []wire.Range{r}, To: poor.table.Boot}) != nil ||
-			l.move(ctx, poor.index, wire.OpTake, moving{Ranges: []wire.Range{r}, Handed: true}) != nil {
+	for _, r := range rs { // one by one, so that each is away for the shortest time
+		if l.move(ctx, rich.index, wire.OpGive, moving{Ranges: []int{int(r)}, To: poor.table.Boot}) != nil ||
+			l.move(ctx, poor.index, wire.OpTake, moving{Ranges: []int{int(r)}, Handed: true}) != nil {
 			return
 		}
 	}

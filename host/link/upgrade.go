@@ -9,24 +9,24 @@ import (
 	"cloister/shared/wire"
 )
 
-// An Ask asks one enclave an operation of its door boot, as Once does. A refusal is an
-// error with the enclave's words.
+// An Ask asks one enclave an operation of its door boot, like Once. A refusal is an error with the
+// enclave's text.
 type Ask func(ctx context.Context, op string, body []byte) ([]byte, error)
 
 // Times of an upgrade.
 const (
 	upgradeAsk   = 30 * time.Second       // one boot operation may last
-	upgradePause = 200 * time.Millisecond // before a range is tried again that somebody else is moving
+	upgradePause = 200 * time.Millisecond // before another try, while somebody else moves the range
 	upgradeTries = 100
 )
 
-// Upgrade has one enclave follow another: the next one, which has its manifest and
-// waits, gets the keyring from the one that serves, then each of its ranges with what
-// it remembers of them; at the end the old one ends. Calls to a range wait while it is
-// moved, for hosts that know both enclaves. told is told of every step.
+// Upgrade lets one enclave follow another. The next one has its manifest and waits; it gets the
+// keyring from the one that serves, then each of its ranges with their tips, and then the old one
+// ends. Hosts that know both enclaves hold calls to a range while it moves. told hears of every
+// step.
 //
-// Where it fails before the keyring was taken over, nothing has changed. After that it
-// may be called again: what is done is not done twice.
+// If Upgrade fails before the keyring was taken over, nothing has changed. After that, call it
+// again: it does nothing twice.
 func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func(context.Context, time.Duration), told func(format string, args ...any)) error {
 	var standing struct{ State string }
 	if err := operate(ctx, to, wire.OpStatus, nil, &standing); err != nil {
@@ -56,7 +56,7 @@ func Upgrade(ctx context.Context, from, to Ask, now func() time.Time, pause func
 		}
 		began := now()
 		if len(old.Owned) == 0 {
-			// Refused while a range that it has given is not stored as given yet.
+			// It refuses until all ranges that it has given are stored as given.
 			if err = operate(ctx, from, wire.OpFarewell, nil, nil); err == nil {
 				told("the old enclave has said farewell")
 				return nil
@@ -105,7 +105,7 @@ func tableOf(ctx context.Context, ask Ask) (*wire.Table, error) {
 	return t, err
 }
 
-// operate asks one operation, with what is asked and answered in JSON.
+// operate asks one operation, with question and answer in JSON.
 func operate(ctx context.Context, ask Ask, op string, in, out any) error {
 	var body []byte
 	if in != nil {
