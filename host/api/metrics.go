@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxOps bounds the names of operations that become labels; the rest, and every
-// name that has never had success, count as "other".
+// maxOps bounds the names of operations that become labels. The rest, and every name without a
+// success, count as "other".
 const maxOps = 512
 
 const other = "other"
@@ -25,7 +25,7 @@ var phaseNames = [...]string{"stamp", "decide", "execute", "store"}
 
 var seconds = []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
-// Metrics are all the host counts. It is a link.Observer.
+// Metrics are the host's counters. It is a link.Observer.
 type Metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -49,8 +49,8 @@ type opKey struct {
 	op   string
 }
 
-// opMetrics is the resolved part of one operation: looking labels up by name
-// costs more than counting.
+// opMetrics are the resolved counters of one operation: looking labels up by name costs more than
+// counting.
 type opMetrics struct {
 	took     prometheus.Observer
 	statuses sync.Map // int to prometheus.Counter
@@ -85,7 +85,7 @@ func NewMetrics() *Metrics {
 	for i, name := range phaseNames {
 		m.phases[i] = phases.WithLabelValues(name)
 	}
-	// An alert is about an increase: what has not happened yet must be there as nought.
+	// Alerts are about increases, so counters must begin at 0.
 	for _, verdict := range []string{"stored", "conflict", "superseded"} {
 		m.batches.WithLabelValues(verdict)
 	}

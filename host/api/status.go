@@ -12,14 +12,14 @@ import (
 	"cloister/shared/wire"
 )
 
-// Limits of asking the enclave how it is.
+// Limits of questions for the enclave's status.
 const (
 	statusWait  = 3 * time.Second
-	statusFresh = 500 * time.Millisecond // between two questions, whoever asks
+	statusFresh = 500 * time.Millisecond // between two questions
 	maxCounters = 256
 )
 
-// A status is what the enclave says of itself at the door boot.
+// A status is the enclave's answer at the door boot.
 type status struct {
 	State            string             `json:"state"`
 	AttestationAgeMs *int64             `json:"attestationAgeMs"`
@@ -30,16 +30,15 @@ type status struct {
 	Shares           *shares            `json:"shares"` // while it waits for them
 }
 
-// shares are those of the root secret: how many it takes, how many operators have
-// one, and which have given theirs.
+// shares are operators' shares of the root secret.
 type shares struct {
-	Threshold int   `json:"threshold"`
-	Operators int   `json:"operators"`
-	Have      []int `json:"have"`
+	Threshold int   `json:"threshold"` // how many it takes
+	Operators int   `json:"operators"` // how many have one
+	Have      []int `json:"have"`      // who has given one
 }
 
-// An asker asks one enclave how it is, and keeps the answer for a moment, so that
-// watching cannot become load. One question is under way at a time.
+// An asker asks one enclave for its status, one question at a time, and keeps the answer for a
+// moment, so that watching cannot become load.
 type asker struct {
 	name string
 	to   Enclave
@@ -57,7 +56,7 @@ func (k *asker) ask(ctx context.Context) (*status, error) {
 	if now := k.now(); !k.at.IsZero() && now.Sub(k.at) < statusFresh {
 		return k.last, k.err
 	}
-	// Detached: one watcher's leaving must not fail the next.
+	// Detached: a watcher that leaves must not fail the next one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusWait)
 	defer cancel()
 	k.last, k.err = statusOf(ctx, k.to)
@@ -80,8 +79,8 @@ func statusOf(ctx context.Context, enclave Enclave) (*status, error) {
 	return s, nil
 }
 
-// bestStatus asks all enclaves at once and answers the status of the one that is nearest
-// to serving a request: a host serves what its other enclaves own while one is away.
+// bestStatus asks all enclaves at once and returns the status of the one that is nearest to serving
+// a request: while one enclave is away, a host serves what its others own.
 func (a *API) bestStatus(ctx context.Context) (best *status, err error) {
 	all, errs := make([]*status, len(a.askers)), make([]error, len(a.askers))
 	var wait sync.WaitGroup
@@ -111,8 +110,7 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
-// ready is 200 when a request would be served, else 503; the body says what is
-// missing.
+// ready is 200 when a request would be served, else 503; the body says what is missing.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	checks := map[string]string{"link": "ok", "store": "ok", "enclave": "ok", "attestation": "ok"}
 	ok := true

@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An Outbox is what waits in the outbox. Counts stop at a bound of the store's.
+// An Outbox counts the outbox. Counts stop at a bound of the store's.
 type Outbox struct {
 	Sends, Webhooks Waiting // transactions, mail and text messages; events
 	Dead            int     // events that nobody will deliver unless told to
 }
 
-// Waiting is what has not ended. OldestDue is zero when Count is.
+// Waiting counts the sends that have not ended. OldestDue is zero when Count is.
 type Waiting struct {
 	Count     int
 	OldestDue time.Time
@@ -24,7 +24,7 @@ type Waiting struct {
 // stateAway is the state of an enclave that does not answer.
 const stateAway = "away"
 
-// watch registers what is read only when somebody asks.
+// watch registers metrics that are read at scrape time.
 func (m *Metrics) watch(a *API) { m.registry.MustRegister(&collector{a}) }
 
 // A collector reads link, enclave, store and certificates at scrape time.
@@ -55,7 +55,7 @@ var (
 	certificateDesc = prometheus.NewDesc("cloister_certificate_expiry_timestamp_seconds", "Until when the certificate for a name is good, as Unix time.", []string{"name"}, nil)
 )
 
-// Describe makes the collector one whose set of metrics is known.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		alarmsDesc, counterDesc, upDesc, stateDesc, infoDesc, bootDesc, servingDesc, sharesDesc, ageDesc, ageLimitDesc, connectedDesc, wantedDesc, inFlightDesc,
@@ -80,8 +80,7 @@ func gaugeOf(b bool) float64 {
 	return 0
 }
 
-// Collect asks store and enclaves beside each other, so that the one that hangs
-// does not hide how the other is.
+// Collect asks store and enclaves at once, so that one that hangs does not hide the others.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.api.options.Enclave.Stats()
 	gauge(ch, connectedDesc, float64(s.Connected))
@@ -107,8 +106,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	all.Wait()
 }
 
-// store tells of the store and the outbox in it. A store that does not answer has
-// no outbox.
+// store collects the metrics of the store and its outbox. A store that does not answer has no outbox.
 func (c *collector) store(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusWait)
 	defer cancel()
@@ -134,8 +132,8 @@ func (c *collector) store(ch chan<- prometheus.Metric) {
 	gauge(ch, deadDesc, float64(outbox.Dead))
 }
 
-// tell tells what one enclave says of itself. One that does not answer has no
-// counters, and serves not.
+// tell collects the metrics of one enclave. One that does not answer has no counters, and does not
+// serve.
 func (k *asker) tell(ch chan<- prometheus.Metric) {
 	e, err := k.ask(context.Background())
 	gauge(ch, upDesc, gaugeOf(err == nil), k.name)

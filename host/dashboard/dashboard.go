@@ -1,22 +1,21 @@
-// Package dashboard is the web application for operators: pages, scripts and
-// styles inside of the binary, which talk to the public interface and to
-// nothing else.
+// Package dashboard is the web application for operators: pages, scripts and styles in the binary,
+// which talk to the public interface only.
 //
 // What it promises:
 //
-//   - It holds no secret and decides nothing. Every request is stamped in the
-//     browser, by a passkey or a key that scripts cannot read out; the host that
-//     serves these files sees of it what any host sees.
-//   - The browser is told to run only what came from here: no inline script or
-//     style, no frame around it, no form that leaves, no other origin.
-//   - The page that verifies proofs needs nobody to be signed in. It and the worker that
-//     gives advice about policies may run WebAssembly, and that is the verifier of
-//     package attestation, if the build has it. No page that has a key may.
-//   - Scripts and styles lie below a name made from their contents and may be
-//     kept for ever; the page that names them is asked for anew each time.
+//   - It holds no secret and decides nothing. Every request is stamped in the browser, by a passkey
+//     or a key that scripts cannot extract. The host that serves these files sees no more than
+//     any host.
+//   - The browser may run only what came from here: no inline script or style, no frame around it,
+//     no form to another place, no other origin.
+//   - The page that verifies proofs needs no sign-in. It and the worker that gives advice about
+//     policies may run WebAssembly: the verifier of package attestation, if the build has it. No
+//     page that has a key may.
+//   - Scripts and styles lie below a name made from their contents and may be cached for ever; the
+//     page that names them is fetched each time.
 //
-// The host could serve other scripts than these, which misuse a key while it is
-// signed in. Against such a host only an SDK helps.
+// A host could serve other scripts, which misuse a key while it is signed in. Against such a host
+// only an SDK helps.
 package dashboard
 
 import (
@@ -40,26 +39,24 @@ const Base = "/dashboard/"
 //go:embed web
 var files embed.FS
 
-// built holds what scripts/wasm leaves there, which a build by the go command alone
-// does without.
+// built holds the output of scripts/wasm, which a build by the go command alone does not have.
 //
 //go:embed verifier
 var built embed.FS
 
-// policy is what the browser may load and do. Preview is the name of the one
-// piece of script that may fill a frame, which runs no scripts; advice of the one that
-// starts the worker.
+// policy is what the browser may load and do. preview names the script that may fill a frame, which
+// runs no scripts; advice names the one that starts the worker.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types preview advice"
 
-// policyOfVerifier is that of the page that verifies, and of the worker: they compile the
-// verifier, and make no frame and no worker.
+// policyOfVerifier is for the page that verifies, and for the worker. They compile the verifier, and
+// make no frame and no worker.
 var policyOfVerifier = strings.NewReplacer("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", "trusted-types preview advice", "trusted-types 'none'").Replace(policy)
 
 const permissions = "publickey-credentials-get=(self), publickey-credentials-create=(self), clipboard-write=(self), " +
 	"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 
-// types are what may lie in the folder, and how it is served.
+// types are the file types in the folder, with their Content-Type.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -67,23 +64,20 @@ var types = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// file is one of those that are served, with its headers.
+// file is a served file with its headers.
 type file struct {
-	body  []byte
-	kind  string
-	tag   string
-	cache string
-	// policy of a page or a worker; empty: the ordinary one.
-	policy string
-	// packed says that body is compressed by gzip.
-	packed bool
+	body   []byte
+	kind   string
+	tag    string
+	cache  string
+	policy string // of a page or a worker; empty: the ordinary one
+	packed bool   // body is compressed by gzip
 }
 
 // A Site serves the dashboard. Make it with New.
 type Site struct{ files map[string]file }
 
-// New reads what is in the binary. It panics on a file that no browser should
-// get, which a test would have found.
+// New reads the files in the binary. It panics on a file of an unknown type, which a test finds.
 func New() *Site {
 	contents := map[string][]byte{}
 	sum := sha256.New()
@@ -105,15 +99,18 @@ func New() *Site {
 	sum.Write(verifier.packed)
 	sum.Write(verifier.starter)
 	version := hex.EncodeToString(sum.Sum(nil)[:10])
-	s := &Site{files: map[string]file{}}
-	const forEver = "public, max-age=31536000, immutable"
+	s, tag := &Site{files: map[string]file{}}, strconv.Quote(version)
+	keep := func(name string, f file) {
+		f.tag, f.cache = tag, "public, max-age=31536000, immutable"
+		s.files[Base+version+"/"+name] = f
+	}
 	if verifier.sha256 != "" {
-		s.files[Base+version+"/verifier.wasm"] = file{body: verifier.packed, kind: "application/wasm", tag: strconv.Quote(version), cache: forEver, packed: true}
-		s.files[Base+version+"/wasm_exec.js"] = file{body: verifier.starter, kind: types[".js"], tag: strconv.Quote(version), cache: forEver}
+		keep("verifier.wasm", file{body: verifier.packed, kind: "application/wasm", packed: true})
+		keep("wasm_exec.js", file{body: verifier.starter, kind: types[".js"]})
 	}
 	page := func(b []byte, policy string) file {
 		b = bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("VERSION"), []byte(version)), []byte("VERIFIER"), []byte(verifier.sha256))
-		return file{body: b, kind: types[".html"], tag: strconv.Quote(version), cache: "no-cache", policy: policy}
+		return file{body: b, kind: types[".html"], tag: tag, cache: "no-cache", policy: policy}
 	}
 	for name, b := range contents {
 		kind, ok := types[path.Ext(name)]
@@ -126,28 +123,25 @@ func New() *Site {
 		case "verify.html":
 			s.files[Base+"verify"] = page(b, policyOfVerifier)
 		case "lint.js":
-			s.files[Base+version+"/"+name] = file{body: b, kind: kind, tag: strconv.Quote(version), cache: forEver, policy: policyOfVerifier}
+			keep(name, file{body: b, kind: kind, policy: policyOfVerifier})
 		default:
-			s.files[Base+version+"/"+name] = file{body: b, kind: kind, tag: strconv.Quote(version), cache: forEver}
+			keep(name, file{body: b, kind: kind})
 		}
 	}
 	return s
 }
 
-// verifier is what scripts/wasm has built: sha256 is that of the uncompressed file,
-// in hex, and empty where there is none.
+// verifier is the output of scripts/wasm. sha256 is of the uncompressed file, in hex, and empty if
+// there is none.
 type verifier struct {
 	packed, starter []byte
 	sha256          string
 }
 
 func readVerifier() verifier {
-	packed, err := built.ReadFile("verifier/verifier.wasm.gz")
-	if err != nil {
-		return verifier{}
-	}
-	starter, err := built.ReadFile("verifier/wasm_exec.js")
-	if err != nil {
+	packed, err1 := built.ReadFile("verifier/verifier.wasm.gz")
+	starter, err2 := built.ReadFile("verifier/wasm_exec.js")
+	if err1 != nil || err2 != nil {
 		return verifier{}
 	}
 	h := sha256.New()

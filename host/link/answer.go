@@ -32,14 +32,14 @@ func (l *Link) answer(ctx context.Context, kind wire.Kind, payload []byte) (wire
 	return wire.KindFailed, failed
 }
 
-// failed tells the enclave nothing but that: why is for the host's log.
+// failed tells the enclave no reason, which is for the host's log.
 var failed = []byte{0xa0}
 
 // A fromStore answers the payload of one kind of question.
 type fromStore func(ctx context.Context, payload []byte) (any, error)
 
-// answers has one for each question on connections for stores, loads and snapshots;
-// no other gets this far.
+// answers has one for each question on connections for stores, loads and snapshots. package wire
+// refuses others.
 func (l *Link) answers() map[wire.Kind]fromStore {
 	s := l.options.Store
 	return map[wire.Kind]fromStore{

@@ -15,13 +15,12 @@ import (
 	"cloister/shared/wire"
 )
 
-// Links are the host's ways to all enclaves of a deployment. A call goes to the one
-// that owns the organization's range, by the tables that the enclaves sign; a hint in
-// the body that misleads, or a table that is old, costs another try and no more, since
-// an enclave answers for nothing that it does not own.
+// Links connect the host to all enclaves of a deployment. A call goes to the enclave that owns the
+// organization's range, by the tables that the enclaves sign. A misleading hint in the body, or an
+// old table, costs another try and no more: an enclave answers only for what it owns.
 //
-// While a range has no owner, calls for it wait. One that was on its way to an enclave
-// that was lost is sent again to the next owner: the same body is one activity.
+// While a range has no owner, calls for it wait. A call on its way to an enclave that was lost is
+// sent again to the next owner: the same body is one activity.
 type Links struct {
 	options LinksOptions
 	all     []*Link
@@ -34,7 +33,7 @@ type Links struct {
 	configs  map[string]wire.Range
 	changed  chan struct{} // closed and replaced when owners change
 	rows     map[wire.Range]watched
-	disjoint bool // an enclave of another deployment was seen; told once
+	disjoint bool // an enclave of another deployment was seen and logged
 }
 
 // LinksOptions of Links. All are needed.
@@ -83,8 +82,8 @@ func (l *Links) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// Call hands a request to the enclave that is to answer it and waits for the reply
-// until ctx ends. Errors are those of Link.Call.
+// Call hands a request to the right enclave and waits for the reply until ctx ends. Errors are those
+// of Link.Call.
 func (l *Links) Call(ctx context.Context, call *wire.Call) (reply *wire.Reply, err error) {
 	r, known := l.hint(call)
 	// The proxy's bodies are the enclave's own: sent again they are another activity.
@@ -122,8 +121,8 @@ func (l *Links) OpenSend(ctx context.Context, id wire.SendID) (opened *wire.Open
 	return opened, nil
 }
 
-// Deliver is Link.Deliver at the enclave that owns the send's organization. It is not
-// tried anew elsewhere when an answer is lost: its sender does that in its own time.
+// Deliver is Link.Deliver at the enclave that owns the send's organization. After a lost answer it
+// does not try elsewhere: its sender does that later.
 func (l *Links) Deliver(ctx context.Context, id wire.SendID) (delivered *wire.Delivered, err error) {
 	r, known := l.of(id.Organization)
 	err = l.route(ctx, r, known, false, func(to *Link) (uint16, error) {
@@ -138,12 +137,11 @@ func (l *Links) Deliver(ctx context.Context, id wire.SendID) (delivered *wire.De
 	return delivered, nil
 }
 
-// errNoOwner is ErrUnavailable for want of an owner.
+// errNoOwner is ErrUnavailable because there is no owner.
 var errNoOwner = fmt.Errorf("%w: no enclave owns the range", ErrUnavailable)
 
-// route asks one enclave after the other until one answers that it was the right one.
-// With again it goes on also when an answer was lost, of which nobody knows whether it
-// was given.
+// route asks one enclave after the other until one answers that it is the right one. With again it
+// also goes on after a lost answer, when nobody knows what was done.
 func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask func(*Link) (moved uint16, err error)) error {
 	until := l.options.Now().Add(longestTry)
 	asked := map[int]bool{} // since the last pause, in vain
@@ -190,8 +188,8 @@ func (l *Links) route(ctx context.Context, r wire.Range, known, again bool, ask 
 	}
 }
 
-// pick chooses whom to ask: the range's owner, without one the first that was not asked
-// and can be reached, rather one that serves; -1 for nobody.
+// pick chooses the enclave to ask: the range's owner, or the first reachable one that was not asked,
+// serving ones first; -1 for none.
 func (l *Links) pick(r wire.Range, known bool, asked map[int]bool) (changed <-chan struct{}, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +204,7 @@ func (l *Links) pick(r wire.Range, known bool, asked map[int]bool) (changed <-ch
 		}
 	}
 	if len(l.all) == 1 && !asked[0] {
-		return l.changed, 0 // it says itself why it cannot
+		return l.changed, 0 // its error says why it cannot
 	}
 	return l.changed, -1
 }
@@ -220,7 +218,7 @@ func (l *Links) disown(r wire.Range, i int) {
 	}
 }
 
-// of is the range of an organization, once anybody has said how many there are.
+// of is the range of an organization, once a table has told how many there are.
 func (l *Links) of(id wire.ID) (wire.Range, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +228,8 @@ func (l *Links) of(id wire.ID) (wire.Range, bool) {
 	return wire.RangeOf(id, l.ranges), true
 }
 
-// hint guesses the range that a call is about. Nothing is read for more than that: the
-// enclave decides what the body says.
+// hint guesses the range of a call. It reads the body for nothing else: the enclave decides what the
+// body says.
 func (l *Links) hint(call *wire.Call) (wire.Range, bool) {
 	if call.Door == wire.DoorProxy {
 		l.mu.Lock()
@@ -264,8 +262,7 @@ func configOf(call *wire.Call) string {
 	return ""
 }
 
-// organizationIn is the first thing in a body that is named organizationId and is a
-// UUID.
+// organizationIn is the first organizationId in a body that is a UUID.
 func organizationIn(body []byte) (id wire.ID, ok bool) {
 	const name = `"organizationId"`
 	for {

@@ -13,8 +13,8 @@ import (
 
 // Outside connects to names outside for the enclave.
 type Outside interface {
-	// Open connects to a host, a name or an IP address without brackets. The
-	// verdict is wire.DialOpen with a connection, and another one with an error.
+	// Open connects to a host, a name or an IP address without brackets. With a connection the
+	// verdict is wire.DialOpen, with an error another one.
 	Open(ctx context.Context, host string, port uint16) (net.Conn, wire.DialVerdict, error)
 }
 
@@ -28,8 +28,8 @@ const (
 
 var errNoOutside = errors.New("nothing outside is configured")
 
-// dial answers one question for a stream. The outside is reached first, so that the
-// enclave sees no stream that leads nowhere.
+// dial answers one question for a stream. It connects to the outside first, so that the enclave
+// sees no stream that leads nowhere.
 func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind, []byte) {
 	var ask wire.Dial
 	if err := wire.Unmarshal(payload, &ask); err != nil {
@@ -51,7 +51,7 @@ func (l *Link) dial(ctx context.Context, _ wire.Kind, payload []byte) (wire.Kind
 	return wire.KindDialed, out
 }
 
-// open makes a stream and sets it going.
+// open makes and starts a stream.
 func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, error) {
 	switch {
 	case l.options.Outside == nil:
@@ -86,10 +86,10 @@ func (l *Link) open(ctx context.Context, ask *wire.Dial) (wire.DialVerdict, erro
 	return wire.DialOpen, nil
 }
 
-// streams are those of one link.
+// streams are the streams of one link.
 type streams struct {
 	mu     sync.Mutex
-	open   int // those being made included
+	open   int // including those being made
 	over   bool
 	all    map[*stream]bool
 	ending sync.WaitGroup
@@ -112,7 +112,7 @@ func (x *streams) leave(s *stream) {
 	delete(x.all, s)
 }
 
-// run carries a stream until it ends; once the link is over it does not begin.
+// run starts a stream, unless the link has ended.
 func (x *streams) run(s *stream) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -143,7 +143,7 @@ func (x *streams) end() {
 	x.ending.Wait()
 }
 
-// A stream is two connections that are one.
+// A stream joins two connections.
 type stream struct {
 	ends [2]net.Conn
 	now  func() time.Time
@@ -168,7 +168,7 @@ func (s *stream) carry() {
 	both.Wait()
 }
 
-// touch puts off the end of a stream on which nothing moves, by idle at most.
+// touch lets a stream without traffic live for idle more, or less if it was told so before.
 func (s *stream) touch(idle time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,8 +178,8 @@ func (s *stream) touch(idle time.Duration) {
 	}
 }
 
-// copy carries one way. An orderly end is handed on and leaves the other way open;
-// anything else ends both.
+// copy copies one way. It passes on an orderly end, and the other way stays open; anything else ends
+// both.
 func (s *stream) copy(to, from net.Conn) {
 	b := make([]byte, streamBuffer)
 	for {

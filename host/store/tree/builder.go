@@ -18,18 +18,17 @@ type Node struct {
 	Hash  wire.Hash
 }
 
-// A Builder grows a tree leaf by leaf, from the first, and holds no more than
-// its right edge: at most 3 × 256 hashes.
+// A Builder grows a tree leaf by leaf, and holds only its right edge: at most 3 × 256 hashes.
 type Builder struct {
 	edge   *compact.Range
-	levels [3][]wire.Hash // of levels 0, 8 and 16, those below the node in the making
+	levels [3][]wire.Hash // of levels 0, 8 and 16: those below the next node
 }
 
 // NewBuilder makes the Builder of an empty tree.
 func NewBuilder() *Builder { return &Builder{edge: edges.NewEmptyRange(0)} }
 
-// Add adds the next leaf's hash and gives the nodes that it completes, lowest
-// first. It fails for no leaf that fits into a tree.
+// Add adds the next leaf's hash and gives the nodes that it completes, lowest first. It fails only
+// when the tree is full.
 func (b *Builder) Add(leaf wire.Hash) ([]Node, error) {
 	index := b.edge.End()
 	if err := b.edge.Append(leaf[:], nil); err != nil {
@@ -56,8 +55,7 @@ func (b *Builder) Add(leaf wire.Hash) ([]Node, error) {
 // Size is how many leaves there are.
 func (b *Builder) Size() uint64 { return b.edge.End() }
 
-// Root is the RFC 6962 root over all leaves; that of no leaves is the hash of
-// nothing.
+// Root is the RFC 6962 root over all leaves; without leaves it is the hash of nothing.
 func (b *Builder) Root() (wire.Hash, error) {
 	if b.edge.End() == 0 {
 		return wire.Hash(rfc6962.DefaultHasher.EmptyRoot()), nil

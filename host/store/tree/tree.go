@@ -1,10 +1,9 @@
-// Package tree reads and grows an organization's RFC 6962 tree as a store keeps
-// it: the hash of every leaf, and the nodes at levels 8, 16 and 24, each of
-// which stands for 256 of the level below. An inclusion proof then reads at most
-// 256 hashes of each stored level, however long the history is.
+// Package tree reads and grows an organization's RFC 6962 tree as a store keeps it: the hash of
+// every leaf, and the nodes at levels 8, 16 and 24, each above 256 of the stored level below. An
+// inclusion proof then reads at most 256 hashes of each stored level, however long the history is.
 //
-// Proofs are in the order of RFC 6962, leaf upwards. A size may be smaller than
-// what is stored. All arithmetic is that of transparency-dev/merkle.
+// Proofs are in the order of RFC 6962, leaf upwards. A size may be smaller than the stored tree.
+// All arithmetic is that of transparency-dev/merkle.
 package tree
 
 import (
@@ -16,7 +15,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// Span is how many nodes of one stored level a node of the next stands for.
+// Span is how many nodes of one stored level are below a node of the next.
 const Span = 256
 
 const step = 8 // levels between stored levels
@@ -26,8 +25,8 @@ func Leaf(sealed []byte) wire.Hash {
 	return wire.Hash(rfc6962.DefaultHasher.HashLeaf(sealed))
 }
 
-// CompletedLevels lists the levels, ascending, at which the leaf completes a node
-// that is to be stored. The node's index is index>>level.
+// CompletedLevels lists the stored levels, ascending, at which the leaf completes a node. The node's
+// index is index>>level.
 func CompletedLevels(index uint64) []uint {
 	var levels []uint
 	for level := uint(step); level <= 24 && (index+1)%(1<<level) == 0; level += step {
@@ -56,12 +55,12 @@ func above(hashes []wire.Hash) []wire.Hash {
 	return up
 }
 
-// A Source gives count stored hashes of a stored level (0, 8, 16 or 24) from
-// index from, at most Span. It fails when one is missing.
+// A Source gives count hashes, at most Span, of a stored level (0, 8, 16 or 24) from index from. It
+// fails when one is missing.
 type Source func(level uint, from uint64, count int) ([]wire.Hash, error)
 
-// A Prover makes inclusion proofs under one tree size and keeps what it has
-// read, so that entries that lie together cost little more than one.
+// A Prover makes inclusion proofs under one tree size and keeps what it has read, so that
+// neighbouring entries cost little more than one.
 type Prover struct {
 	size   uint64
 	source Source
@@ -78,8 +77,8 @@ func NewProver(size uint64, source Source) *Prover {
 	return &Prover{size: size, source: source, blocks: map[block][][]wire.Hash{}}
 }
 
-// Prove gives the inclusion proof of a leaf. It fails when the leaf is not in
-// the tree or a hash cannot be read.
+// Prove gives the inclusion proof of a leaf. It fails when the leaf is not in the tree or a hash
+// cannot be read.
 func (p *Prover) Prove(index uint64) ([]wire.Hash, error) {
 	nodes, err := proof.Inclusion(index, p.size)
 	if err != nil {
