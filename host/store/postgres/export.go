@@ -82,15 +82,20 @@ func (x *exporter) heads() error {
 	var yes bool
 	var text string
 	var data []byte
-	return x.tables(table{"SELECT boot, epoch, released, id::bigint - 1 FROM owner ORDER BY id", []any{&id, &a, &yes, &r}, func() (store.Row, error) {
-		return &store.OwnerRow{Range: uint32(r), Boot: id, Epoch: uint64(a), Released: yes}, nil
-	}}, table{"SELECT name, bytes FROM object ORDER BY at", []any{&text, &data}, func() (store.Row, error) {
-		return &store.ObjectRow{Name: text, Bytes: keep(&data)}, nil
-	}}, table{"SELECT range::bigint, epoch, number, header FROM batch ORDER BY batch.range, epoch, number", []any{&r, &a, &b, &data}, func() (store.Row, error) {
-		return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: keep(&data)}, nil
-	}}, table{"SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", []any{&id, &a, &data}, func() (store.Row, error) {
-		return &store.KeyRow{Organization: id, KeyID: uint32(a), Sealed: keep(&data)}, nil
-	}})
+	return x.tables(
+		table{"SELECT boot, epoch, released, id::bigint - 1 FROM owner ORDER BY id", []any{&id, &a, &yes, &r}, func() (store.Row, error) {
+			return &store.OwnerRow{Range: uint32(r), Boot: id, Epoch: uint64(a), Released: yes}, nil
+		}},
+		table{"SELECT name, bytes FROM object ORDER BY at", []any{&text, &data}, func() (store.Row, error) {
+			return &store.ObjectRow{Name: text, Bytes: keep(&data)}, nil
+		}},
+		table{"SELECT range::bigint, epoch, number, header FROM batch ORDER BY batch.range, epoch, number", []any{&r, &a, &b, &data}, func() (store.Row, error) {
+			return &store.BatchRow{Range: uint32(r), Epoch: uint64(a), Number: uint64(b), Header: keep(&data)}, nil
+		}},
+		table{"SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", []any{&id, &a, &data}, func() (store.Row, error) {
+			return &store.KeyRow{Organization: id, KeyID: uint32(a), Sealed: keep(&data)}, nil
+		}},
+	)
 }
 
 // keep keeps scanned bytes: the next row is scanned into others.
@@ -172,11 +177,14 @@ func (x *exporter) pieces() error {
 	var number int32
 	var count int64
 	var sealed []byte
-	return x.tables(table{"SELECT organization, count, sealed FROM snapshot ORDER BY organization", []any{&number, &count, &sealed}, func() (store.Row, error) {
-		return &store.SnapshotRow{Number: uint64(number), Count: uint64(count), Sealed: keep(&sealed)}, nil
-	}}, table{"SELECT organization, sealed FROM piece ORDER BY organization, hash", []any{&number, &sealed}, func() (store.Row, error) {
-		return &store.PieceRow{Number: uint64(number), Sealed: keep(&sealed)}, nil
-	}})
+	return x.tables(
+		table{"SELECT organization, count, sealed FROM snapshot ORDER BY organization", []any{&number, &count, &sealed}, func() (store.Row, error) {
+			return &store.SnapshotRow{Number: uint64(number), Count: uint64(count), Sealed: keep(&sealed)}, nil
+		}},
+		table{"SELECT organization, sealed FROM piece ORDER BY organization, hash", []any{&number, &sealed}, func() (store.Row, error) {
+			return &store.PieceRow{Number: uint64(number), Sealed: keep(&sealed)}, nil
+		}},
+	)
 }
 
 // rest is what leads to entries, and the outbox.
@@ -187,21 +195,25 @@ func (x *exporter) rest() error {
 	var said string
 	var id [16]byte
 	var receiver, activity *[16]byte
-	return x.tables(table{"SELECT hash, entry FROM blind ORDER BY hash, entry", []any{&hash, &seq}, func() (store.Row, error) {
-		h, err := hashOf(hash)
-		return &store.BlindRow{Hash: h, Number: uint64(seq >> 32), Seq: store.Seq(seq)}, err
-	}}, table{"SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", []any{&hash, &number, &id}, func() (store.Row, error) {
-		h, err := hashOf(hash)
-		return &store.IndexRow{Key: h, Rank: uint64(number), Organization: id}, err
-	}}, table{"SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox ORDER BY organization, seq, number",
-		[]any{&id, &seq, &part, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() (store.Row, error) {
-			row := &store.SendRow{Organization: id, Seq: uint64(seq), Number: uint16(part), SendKind: wire.SendKind(kind), State: wire.SendState(state),
-				DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: keep(&revert), Memo: keep(&memo)}
-			if receiver != nil && activity != nil {
-				row.Receiver, row.Activity = *receiver, *activity
-			}
-			return row, nil
-		}})
+	return x.tables(
+		table{"SELECT hash, entry FROM blind ORDER BY hash, entry", []any{&hash, &seq}, func() (store.Row, error) {
+			h, err := hashOf(hash)
+			return &store.BlindRow{Hash: h, Number: uint64(seq >> 32), Seq: store.Seq(seq)}, err
+		}},
+		table{"SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", []any{&hash, &number, &id}, func() (store.Row, error) {
+			h, err := hashOf(hash)
+			return &store.IndexRow{Key: h, Rank: uint64(number), Organization: id}, err
+		}},
+		table{"SELECT organization, seq, number, kind, state, due, tries, said, revert, memo, receiver, activity FROM outbox ORDER BY organization, seq, number",
+			[]any{&id, &seq, &part, &kind, &state, &due, &tries, &said, &revert, &memo, &receiver, &activity}, func() (store.Row, error) {
+				row := &store.SendRow{Organization: id, Seq: uint64(seq), Number: uint16(part), SendKind: wire.SendKind(kind), State: wire.SendState(state),
+					DueMs: uint64(due), Tries: uint32(tries), Text: said, Revert: keep(&revert), Memo: keep(&memo)}
+				if receiver != nil && activity != nil {
+					row.Receiver, row.Activity = *receiver, *activity
+				}
+				return row, nil
+			}},
+	)
 }
 
 func hashOf(b []byte) (wire.Hash, error) {

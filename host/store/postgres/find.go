@@ -203,8 +203,8 @@ func (f *finder) walk(ctx context.Context, w store.Window) (places []int64, done
 	var id int64
 	var listed bool
 	seen := 0
-	err = each(ctx, f.tx, `SELECT id, kind IS NOT NULL AND (next IS NULL OR next >= $4)
-		FROM entry WHERE id >= $1 AND id < $2 ORDER BY id `+direction(w)+` LIMIT $3`, []any{w.Low, w.High, int64(scanned), f.end()}, []any{&id, &listed}, func() error {
+	text := `SELECT id, kind IS NOT NULL AND (next IS NULL OR next >= $4) FROM entry WHERE id >= $1 AND id < $2 ORDER BY id ` + direction(w) + ` LIMIT $3`
+	err = each(ctx, f.tx, text, []any{w.Low, w.High, int64(scanned), f.end()}, []any{&id, &listed}, func() error {
 		seen++
 		if listed {
 			places = append(places, id)

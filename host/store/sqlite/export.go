@@ -55,18 +55,6 @@ type exporter struct {
 	each func(store.Row) error
 }
 
-// rows calls each with every row that a statement finds.
-func (x *exporter) rows(ctx context.Context, text string, row func(*columns) store.Row, args ...driver.Value) error {
-	return x.conn.query(ctx, text, func(values []driver.Value) (bool, error) {
-		c := columns{values: values}
-		r := row(&c)
-		if c.err != nil {
-			return false, c.err
-		}
-		return true, x.each(r)
-	}, args...)
-}
-
 // A table is exported row by row in the order of its statement.
 type table struct {
 	text string
@@ -76,7 +64,15 @@ type table struct {
 
 func (x *exporter) tables(ctx context.Context, all ...table) error {
 	for _, t := range all {
-		if err := x.rows(ctx, t.text, t.row, t.args...); err != nil {
+		err := x.conn.query(ctx, t.text, func(values []driver.Value) (bool, error) {
+			c := columns{values: values}
+			r := t.row(&c)
+			if c.err != nil {
+				return false, c.err
+			}
+			return true, x.each(r)
+		}, t.args...)
+		if err != nil {
 			return err
 		}
 	}
@@ -85,24 +81,32 @@ func (x *exporter) tables(ctx context.Context, all ...table) error {
 
 // heads are the owner, objects, headers and keys.
 func (x *exporter) heads(ctx context.Context) error {
-	var headers []table
-	err := x.tables(ctx, table{text: "SELECT boot, epoch, released, id FROM owner ORDER BY id", row: func(c *columns) store.Row {
-		r := uint32(c.number(3) - 1)
-		// The id of a batch puts epochs before ranges, so there is a pass for each range that ever had an owner.
-		headers = append(headers, table{"SELECT id, header FROM batch WHERE id >> 32 & 255 = ? ORDER BY id", func(c *columns) store.Row {
-			id := c.number(0)
-			return &store.BatchRow{Range: r, Epoch: id >> 40, Number: id & maxNumber, Header: c.bytes(1)}
-		}, []driver.Value{int64(r)}})
-		return &store.OwnerRow{Range: r, Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
-	}}, table{text: "SELECT name, bytes FROM object ORDER BY at", row: func(c *columns) store.Row {
-		return &store.ObjectRow{Name: c.text(0), Bytes: c.bytes(1)}
-	}})
+	var ranges []uint64
+	err := x.tables(ctx,
+		table{text: "SELECT boot, epoch, released, id FROM owner ORDER BY id", row: func(c *columns) store.Row {
+			ranges = append(ranges, c.number(3)-1)
+			return &store.OwnerRow{Range: uint32(c.number(3) - 1), Boot: c.id(0), Epoch: c.number(1), Released: c.number(2) != 0}
+		}},
+		table{text: "SELECT name, bytes FROM object ORDER BY at", row: func(c *columns) store.Row {
+			return &store.ObjectRow{Name: c.text(0), Bytes: c.bytes(1)}
+		}},
+	)
 	if err != nil {
 		return err
 	}
-	return x.tables(ctx, append(headers, table{text: "SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", row: func(c *columns) store.Row {
+	// The id of a batch puts epochs before ranges, so there is a pass for each range that ever had an owner.
+	for _, r := range ranges {
+		err := x.tables(ctx, table{"SELECT id, header FROM batch WHERE id >> 32 & 255 = ? ORDER BY id", func(c *columns) store.Row {
+			id := c.number(0)
+			return &store.BatchRow{Range: uint32(r), Epoch: id >> 40, Number: id & maxNumber, Header: c.bytes(1)}
+		}, []driver.Value{int64(r)}})
+		if err != nil {
+			return err
+		}
+	}
+	return x.tables(ctx, table{text: "SELECT organization, key, sealed FROM wrapped ORDER BY organization, key", row: func(c *columns) store.Row {
 		return &store.KeyRow{Organization: c.id(0), KeyID: uint32(c.number(1)), Sealed: c.bytes(2)}
-	}})...)
+	}})
 }
 
 // organizations are the organizations with their entries, some at a time.
@@ -157,19 +161,25 @@ func (c *conn) kinds(ctx context.Context) (map[uint64]kind, error) {
 
 // rest is everything after the organizations.
 func (x *exporter) rest(ctx context.Context) error {
-	return x.tables(ctx, table{text: "SELECT organization, count, sealed FROM snapshot ORDER BY organization", row: func(c *columns) store.Row {
-		return &store.SnapshotRow{Number: c.number(0), Count: c.number(1), Sealed: c.bytes(2)}
-	}}, table{text: "SELECT organization, sealed FROM piece ORDER BY organization, hash", row: func(c *columns) store.Row {
-		return &store.PieceRow{Number: c.number(0), Sealed: c.bytes(1)}
-	}}, table{text: "SELECT hash, entry FROM blind ORDER BY hash, entry", row: func(c *columns) store.Row {
-		return &store.BlindRow{Hash: c.hash(0), Number: c.number(1) >> 32, Seq: c.number(1) & store.MaxSeq}
-	}}, table{text: "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", row: func(c *columns) store.Row {
-		return &store.IndexRow{Key: c.hash(0), Rank: c.number(1), Organization: c.id(2)}
-	}}, table{text: "SELECT " + sendColumns + " FROM outbox ORDER BY organization, seq, number", row: func(c *columns) store.Row {
-		return &store.SendRow{Organization: c.id(0), Seq: c.number(1), Number: uint16(c.number(2)), SendKind: wire.SendKind(c.number(3)),
-			State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)), Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9),
-			Receiver: c.id(10), Activity: c.id(11)}
-	}})
+	return x.tables(ctx,
+		table{text: "SELECT organization, count, sealed FROM snapshot ORDER BY organization", row: func(c *columns) store.Row {
+			return &store.SnapshotRow{Number: c.number(0), Count: c.number(1), Sealed: c.bytes(2)}
+		}},
+		table{text: "SELECT organization, sealed FROM piece ORDER BY organization, hash", row: func(c *columns) store.Row {
+			return &store.PieceRow{Number: c.number(0), Sealed: c.bytes(1)}
+		}},
+		table{text: "SELECT hash, entry FROM blind ORDER BY hash, entry", row: func(c *columns) store.Row {
+			return &store.BlindRow{Hash: c.hash(0), Number: c.number(1) >> 32, Seq: c.number(1) & store.MaxSeq}
+		}},
+		table{text: "SELECT key, rank, organization FROM blind_index ORDER BY key, rank, organization", row: func(c *columns) store.Row {
+			return &store.IndexRow{Key: c.hash(0), Rank: c.number(1), Organization: c.id(2)}
+		}},
+		table{text: "SELECT " + sendColumns + " FROM outbox ORDER BY organization, seq, number", row: func(c *columns) store.Row {
+			return &store.SendRow{Organization: c.id(0), Seq: c.number(1), Number: uint16(c.number(2)), SendKind: wire.SendKind(c.number(3)),
+				State: wire.SendState(c.number(4)), DueMs: c.number(5), Tries: uint32(c.number(6)), Text: c.text(7), Revert: c.bytes(8), Memo: c.bytes(9),
+				Receiver: c.id(10), Activity: c.id(11)}
+		}},
+	)
 }
 
 // columns reads the values of a row and keeps the first failure. NULL reads as the zero value.
