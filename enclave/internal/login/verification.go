@@ -175,11 +175,8 @@ func expiry(o object, legacy bool) (ms uint64, ok bool) {
 		return o.wholeSeconds("exp")
 	}
 	text, ok := o.text("exp")
-	if !ok || strings.HasPrefix(text, "+") {
-		return 0, false
-	}
 	ms, err := strconv.ParseUint(text, 10, 53)
-	return ms, err == nil
+	return ms, ok && err == nil
 }
 
 // BoundTo tells whether the token is bound to a client's key, given in hex.

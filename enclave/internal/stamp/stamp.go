@@ -38,6 +38,17 @@ import (
 	"cloister/enclave/internal/webauthn"
 )
 
+const (
+	// MaxHeader bounds the value of a stamp header, in bytes.
+	MaxHeader = 16 << 10
+	// CachedKeys is how many parsed public keys a Verifier keeps per curve.
+	CachedKeys = 4096
+
+	pointSize  = 33                  // a compressed point
+	scalarSize = 32                  // r, s and the coordinates
+	maxDER     = 2 + 2*(2+pointSize) // both integers with a leading zero
+)
+
 // A Header is one header of a request, as the sender wrote it.
 type Header struct{ Name, Value string }
 
@@ -89,7 +100,7 @@ type Verifier struct {
 	k256 *keyCache[k256Key]
 }
 
-// NewVerifier makes a Verifier with room for CachedKeys keys per curve.
+// NewVerifier makes a Verifier that keeps CachedKeys keys per curve.
 func NewVerifier() *Verifier {
 	return &Verifier{newKeyCache[p256Key](CachedKeys), newKeyCache[k256Key](CachedKeys)}
 }
