@@ -255,8 +255,7 @@ func (n *nodes) Set(text string) error {
 
 // redact keeps the value out of an error of package flag.
 func redact(s setting, err error) error {
-	var number *strconv.NumError
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
 		return number.Err
 	}
 	return fmt.Errorf("not a value of -%s", s.flag)

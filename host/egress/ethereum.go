@@ -61,7 +61,7 @@ func (n *node) ethereum(ctx context.Context, ask wire.Chain) wire.ChainState {
 	if ask.Want&wire.WantGas != 0 {
 		asks = append(asks, func() error {
 			err := n.call(ctx, (*quantity)(&s.Gas), "eth_estimateGas", callOf(ask))
-			if r := new(refusal); errors.As(err, &r) && r.aboutCall() {
+			if r, refused := errors.AsType[*refusal](err); refused && r.aboutCall() {
 				reverts = r
 				return nil
 			}

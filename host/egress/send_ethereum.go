@@ -27,13 +27,13 @@ func containsAny(text string, what []string) bool {
 func (a *attempt) handEthereum(ctx context.Context, n *node, signed []byte) (took bool, err error) {
 	var name string
 	err = n.call(ctx, &name, "eth_sendRawTransaction", encodeHex(signed))
-	r := new(refusal)
+	r, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil && strings.EqualFold(name, a.memo.Name):
 		return true, nil
 	case err == nil:
 		return false, fmt.Errorf("eth_sendRawTransaction: %w: another transaction's name", errWrong)
-	case !errors.As(err, &r):
+	case !refused:
 		return false, err
 	case containsAny(r.Message, saidKnown):
 		return true, nil
@@ -132,8 +132,8 @@ func (a *attempt) reason(ctx context.Context, n *node, block quantity) {
 		call["to"] = *tx.To
 	}
 	var out string
-	r := new(refusal)
-	if err := n.call(ctx, &out, "eth_call", call, fmt.Sprintf("0x%x", uint64(block))); !errors.As(err, &r) {
+	r, refused := errors.AsType[*refusal](n.call(ctx, &out, "eth_call", call, fmt.Sprintf("0x%x", uint64(block))))
+	if !refused {
 		return
 	}
 	a.send.Text = clean(r.Message)

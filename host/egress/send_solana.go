@@ -22,13 +22,13 @@ const (
 func (a *attempt) handSolana(ctx context.Context, n *node, signed []byte) (took bool, err error) {
 	var name string
 	err = n.call(ctx, &name, "sendTransaction", base64.StdEncoding.EncodeToString(signed), map[string]string{"encoding": "base64", "preflightCommitment": "confirmed"})
-	r := new(refusal)
+	r, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil && name == a.memo.Name:
 		return true, nil
 	case err == nil:
 		return false, fmt.Errorf("sendTransaction: %w: another transaction's name", errWrong)
-	case !errors.As(err, &r):
+	case !refused:
 		return false, err
 	case containsAny(r.Message, []string{"already been processed", "alreadyprocessed"}):
 		return true, nil

@@ -403,7 +403,7 @@ func (a *attempt) noteAccepted() {
 // Unless it refused, other attempts do not wait for it too.
 func (a *attempt) noteUnreached(n *node, err error) {
 	why := n.name + ": " + err.Error()
-	if r := new(refusal); !errors.As(err, &r) {
+	if _, refused := errors.AsType[*refusal](err); !refused {
 		a.sender.rest(n.name, why)
 	}
 	a.retryLater(why)

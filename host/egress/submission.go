@@ -86,18 +86,17 @@ func (s *MailServer) Submit(ctx context.Context, m *wire.Mail) (code int, final 
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	err = s.talk(&frugal{Conn: conn, left: maxSaid}, m)
-	var said *smtp.SMTPError
+	said, answered := errors.AsType[*smtp.SMTPError](err)
 	switch {
 	case err == nil:
 		return 250, false, nil
-	case errors.As(err, &said):
+	case answered:
 		// Its words may repeat the mail's.
 		return said.Code, said.Code >= 500 && said.Code < 600, errors.New("the mail server refused")
 	case ctx.Err() != nil:
 		return 0, false, errors.New("the mail server did not answer in time")
 	}
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 		return 0, false, errors.New("the mail server's certificate does not hold")
 	}
 	return 0, false, errors.New("the conversation with the mail server broke off")

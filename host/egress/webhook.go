@@ -158,11 +158,10 @@ func (w *Webhooks) post(ctx context.Context, h *wire.Webhook) (status int, err e
 
 // noAnswer says why there is no answer, without the address.
 func noAnswer(ctx context.Context, err error) error {
-	var bad *tls.CertificateVerificationError
-	switch {
-	case errors.Is(err, ErrNotPublic):
+	if errors.Is(err, ErrNotPublic) {
 		return ErrNotPublic
-	case errors.As(err, &bad):
+	}
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 		return errors.New("a certificate that is not trusted")
 	}
 	if err := connError(ctx, err); errors.Is(err, errLate) {

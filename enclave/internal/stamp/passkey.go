@@ -69,8 +69,7 @@ func (p *Passkey) Verify(c *webauthn.Credential, counter uint32, allowed webauth
 	counted, err := webauthn.Assert(p.assertion, challenge, c, counter, allowed)
 	if err != nil {
 		if !insecure.Skip(insecure.Stamp) {
-			var why webauthn.Refusal
-			errors.As(err, &why)
+			why, _ := errors.AsType[webauthn.Refusal](err)
 			return nil, 0, errInvalid("could not verify WebAuthN signature: " + string(why))
 		}
 		counted = counter

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -198,13 +199,13 @@ func column[T any](ctx context.Context, on querier, text string, args ...any) ([
 
 // isCollision tells whether a transaction met another one, and may succeed when it runs again.
 func isCollision(err error) bool {
-	var e *pgconn.PgError
 	const serialization, deadlock, lockNotAvailable = "40001", "40P01", "55P03"
-	return isConstraint(err) || errors.As(err, &e) && (e.Code == serialization || e.Code == deadlock || e.Code == lockNotAvailable)
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return isConstraint(err) || ok && slices.Contains([]string{serialization, deadlock, lockNotAvailable}, e.Code)
 }
 
 // isConstraint tells a violated constraint.
 func isConstraint(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) && strings.HasPrefix(e.Code, "23")
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && strings.HasPrefix(e.Code, "23")
 }
