@@ -37,12 +37,12 @@ type AuthProxy struct {
 
 // AuthProxy returns the organization's proxy if it is this one, or nil.
 func (t *Tx) AuthProxy(id ID) (*AuthProxy, error) {
-	return get[AuthProxy](t, key(collectionAuthProxies, raw(id)))
+	return find[AuthProxy](t, collectionAuthProxies, id)
 }
 
 // OnlyAuthProxy returns the organization's proxy, or nil if it has none.
 func (t *Tx) OnlyAuthProxy() (p *AuthProxy, err error) {
-	err = list(t, key(collectionAuthProxies), "", func(_ string, found *AuthProxy) bool {
+	err = list(t, under(key(collectionAuthProxies)), func(_ string, found *AuthProxy) bool {
 		p = found
 		return false
 	})

@@ -21,11 +21,14 @@ type Child struct {
 	CreatedMs uint64 `cbor:"3,keyasint"`
 }
 
+// place orders sub-organizations by their making.
+func (c *Child) place() string { return bigEndian(c.CreatedMs) + raw(c.ID) }
+
 type none struct{}
 
 // PutChild records a sub-organization under its parent.
 func (t *Tx) PutChild(c *Child) error {
-	if err := put(t, key(collectionChildrenOrder, bigEndian(c.CreatedMs), raw(c.ID)), &none{}); err != nil {
+	if err := put(t, key(collectionChildrenOrder, c.place()), &none{}); err != nil {
 		return err
 	}
 	return put(t, key(collectionChildren, raw(c.ID)), c)
@@ -34,14 +37,12 @@ func (t *Tx) PutChild(c *Child) error {
 // DeleteChild forgets a sub-organization. By what it could be found is deleted
 // apart.
 func (t *Tx) DeleteChild(c *Child) {
-	t.del(key(collectionChildrenOrder, bigEndian(c.CreatedMs), raw(c.ID)))
+	t.del(key(collectionChildrenOrder, c.place()))
 	t.del(key(collectionChildren, raw(c.ID)))
 }
 
 // Child returns what the parent keeps of sub-organization id, or nil.
-func (t *Tx) Child(id ID) (*Child, error) {
-	return get[Child](t, key(collectionChildren, raw(id)))
-}
+func (t *Tx) Child(id ID) (*Child, error) { return find[Child](t, collectionChildren, id) }
 
 // By what sub-organizations are found in their parent.
 const (
@@ -65,7 +66,7 @@ func appendSized(b []byte, s string) []byte {
 }
 
 func childKey(what byte, value string, c *Child, holder ID) string {
-	return key(collectionChildrenKeys, string(what), hashKey(value), bigEndian(c.CreatedMs), raw(c.ID), raw(holder))
+	return key(collectionChildrenKeys, string(what), hashKey(value), c.place(), raw(holder))
 }
 
 // PutChildKey makes a sub-organization findable by a value that holder, one of
@@ -79,31 +80,50 @@ func (t *Tx) DeleteChildKey(what byte, value string, c *Child, holder ID) {
 	t.del(childKey(what, value, c, holder))
 }
 
-// ChildrenBy returns up to limit sub-organizations that have a value, each once,
-// in the order of their making, those behind after; after nil: from the first.
+// ChildrenBy returns up to limit sub-organizations that have a value, each once, in the
+// order of their making: those behind after, or from the first if it is nil.
 func (t *Tx) ChildrenBy(what byte, value string, after *Child, limit int) ([]ID, error) {
-	return t.children(key(collectionChildrenKeys, string(what), hashKey(value)), after, limit)
+	return t.childrenBehind(key(collectionChildrenKeys, string(what), hashKey(value)), after, limit)
 }
 
-// Children returns up to limit sub-organizations in the order of their making,
-// those behind after; after nil: from the first.
+// ChildrenByAbove is ChildrenBy for those just above before.
+func (t *Tx) ChildrenByAbove(what byte, value string, before *Child, limit int) ([]ID, error) {
+	return t.childrenAbove(key(collectionChildrenKeys, string(what), hashKey(value)), before, limit)
+}
+
+// Children returns up to limit sub-organizations in the order of their making: those
+// behind after, or from the first if it is nil.
 func (t *Tx) Children(after *Child, limit int) ([]ID, error) {
-	return t.children(string([]byte{byte(collectionChildrenOrder)}), after, limit)
+	return t.childrenBehind(key(collectionChildrenOrder), after, limit)
 }
 
-func (t *Tx) children(prefix string, after *Child, limit int) ([]ID, error) {
-	from := ""
+// ChildrenAbove is Children for those just above before.
+func (t *Tx) ChildrenAbove(before *Child, limit int) ([]ID, error) {
+	return t.childrenAbove(key(collectionChildrenOrder), before, limit)
+}
+
+func (t *Tx) childrenBehind(prefix string, after *Child, limit int) ([]ID, error) {
+	st := under(prefix)
 	if after != nil {
-		// The first key behind all of after's.
-		from = prefix + bigEndian(after.CreatedMs) + raw(after.ID) + strings.Repeat("\xff", 17)
+		st.from = above(prefix + after.place())
 	}
-	var ids []ID
+	return t.children(st, len(prefix), limit)
+}
+
+func (t *Tx) childrenAbove(prefix string, before *Child, limit int) ([]ID, error) {
+	ids, err := t.children(stretch{prefix, prefix + before.place(), true}, len(prefix), limit)
+	slices.Reverse(ids)
+	return ids, err
+}
+
+// children are the first limit sub-organizations that a stretch names, each once. Their
+// places begin at byte at of the keys.
+func (t *Tx) children(st stretch, at, limit int) (ids []ID, err error) {
 	if limit <= 0 {
-		return ids, nil
+		return nil, nil
 	}
-	at := len(prefix) + 8
-	err := t.scan(prefix, from, func(k string, _ *slot) bool {
-		id := ID([]byte(k[at : at+16]))
+	err = t.scan(st, func(k string, _ *slot) bool {
+		id := ID([]byte(k[at+8 : at+24]))
 		if len(ids) > 0 && ids[len(ids)-1] == id {
 			return true
 		}

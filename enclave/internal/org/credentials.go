@@ -14,7 +14,7 @@ type OAuth2Credential struct {
 
 // OAuth2Credential returns the OAuth 2.0 credential with this id, or nil.
 func (t *Tx) OAuth2Credential(id ID) (*OAuth2Credential, error) {
-	return get[OAuth2Credential](t, key(collectionOAuth2, raw(id)))
+	return find[OAuth2Credential](t, collectionOAuth2, id)
 }
 
 // PutOAuth2Credential stores c.
@@ -27,7 +27,7 @@ func (t *Tx) DeleteOAuth2Credential(id ID) { t.del(key(collectionOAuth2, raw(id)
 
 // EachOAuth2Credential visits the OAuth 2.0 credentials in the order of their ids.
 func (t *Tx) EachOAuth2Credential(visit func(*OAuth2Credential) bool) error {
-	return list(t, string([]byte{byte(collectionOAuth2)}), "", func(_ string, c *OAuth2Credential) bool { return visit(c) })
+	return each(t, collectionOAuth2, visit)
 }
 
 // OnRampCredential is with what an organization is known to a provider who sells
@@ -51,7 +51,7 @@ type OnRampCredential struct {
 
 // OnRampCredential returns the on-ramp credential with this id, or nil.
 func (t *Tx) OnRampCredential(id ID) (*OnRampCredential, error) {
-	return get[OnRampCredential](t, key(collectionOnRamps, raw(id)))
+	return find[OnRampCredential](t, collectionOnRamps, id)
 }
 
 // PutOnRampCredential stores c.
@@ -64,7 +64,7 @@ func (t *Tx) DeleteOnRampCredential(id ID) { t.del(key(collectionOnRamps, raw(id
 
 // EachOnRampCredential visits the on-ramp credentials in the order of their ids.
 func (t *Tx) EachOnRampCredential(visit func(*OnRampCredential) bool) error {
-	return list(t, string([]byte{byte(collectionOnRamps)}), "", func(_ string, c *OnRampCredential) bool { return visit(c) })
+	return each(t, collectionOnRamps, visit)
 }
 
 // DeleteProviderCredentials removes all credentials at OAuth 2.0 and on-ramp

@@ -19,12 +19,12 @@ func (t *Tx) GetRaw(key string) ([]byte, error) {
 
 // ScanRaw visits keys and bytes.
 func (t *Tx) ScanRaw(prefix, from string, visit func(key string, b []byte) bool) error {
-	return t.scan(prefix, from, func(k string, v *slot) bool { return visit(k, v.bytes) })
+	return t.scan(stretch{from: max(prefix, from), to: above(prefix)}, func(k string, v *slot) bool { return visit(k, v.bytes) })
 }
 
 // ScanDownRaw visits keys and bytes, the highest first.
 func (t *Tx) ScanDownRaw(prefix, to string, visit func(key string, b []byte) bool) error {
-	return t.scanDown(prefix, to, func(k string, v *slot) bool { return visit(k, v.bytes) })
+	return t.scan(stretch{prefix, to, true}, func(k string, v *slot) bool { return visit(k, v.bytes) })
 }
 
 // Same tells whether two changes see one decoded record under a key.

@@ -58,7 +58,7 @@ func handleOf(k string) (h Handle, ok bool) {
 
 // Has tells whether the organization has a handle.
 func (t *Tx) Has(h Handle) (has bool, err error) {
-	err = t.scan(h.prefix(), "", func(string, *slot) bool {
+	err = t.scan(under(h.prefix()), func(string, *slot) bool {
 		has = true
 		return false
 	})
@@ -81,7 +81,7 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	for _, h := range handlesInOrder(kept) {
 		has := kept[h]
 		if !has { // another record, which this change does not touch, may give it still
-			err := t.state.scan(h.prefix(), "", func(k string, _ *slot) bool {
+			err := t.state.scan(under(h.prefix()), func(k string, _ *slot) bool {
 				_, touched := t.mine[k]
 				has = !touched
 				return touched
@@ -102,7 +102,7 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 func (t *Tx) EachHandle(visit func(Handle) bool) error {
 	going := true
 	for _, prefix := range []string{key(collectionNames, string(byte(NameUser))), key(collectionAddresses)} {
-		err := t.scan(prefix, "", func(k string, _ *slot) bool {
+		err := t.scan(under(prefix), func(k string, _ *slot) bool {
 			if h, ok := handleOf(k); ok {
 				going = visit(h)
 			}

@@ -36,7 +36,7 @@ func (o *Organization) Root(user ID) bool {
 	return false
 }
 
-var organizationKey = string([]byte{byte(collectionOrganization)})
+var organizationKey = key(collectionOrganization)
 
 // Organization returns the organization's record, nil before its first entry.
 func (t *Tx) Organization() (*Organization, error) { return get[Organization](t, organizationKey) }

@@ -79,9 +79,7 @@ func (id ID) Ms() uint64 {
 }
 
 // Passcode returns the passcode with this id, or nil.
-func (t *Tx) Passcode(id ID) (*Passcode, error) {
-	return get[Passcode](t, key(collectionPasscodes, raw(id)))
-}
+func (t *Tx) Passcode(id ID) (*Passcode, error) { return find[Passcode](t, collectionPasscodes, id) }
 
 // PutPasscode stores p, under what it is counted too.
 func (t *Tx) PutPasscode(p *Passcode) error {
@@ -97,7 +95,7 @@ func (t *Tx) PutPasscode(p *Passcode) error {
 func (t *Tx) PasscodesBy(h Hash) (ps []*Passcode, err error) {
 	prefix := key(collectionPasscodeCounts, string(h[:]))
 	var ids []ID
-	err = t.scan(prefix, "", func(k string, _ *slot) bool {
+	err = t.scan(under(prefix), func(k string, _ *slot) bool {
 		ids = append(ids, ID([]byte(k[len(prefix):])))
 		return true
 	})
@@ -117,7 +115,7 @@ func (t *Tx) PasscodesBy(h Hash) (ps []*Passcode, err error) {
 func (t *Tx) SweepPasscodes() error {
 	var old []*Passcode
 	n := 0
-	err := list(t, key(collectionPasscodes), "", func(_ string, p *Passcode) bool {
+	err := list(t, under(key(collectionPasscodes)), func(_ string, p *Passcode) bool {
 		if n++; p.swept(t.NowMs) {
 			old = append(old, p)
 		}
@@ -158,7 +156,7 @@ const (
 
 // Verification returns what is known of the token with this id, or nil.
 func (t *Tx) Verification(id ID) (*Verification, error) {
-	return get[Verification](t, key(collectionVerifications, raw(id)))
+	return find[Verification](t, collectionVerifications, id)
 }
 
 // PutVerification stores v.
@@ -170,7 +168,7 @@ func (t *Tx) PutVerification(v *Verification) error {
 func (t *Tx) SweepVerifications() error {
 	var old []ID
 	n := 0
-	err := list(t, key(collectionVerifications), "", func(_ string, v *Verification) bool {
+	err := list(t, under(key(collectionVerifications)), func(_ string, v *Verification) bool {
 		if n++; t.NowMs >= v.ExpiresMs {
 			old = append(old, v.ID)
 		}

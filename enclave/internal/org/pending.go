@@ -48,7 +48,7 @@ func (t *Tx) PendingBy(fingerprint Hash) (*Pending, error) {
 
 // PendingActivity returns the waiting activity with this id, or nil.
 func (t *Tx) PendingActivity(id ID) (*Pending, error) {
-	r, err := get[hashRecord](t, key(collectionPendingIDs, raw(id)))
+	r, err := find[hashRecord](t, collectionPendingIDs, id)
 	if r == nil || err != nil {
 		return nil, err
 	}
@@ -74,6 +74,4 @@ func (t *Tx) DeletePending(p *Pending) {
 }
 
 // EachPending visits the waiting activities in the order of their fingerprints.
-func (t *Tx) EachPending(visit func(*Pending) bool) error {
-	return list(t, string([]byte{byte(collectionPending)}), "", func(_ string, p *Pending) bool { return visit(p) })
-}
+func (t *Tx) EachPending(visit func(*Pending) bool) error { return each(t, collectionPending, visit) }

@@ -21,9 +21,7 @@ type Policy struct {
 const allPolicies = string(rune(collectionPolicies))
 
 // Policy returns the policy with this id, or nil.
-func (t *Tx) Policy(id ID) (*Policy, error) {
-	return get[Policy](t, key(collectionPolicies, raw(id)))
-}
+func (t *Tx) Policy(id ID) (*Policy, error) { return find[Policy](t, collectionPolicies, id) }
 
 // PutPolicy stores p.
 func (t *Tx) PutPolicy(p *Policy) error { return put(t, key(collectionPolicies, raw(p.ID)), p) }
@@ -32,9 +30,7 @@ func (t *Tx) PutPolicy(p *Policy) error { return put(t, key(collectionPolicies, 
 func (t *Tx) DeletePolicy(id ID) { t.del(key(collectionPolicies, raw(id))) }
 
 // EachPolicy visits the policies in the order of their ids.
-func (t *Tx) EachPolicy(visit func(*Policy) bool) error {
-	return list(t, allPolicies, "", func(_ string, p *Policy) bool { return visit(p) })
-}
+func (t *Tx) EachPolicy(visit func(*Policy) bool) error { return each(t, collectionPolicies, visit) }
 
 // PolicySet is what KeepPolicySet was given, if it is of the policies that the change
 // sees, or nil.
@@ -63,7 +59,7 @@ type Tag struct {
 }
 
 // Tag returns the tag with this id, or nil.
-func (t *Tx) Tag(id ID) (*Tag, error) { return get[Tag](t, key(collectionTags, raw(id))) }
+func (t *Tx) Tag(id ID) (*Tag, error) { return find[Tag](t, collectionTags, id) }
 
 // PutTag stores g.
 func (t *Tx) PutTag(g *Tag) error { return put(t, key(collectionTags, raw(g.ID)), g) }
@@ -72,9 +68,7 @@ func (t *Tx) PutTag(g *Tag) error { return put(t, key(collectionTags, raw(g.ID))
 func (t *Tx) DeleteTag(id ID) { t.del(key(collectionTags, raw(id))) }
 
 // EachTag visits the tags in the order of their ids.
-func (t *Tx) EachTag(visit func(*Tag) bool) error {
-	return list(t, string([]byte{byte(collectionTags)}), "", func(_ string, g *Tag) bool { return visit(g) })
-}
+func (t *Tx) EachTag(visit func(*Tag) bool) error { return each(t, collectionTags, visit) }
 
 // Invitation is a user who was asked to come.
 type Invitation struct {
@@ -91,7 +85,7 @@ type Invitation struct {
 
 // Invitation returns the invitation with this id, or nil.
 func (t *Tx) Invitation(id ID) (*Invitation, error) {
-	return get[Invitation](t, key(collectionInvitations, raw(id)))
+	return find[Invitation](t, collectionInvitations, id)
 }
 
 // PutInvitation stores i.
@@ -104,7 +98,7 @@ func (t *Tx) DeleteInvitation(id ID) { t.del(key(collectionInvitations, raw(id))
 
 // EachInvitation visits the invitations in the order of their ids.
 func (t *Tx) EachInvitation(visit func(*Invitation) bool) error {
-	return list(t, string([]byte{byte(collectionInvitations)}), "", func(_ string, i *Invitation) bool { return visit(i) })
+	return each(t, collectionInvitations, visit)
 }
 
 // SessionProfile bounds what the sessions that name it may do.
@@ -122,7 +116,7 @@ type SessionProfile struct {
 
 // SessionProfile returns the profile with this id, or nil.
 func (t *Tx) SessionProfile(id ID) (*SessionProfile, error) {
-	return get[SessionProfile](t, key(collectionProfiles, raw(id)))
+	return find[SessionProfile](t, collectionProfiles, id)
 }
 
 // PutSessionProfile stores p.
@@ -132,7 +126,7 @@ func (t *Tx) PutSessionProfile(p *SessionProfile) error {
 
 // EachSessionProfile visits the profiles in the order of their ids.
 func (t *Tx) EachSessionProfile(visit func(*SessionProfile) bool) error {
-	return list(t, string([]byte{byte(collectionProfiles)}), "", func(_ string, p *SessionProfile) bool { return visit(p) })
+	return each(t, collectionProfiles, visit)
 }
 
 // Allowlist tells from which addresses requests may come.
@@ -184,7 +178,7 @@ type textRecord struct {
 
 // Interface returns the interface with this id, or nil.
 func (t *Tx) Interface(id ID) (*Interface, error) {
-	return get[Interface](t, key(collectionInterfaces, raw(id)))
+	return find[Interface](t, collectionInterfaces, id)
 }
 
 // PutInterface stores i with its text and sets i.Parts.
@@ -227,5 +221,5 @@ func (t *Tx) DeleteInterface(i *Interface) {
 
 // EachInterface visits the interfaces in the order of their ids.
 func (t *Tx) EachInterface(visit func(*Interface) bool) error {
-	return list(t, string([]byte{byte(collectionInterfaces)}), "", func(_ string, i *Interface) bool { return visit(i) })
+	return each(t, collectionInterfaces, visit)
 }

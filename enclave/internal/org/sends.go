@@ -163,7 +163,7 @@ func (t *Tx) DeleteNonce(s Sender, nonce uint64) { t.del(nonceKey(s) + bigEndian
 // first.
 func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceUse) bool) error {
 	prefix := nonceKey(s)
-	return list(t, prefix, prefix+bigEndian(from), func(k string, u *NonceUse) bool {
+	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *NonceUse) bool {
 		return visit(binary.BigEndian.Uint64([]byte(k[len(prefix):])), u)
 	})
 }

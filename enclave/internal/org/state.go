@@ -21,6 +21,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"cloister/enclave/internal/fault"
@@ -119,16 +120,16 @@ func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }
 // snapshot counts twice: once used, a record is there decoded as well.
 func (s *State) Memory() int { return s.Bytes() + s.overLen }
 
-func (s *State) at(key string) *piece {
-	i := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key })
-	return s.pieces[i-1]
+// at is the place of the piece in whose stretch key lies.
+func (s *State) at(key string) int {
+	return sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > key }) - 1
 }
 
 func (s *State) slot(key string) (*slot, error) {
 	if v, ok := s.over[key]; ok {
 		return v, nil
 	}
-	p := s.at(key)
+	p := s.pieces[s.at(key)]
 	if p.run == nil {
 		return nil, &Missing{Piece: p.ref}
 	}
@@ -171,68 +172,6 @@ func (s *State) order() []string {
 	return s.sorted
 }
 
-// scan visits the slots of keys k with from <= k that begin with prefix, in
-// order, until visit returns false.
-func (s *State) scan(prefix, from string, visit func(key string, v *slot) bool) error {
-	if from < prefix {
-		from = prefix
-	}
-	over := s.order()
-	oi, _ := slices.BinarySearch(over, from)
-	pi := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo > from }) - 1
-	ki := -1
-	for {
-		var pk string
-		var pv *slot
-		have := false
-		for pi < len(s.pieces) {
-			p := s.pieces[pi]
-			if p.run == nil {
-				// The overlay cannot tell what stands in an absent piece.
-				if past(p.lo, prefix) {
-					break
-				}
-				return &Missing{Piece: p.ref}
-			}
-			if ki < 0 {
-				ki, _ = slices.BinarySearch(p.run.keys, from)
-			}
-			if ki < len(p.run.keys) {
-				pk, pv, have = p.run.keys[ki], p.run.slots[ki], true
-				break
-			}
-			pi, ki = pi+1, 0
-		}
-		if oi < len(over) && (!have || over[oi] <= pk) {
-			k := over[oi]
-			v := s.over[k]
-			if have && k == pk {
-				ki++
-			}
-			oi++
-			if !has(k, prefix) {
-				return nil
-			}
-			if v != nil && !visit(k, v) {
-				return nil
-			}
-			continue
-		}
-		if !have || !has(pk, prefix) {
-			return nil
-		}
-		ki++
-		if !visit(pk, pv) {
-			return nil
-		}
-	}
-}
-
-func has(k, prefix string) bool { return len(k) >= len(prefix) && k[:len(prefix)] == prefix }
-
-// past tells that no key at or after lo begins with prefix.
-func past(lo, prefix string) bool { return lo > prefix && !has(lo, prefix) }
-
 // Apply folds writes into the state.
 func (s *State) Apply(ws []Write) {
 	for _, w := range ws {
@@ -245,7 +184,7 @@ func (s *State) Apply(ws []Write) {
 }
 
 func (s *State) put(k string, v *slot) {
-	if has(k, allPolicies) {
+	if strings.HasPrefix(k, allPolicies) {
 		s.policySet = nil
 	}
 	old, was := s.over[k]
@@ -496,25 +435,12 @@ func (f *Folding) SetStored(parts []NewPiece) {
 
 func merge(r *run, keys []string, over map[string]*slot) *run {
 	m := &run{keys: make([]string, 0, len(r.keys)+len(keys)), slots: make([]*slot, 0, len(r.keys)+len(keys))}
-	add := func(k string, v *slot) {
-		if v != nil {
-			m.keys, m.slots = append(m.keys, k), append(m.slots, v)
-			m.size += recordSize(k, v)
-		}
-	}
-	i := 0
-	for _, k := range keys {
-		for ; i < len(r.keys) && r.keys[i] < k; i++ {
-			add(r.keys[i], r.slots[i])
-		}
-		if i < len(r.keys) && r.keys[i] == k {
-			i++
-		}
-		add(k, over[k])
-	}
-	for ; i < len(r.keys); i++ {
-		add(r.keys[i], r.slots[i])
-	}
+	all := func(visit visitor) { r.visit(0, len(r.keys), false, visit) }
+	overlay(all, keys, over, false, func(k string, v *slot) bool {
+		m.keys, m.slots = append(m.keys, k), append(m.slots, v)
+		m.size += recordSize(k, v)
+		return true
+	})
 	return m
 }
 

@@ -45,7 +45,7 @@ func (t *Tx) DeleteTarget(user, id ID) { t.del(key(collectionTargets, raw(user),
 
 // Targets are a user's import targets, live or not, oldest first.
 func (t *Tx) Targets(user ID) (gs []*Target, err error) {
-	err = list(t, key(collectionTargets, raw(user)), "", func(_ string, g *Target) bool {
+	err = list(t, under(key(collectionTargets, raw(user))), func(_ string, g *Target) bool {
 		gs = append(gs, g)
 		return true
 	})

@@ -1,8 +1,9 @@
 package org
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -131,7 +132,7 @@ func (t *Tx) set(key string, v *slot) {
 		}
 		t.order = append(t.order, key)
 	}
-	t.policies = t.policies || has(key, allPolicies)
+	t.policies = t.policies || strings.HasPrefix(key, allPolicies)
 	t.mine[key] = v
 }
 
@@ -166,49 +167,13 @@ func get[T any](t *Tx, key string) (*T, error) {
 	return decode[T](v)
 }
 
-// scan visits the change's view of the keys that begin with prefix, from from
-// on, in order.
-func (t *Tx) scan(prefix, from string, visit func(key string, v *slot) bool) error {
-	var mine []string
-	for k, v := range t.mine {
-		if has(k, prefix) && k >= from && v != nil {
-			mine = append(mine, k)
-		}
-	}
-	slices.Sort(mine)
-	going := true
-	err := t.state.scan(prefix, from, func(k string, v *slot) bool {
-		for len(mine) > 0 && mine[0] < k && going {
-			going = visit(mine[0], t.mine[mine[0]])
-			mine = mine[1:]
-		}
-		if !going {
-			return false
-		}
-		if w, ok := t.mine[k]; ok {
-			if w == nil {
-				return true
-			}
-			v = w
-			if len(mine) > 0 && mine[0] == k {
-				mine = mine[1:]
-			}
-		}
-		going = visit(k, v)
-		return going
-	})
-	if err != nil {
-		return err
-	}
-	for ; going && len(mine) > 0; mine = mine[1:] {
-		going = visit(mine[0], t.mine[mine[0]])
-	}
-	return nil
-}
+// find is get for a collection whose keys are ids.
+func find[T any](t *Tx, c Collection, id ID) (*T, error) { return get[T](t, key(c, raw(id))) }
 
-func list[T any](t *Tx, prefix, from string, visit func(key string, rec *T) bool) error {
+// list visits the records of a stretch, decoded.
+func list[T any](t *Tx, st stretch, visit func(key string, rec *T) bool) error {
 	var bad error
-	err := t.scan(prefix, from, func(k string, v *slot) bool {
+	err := t.scan(st, func(k string, v *slot) bool {
 		rec, err := decode[T](v)
 		if err != nil {
 			bad = err
@@ -216,23 +181,16 @@ func list[T any](t *Tx, prefix, from string, visit func(key string, rec *T) bool
 		}
 		return visit(k, rec)
 	})
-	if err == nil {
-		err = bad
-	}
-	return err
+	return cmp.Or(err, bad)
+}
+
+// each visits the records of a collection in the order of their keys.
+func each[T any](t *Tx, c Collection, visit func(*T) bool) error {
+	return list(t, under(key(c)), func(_ string, rec *T) bool { return visit(rec) })
 }
 
 func key(c Collection, parts ...string) string {
-	n := 1
-	for _, p := range parts {
-		n += len(p)
-	}
-	b := make([]byte, 1, n)
-	b[0] = byte(c)
-	for _, p := range parts {
-		b = append(b, p...)
-	}
-	return string(b)
+	return string(rune(c)) + strings.Join(parts, "")
 }
 
 func raw(id ID) string { return string(id[:]) }

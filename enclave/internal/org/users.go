@@ -98,7 +98,7 @@ func (k *APIKey) Expired(nowMs uint64) bool {
 }
 
 // User returns the user with this id, or nil.
-func (t *Tx) User(id ID) (*User, error) { return get[User](t, key(collectionUsers, raw(id))) }
+func (t *Tx) User(id ID) (*User, error) { return find[User](t, collectionUsers, id) }
 
 // PutUser stores u. It keeps neither names nor credentials indexed: see
 // TakeName and PutCredential.
@@ -108,9 +108,7 @@ func (t *Tx) PutUser(u *User) error { return put(t, key(collectionUsers, raw(u.I
 func (t *Tx) DeleteUser(id ID) { t.del(key(collectionUsers, raw(id))) }
 
 // EachUser visits the users in the order of their ids until visit returns false.
-func (t *Tx) EachUser(visit func(*User) bool) error {
-	return list(t, string([]byte{byte(collectionUsers)}), "", func(_ string, u *User) bool { return visit(u) })
-}
+func (t *Tx) EachUser(visit func(*User) bool) error { return each(t, collectionUsers, visit) }
 
 // Credential tells whose a public key is.
 type Credential struct {
@@ -142,7 +140,7 @@ const PasskeyCurve = "WEBAUTHN"
 
 // Counter is a passkey's signature counter as last seen, 0 if it never counted.
 func (t *Tx) Counter(authenticator ID) (uint32, error) {
-	r, err := get[numberRecord](t, key(collectionCounters, raw(authenticator)))
+	r, err := find[numberRecord](t, collectionCounters, authenticator)
 	if r == nil {
 		return 0, err
 	}

@@ -58,7 +58,7 @@ func AccountNo(id ID) (wallet [10]byte, no uint64) {
 }
 
 // Wallet returns the wallet with this id, or nil.
-func (t *Tx) Wallet(id ID) (*Wallet, error) { return get[Wallet](t, key(collectionWallets, raw(id))) }
+func (t *Tx) Wallet(id ID) (*Wallet, error) { return find[Wallet](t, collectionWallets, id) }
 
 // PutWallet stores w.
 func (t *Tx) PutWallet(w *Wallet) error { return put(t, key(collectionWallets, raw(w.ID)), w) }
@@ -67,15 +67,13 @@ func (t *Tx) PutWallet(w *Wallet) error { return put(t, key(collectionWallets, r
 func (t *Tx) DeleteWallet(id ID) { t.del(key(collectionWallets, raw(id))) }
 
 // EachWallet visits the wallets in the order of their ids.
-func (t *Tx) EachWallet(visit func(*Wallet) bool) error {
-	return list(t, string([]byte{byte(collectionWallets)}), "", func(_ string, w *Wallet) bool { return visit(w) })
-}
+func (t *Tx) EachWallet(visit func(*Wallet) bool) error { return each(t, collectionWallets, visit) }
 
 // WalletOfAccount returns the wallet that an account id points into, or nil.
 func (t *Tx) WalletOfAccount(id ID) (*Wallet, uint64, error) {
 	prefix, no := AccountNo(id)
 	var w *Wallet
-	err := list(t, key(collectionWallets, string(prefix[:])), "", func(_ string, rec *Wallet) bool {
+	err := list(t, under(key(collectionWallets, string(prefix[:]))), func(_ string, rec *Wallet) bool {
 		w = rec
 		return false
 	})
@@ -108,7 +106,7 @@ func (t *Tx) DeleteAccount(a *Account, match string) {
 // EachAccount visits a wallet's accounts from number from on, in order.
 func (t *Tx) EachAccount(wallet ID, from uint64, visit func(*Account) bool) error {
 	prefix := key(collectionAccounts, raw(wallet))
-	return list(t, prefix, prefix+bigEndian(from), func(_ string, a *Account) bool { return visit(a) })
+	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, a *Account) bool { return visit(a) })
 }
 
 // AccountAt returns the number of the account at this path, or 0.
@@ -130,7 +128,7 @@ type Owner struct {
 // ByAddress finds what the address with this match key belongs to.
 func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
 	prefix := key(collectionAddresses, hashKey(match))
-	err = t.scan(prefix, "", func(k string, _ *slot) bool {
+	err = t.scan(under(prefix), func(k string, _ *slot) bool {
 		rest := k[len(prefix):]
 		if len(rest) == 24 {
 			copy(o.ID[:], rest)
@@ -166,7 +164,7 @@ type Address struct {
 
 // PrivateKey returns the private key with this id, or nil.
 func (t *Tx) PrivateKey(id ID) (*PrivateKey, error) {
-	return get[PrivateKey](t, key(collectionPrivateKeys, raw(id)))
+	return find[PrivateKey](t, collectionPrivateKeys, id)
 }
 
 // PutPrivateKey stores k, findable by the match keys of its addresses.
@@ -189,7 +187,7 @@ func (t *Tx) DeletePrivateKey(k *PrivateKey, matches []string) {
 
 // EachPrivateKey visits the private keys in the order of their ids.
 func (t *Tx) EachPrivateKey(visit func(*PrivateKey) bool) error {
-	return list(t, string([]byte{byte(collectionPrivateKeys)}), "", func(_ string, k *PrivateKey) bool { return visit(k) })
+	return each(t, collectionPrivateKeys, visit)
 }
 
 type numberRecord struct {

@@ -39,7 +39,7 @@ func (e *WebhookEndpoint) Receives(eventType string) bool {
 
 // WebhookEndpoint returns the endpoint with this id, or nil.
 func (t *Tx) WebhookEndpoint(id ID) (*WebhookEndpoint, error) {
-	return get[WebhookEndpoint](t, key(collectionEndpoints, raw(id)))
+	return find[WebhookEndpoint](t, collectionEndpoints, id)
 }
 
 // PutWebhookEndpoint stores e.
@@ -52,7 +52,7 @@ func (t *Tx) DeleteWebhookEndpoint(id ID) { t.del(key(collectionEndpoints, raw(i
 
 // EachWebhookEndpoint visits the endpoints in the order of their ids.
 func (t *Tx) EachWebhookEndpoint(visit func(*WebhookEndpoint) bool) error {
-	return list(t, string([]byte{byte(collectionEndpoints)}), "", func(_ string, e *WebhookEndpoint) bool { return visit(e) })
+	return each(t, collectionEndpoints, visit)
 }
 
 // Subscribers are who receives the events of an organization: the
