@@ -1,13 +1,12 @@
 package org
 
-// AuthProxy is the auth proxy of a top-level organization: by what key it acts,
-// for whom, and how. An organization has one at most.
+// AuthProxy is the auth proxy of a top-level organization, which has one at most.
 type AuthProxy struct {
 	ID     ID     `cbor:"1,keyasint"` // the configuration's, which callers name
 	User   ID     `cbor:"2,keyasint"` // in whose name it acts
 	Key    ID     `cbor:"3,keyasint"` // that user's API key
-	Policy ID     `cbor:"4,keyasint"` // that allows it what it does
-	Sealed []byte `cbor:"5,keyasint"` // the private half of the key, under the key's id
+	Policy ID     `cbor:"4,keyasint"` // that allows its activities
+	Sealed []byte `cbor:"5,keyasint"` // the API key's private half, under the key's id
 
 	Origins        []string `cbor:"6,keyasint,omitempty"` // "*" alone: any
 	Methods        []string `cbor:"7,keyasint,omitempty"` // how one may log in
@@ -57,8 +56,8 @@ func (t *Tx) PutAuthProxy(p *AuthProxy) error {
 // DeleteAuthProxy removes the record, and with it the private key.
 func (t *Tx) DeleteAuthProxy(id ID) { t.del(key(collectionAuthProxies, raw(id))) }
 
-// EachChangedAuthProxy visits the configurations that this change makes, changes
-// or ends, and tells of each whether it will be there.
+// EachChangedAuthProxy visits the configurations that this change makes, changes or
+// deletes. is tells whether it will be there.
 func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	for _, k := range t.order {
 		if len(k) == 1+16 && Collection(k[0]) == collectionAuthProxies {
@@ -67,9 +66,5 @@ func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	}
 }
 
-// HandleAuthProxy is what the handle of an auth proxy is of.
-const HandleAuthProxy = 't'
-
-// AuthProxyHandle is by what the organization of a configuration is found in the
-// host's index.
-func AuthProxyHandle(id ID) Handle { return Handle{HandleAuthProxy, raw(id)} }
+// AuthProxyHandle is the handle of the organization of a configuration.
+func AuthProxyHandle(id ID) Handle { return Handle{handleAuthProxy, raw(id)} }

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// A parent keeps, in collections of its own state, its sub-organizations in the
-// order in which they were made, and by what one may look for them. They lie in
-// pieces that prove absence too, so what is read here is complete: no host can
-// hide a second holder of an identity.
+// A parent keeps its sub-organizations in collections of its own state: in the order of
+// their making, and by what they are looked for. Its pieces prove absence too, so what is
+// read here is complete: no host can hide a second holder of an identity.
 
 // Child is what a parent keeps of a sub-organization.
 type Child struct {
@@ -34,8 +33,7 @@ func (t *Tx) PutChild(c *Child) error {
 	return put(t, key(collectionChildren, raw(c.ID)), c)
 }
 
-// DeleteChild forgets a sub-organization. By what it could be found is deleted
-// apart.
+// DeleteChild forgets a sub-organization, but not by what it is found.
 func (t *Tx) DeleteChild(c *Child) {
 	t.del(key(collectionChildrenOrder, c.place()))
 	t.del(key(collectionChildren, raw(c.ID)))
@@ -58,19 +56,19 @@ const (
 
 // IdentityText is the value under which an OpenID identity is found.
 func IdentityText(issuer, subject, audience string) string {
-	return string(append(append(append(appendSized(nil, issuer), appendSized(nil, subject)...), appendSized(nil, audience)...), 0))
-}
-
-func appendSized(b []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+	var b []byte
+	for _, part := range []string{issuer, subject, audience} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
+	}
+	return string(append(b, 0))
 }
 
 func childKey(what byte, value string, c *Child, holder ID) string {
 	return key(collectionChildrenKeys, string(what), hashKey(value), c.place(), raw(holder))
 }
 
-// PutChildKey makes a sub-organization findable by a value that holder, one of
-// its users, has; of its name the holder is the zero ID.
+// PutChildKey makes a sub-organization findable by a value of holder, one of its users, or
+// by its name, whose holder is the zero ID.
 func (t *Tx) PutChildKey(what byte, value string, c *Child, holder ID) error {
 	return put(t, childKey(what, value, c, holder), &none{})
 }
@@ -136,9 +134,8 @@ func (t *Tx) children(st stretch, at, limit int) (ids []ID, err error) {
 	return ids, err
 }
 
-// LinkUser keeps findable what a user of sub-organization c can be found by:
-// contacts, identities, API keys and passkeys. Before and after are the
-// user's records, nil where there is none.
+// LinkUser keeps sub-organization c findable by a user's contacts, identities, API keys and
+// passkeys. before and after are the user's records, nil where there is none.
 func (t *Tx) LinkUser(c *Child, before, after *User) error {
 	was, is := findersOf(before), findersOf(after)
 	for _, f := range sortFinders(was) {
@@ -164,29 +161,25 @@ type finder struct {
 	value string
 }
 
-// findersOf are the ways to find a user. The keys of sessions are not among them:
-// they come and go. API keys are, those that expire too: a client that signs a user
-// up logs him in with one, before it knows the sub-organization.
+// findersOf are the ways to find a user. API keys are among them, those that expire too: a
+// client that signs a user up logs him in with one before it knows the sub-organization.
+// The keys of sessions, which come and go, are not.
 func findersOf(u *User) map[finder]bool {
 	m := map[finder]bool{}
 	if u == nil {
 		return m
 	}
-	if u.Email != "" {
-		m[finder{ChildEmail, strings.ToLower(u.Email)}] = true
-		if u.EmailVerified {
-			m[finder{ChildVerifiedEmail, strings.ToLower(u.Email)}] = true
+	contact := func(value string, what byte, verified bool, whatVerified byte) {
+		if value == "" {
+			return
+		}
+		m[finder{what, value}] = true
+		if verified {
+			m[finder{whatVerified, value}], m[finder{ChildVerified, ""}] = true, true
 		}
 	}
-	if u.Phone != "" {
-		m[finder{ChildPhone, u.Phone}] = true
-		if u.PhoneVerified {
-			m[finder{ChildVerifiedPhone, u.Phone}] = true
-		}
-	}
-	if u.Email != "" && u.EmailVerified || u.Phone != "" && u.PhoneVerified {
-		m[finder{ChildVerified, ""}] = true
-	}
+	contact(strings.ToLower(u.Email), ChildEmail, u.EmailVerified, ChildVerifiedEmail)
+	contact(u.Phone, ChildPhone, u.PhoneVerified, ChildVerifiedPhone)
 	for i := range u.APIKeys {
 		if k := &u.APIKeys[i]; k.ExpirationSeconds == 0 || strings.HasPrefix(k.Type, "CREDENTIAL_TYPE_API_KEY_") {
 			m[finder{ChildCredential, KeyCurve(k.Type) + ":" + k.PublicKey}] = true
@@ -208,8 +201,7 @@ func sortFinders(m map[finder]bool) []finder {
 	})
 }
 
-// KeyCurve is the curve under which Credential finds an API or session key of
-// this CREDENTIAL_TYPE_….
+// KeyCurve is the curve under which Credential finds a key of this CREDENTIAL_TYPE_….
 func KeyCurve(credentialType string) string {
 	switch credentialType {
 	case "CREDENTIAL_TYPE_API_KEY_SECP256K1":
@@ -231,15 +223,9 @@ func (t *Tx) EachChangedUser(visit func(before, after *User) error) error {
 	}
 	slices.Sort(ks)
 	for _, k := range ks {
-		v, err := t.state.slot(k)
+		before, err := get[User](Begin(t.ID, t.state, t.NowMs), k)
 		if err != nil {
 			return err
-		}
-		var before *User
-		if v != nil {
-			if before, err = decode[User](v); err != nil {
-				return err
-			}
 		}
 		after, err := get[User](t, k)
 		if err != nil {

@@ -1,12 +1,14 @@
 package org
 
-// OAuth2Credential is with what an organization is known to an OAuth 2.0 provider.
+import "cmp"
+
+// OAuth2Credential is how an OAuth 2.0 provider knows an organization.
 type OAuth2Credential struct {
 	ID       ID     `cbor:"1,keyasint"`
 	Provider string `cbor:"2,keyasint"` // OAUTH2_PROVIDER_…
 	ClientID string `cbor:"3,keyasint"`
 	Secret   []byte `cbor:"4,keyasint"` // the client's, sealed once more under the credential's id
-	// Encrypted is the secret as it came, which is told again as it came.
+	// Encrypted is the secret as the client sent it, for queries.
 	Encrypted string `cbor:"5,keyasint"`
 	CreatedMs uint64 `cbor:"6,keyasint"`
 	UpdatedMs uint64 `cbor:"7,keyasint"`
@@ -30,8 +32,8 @@ func (t *Tx) EachOAuth2Credential(visit func(*OAuth2Credential) bool) error {
 	return each(t, collectionOAuth2, visit)
 }
 
-// OnRampCredential is with what an organization is known to a provider who sells
-// crypto assets for money.
+// OnRampCredential is how a provider who sells crypto assets for money knows an
+// organization.
 type OnRampCredential struct {
 	ID             ID     `cbor:"1,keyasint"`
 	Provider       string `cbor:"2,keyasint"` // FIAT_ON_RAMP_PROVIDER_…
@@ -41,7 +43,7 @@ type OnRampCredential struct {
 	// credential's id; Private is nil where the provider has none.
 	Secret  []byte `cbor:"5,keyasint"`
 	Private []byte `cbor:"6,keyasint,omitempty"`
-	// The same as they came, which is told again as it came.
+	// The same as the client sent them, for queries.
 	EncryptedSecret  string `cbor:"7,keyasint"`
 	EncryptedPrivate string `cbor:"8,keyasint,omitempty"`
 	Sandbox          bool   `cbor:"9,keyasint,omitempty"`
@@ -70,16 +72,5 @@ func (t *Tx) EachOnRampCredential(visit func(*OnRampCredential) bool) error {
 // DeleteProviderCredentials removes all credentials at OAuth 2.0 and on-ramp
 // providers.
 func (t *Tx) DeleteProviderCredentials() error {
-	var of2, ramps []ID
-	err := t.EachOAuth2Credential(func(c *OAuth2Credential) bool { of2 = append(of2, c.ID); return true })
-	if err == nil {
-		err = t.EachOnRampCredential(func(c *OnRampCredential) bool { ramps = append(ramps, c.ID); return true })
-	}
-	for _, id := range of2 {
-		t.DeleteOAuth2Credential(id)
-	}
-	for _, id := range ramps {
-		t.DeleteOnRampCredential(id)
-	}
-	return err
+	return cmp.Or(t.clear(under(key(collectionOAuth2))), t.clear(under(key(collectionOnRamps))))
 }

@@ -1,5 +1,7 @@
 package org
 
+import "slices"
+
 // Status is where an activity stands.
 type Status uint8
 
@@ -26,12 +28,7 @@ func (s Status) String() string {
 
 // ParseStatus reads what String writes; 0 for anything else.
 func ParseStatus(text string) Status {
-	for i, t := range statusTexts {
-		if i > 0 && t == text {
-			return Status(i)
-		}
-	}
-	return 0
+	return Status(max(slices.Index(statusTexts[:], text), 0))
 }
 
 // Terminal tells that nothing more will happen to the activity.
@@ -39,8 +36,8 @@ func (s Status) Terminal() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusRejected
 }
 
-// Entry is one step of one activity, as it is sealed into the ledger: who
-// asked, what was asked, what was decided, what came of it, and the writes.
+// Entry is one step of one activity as sealed into the ledger: who asked for what, what
+// was decided, and what came of it.
 type Entry struct {
 	Activity    ID     `cbor:"1,keyasint"` // zero: the first entry of an organization
 	Type        string `cbor:"2,keyasint,omitempty"`
@@ -55,29 +52,28 @@ type Entry struct {
 	// Result is the JSON of the activity's result member, `{"…Result":{…}}`.
 	Result []byte  `cbor:"11,keyasint,omitempty"`
 	Proofs []Proof `cbor:"12,keyasint,omitempty"`
-	// Failure is the error body that tells why Status is FAILED.
+	// Failure is the error body of a FAILED activity.
 	Failure []byte `cbor:"13,keyasint,omitempty"`
-	// Refused is the HTTP status with which a repeat is answered instead of the
-	// activity, or 0: a denied request stays denied in the same words.
+	// Refused, if not 0, is the HTTP status that a repeat is answered with instead of the
+	// activity: a denied request stays denied in the same words.
 	Refused uint16  `cbor:"14,keyasint,omitempty"`
 	Writes  []Write `cbor:"15,keyasint,omitempty"`
 	Sends   []Send  `cbor:"16,keyasint,omitempty"`
 	// FloorMs, if not 0, raises the organization's floor.
 	FloorMs uint64 `cbor:"17,keyasint,omitempty"`
-	// Other names the entry in another organization that is the other half of
-	// this step.
+	// Other names the entry of another organization that is this step's other half.
 	Other    ID     `cbor:"18,keyasint"`
 	OtherSeq uint64 `cbor:"19,keyasint,omitempty"`
-	// Prior is one more than the seq of the activity's step before, or 0.
+	// Prior is one more than the seq of the activity's previous step, or 0.
 	Prior uint64 `cbor:"20,keyasint,omitempty"`
 	Boot  uint64 `cbor:"21,keyasint"` // number of the boot that decided
-	// Evaluations are what the policies made of each vote, all steps' so far.
+	// Evaluations are what the policies made of each vote of all steps so far.
 	Evaluations []Evaluation `cbor:"22,keyasint,omitempty"`
 	// Initiator is the user who submitted.
 	Initiator ID `cbor:"23,keyasint"`
 
-	Seq uint64 `cbor:"-"` // where it stands, when it was read from the ledger
-	// Index is what the host is told beside the entry, once: see IndexChange.
+	Seq uint64 `cbor:"-"` // set when it was read from the ledger
+	// Index is what the host is told beside the entry.
 	Index []IndexChange `cbor:"-"`
 }
 
@@ -86,11 +82,11 @@ type Evaluation struct {
 	ID     ID     `cbor:"1,keyasint"`
 	Vote   ID     `cbor:"2,keyasint"`
 	TimeMs uint64 `cbor:"3,keyasint"`
-	// Policies are what entries of old have in place of what begins with Asked.
+	// Policies are in old entries, which have nothing from Asked on.
 	Policies []PolicyOutcome `cbor:"4,keyasint,omitempty"`
 	Outcome  string          `cbor:"5,keyasint,omitempty"` // of the activity, where no policy was asked
-	// Asked are the ids of the policies, one behind the other, Verdicts a byte for
-	// each. Reasons are of some of them, in their order.
+	// Asked are the ids of the policies, 16 bytes each, and Verdicts a byte for each. Reasons
+	// are of some of them, in their order.
 	Asked    []byte   `cbor:"6,keyasint,omitempty"`
 	Verdicts []byte   `cbor:"7,keyasint,omitempty"`
 	Reasons  []Reason `cbor:"8,keyasint,omitempty"`
@@ -103,10 +99,10 @@ type Reason struct {
 	Values   []string `cbor:"3,keyasint,omitempty"` // expression, value, expression, value …
 }
 
-// PolicyOutcome is what one policy made of it. What explains it may be left out.
+// PolicyOutcome is what one policy made of it. The explanation may be left out.
 type PolicyOutcome struct {
 	Policy   ID       `cbor:"1,keyasint"`
-	Name     string   `cbor:"-"`          // of now, put in when it is told
+	Name     string   `cbor:"-"`          // at the time of the query
 	Outcome  string   `cbor:"3,keyasint"` // OUTCOME_…
 	Clause   string   `cbor:"4,keyasint,omitempty"`
 	Position int64    `cbor:"5,keyasint,omitempty"`
@@ -119,8 +115,8 @@ type Vote struct {
 	User     ID     `cbor:"2,keyasint"`
 	UserName string `cbor:"3,keyasint"` // kept for when the user is gone
 	Rejected bool   `cbor:"4,keyasint,omitempty"`
-	// Message is the signed body; empty for the submitter's own vote, whose
-	// message is the entry's Body.
+	// Message is the signed body, empty for the submitter's own vote: that is the entry's
+	// Body.
 	Message   []byte `cbor:"5,keyasint,omitempty"`
 	PublicKey string `cbor:"6,keyasint"`
 	Signature string `cbor:"7,keyasint"`
@@ -140,9 +136,5 @@ func (e *Entry) Encode() ([]byte, error) { return encoding.Marshal(e) }
 
 // DecodeEntry reads what Encode wrote, strictly.
 func DecodeEntry(b []byte) (*Entry, error) {
-	e := new(Entry)
-	if err := decoding.Unmarshal(b, e); err != nil {
-		return nil, err
-	}
-	return e, nil
+	return unmarshal[Entry](b, "%w")
 }

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// errSize exists because the codec would pad a short byte string with zeros and
-// cut a long one.
+// errSize is needed since the codec would pad a short byte string with zeros and cut a
+// long one.
 var errSize = errors.New("identifier or hash of another size")
 
 // ID is a UUID: of an organization, a user, a wallet, an activity.
@@ -23,9 +23,8 @@ func (id ID) String() string { return string(id.Append(make([]byte, 0, 36))) }
 // Append writes the usual form of id.
 func (id ID) Append(b []byte) []byte {
 	b = hex.AppendEncode(b, id[:4])
-	for _, cut := range [...][2]int{{4, 6}, {6, 8}, {8, 10}, {10, 16}} {
-		b = append(b, '-')
-		b = hex.AppendEncode(b, id[cut[0]:cut[1]])
+	for _, part := range [...][]byte{id[4:6], id[6:8], id[8:10], id[10:]} {
+		b = hex.AppendEncode(append(b, '-'), part)
 	}
 	return b
 }
@@ -48,24 +47,15 @@ func ParseID(s string) (ID, error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return id, fmt.Errorf("not a UUID")
 	}
-	var text [32]byte
-	n := 0
-	for i := 0; i < 36; i++ {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			continue
-		}
-		text[n] = s[i]
-		n++
-	}
-	if _, err := hex.Decode(id[:], text[:]); err != nil {
+	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
 		return ID{}, fmt.Errorf("not a UUID")
 	}
 	return id, nil
 }
 
-// NewIDBelow draws the id of an organization below another: a UUID of version 4 that
-// begins with the byte that the other's begins with, since a range of a deployment is
-// made of first bytes and holds both.
+// NewIDBelow draws a sub-organization's id: a UUID of version 4 with the parent's first
+// byte. Ranges are made of first bytes, so both lie in the same one.
 func NewIDBelow(rand io.Reader, parent ID) (ID, error) {
 	id, err := NewID(rand)
 	if err == nil {

@@ -2,23 +2,24 @@ package org
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 )
 
-// What a parent does not keep of its sub-organizations is searched through an
-// index that the host keeps of keyed hashes. What a row of it claims is held
-// against the sub-organization's own records.
+// Sub-organizations are searched for what their parent does not keep of them through an
+// index of keyed hashes that the host keeps. Each row is checked against the
+// sub-organization's own records.
 
 // IndexChange puts or drops the row of the host's index that leads from a key
 // to the organization whose entry it comes with.
 type IndexChange struct {
-	Key  Hash   // keyed hash of what was looked for, under which parent
-	Rank uint64 // where in the list of those that have the key: CreatedMs of the organization
+	Key  Hash   // keyed hash of a handle and the parent
+	Rank uint64 // orders the rows of a key: CreatedMs of the organization
 	Drop bool
 }
 
-// A Handle is something by which a sub-organization is found in the host's
-// index: What, and the hash of the value under which it keeps it.
+// A Handle is something by which the host's index finds a sub-organization: what it is, and
+// the hash of its value.
 type Handle struct {
 	What byte
 	hash string
@@ -28,6 +29,8 @@ type Handle struct {
 const (
 	HandleUserName = 'u' // of one of its users
 	HandleAddress  = 'a' // of an account or private key: its match key
+
+	handleAuthProxy = 't' // of the auth proxy: the configuration's id
 )
 
 // NewHandle is the handle of a value.
@@ -36,8 +39,7 @@ func NewHandle(what byte, value string) Handle { return Handle{what, hashKey(val
 // Bytes tell handles apart.
 func (h Handle) Bytes() []byte { return append([]byte{h.What}, h.hash...) }
 
-// prefix is what the keys begin with whose presence makes the handle the
-// organization's.
+// prefix begins the keys of the records that give the organization the handle.
 func (h Handle) prefix() string {
 	if h.What == HandleUserName {
 		return key(collectionNames, string(byte(NameUser)), h.hash)
@@ -45,7 +47,7 @@ func (h Handle) prefix() string {
 	return key(collectionAddresses, h.hash)
 }
 
-// handleOf is the handle that the presence of a record makes.
+// handleOf is the handle that the record under a key gives its organization.
 func handleOf(k string) (h Handle, ok bool) {
 	switch {
 	case len(k) == 2+20 && Collection(k[0]) == collectionNames && k[1] == NameUser:
@@ -65,9 +67,8 @@ func (t *Tx) Has(h Handle) (has bool, err error) {
 	return has, err
 }
 
-// EachChangedHandle visits the handles that this change may give to the
-// organization or take from it, in order and each once, with whether it will
-// have them.
+// EachChangedHandle visits the handles that this change may give the organization or take
+// from it, in order and each once. has tells whether it will have the handle.
 func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	var kept map[Handle]bool // nil for most changes
 	for _, k := range t.order {
@@ -78,9 +79,10 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 			kept[h] = kept[h] || t.mine[k] != nil
 		}
 	}
-	for _, h := range handlesInOrder(kept) {
+	inOrder := func(a, b Handle) int { return bytes.Compare(a.Bytes(), b.Bytes()) }
+	for _, h := range slices.SortedFunc(maps.Keys(kept), inOrder) {
 		has := kept[h]
-		if !has { // another record, which this change does not touch, may give it still
+		if !has { // a record that this change does not touch may still give it
 			err := t.state.scan(under(h.prefix()), func(k string, _ *slot) bool {
 				_, touched := t.mine[k]
 				has = !touched
@@ -97,8 +99,8 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	return nil
 }
 
-// EachHandle visits the handles of the organization until visit returns false,
-// one perhaps several times.
+// EachHandle visits the organization's handles, one perhaps several times, until visit
+// returns false.
 func (t *Tx) EachHandle(visit func(Handle) bool) error {
 	going := true
 	for _, prefix := range []string{key(collectionNames, string(byte(NameUser))), key(collectionAddresses)} {
@@ -113,13 +115,4 @@ func (t *Tx) EachHandle(visit func(Handle) bool) error {
 		}
 	}
 	return nil
-}
-
-func handlesInOrder(m map[Handle]bool) []Handle {
-	hs := make([]Handle, 0, len(m))
-	for h := range m {
-		hs = append(hs, h)
-	}
-	slices.SortFunc(hs, func(a, b Handle) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
-	return hs
 }

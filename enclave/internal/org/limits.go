@@ -2,24 +2,25 @@ package org
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Limits are how many of a thing an organization or a user may have. The zero
-// value is what the interface documents; a field above that allows more.
+// Limits are how many of a thing an organization or a user may have. The zero value is
+// what the interface documents; a field may raise that.
 type Limits struct {
 	Users           int // of an organization, as are those down to Pending
 	Policies        int
 	Tags            int // of both kinds together, of a top-level organization
 	TagsOfChild     int // likewise, of a sub-organization
-	Invitations     int // those that nobody can accept any more make room
+	Invitations     int // that can still be accepted
 	Wallets         int
 	PrivateKeys     int
 	Interfaces      int // smart contract interfaces
 	Profiles        int // session profiles
 	Pending         int // activities that wait for votes
-	LongLivedKeys   int // API keys without expiry, of one user, as are those that follow
+	LongLivedKeys   int // API keys without expiry; of one user, as are those below
 	ExpiringAPIKeys int // with expiry; one more evicts the oldest
 	Authenticators  int
 	OauthProviders  int
@@ -27,17 +28,14 @@ type Limits struct {
 
 // bounds are what the interface documents and how far it may be raised.
 //
-// What an organization has in small collections lies in memory as long as the
-// organization is in use, and is never shed. So least and most are numbers, not
-// matters of taste: with the largest records that the interface lets in, an
-// organization at every upper bound stays below the memory that all opened
-// organizations have by default. The lower ones among them have reasons of their
-// own: an activity that touches all users or all private keys (a tag that goes)
-// writes all of their records in one entry, of 4 MiB at most; policies are all
-// asked for every decision; and a user's credentials share one record, which at
-// 50 of each fits with names, keys and identities of common length. Longer ones
-// are refused when the record is put, however few they are: no limit makes a
-// record outgrow its piece.
+// Small collections stay in memory as long as their organization is in use. At every upper
+// bound and with the largest records that the interface accepts, an organization needs less
+// memory than all opened organizations have by default. Some bounds are lower:
+//   - users and private keys: deleting a tag may write all of their records in one entry of
+//     at most 4 MiB;
+//   - policies: every decision asks all of them;
+//   - a user's credentials: they share one record, which holds 50 of each with names, keys
+//     and identities of common length. Longer ones are refused when the record is put.
 var bounds = [...]struct {
 	name        string
 	of          func(*Limits) *int
@@ -62,8 +60,7 @@ var bounds = [...]struct {
 // WithDefaults are the limits in force: none below what the interface documents,
 // none above what memory and records allow.
 func (l Limits) WithDefaults() Limits {
-	for i := range bounds {
-		b := &bounds[i]
+	for _, b := range bounds {
 		n := b.of(&l)
 		*n = min(max(*n, b.least), b.most)
 	}
@@ -72,30 +69,31 @@ func (l Limits) WithDefaults() Limits {
 
 // MostLimits are the limits raised as far as they can be.
 func MostLimits() (l Limits) {
-	for i := range bounds {
-		*bounds[i].of(&l) = bounds[i].most
+	for _, b := range bounds {
+		*b.of(&l) = b.most
 	}
 	return l
 }
 
-// UnmarshalText reads "users=500,policies=1000". What it does not name stays as
-// documented. A number that WithDefaults would not leave as it is is refused.
+// UnmarshalText reads "users=500,policies=1000". Limits that are not named stay as
+// documented. It refuses a number that WithDefaults would change.
 func (l *Limits) UnmarshalText(text []byte) error {
 	var read Limits
 	for _, pair := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' }) {
 		name, number, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		b := boundOf(name)
-		if b < 0 {
-			return fmt.Errorf("no limit %q: there are %s", name, limitNames())
+		at := slices.Index(limitNames(), name)
+		if at < 0 {
+			return fmt.Errorf("no limit %q: there are %s", name, strings.Join(limitNames(), ", "))
 		}
+		b := bounds[at]
 		n, err := strconv.Atoi(number)
-		if err != nil || n < bounds[b].least || n > bounds[b].most {
-			return fmt.Errorf("limit %s: want %d to %d", name, bounds[b].least, bounds[b].most)
+		if err != nil || n < b.least || n > b.most {
+			return fmt.Errorf("limit %s: want %d to %d", name, b.least, b.most)
 		}
-		if *bounds[b].of(&read) != 0 {
+		if *b.of(&read) != 0 {
 			return fmt.Errorf("limit %s is given twice", name)
 		}
-		*bounds[b].of(&read) = n
+		*b.of(&read) = n
 	}
 	*l = read
 	return nil
@@ -103,33 +101,18 @@ func (l *Limits) UnmarshalText(text []byte) error {
 
 // MarshalText is what UnmarshalText reads.
 func (l Limits) MarshalText() ([]byte, error) {
-	var b []byte
-	for i := range bounds {
-		n := *bounds[i].of(&l)
-		if n == 0 {
-			continue
+	var pairs []string
+	for _, b := range bounds {
+		if n := *b.of(&l); n != 0 {
+			pairs = append(pairs, fmt.Sprintf("%s=%d", b.name, n))
 		}
-		if len(b) > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(append(append(b, bounds[i].name...), '='), int64(n), 10)
 	}
-	return b, nil
+	return []byte(strings.Join(pairs, ",")), nil
 }
 
-func boundOf(name string) int {
-	for i := range bounds {
-		if bounds[i].name == name {
-			return i
-		}
+func limitNames() (names []string) {
+	for _, b := range bounds {
+		names = append(names, b.name)
 	}
-	return -1
-}
-
-func limitNames() string {
-	names := make([]string, len(bounds))
-	for i := range bounds {
-		names[i] = bounds[i].name
-	}
-	return strings.Join(names, ", ")
+	return names
 }

@@ -1,5 +1,7 @@
 package org
 
+import "slices"
+
 // Organization is the organization's own record.
 type Organization struct {
 	ID          ID     `cbor:"1,keyasint"`
@@ -28,12 +30,7 @@ type Organization struct {
 
 // Root tells whether user is a member of the root quorum.
 func (o *Organization) Root(user ID) bool {
-	for _, id := range o.RootUsers {
-		if id == user {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.RootUsers, user)
 }
 
 var organizationKey = key(collectionOrganization)
@@ -61,8 +58,7 @@ type nameRecord struct {
 	ID ID `cbor:"1,keyasint"`
 }
 
-// IDByName returns the id of what bears name among the things of one kind, or the
-// zero ID.
+// IDByName returns the id of the thing of one kind that bears name, or the zero ID.
 func (t *Tx) IDByName(what byte, name string) (ID, error) {
 	r, err := get[nameRecord](t, nameKey(what, name))
 	if r == nil {
@@ -71,12 +67,12 @@ func (t *Tx) IDByName(what byte, name string) (ID, error) {
 	return r.ID, nil
 }
 
-// TakeName gives name to id; the caller has looked whether it is free.
+// TakeName gives name to id. The caller has checked that it is free.
 func (t *Tx) TakeName(what byte, name string, id ID) error {
 	return put(t, nameKey(what, name), &nameRecord{id})
 }
 
-// FreeName takes name away from whatever bears it.
+// FreeName makes name free again.
 func (t *Tx) FreeName(what byte, name string) { t.del(nameKey(what, name)) }
 
 // A name of 255 characters may be 1,020 bytes, so keys hold its hash.

@@ -1,15 +1,15 @@
 package org
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 )
 
-// Passcodes and what they lead to: both are many and short-lived in an
-// organization through which people log in, so they lie in pieces, under ids that
-// begin with the time of their making. The oldest are the first, and those that are
-// over are swept from there.
+// An organization through which people log in has many short-lived passcodes and
+// verification tokens, so both lie in large collections. Their ids begin with the time of
+// their making: the oldest are the first, and sweeping begins there.
 
 // A Passcode is a code that was sent to a contact.
 type Passcode struct {
@@ -19,20 +19,19 @@ type Passcode struct {
 	Code      string `cbor:"4,keyasint"`
 	CreatedMs uint64 `cbor:"5,keyasint"`
 	ExpiresMs uint64 `cbor:"6,keyasint"`
-	// Boot is the run of the enclave that made it: across boots nobody can tell how
-	// often it was tried.
+	// Boot is the enclave's boot that made it: after another one nobody can tell how often
+	// it was tried.
 	Boot ID `cbor:"7,keyasint"`
-	// Target is the private key to which an attempt is encrypted, sealed once more
-	// under the passcode's id; empty where attempts come in clear.
+	// Target is the private key that attempts are encrypted to, sealed once more under the
+	// passcode's id; empty where attempts come in clear.
 	Target []byte `cbor:"8,keyasint,omitempty"`
 	Tries  uint8  `cbor:"9,keyasint,omitempty"` // that were wrong
-	// Over tells that it can be tried no more: it was used, or newer ones of its
-	// contact have taken its place.
+	// Over tells that it was used, or that newer ones of its contact replace it.
 	Over bool `cbor:"10,keyasint,omitempty"`
 	// Legacy tells that it leads to a credential and not to a verification token.
 	Legacy bool `cbor:"11,keyasint,omitempty"`
-	// Counted are under what it is counted: hashes of its contact, and of whatever
-	// else its sender tells users apart by.
+	// Counted are what it counts against: hashes of its contact, and of what else its sender
+	// tells users apart by.
 	Counted []Hash `cbor:"12,keyasint,omitempty"`
 }
 
@@ -40,7 +39,7 @@ type Passcode struct {
 const (
 	PasscodeTries    = 3          // wrong ones that end a code
 	PasscodeActive   = 3          // of one contact; one more ends the oldest
-	PasscodeSends    = 3          // of one contact or other count in PasscodeWindow
+	PasscodeSends    = 3          // in PasscodeWindowMs, of each hash in Counted
 	PasscodeWindowMs = 180 * 1000 // three minutes
 )
 
@@ -49,7 +48,7 @@ func (p *Passcode) Live(boot ID, nowMs uint64) bool {
 	return p.Boot == boot && !p.Over && p.Tries < PasscodeTries && nowMs < p.ExpiresMs
 }
 
-// swept tells whether nothing depends on the record any more.
+// swept tells that nothing depends on the record any more.
 func (p *Passcode) swept(nowMs uint64) bool {
 	return nowMs >= p.ExpiresMs && nowMs >= p.CreatedMs+PasscodeWindowMs
 }
@@ -63,25 +62,19 @@ func NewTimedID(rand io.Reader, nowMs uint64) (id ID, err error) {
 	if _, err := io.ReadFull(rand, id[6:]); err != nil {
 		return ID{}, fmt.Errorf("drawing an id: %w", err)
 	}
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], nowMs)
-	copy(id[:6], ms[2:])
+	copy(id[:6], bigEndian(nowMs)[2:])
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return id, nil
 }
 
 // Ms is the time in an id that NewTimedID has drawn.
-func (id ID) Ms() uint64 {
-	var ms [8]byte
-	copy(ms[2:], id[:6])
-	return binary.BigEndian.Uint64(ms[:])
-}
+func (id ID) Ms() uint64 { return binary.BigEndian.Uint64(id[:]) >> 16 }
 
 // Passcode returns the passcode with this id, or nil.
 func (t *Tx) Passcode(id ID) (*Passcode, error) { return find[Passcode](t, collectionPasscodes, id) }
 
-// PutPasscode stores p, under what it is counted too.
+// PutPasscode stores p and counts it.
 func (t *Tx) PutPasscode(p *Passcode) error {
 	for _, h := range p.Counted {
 		if err := put(t, key(collectionPasscodeCounts, string(h[:]), raw(p.ID)), &none{}); err != nil {
@@ -91,36 +84,23 @@ func (t *Tx) PutPasscode(p *Passcode) error {
 	return put(t, key(collectionPasscodes, raw(p.ID)), p)
 }
 
-// PasscodesBy returns the passcodes that are counted under h, oldest first.
+// PasscodesBy returns the passcodes that count against h, oldest first.
 func (t *Tx) PasscodesBy(h Hash) (ps []*Passcode, err error) {
 	prefix := key(collectionPasscodeCounts, string(h[:]))
-	var ids []ID
+	var bad error
 	err = t.scan(under(prefix), func(k string, _ *slot) bool {
-		ids = append(ids, ID([]byte(k[len(prefix):])))
-		return true
-	})
-	for _, id := range ids {
-		p, perr := t.Passcode(id)
-		if perr != nil {
-			return nil, perr
-		}
-		if p != nil {
+		var p *Passcode
+		if p, bad = t.Passcode(ID([]byte(k[len(prefix):]))); p != nil {
 			ps = append(ps, p)
 		}
-	}
-	return ps, err
+		return bad == nil
+	})
+	return ps, cmp.Or(err, bad)
 }
 
 // SweepPasscodes forgets some of those that are long over.
 func (t *Tx) SweepPasscodes() error {
-	var old []*Passcode
-	n := 0
-	err := list(t, under(key(collectionPasscodes)), func(_ string, p *Passcode) bool {
-		if n++; p.swept(t.NowMs) {
-			old = append(old, p)
-		}
-		return n < sweepAtOnce
-	})
+	old, err := oldest(t, collectionPasscodes, func(p *Passcode) bool { return p.swept(t.NowMs) })
 	for _, p := range old {
 		for _, h := range p.Counted {
 			t.del(key(collectionPasscodeCounts, string(h[:]), raw(p.ID)))
@@ -130,17 +110,16 @@ func (t *Tx) SweepPasscodes() error {
 	return err
 }
 
-// A Verification is a verification token that was issued: what it has been used
-// for. The token itself says the rest.
+// A Verification is what an issued verification token has been used for. The token itself
+// says the rest.
 type Verification struct {
 	ID        ID     `cbor:"1,keyasint"`
 	ExpiresMs uint64 `cbor:"2,keyasint"`
-	// Boot is the run of the enclave that issued it: across boots nobody can tell
-	// what it was used for.
+	// Boot is the enclave's boot that issued it: after another one nobody can tell what it was
+	// used for.
 	Boot ID    `cbor:"3,keyasint"`
 	Used Usage `cbor:"4,keyasint,omitempty"`
-	// Profile bounds the log-ins by the token, as the session was bounded that got it;
-	// or zero.
+	// Profile, if not zero, bounds log-ins by the token like the session that got it.
 	Profile ID `cbor:"5,keyasint"`
 }
 
@@ -166,16 +145,21 @@ func (t *Tx) PutVerification(v *Verification) error {
 
 // SweepVerifications forgets some of those that have expired.
 func (t *Tx) SweepVerifications() error {
-	var old []ID
+	old, err := oldest(t, collectionVerifications, func(v *Verification) bool { return t.NowMs >= v.ExpiresMs })
+	for _, v := range old {
+		t.del(key(collectionVerifications, raw(v.ID)))
+	}
+	return err
+}
+
+// oldest are those among the first sweepAtOnce records of a collection that may go.
+func oldest[T any](t *Tx, c Collection, mayGo func(*T) bool) (old []*T, err error) {
 	n := 0
-	err := list(t, under(key(collectionVerifications)), func(_ string, v *Verification) bool {
-		if n++; t.NowMs >= v.ExpiresMs {
-			old = append(old, v.ID)
+	err = each(t, c, func(rec *T) bool {
+		if n++; mayGo(rec) {
+			old = append(old, rec)
 		}
 		return n < sweepAtOnce
 	})
-	for _, id := range old {
-		t.del(key(collectionVerifications, raw(id)))
-	}
-	return err
+	return old, err
 }

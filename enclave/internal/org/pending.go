@@ -1,7 +1,7 @@
 package org
 
-// Pending is an activity that waits: for votes, or for its initiator to prove
-// who he is. Body and messages stay in its entries.
+// Pending is an activity that waits for votes, or for its initiator to prove who he is.
+// Body and messages stay in its entries.
 type Pending struct {
 	Activity    ID            `cbor:"1,keyasint"`
 	Fingerprint Hash          `cbor:"2,keyasint"`
@@ -10,7 +10,7 @@ type Pending struct {
 	Last        uint64        `cbor:"5,keyasint"` // seq of its newest entry
 	Votes       []PendingVote `cbor:"6,keyasint"`
 	Initiator   ID            `cbor:"7,keyasint"`
-	// OpenedMs is when the window of approvals was opened by the first of them.
+	// OpenedMs is when the first approval opened the window of approvals.
 	OpenedMs uint64 `cbor:"8,keyasint"`
 }
 
@@ -27,8 +27,8 @@ type PendingVote struct {
 	User      ID     `cbor:"1,keyasint"`
 	Rejected  bool   `cbor:"2,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"3,keyasint"`
-	// Credentials are those with which the user has approved, the first first. They
-	// are kept as they were: one that is deleted later still counts.
+	// Credentials are those that the user has approved with, in that order, as they were: one
+	// that is deleted later still counts.
 	Credentials []VoteCredential `cbor:"4,keyasint"`
 }
 
@@ -41,7 +41,7 @@ type VoteCredential struct {
 	Profile      ID     `cbor:"5,keyasint"`           // of a session: its profile, or zero
 }
 
-// PendingBy returns the waiting activity whose body has this fingerprint, or nil.
+// PendingBy returns the waiting activity with this fingerprint, or nil.
 func (t *Tx) PendingBy(fingerprint Hash) (*Pending, error) {
 	return get[Pending](t, key(collectionPending, string(fingerprint[:])))
 }
@@ -59,7 +59,7 @@ type hashRecord struct {
 	Hash Hash `cbor:"1,keyasint"`
 }
 
-// PutPending stores p, which the caller counts.
+// PutPending stores p. The caller counts it.
 func (t *Tx) PutPending(p *Pending) error {
 	if err := put(t, key(collectionPendingIDs, raw(p.Activity)), &hashRecord{p.Fingerprint}); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (t *Tx) PutPending(p *Pending) error {
 	return put(t, key(collectionPending, string(p.Fingerprint[:])), p)
 }
 
-// DeletePending removes p: its activity has ended.
+// DeletePending removes p.
 func (t *Tx) DeletePending(p *Pending) {
 	t.del(key(collectionPendingIDs, raw(p.Activity)))
 	t.del(key(collectionPending, string(p.Fingerprint[:])))

@@ -12,12 +12,12 @@ type Policy struct {
 	CreatedMs uint64 `cbor:"8,keyasint"`
 	UpdatedMs uint64 `cbor:"9,keyasint"`
 
-	// Compiled is whatever the reader of the record made of its expressions. It
-	// is kept with the record in memory, and only touched in the turn.
+	// Compiled is what the record's reader made of its expressions. It is kept with the record
+	// in memory, and used only in the turn.
 	Compiled any `cbor:"-"`
 }
 
-// allPolicies is what the keys of policies begin with.
+// allPolicies begins the keys of policies.
 const allPolicies = string(rune(collectionPolicies))
 
 // Policy returns the policy with this id, or nil.
@@ -32,8 +32,7 @@ func (t *Tx) DeletePolicy(id ID) { t.del(key(collectionPolicies, raw(id))) }
 // EachPolicy visits the policies in the order of their ids.
 func (t *Tx) EachPolicy(visit func(*Policy) bool) error { return each(t, collectionPolicies, visit) }
 
-// PolicySet is what KeepPolicySet was given, if it is of the policies that the change
-// sees, or nil.
+// PolicySet is what KeepPolicySet was given, nil if the change sees other policies.
 func (t *Tx) PolicySet() any {
 	if t.policies {
 		return nil
@@ -41,8 +40,8 @@ func (t *Tx) PolicySet() any {
 	return t.state.policySet
 }
 
-// KeepPolicySet keeps what the reader of the policies made of all of them, in
-// memory until one is written. It is only touched in the turn.
+// KeepPolicySet keeps what the policies' reader made of all of them, in memory and until one
+// is written. It is used only in the turn.
 func (t *Tx) KeepPolicySet(set any) {
 	if !t.policies {
 		t.state.policySet = set
@@ -64,7 +63,7 @@ func (t *Tx) Tag(id ID) (*Tag, error) { return find[Tag](t, collectionTags, id) 
 // PutTag stores g.
 func (t *Tx) PutTag(g *Tag) error { return put(t, key(collectionTags, raw(g.ID)), g) }
 
-// DeleteTag removes the tag's record, not its name, nor it from what bears it.
+// DeleteTag removes the tag's record. Its name and who bears it stay.
 func (t *Tx) DeleteTag(id ID) { t.del(key(collectionTags, raw(id))) }
 
 // EachTag visits the tags in the order of their ids.

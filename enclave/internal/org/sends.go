@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// A Send is something that must go out once its entry is stored. The host is told
-// kind and time, and what is in it when the enclave opens it.
+// A Send goes out once its entry is stored. The host is told its kind and time at once,
+// and its content when the enclave opens it.
 type Send struct {
 	Kind    SendKind `cbor:"1,keyasint"`
 	DueMs   uint64   `cbor:"2,keyasint"`
 	Content []byte   `cbor:"3,keyasint"`
-	// ExpiresMs is from when on it is not opened any more.
+	// From ExpiresMs on it is not opened any more.
 	ExpiresMs uint64 `cbor:"4,keyasint,omitempty"`
-	// Receiver is who it is for, if the host is to keep that apart from others'. It
-	// stands in what the host is told, once.
+	// Receiver is told to the host beside the entry, if the host is to keep the sends of
+	// each receiver apart.
 	Receiver ID `cbor:"-"`
 }
 
@@ -27,41 +27,42 @@ const (
 	SendTransaction SendKind = 1 // a Transaction; the host opens it
 	SendMail        SendKind = 2 // a Mail; the enclave delivers it, the host never sees it
 	SendText        SendKind = 3 // a Text; likewise
+	SendWebhook     SendKind = 4 // an Event, about the entry's activity
 )
 
-// SendWebhook is an event of the entry's activity for one receiver; its content is
-// an Event.
-const SendWebhook SendKind = 4
-
-// Transaction is the content of a send: a signed transaction and what it takes to
+// Transaction is the content of a send: a signed transaction and what is needed to
 // follow it.
 type Transaction struct {
 	Chain  string `cbor:"1,keyasint"` // CAIP-2
 	Signed []byte `cbor:"2,keyasint"`
 	Name   string `cbor:"3,keyasint"` // on its network: a hash or a signature, as text
-	// From and Nonce are of an account that counts its transactions; From is empty
-	// where none does.
+	// From and Nonce are set where accounts count their transactions.
 	From  []byte `cbor:"4,keyasint,omitempty"`
 	Nonce uint64 `cbor:"5,keyasint,omitempty"`
 }
 
-// Encode is the transaction as the content of a send.
+// Encode makes the content of a send.
 func (t *Transaction) Encode() ([]byte, error) { return encoding.Marshal(t) }
 
 // DecodeTransaction reads what Encode wrote, strictly.
 func DecodeTransaction(b []byte) (*Transaction, error) {
-	t := new(Transaction)
-	if err := decoding.Unmarshal(b, t); err != nil {
-		return nil, fmt.Errorf("decoding a transaction: %w", err)
+	return unmarshal[Transaction](b, "decoding a transaction: %w")
+}
+
+// unmarshal reads a record strictly. Its error is made by format.
+func unmarshal[T any](b []byte, format string) (*T, error) {
+	content := new(T)
+	if err := decoding.Unmarshal(b, content); err != nil {
+		return nil, fmt.Errorf(format, err)
 	}
-	return t, nil
+	return content, nil
 }
 
 // Mail is the content of a send: a mail to one recipient. It may bring a passcode.
 type Mail struct {
 	To string `cbor:"1,keyasint"`
-	// From, Name and ReplyTo are the sender's. An empty From is the sender that the
-	// configuration names, whatever the other two say.
+	// From, Name and ReplyTo are the sender's. Without From the sender is the
+	// configuration's, and the other two do not count.
 	From    string `cbor:"2,keyasint,omitempty"`
 	Name    string `cbor:"3,keyasint,omitempty"`
 	ReplyTo string `cbor:"4,keyasint,omitempty"`
@@ -72,13 +73,13 @@ type Mail struct {
 	SentMs  uint64 `cbor:"9,keyasint"` // what it says it was sent at
 }
 
-// Encode is the mail as the content of a send.
+// Encode makes the content of a send.
 func (m *Mail) Encode() ([]byte, error) { return encoding.Marshal(m) }
 
 // DecodeMail reads what Encode wrote, strictly.
 func DecodeMail(b []byte) (*Mail, error) {
 	m := new(Mail)
-	if err := decoding.Unmarshal(b, m); err != nil {
+	if decoding.Unmarshal(b, m) != nil {
 		return nil, errors.New("decoding a mail: malformed") // the cause could repeat it
 	}
 	return m, nil
@@ -91,13 +92,13 @@ type Text struct {
 	ID   string `cbor:"3,keyasint"` // the same in every try
 }
 
-// Encode is the message as the content of a send.
+// Encode makes the content of a send.
 func (t *Text) Encode() ([]byte, error) { return encoding.Marshal(t) }
 
 // DecodeText reads what Encode wrote, strictly.
 func DecodeText(b []byte) (*Text, error) {
 	t := new(Text)
-	if err := decoding.Unmarshal(b, t); err != nil {
+	if decoding.Unmarshal(b, t) != nil {
 		return nil, errors.New("decoding a text message: malformed")
 	}
 	return t, nil
@@ -109,7 +110,7 @@ type SendRef struct {
 	Number uint16 `cbor:"2,keyasint,omitempty"`
 }
 
-// A SendState says how far a send has come, by the host's word.
+// A SendState is how far a send has come, as the host says.
 type SendState uint8
 
 // The states, those of package wire.
@@ -119,12 +120,12 @@ const (
 	SendAccepted SendState = 2 // a node has it
 	SendIncluded SendState = 3 // it is in a block, or its server has taken it
 	SendReverted SendState = 4 // it is in a block and has failed there
-	SendRefused  SendState = 5 // nodes refuse it for good: it will never be in a block
+	SendRefused  SendState = 5 // nodes refuse it for good
 	SendExpired  SendState = 6 // its time passed before a node took it
-	SendReplaced SendState = 7 // another transaction stands in its place
+	SendReplaced SendState = 7 // another transaction has its nonce
 )
 
-// Freed tells that the send's nonce was never used and never will be by it.
+// Freed tells that the send will never use its nonce.
 func (s SendState) Freed() bool { return s == SendRefused || s == SendExpired }
 
 // A Sender is an account of an Ethereum chain, which counts its transactions.
@@ -133,12 +134,11 @@ type Sender struct {
 	Address [20]byte
 }
 
-// NonceUse is who has been given a nonce of an account. There may be several: a
-// client may name a nonce that is taken, to replace a transaction.
+// NonceUse is which sends were given a nonce of an account. There may be several, since a
+// client may name a nonce that is taken to replace a transaction.
 type NonceUse struct {
 	Sends []SendRef `cbor:"1,keyasint"`
-	// MinedMs is when it was first heard that the nonce is used up on the chain, or
-	// 0.
+	// MinedMs is when the nonce was first heard to be used up on the chain, or 0.
 	MinedMs uint64 `cbor:"2,keyasint,omitempty"`
 }
 
@@ -159,8 +159,7 @@ func (t *Tx) PutNonce(s Sender, nonce uint64, u *NonceUse) error {
 // DeleteNonce forgets who had a nonce.
 func (t *Tx) DeleteNonce(s Sender, nonce uint64) { t.del(nonceKey(s) + bigEndian(nonce)) }
 
-// EachNonce visits the nonces of an account that somebody has, from from on, lowest
-// first.
+// EachNonce visits the nonces of an account that sends have, ascending, beginning at from.
 func (t *Tx) EachNonce(s Sender, from uint64, visit func(nonce uint64, u *NonceUse) bool) error {
 	prefix := nonceKey(s)
 	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(k string, u *NonceUse) bool {

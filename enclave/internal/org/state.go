@@ -1,17 +1,15 @@
 // Package org holds an organization's records and one change to them.
 //
-// The state of an organization is one sorted map from keys to record bytes, the
-// fold of the writes in its ledger. A key begins with its collection. In memory
-// the map is a list of pieces, each a run of consecutive keys as the last
-// snapshot left it, with everything written since laid over it. Pieces of small
-// collections are always present; one of a large collection may be absent, and
-// reading it answers *Missing: the caller gives up without effect, loads the
-// piece and runs again. Because pieces cover the whole key space without gaps,
-// they prove absence as well as presence.
+// An organization's state is one sorted map from keys to record bytes, the fold of the
+// writes in its ledger. A key begins with its collection. In memory the map is a list of
+// pieces, runs of consecutive keys as the last snapshot has them, with what was written
+// since laid over them. Pieces of small collections are always present. One of a large
+// collection may be absent; reading it answers *Missing, and the caller gives up without
+// effect, loads the piece and runs again. Pieces cover the key space without gaps, so they
+// prove absence as well as presence.
 //
-// Nothing here reads a clock, draws randomness or talks to anybody. A State is
-// not safe for concurrent use; its organization's turn guards it. A Folding goes
-// on beside the turn.
+// Nothing here reads a clock, draws randomness or talks to anybody. A State is not safe for
+// concurrent use: its organization's turn guards it. A Folding goes on beside the turn.
 package org
 
 import (
@@ -41,13 +39,13 @@ type Write struct {
 	Value []byte `cbor:"2,keyasint"`
 }
 
-// Missing is the error of a decision that cannot be taken yet: it had no effect, and is
-// to be taken again with what it needs. One of its members is set.
+// Missing is the error of a decision that cannot be taken yet. It had no effect, and is to
+// be taken again with what it needs. One of its members is set.
 type Missing struct {
 	Piece        Hash                        // a piece of the state, to be loaded
 	Parent       bool                        // the turn of the organization's parent as well
 	Organization ID                          // the turn of this organization instead
-	Fetch        func(context.Context) error // what is got with no turn held
+	Fetch        func(context.Context) error // gets something with no turn held
 }
 
 func (*Missing) Error() string { return "something is needed first" }
@@ -64,7 +62,7 @@ func (h *Hash) UnmarshalCBOR(b []byte) error {
 	return nil
 }
 
-// slot is one record: its bytes and, once somebody asked, what they decode to.
+// slot is one record: its bytes and, once it was read, what they decode to.
 type slot struct {
 	bytes []byte
 	obj   any
@@ -85,22 +83,21 @@ type piece struct {
 	size    int  // encoded bytes
 	run     *run // nil when absent
 
-	unstored bool     // it cannot be loaded: what is to hold it is not stored yet
+	unstored bool     // its message is not stored yet, so it cannot be loaded
 	parts    []*piece // what a fold has made of it
 }
 
-// bytes is about how much memory a piece takes that is present.
+// bytes is about how much memory a present piece takes.
 func (p *piece) bytes() int { return p.size + 80*p.records }
 
 // State is an organization's records in memory.
 type State struct {
-	// mu is held where a run comes or goes, in the turn or out of it, and where a fold,
-	// which does not have the turn, looks for one.
+	// mu guards runs that come and go: a fold looks for them without the turn.
 	mu sync.Mutex
 
 	pieces  []*piece         // ascending by lo; the first has lo ""
 	over    map[string]*slot // written since the pieces were made; nil slot: deleted
-	sorted  []string         // keys of over in order but for fresh; nil until somebody asks
+	sorted  []string         // keys of over in order, without fresh; nil until it is needed
 	fresh   []string         // keys of over that are not in sorted yet
 	overLen int              // bytes in over
 	resid   int              // bytes of present pieces
@@ -113,11 +110,11 @@ func NewState() *State {
 	return &State{pieces: []*piece{{run: &run{}}}, over: map[string]*slot{}}
 }
 
-// Bytes is about how many bytes the records have that are in memory.
+// Bytes is about how many bytes the records in memory have.
 func (s *State) Bytes() int { return s.overLen + s.resid + 64*len(s.pieces) }
 
 // Memory is about how much memory the state takes. What was written since the last
-// snapshot counts twice: once used, a record is there decoded as well.
+// snapshot counts twice: a record that was used is there decoded as well.
 func (s *State) Memory() int { return s.Bytes() + s.overLen }
 
 // at is the place of the piece in whose stretch key lies.
@@ -148,16 +145,12 @@ func (s *State) Get(key []byte) ([]byte, error) {
 	return v.bytes, nil
 }
 
-// order brings the keys written since the last snapshot into order. What came
-// since the last time is put into its places, so that a busy organization does not
-// sort thousands of keys anew for each look.
+// order brings the keys written since the last snapshot into order. Few new ones are put
+// into their places, so that a busy organization does not sort thousands for each scan.
 func (s *State) order() []string {
 	switch {
 	case s.sorted == nil:
-		s.sorted = make([]string, 0, len(s.over))
-		for k := range s.over {
-			s.sorted = append(s.sorted, k)
-		}
+		s.sorted = slices.AppendSeq(make([]string, 0, len(s.over)), maps.Keys(s.over))
 		slices.Sort(s.sorted)
 	case len(s.fresh) > 64+len(s.sorted)/64:
 		s.sorted = append(s.sorted, s.fresh...)
@@ -203,14 +196,14 @@ func (s *State) put(k string, v *slot) {
 	s.over[k] = v
 }
 
-// Check tells whether a write could be stored at all. A record that would outgrow
-// its piece is refused as a *fault.Error.
+// Check refuses a write that could not be stored. For a record that would outgrow its
+// piece, the error is a *fault.Error.
 func (w Write) Check() error {
 	if len(w.Key) == 0 || len(w.Key) > MaxKey {
 		return fmt.Errorf("key of %d bytes", len(w.Key))
 	}
 	if len(w.Value) > MaxValue {
-		// A user may be given more than fits into one record before a limit is met.
+		// Without any limit being met, a user may have more than fits into one record.
 		return fault.New(fault.ResourceExhausted, "over quota: a record would have %d bytes, at most %d", len(w.Value), MaxValue)
 	}
 	return nil
@@ -224,11 +217,11 @@ type PieceRef struct {
 	Size    uint32 `cbor:"4,keyasint"`
 }
 
-// A Folding lays what was written up to one moment into the pieces, one piece after the
-// other, while the state is read and written further: so a snapshot needs memory for a
-// message and not for all pieces, and nobody waits for it. Fold, End, Bytes, and SetStored
-// behind End, want the organization's turn; the others do not, so that a snapshot of
-// thousands of pieces does not queue for thousands of turns.
+// A Folding lays what was written up to one moment into the pieces, one after the other,
+// while the state is read and written further. So a snapshot needs memory for one message
+// and not for all pieces, and nobody waits for it. Fold, End and Bytes need the
+// organization's turn, as does SetStored after End. The other methods do not, so that a
+// snapshot of thousands of pieces does not queue for thousands of turns.
 //
 //	f := s.Fold()
 //	for f.Next() {
@@ -241,7 +234,7 @@ type PieceRef struct {
 //	}
 //	f.End()
 //
-// One that is left before End has changed nothing.
+// A Folding that is left before End has changed nothing.
 type Folding struct {
 	state   *State
 	over    map[string]*slot
@@ -252,16 +245,16 @@ type Folding struct {
 	size    int
 	held    int
 
-	piece *piece // the one that is changed now
-	laid  []string
-	run   *run // its records; nil when absent
+	piece *piece   // the one that is changed now
+	laid  []string // keys of over that are laid into it
+	run   *run     // its records; nil when absent
 	ended bool
 }
 
 // Fold begins to fold what was written since the last snapshot.
 func (s *State) Fold() *Folding {
 	f := &Folding{state: s, over: maps.Clone(s.over), keys: slices.Clone(s.order()), pieces: s.pieces, size: s.overLen}
-	f.held = s.overLen + 256*len(s.pieces) // values overwritten since are nowhere else
+	f.held = s.overLen + 256*len(s.pieces) // only f has values that are overwritten later
 	for _, p := range s.pieces {
 		f.size += p.size
 	}
@@ -271,17 +264,17 @@ func (s *State) Fold() *Folding {
 // Size is about how many bytes the pieces will have together.
 func (f *Folding) Size() int { return f.size }
 
-// Bytes is about how much memory the fold takes at most. The state is counted by itself,
-// and so are parts that are not stored yet. What remains are the values as they were at
-// the beginning, and a second list of the records of each piece in memory: 24 of the 80
-// bytes that a record is reckoned with beside its own.
+// Bytes is about how much memory the fold takes at most, without the state and parts that
+// are not stored yet, which others count. It has the values as they were at the beginning,
+// and a second list of the records of each piece in memory: 24 of the 80 bytes that count
+// for a record beside its own.
 func (f *Folding) Bytes() int { return f.held + f.state.resid/3 }
 
 // MostRefs is how many pieces Refs will list at most, and how many bytes their first keys
-// have. It is asked before Next. For pieces in memory it counts the cuts that will be made;
-// an absent one that outgrows its size is counted with as many as there can be.
+// have. It is called before Next. For pieces in memory it counts the cuts that Parts will
+// make, for an absent one that grows too large as many as there can be.
 func (f *Folding) MostRefs() (refs, keys int) {
-	refs, keys = 1+len(f.pieces), MaxKey // the one is cut where the large collections begin
+	refs, keys = 1+len(f.pieces), MaxKey // one more for the cut where large collections begin
 	rest := f.keys
 	for i, p := range f.pieces {
 		end := keysBefore(rest, f.pieces[i+1:])
@@ -296,7 +289,7 @@ func (f *Folding) MostRefs() (refs, keys int) {
 				for _, part := range cut(merge(r, rest[:end], f.over))[1:] {
 					refs, keys = refs+1, keys+len(part.keys[0])
 				}
-			} else { // any two parts side by side are more than PieceTarget
+			} else { // two neighbouring parts have more than PieceTarget
 				n := 2 * size / PieceTarget
 				refs, keys = refs+n, keys+n*MaxKey
 			}
@@ -306,7 +299,7 @@ func (f *Folding) MostRefs() (refs, keys int) {
 	return refs, keys
 }
 
-// keysBefore is how many keys come before the piece that is next, all if there is none.
+// keysBefore is how many keys come before the next piece, all if there is none.
 func keysBefore(keys []string, next []*piece) int {
 	if len(next) == 0 {
 		return len(keys)
@@ -321,8 +314,8 @@ func (s *State) runOf(p *piece) *run {
 	return p.run
 }
 
-// Next goes to the next piece that changes, or that was never stored, and tells whether
-// there is one.
+// Next goes to the next piece that changes or was never stored, and tells whether there is
+// one.
 func (f *Folding) Next() bool {
 	for f.run = nil; len(f.pieces) > 0; {
 		f.piece, f.pieces = f.pieces[0], f.pieces[1:]
@@ -337,17 +330,17 @@ func (f *Folding) Next() bool {
 	return false
 }
 
-// Absent names the piece if its records must be given by Load.
+// Absent names the piece, and tells whether Load must give its records.
 func (f *Folding) Absent() (ref Hash, absent bool) { return f.piece.ref, f.run == nil }
 
-// Load gives the records of the piece that is absent.
+// Load gives the records of an absent piece.
 func (f *Folding) Load(records []Write) (err error) {
 	f.run, err = f.piece.read(records, f.pieces)
 	return err
 }
 
-// Parts are the pieces that take the piece's place. One that became empty has none: the
-// one before it then covers its stretch.
+// Parts are the pieces that replace the piece. An empty one has none: the piece before it
+// then covers its stretch.
 func (f *Folding) Parts() (parts []NewPiece) {
 	if f.piece.ref != (Hash{}) {
 		f.dropped = append(f.dropped, f.piece.ref)
@@ -375,7 +368,7 @@ func (f *Folding) Parts() (parts []NewPiece) {
 // A NewPiece is a new piece on its way into a snapshot.
 type NewPiece struct {
 	piece *piece
-	of    *piece // in whose place it comes
+	of    *piece // that it replaces, perhaps with others
 }
 
 // Records encodes the part.
@@ -387,16 +380,16 @@ func (p NewPiece) Records() []Write {
 	return ws
 }
 
-// SetName tells the part under which hash its sealed bytes are going to be stored.
+// SetName gives the part the hash of its sealed bytes.
 func (p NewPiece) SetName(h Hash) { p.piece.ref = h }
 
-// Refs lists all pieces in order, once there is no Next.
+// Refs lists all pieces in order, once Next has found no more.
 func (f *Folding) Refs() []PieceRef { return refsOf(f.out) }
 
-// Drops names the pieces that are none any more after End.
+// Drops names the pieces that End replaces.
 func (f *Folding) Drops() []Hash { return f.dropped }
 
-// End puts the new pieces in the place of the old ones. All parts need SetName.
+// End puts the new pieces in the place of the old ones. All parts must have names.
 func (f *Folding) End() {
 	s := f.state
 	since, size := map[string]*slot{}, 0
@@ -418,7 +411,8 @@ func (f *Folding) End() {
 	}
 }
 
-// SetStored tells that parts can be loaded again. Those whose piece is absent go.
+// SetStored tells that parts are stored and can be loaded. Those that replace an absent
+// piece leave memory.
 func (f *Folding) SetStored(parts []NewPiece) {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()
@@ -446,8 +440,8 @@ func merge(r *run, keys []string, over map[string]*slot) *run {
 
 func recordSize(k string, v *slot) int { return len(k) + len(v.bytes) + 12 }
 
-// cut splits a run where the large collections begin and wherever it grew over
-// the size of a piece.
+// cut splits a run where the large collections begin and wherever it is too large for a
+// piece.
 func cut(r *run) []*run {
 	var out []*run
 	rest := &run{}
@@ -488,8 +482,8 @@ func refsOf(pieces []*piece) []PieceRef {
 	return refs
 }
 
-// FromRefs is the state that a snapshot names, with every piece absent. Small
-// lists the pieces that must be Installed before anything is read.
+// FromRefs is the state that a snapshot names, with every piece absent. The small ones must
+// be installed before anything is read.
 func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 	if len(refs) == 0 || len(refs[0].Lo) != 0 {
 		return nil, nil, fmt.Errorf("snapshot does not begin at the first key")
@@ -507,30 +501,29 @@ func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 	return s, small, nil
 }
 
-// Install puts the records of the piece named ref in place. It is an error if
-// no absent piece has that name or the records do not fit where it stands.
+// Install puts the records of the piece named ref in place. It refuses a ref that no piece
+// has, and records that do not fit the piece.
 func (s *State) Install(ref Hash, records []Write) error {
-	for i, p := range s.pieces {
-		if p.ref != ref {
-			continue
-		}
-		if p.run != nil {
-			return nil // somebody else's wish was quicker
-		}
-		r, err := p.read(records, s.pieces[i+1:])
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		p.run = r
-		s.mu.Unlock()
-		s.resid += p.bytes()
-		return nil
+	i := slices.IndexFunc(s.pieces, func(p *piece) bool { return p.ref == ref })
+	if i < 0 {
+		return fmt.Errorf("no such piece")
 	}
-	return fmt.Errorf("no such piece")
+	p := s.pieces[i]
+	if p.run != nil {
+		return nil // another request has loaded it
+	}
+	r, err := p.read(records, s.pieces[i+1:])
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p.run = r
+	s.mu.Unlock()
+	s.resid += p.bytes()
+	return nil
 }
 
-// read makes a run of records that must be the piece's, which others follow.
+// read makes a run of records, which must be the piece's. next are the pieces behind it.
 func (p *piece) read(records []Write, next []*piece) (*run, error) {
 	r := &run{keys: make([]string, len(records)), slots: make([]*slot, len(records))}
 	last := p.lo
@@ -551,16 +544,12 @@ func (p *piece) read(records []Write, next []*piece) (*run, error) {
 
 // Misses tells whether the piece named ref is one of the state's and absent.
 func (s *State) Misses(ref Hash) bool {
-	for _, p := range s.pieces {
-		if p.ref == ref {
-			return p.run == nil
-		}
-	}
-	return false
+	i := slices.IndexFunc(s.pieces, func(p *piece) bool { return p.ref == ref })
+	return i >= 0 && s.pieces[i].run == nil
 }
 
-// Shed drops the large pieces that can be loaded again, to make room, and with each what
-// a fold has made of it and stored.
+// Shed makes room: it drops the large pieces that can be loaded again, each with what a fold
+// has made of it and stored.
 func (s *State) Shed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

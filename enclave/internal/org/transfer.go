@@ -17,16 +17,16 @@ const (
 	TargetMs   = 24 * 60 * 60 * 1000
 )
 
-// Target is a key of the enclave to which a user may encrypt one secret that is to
-// be imported. It is gone once it has opened something.
+// Target is a key of the enclave to which a user may encrypt one secret for import. It is
+// deleted once it has opened something.
 type Target struct {
 	ID        ID     `cbor:"1,keyasint"`
 	User      ID     `cbor:"2,keyasint"`
 	For       uint8  `cbor:"3,keyasint"` // TargetWallet or TargetPrivateKey
 	Key       []byte `cbor:"4,keyasint"` // private key, sealed once more under the target's id
 	CreatedMs uint64 `cbor:"5,keyasint"`
-	// Boot is the run of the enclave that made it: across boots nobody can tell
-	// whether it was used.
+	// Boot is the enclave's boot that made it: after another one nobody can tell whether it
+	// was used.
 	Boot ID `cbor:"6,keyasint"`
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// A Collection is the first byte of a key. From collectionLarge on a collection
-// may grow without bound; its pieces are loaded when needed. Collections are
-// never renumbered: they are in every ledger.
+// A Collection is the first byte of a key. Collections from collectionLarge on may grow
+// without bound, and their pieces are loaded when needed. Collections are never renumbered:
+// they are in every ledger.
 type Collection byte
 
 // The collections.
@@ -51,8 +51,7 @@ const (
 	collectionVerifications  Collection = 'k' // id of a verification token
 )
 
-// Large tells whether the collection with this first byte lies in pieces that
-// are loaded on demand.
+// Large tells whether the pieces of this collection are loaded on demand.
 func Large(first byte) bool { return first >= byte(collectionLarge) }
 
 var (
@@ -75,17 +74,16 @@ var (
 	}()
 )
 
-// Tx is one change to an organization in the making: reads see what it wrote,
-// nothing else does. Records that it returns are shared and must not be
-// changed; copy, change the copy, and put it.
+// Tx is one change to an organization in the making. Only its own reads see what it wrote.
+// The records that it returns are shared: copy one, change the copy, and put that.
 type Tx struct {
 	ID    ID
 	NowMs uint64 // the enclave's clock when the decision began
 	state *State
 	mine  map[string]*slot
 	order []string // keys of mine as first written
-	// policies: one is among mine.
-	policies bool
+
+	policies bool // whether mine has a policy
 }
 
 // Begin starts a change to s, the state of organization id.
@@ -110,8 +108,7 @@ func (t *Tx) Writes() ([]Write, error) {
 // Changed tells whether anything was put or deleted.
 func (t *Tx) Changed() bool { return len(t.order) > 0 }
 
-// Keep folds the change into the state that it was begun on. It must follow
-// Writes, in the same turn.
+// Keep folds the change into its state. It must follow Writes, in the same turn.
 func (t *Tx) Keep() {
 	for _, k := range t.order {
 		t.state.put(k, t.mine[k])
@@ -182,6 +179,19 @@ func list[T any](t *Tx, st stretch, visit func(key string, rec *T) bool) error {
 		return visit(k, rec)
 	})
 	return cmp.Or(err, bad)
+}
+
+// clear deletes the records of a stretch.
+func (t *Tx) clear(st stretch) error {
+	var keys []string
+	err := t.scan(st, func(k string, _ *slot) bool {
+		keys = append(keys, k)
+		return true
+	})
+	for _, k := range keys {
+		t.del(k)
+	}
+	return err
 }
 
 // each visits the records of a collection in the order of their keys.

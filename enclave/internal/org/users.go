@@ -16,8 +16,7 @@ type User struct {
 	Authenticators []Authenticator `cbor:"9,keyasint,omitempty"`
 	OauthProviders []OauthProvider `cbor:"10,keyasint,omitempty"`
 	MFAPolicies    []MFAPolicy     `cbor:"11,keyasint,omitempty"` // ascending by Order
-	// EmailVerified and PhoneVerified tell that the address was shown to be the
-	// user's.
+	// EmailVerified and PhoneVerified tell that the contact was shown to be the user's.
 	EmailVerified bool `cbor:"12,keyasint,omitempty"`
 	PhoneVerified bool `cbor:"13,keyasint,omitempty"`
 }
@@ -85,23 +84,22 @@ type APIKey struct {
 	ExpirationSeconds uint64 `cbor:"7,keyasint,omitempty"`
 	// Profile is the session profile that bounds the key, or zero.
 	Profile ID `cbor:"8,keyasint"`
-	// Proxy is set for the key of the auth proxy, with which only the enclave
-	// itself stamps, at the door of the proxy.
+	// Proxy is set for the auth proxy's key. Only the enclave stamps with it, at the proxy's
+	// door.
 	Proxy bool `cbor:"9,keyasint,omitempty"`
 }
 
 // Expired tells whether the key is past its time at nowMs.
 func (k *APIKey) Expired(nowMs uint64) bool {
-	// Divided, not multiplied: the client chooses the seconds, and a product may
-	// be larger than its type.
+	// Divided, not multiplied: the client chooses the seconds, and a product may overflow.
 	return k.ExpirationSeconds != 0 && nowMs >= k.CreatedMs && (nowMs-k.CreatedMs)/1000 >= k.ExpirationSeconds
 }
 
 // User returns the user with this id, or nil.
 func (t *Tx) User(id ID) (*User, error) { return find[User](t, collectionUsers, id) }
 
-// PutUser stores u. It keeps neither names nor credentials indexed: see
-// TakeName and PutCredential.
+// PutUser stores u, and indexes neither its name nor its credentials: see TakeName and
+// PutCredential.
 func (t *Tx) PutUser(u *User) error { return put(t, key(collectionUsers, raw(u.ID)), u) }
 
 // DeleteUser removes the user's record.
@@ -116,8 +114,8 @@ type Credential struct {
 	Key  ID `cbor:"2,keyasint"` // API key or authenticator
 }
 
-// Credential finds who stamps with this public key on this curve
-// (API_KEY_CURVE_… or another scheme's name), or nil.
+// Credential finds who stamps with this public key on this curve (API_KEY_CURVE_… or
+// PasskeyCurve), or nil.
 func (t *Tx) Credential(curve, publicKey string) (*Credential, error) {
 	return get[Credential](t, credentialKey(curve, publicKey))
 }
@@ -134,8 +132,8 @@ func credentialKey(curve, publicKey string) string {
 	return key(collectionCredentials, curve, ":", publicKey)
 }
 
-// PasskeyCurve is the curve under which Credential finds passkeys, by the
-// lower-case hex of their credential id.
+// PasskeyCurve is the curve of passkeys. Their public key is the lower-case hex of their
+// credential id.
 const PasskeyCurve = "WEBAUTHN"
 
 // Counter is a passkey's signature counter as last seen, 0 if it never counted.

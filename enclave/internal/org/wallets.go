@@ -1,6 +1,7 @@
 package org
 
 import (
+	"cmp"
 	"encoding/binary"
 )
 
@@ -18,8 +19,7 @@ type Wallet struct {
 	UpdatedMs uint64 `cbor:"10,keyasint"`
 	// Passphrase of BIP-39, sealed like Entropy; none if empty. Imported wallets only.
 	Passphrase []byte `cbor:"11,keyasint,omitempty"`
-	// KeysOut tells that the key of an account has been exported, if perhaps not the
-	// wallet, and though the account may be gone.
+	// KeysOut tells that an account's key has been exported. The account may be deleted since.
 	KeysOut bool `cbor:"12,keyasint,omitempty"`
 }
 
@@ -38,18 +38,16 @@ type Account struct {
 	Exported  bool   `cbor:"11,keyasint,omitempty"`
 }
 
-// ID is the account's UUID: the first ten bytes of the wallet's with the
-// account's number behind them, so that no index is needed to find it.
+// ID is the account's UUID, found without an index: the first ten bytes of the wallet's,
+// and the account's number in six.
 func (a *Account) ID() ID {
 	id := a.Wallet
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], a.No)
-	copy(id[10:], n[2:])
+	copy(id[10:], bigEndian(a.No)[2:])
 	return id
 }
 
-// AccountNo takes an account's id apart: its wallet begins with the first ten
-// bytes of id, and no is its number there.
+// AccountNo takes an account's id apart into the first ten bytes of its wallet's id and its
+// number there.
 func AccountNo(id ID) (wallet [10]byte, no uint64) {
 	copy(wallet[:], id[:10])
 	var n [8]byte
@@ -69,7 +67,7 @@ func (t *Tx) DeleteWallet(id ID) { t.del(key(collectionWallets, raw(id))) }
 // EachWallet visits the wallets in the order of their ids.
 func (t *Tx) EachWallet(visit func(*Wallet) bool) error { return each(t, collectionWallets, visit) }
 
-// WalletOfAccount returns the wallet that an account id points into, or nil.
+// WalletOfAccount returns the wallet of an account id, or nil, and the account's number.
 func (t *Tx) WalletOfAccount(id ID) (*Wallet, uint64, error) {
 	prefix, no := AccountNo(id)
 	var w *Wallet
@@ -85,25 +83,22 @@ func (t *Tx) Account(wallet ID, no uint64) (*Account, error) {
 	return get[Account](t, key(collectionAccounts, raw(wallet), bigEndian(no)))
 }
 
-// PutAccount stores a, findable by its address and its path.
+// PutAccount stores a, findable by its path and by match, the match key of its address.
 func (t *Tx) PutAccount(a *Account, match string) error {
-	if err := put(t, key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)), a); err != nil {
-		return err
-	}
-	if err := put(t, pathKey(a.Wallet, a.Path, a.Curve, a.Format), &numberRecord{a.No}); err != nil {
-		return err
-	}
-	return put(t, key(collectionAddresses, hashKey(match), raw(a.Wallet), bigEndian(a.No)), &numberRecord{a.No})
+	return cmp.Or(
+		put(t, key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)), a),
+		put(t, pathKey(a.Wallet, a.Path, a.Curve, a.Format), &numberRecord{a.No}),
+		put(t, addressKey(match, a.Wallet, a.No), &numberRecord{a.No}))
 }
 
 // DeleteAccount removes a and what finds it.
 func (t *Tx) DeleteAccount(a *Account, match string) {
 	t.del(key(collectionAccounts, raw(a.Wallet), bigEndian(a.No)))
 	t.del(pathKey(a.Wallet, a.Path, a.Curve, a.Format))
-	t.del(key(collectionAddresses, hashKey(match), raw(a.Wallet), bigEndian(a.No)))
+	t.del(addressKey(match, a.Wallet, a.No))
 }
 
-// EachAccount visits a wallet's accounts from number from on, in order.
+// EachAccount visits a wallet's accounts in order, beginning at number from.
 func (t *Tx) EachAccount(wallet ID, from uint64, visit func(*Account) bool) error {
 	prefix := key(collectionAccounts, raw(wallet))
 	return list(t, stretch{from: prefix + bigEndian(from), to: above(prefix)}, func(_ string, a *Account) bool { return visit(a) })
@@ -129,11 +124,8 @@ type Owner struct {
 func (t *Tx) ByAddress(match string) (o Owner, ok bool, err error) {
 	prefix := key(collectionAddresses, hashKey(match))
 	err = t.scan(under(prefix), func(k string, _ *slot) bool {
-		rest := k[len(prefix):]
-		if len(rest) == 24 {
-			copy(o.ID[:], rest)
-			o.No = binary.BigEndian.Uint64([]byte(rest[16:]))
-			ok = true
+		if rest := []byte(k[len(prefix):]); len(rest) == 24 {
+			o, ok = Owner{ID(rest[:16]), binary.BigEndian.Uint64(rest[16:])}, true
 		}
 		return false
 	})
@@ -170,7 +162,7 @@ func (t *Tx) PrivateKey(id ID) (*PrivateKey, error) {
 // PutPrivateKey stores k, findable by the match keys of its addresses.
 func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
 	for _, m := range matches {
-		if err := put(t, key(collectionAddresses, hashKey(m), raw(k.ID), bigEndian(0)), &numberRecord{0}); err != nil {
+		if err := put(t, addressKey(m, k.ID, 0), &numberRecord{0}); err != nil {
 			return err
 		}
 	}
@@ -181,7 +173,7 @@ func (t *Tx) PutPrivateKey(k *PrivateKey, matches []string) error {
 func (t *Tx) DeletePrivateKey(k *PrivateKey, matches []string) {
 	t.del(key(collectionPrivateKeys, raw(k.ID)))
 	for _, m := range matches {
-		t.del(key(collectionAddresses, hashKey(m), raw(k.ID), bigEndian(0)))
+		t.del(addressKey(m, k.ID, 0))
 	}
 }
 
@@ -194,12 +186,12 @@ type numberRecord struct {
 	No uint64 `cbor:"1,keyasint"`
 }
 
+func addressKey(match string, owner ID, no uint64) string {
+	return key(collectionAddresses, hashKey(match), raw(owner), bigEndian(no))
+}
+
 func pathKey(wallet ID, path, curve, format string) string {
 	return key(collectionPaths, raw(wallet), hashKey(path+"|"+curve+"|"+format))
 }
 
-func bigEndian(n uint64) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], n)
-	return string(b[:])
-}
+func bigEndian(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }

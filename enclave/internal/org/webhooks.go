@@ -1,15 +1,12 @@
 package org
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // FeatureWebhook is the feature whose value is a URL that receives every event of
 // the organization and its sub-organizations.
 const FeatureWebhook = "FEATURE_NAME_WEBHOOK"
 
-// ActivityUpdates is the type of the event that each step of an activity is.
+// ActivityUpdates is the type of the events about steps of activities.
 const ActivityUpdates = "ACTIVITY_UPDATES"
 
 // WebhookEndpoint is a receiver of events. One of a top-level organization receives those
@@ -55,9 +52,8 @@ func (t *Tx) EachWebhookEndpoint(visit func(*WebhookEndpoint) bool) error {
 	return each(t, collectionEndpoints, visit)
 }
 
-// Subscribers are who receives the events of an organization: the
-// endpoints that want them, and the organization itself for its feature. Nil
-// for none, which costs nothing to find out.
+// Subscribers are who receives the organization's events: endpoints by their ids, and
+// the organization itself for its feature. Finding that there are none costs nothing.
 func (t *Tx) Subscribers() ([]ID, error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Deleted || o.Endpoints == 0 && o.Features[FeatureWebhook] == "" {
@@ -76,19 +72,18 @@ func (t *Tx) Subscribers() ([]ID, error) {
 	return ids, err
 }
 
-// MaxEndpoints is how many endpoints an organization may have. One entry holds a
-// send for each, and for each of the parent's.
+// MaxEndpoints bounds the endpoints of an organization: an entry holds a send for each,
+// and for each of the parent's.
 const MaxEndpoints = 10
 
-// SubscribersChanged tells whether the change may have changed who Subscribers
-// answers.
+// SubscribersChanged tells whether the change may have changed Subscribers.
 func (t *Tx) SubscribersChanged() bool {
 	return slices.ContainsFunc(t.order, func(k string) bool {
 		return Collection(k[0]) == collectionOrganization || Collection(k[0]) == collectionEndpoints
 	})
 }
 
-// Receiver is where the events of a subscriber go, "" when it is none any more.
+// Receiver is where a subscriber's events go, "" if it subscribes no more.
 func (t *Tx) Receiver(subscriber ID) (url string, err error) {
 	o, err := t.Organization()
 	if err != nil || o == nil || o.Deleted {
@@ -104,21 +99,17 @@ func (t *Tx) Receiver(subscriber ID) (url string, err error) {
 	return e.URL, nil
 }
 
-// Event is the content of a send to a receiver. What is told stands in the entry.
+// Event is the content of a send to a receiver. What happened stands in the entry.
 type Event struct {
-	ID         ID `cbor:"1,keyasint"` // the same for all who receive it, however often
+	ID         ID `cbor:"1,keyasint"` // the same for every receiver and every try
 	Subscriber ID `cbor:"2,keyasint"`
-	Owner      ID `cbor:"3,keyasint"` // the organization that the subscriber is of
+	Owner      ID `cbor:"3,keyasint"` // the subscriber's organization
 }
 
-// Encode is the event as the content of a send.
+// Encode makes the content of a send.
 func (e *Event) Encode() ([]byte, error) { return encoding.Marshal(e) }
 
 // DecodeEvent reads what Encode wrote, strictly.
 func DecodeEvent(b []byte) (*Event, error) {
-	e := new(Event)
-	if err := decoding.Unmarshal(b, e); err != nil {
-		return nil, fmt.Errorf("decoding an event: %w", err)
-	}
-	return e, nil
+	return unmarshal[Event](b, "decoding an event: %w")
 }

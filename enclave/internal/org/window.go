@@ -1,9 +1,13 @@
 package org
 
-import "fmt"
+import (
+	"errors"
+	"maps"
+	"slices"
+)
 
 // A Mark is one activity's fingerprint in the window: the first 16 bytes of the
-// body's SHA-256, the minute it was stamped in, and the entry that holds it.
+// body's SHA-256, the minute of its stamp, and its entry.
 type Mark struct {
 	Print  [16]byte
 	Minute uint32 // timestampMs / 60000
@@ -21,15 +25,15 @@ const (
 	minuteMask = 1<<minuteBits - 1
 )
 
-// Window is the set of fingerprints above the floor. Marks are added in the
-// order of entries and dropped only by raising the floor.
+// Window is the set of fingerprints above the floor. Marks are added in the order of
+// entries, and only raising the floor drops them.
 type Window struct {
 	marks map[[16]byte]uint64 // seq << minuteBits | minute
-	full  []Chunk             // full chunks, as the last snapshot holds them
+	full  []Chunk             // full chunks, as in the last snapshot
 	tail  []Mark              // behind the full chunks, in order of seq
-	saved Chunk               // what the last snapshot holds of tail
+	saved Chunk               // what the last snapshot has of tail
 	floor uint32              // no mark at or below this minute is kept
-	each  map[uint32]int      // how many of marks are of each minute
+	each  map[uint32]int      // how many marks each minute has
 }
 
 // A Chunk names a stored run of marks and the newest minute in it.
@@ -89,48 +93,26 @@ func (w *Window) Raise(floor uint32) {
 		return
 	}
 	w.floor = floor
-	for m := range w.each {
-		if m <= floor {
-			delete(w.each, m)
-		}
-	}
-	for k, v := range w.marks {
-		if uint32(v&minuteMask) <= floor {
-			delete(w.marks, k)
-		}
-	}
+	maps.DeleteFunc(w.each, func(minute uint32, _ int) bool { return minute <= floor })
+	maps.DeleteFunc(w.marks, func(_ [16]byte, v uint64) bool { return uint32(v&minuteMask) <= floor })
 }
 
-// Fold returns what a new snapshot must write: the chunks that are full now
-// and the rest; Chunks tells the names of all once SetNames was called. Parts that
-// were not are among them again the next time.
+// Fold returns what a new snapshot must write, the chunks that are full now and the rest,
+// and which chunks it drops. Parts that SetNames has not named are in the next Fold again.
 func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
-	keep := w.full[:0:0]
-	for _, c := range w.full {
-		if c.Newest <= w.floor {
+	w.full = slices.DeleteFunc(slices.Clone(w.full), func(c Chunk) bool {
+		old := c.Newest <= w.floor
+		if old {
 			dropped = append(dropped, c.Ref)
-			continue
 		}
-		keep = append(keep, c)
-	}
-	w.full = keep
+		return old
+	})
 	if w.saved != (Chunk{}) {
 		dropped = append(dropped, w.saved.Ref)
 		w.saved = Chunk{}
 	}
-	live := w.tail[:0]
-	for _, m := range w.tail {
-		if m.Minute > w.floor {
-			live = append(live, m)
-		}
-	}
-	w.tail = live
-	for rest := w.tail; len(rest) > 0; {
-		n := min(len(rest), ChunkMarks)
-		parts = append(parts, rest[:n])
-		rest = rest[n:]
-	}
-	return parts, dropped
+	w.tail = slices.DeleteFunc(w.tail, func(m Mark) bool { return m.Minute <= w.floor })
+	return slices.Collect(slices.Chunk(w.tail, ChunkMarks)), dropped
 }
 
 // SetNames tells under which names the parts of Fold are stored, in order. Marks may
@@ -143,7 +125,7 @@ func (w *Window) SetNames(parts [][]Mark, refs []Hash) {
 			return
 		}
 		w.full = append(w.full, c)
-		w.tail = append([]Mark(nil), w.tail[len(ms):]...)
+		w.tail = append([]Mark(nil), w.tail[len(ms):]...) // a clone of nothing would keep the array
 	}
 }
 
@@ -158,18 +140,18 @@ func ChunkOf(ref Hash, ms []Mark) Chunk {
 
 // Chunks lists the stored chunks in order; the last one may be short.
 func (w *Window) Chunks() []Chunk {
-	cs := append([]Chunk(nil), w.full...)
+	cs := slices.Clone(w.full)
 	if w.saved != (Chunk{}) {
 		cs = append(cs, w.saved)
 	}
 	return cs
 }
 
-// Restore puts back the marks of a stored chunk, in the order of Chunks. Call
-// it for every chunk before the first Add.
+// Restore puts back the marks of a stored chunk. It is called for every chunk, in the order
+// of Chunks, before the first Add.
 func (w *Window) Restore(c Chunk, ms []Mark) error {
 	if int(c.Marks) != len(ms) || len(w.tail) > 0 {
-		return fmt.Errorf("window chunk of another size")
+		return errors.New("window chunk of another size")
 	}
 	for _, m := range ms {
 		w.keep(m)
