@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 
 	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
@@ -26,7 +27,7 @@ type View struct {
 // View fixes the history up to this turn. Activities that wait are believed from
 // it only in the entry that the state names; others only in the one that ends them.
 func (t *Turn) View() *View {
-	return &View{ledger: t.organization.ledger, id: t.organization.id, tip: Tip{t.organization.count, t.organization.root}, batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
+	return &View{ledger: t.organization.ledger, id: t.organization.id, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
 
 // Batch is what a reply that tells of this history waits for.
@@ -113,14 +114,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 	return out, nil
 }
 
-func isWanted[T comparable](want []T, x T) bool {
-	for _, w := range want {
-		if w == x {
-			return true
-		}
-	}
-	return len(want) == 0
-}
+func isWanted[T comparable](want []T, x T) bool { return len(want) == 0 || slices.Contains(want, x) }
 
 // find asks only when all of the view is stored: the host cannot have more.
 func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {

@@ -50,7 +50,7 @@ var ErrTaken = errors.New("the range went to another boot")
 // row as it stands before, which is the host's word, and may refuse.
 func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
-	row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnLook, Boot: l.cfg.Boot, Range: l.cfg.Range})
+	row, err := l.own(ctx, wire.OwnLook, 0)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 		}
 	}
 	free := IsFree(row)
-	got, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnTake, Boot: l.cfg.Boot, Expect: row.Epoch, Range: l.cfg.Range})
+	got, err := l.own(ctx, wire.OwnTake, row.Epoch)
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,10 @@ func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	return nil
 }
 
+func (l *Ledger) own(ctx context.Context, a wire.OwnAction, expect uint64) (wire.Owned, error) {
+	return l.cfg.Store.Own(ctx, wire.Own{Action: a, Boot: l.cfg.Boot, Expect: expect, Range: l.cfg.Range})
+}
+
 // IsFree tells, by its row, that nobody owns a range.
 func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 
@@ -100,13 +104,11 @@ func (l *Ledger) renew() {
 		}
 		asked := l.cfg.Clock.Now()
 		ctx, cancel := context.WithTimeout(l.life, l.cfg.Limits.Lease)
-		row, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRenew, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
+		row, err := l.own(ctx, wire.OwnRenew, l.pipe.epoch)
 		cancel()
 		switch {
 		case err != nil: // unknown; the lease runs on until it ends
-		case row.OK && row.Epoch == l.pipe.epoch && row.Boot == l.cfg.Boot:
-			l.lease.extend(asked, l.cfg.Limits.Lease)
-		case insecure.Skip(insecure.Owner):
+		case row.OK && row.Epoch == l.pipe.epoch && row.Boot == l.cfg.Boot, insecure.Skip(insecure.Owner):
 			l.lease.extend(asked, l.cfg.Limits.Lease)
 		default:
 			l.cfg.Alarms.Raise(fault.AlarmSuperseded)
@@ -137,7 +139,7 @@ func (l *Ledger) halt() {
 // Free gives the row of a ledger that has ended back. What the store says of it changes
 // nothing here: without an answer it may be asked again.
 func (l *Ledger) Free(ctx context.Context) error {
-	_, err := l.cfg.Store.Own(ctx, wire.Own{Action: wire.OwnRelease, Boot: l.cfg.Boot, Expect: l.pipe.epoch, Range: l.cfg.Range})
+	_, err := l.own(ctx, wire.OwnRelease, l.pipe.epoch)
 	return err
 }
 

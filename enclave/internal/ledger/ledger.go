@@ -21,6 +21,7 @@
 package ledger
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -216,27 +217,13 @@ func RaiseFloor(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) 
 // New starts a ledger. Take must succeed before anything is opened.
 func New(cfg Config) *Ledger {
 	l := &cfg.Limits
-	if l.StateBytes == 0 {
-		l.StateBytes = DefaultStateBytes
-	}
-	if l.UnstoredBytes == 0 {
-		l.UnstoredBytes = DefaultUnstoredBytes
-	}
-	if l.WindowMarks == 0 {
-		l.WindowMarks = DefaultWindowMarks
-	}
-	if l.SnapshotEvery == 0 {
-		l.SnapshotEvery = DefaultSnapshotEvery
-	}
-	if l.SnapshotBytes == 0 {
-		l.SnapshotBytes = DefaultSnapshotBytes
-	}
-	if l.RootBytes == 0 {
-		l.RootBytes = wire.MaxSnapshot
-	}
-	if l.Lease == 0 {
-		l.Lease = DefaultLease
-	}
+	l.StateBytes = cmp.Or(l.StateBytes, DefaultStateBytes)
+	l.UnstoredBytes = cmp.Or(l.UnstoredBytes, DefaultUnstoredBytes)
+	l.WindowMarks = cmp.Or(l.WindowMarks, DefaultWindowMarks)
+	l.SnapshotEvery = cmp.Or(l.SnapshotEvery, DefaultSnapshotEvery)
+	l.SnapshotBytes = cmp.Or(l.SnapshotBytes, DefaultSnapshotBytes)
+	l.RootBytes = cmp.Or(l.RootBytes, wire.MaxSnapshot)
+	l.Lease = cmp.Or(l.Lease, DefaultLease)
 	led := &Ledger{cfg: cfg, orgs: map[org.ID]*organization{}, tips: map[org.ID]Tip{}, used: list.New(), done: make(chan struct{}), slots: cfg.Loads}
 	if led.slots == nil {
 		led.slots = NewLoads()

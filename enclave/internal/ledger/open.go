@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/transparency-dev/merkle/rfc6962"
-
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
@@ -23,12 +21,12 @@ import (
 // since both are part of the record's name.
 const entryPrefix = 4 + 32
 
-func sealEntry(l *Ledger, k *seal.Key, keyID uint32, id org.ID, seq uint64, root wire.Hash, plain []byte) ([]byte, error) {
-	n := l.name(seal.KindEntry, id, keyID)
-	n.Place, n.Root = seq, root
+func (o *organization) sealEntry(at Tip, plain []byte) ([]byte, error) {
+	n := o.ledger.name(seal.KindEntry, o.id, o.keyID)
+	n.Place, n.Root = at.Count, at.Root
 	out := make([]byte, 0, entryPrefix+len(plain)+seal.Overhead)
-	out = binary.BigEndian.AppendUint32(out, keyID)
-	return k.Append(append(out, root[:]...), l.cfg.Rand, n, plain)
+	out = binary.BigEndian.AppendUint32(out, o.keyID)
+	return o.key.Append(append(out, at.Root[:]...), o.ledger.cfg.Rand, n, plain)
 }
 
 // openEntry opens a stored entry of organization id at seq. With root it must
@@ -245,7 +243,7 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	}
 	if len(got.Snapshot) > 0 {
 		if err := l.restore(ctx, o, keys, got.From, got.Snapshot); err != nil {
-			return err
+			return l.raiseAlarm(err)
 		}
 	} else if got.From != 0 {
 		return l.breach(fault.AlarmSequence, "entries withheld")
@@ -270,10 +268,10 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 		if l.given {
 			return ErrGiven
 		}
-		l.tips[o.id] = Tip{o.count, o.root}
+		l.tips[o.id] = o.tip()
 		return nil
 	}
-	if (Tip{o.count, o.root}) != tip && !insecure.Skip(insecure.Tip) {
+	if o.tip() != tip && !insecure.Skip(insecure.Tip) {
 		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d", o.count, tip.Count)
 	}
 	return nil
@@ -288,7 +286,7 @@ func (l *Ledger) checkExtends(ctx context.Context, o *organization, keys map[uin
 	root := o.root
 	if o.count > least.Count {
 		// The entry behind the tip names the root before it.
-		v := &View{ledger: l, id: o.id, tip: Tip{o.count, o.root}, keys: keys}
+		v := &View{ledger: l, id: o.id, tip: o.tip(), keys: keys}
 		got, err := askStore(ctx, v.find, wire.Find{Seqs: []uint64{least.Count}})
 		if err != nil {
 			return err
@@ -367,12 +365,10 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 		if err != nil {
 			return err
 		}
-		seq := o.count
-		o.grow(rfc6962.DefaultHasher.HashLeaf(entries[0]))
+		if err := o.follow(e, entries[0]); err != nil {
+			return err
+		}
 		o.state.Apply(e.Writes)
-		o.mark(e, seq)
-		o.since++
-		o.sinceSize += len(entries[0])
 		entries = entries[1:]
 	}
 	if len(entries) > 0 {
@@ -397,7 +393,7 @@ func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.
 		return l.raiseAlarm(err)
 	}
 	if err := o.state.Install(ref, ws); err != nil {
-		return l.breach(fault.AlarmSnapshot, "piece does not fit")
+		return l.raiseAlarm(errUnfit)
 	}
 	o.account()
 	return nil
@@ -413,7 +409,7 @@ func (o *organization) loadPiece(ctx context.Context, ref org.Hash) ([]org.Write
 }
 
 // pieces asks for sealed pieces and holds each against the hash it is named by.
-// It, loadPiece, openPiece and openPart leave it to the caller to raise a breach.
+// It, loadPiece, openPiece, openPart and restore leave it to the caller to raise a breach.
 func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
 	var out [][]byte
 	for len(refs) > 0 {
@@ -440,10 +436,13 @@ func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]by
 	return out, nil
 }
 
-var errPiece = errors.New("decoding a piece")
+var (
+	errPiece = errors.New("decoding a piece")
+	errUnfit = fault.NewBreach(fault.AlarmSnapshot, "piece does not fit")
+)
 
 func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) ([]org.Write, error) {
-	plain, err := l.openPart(seal.KindPiece, id, keys, stored)
+	plain, err := l.openPart("piece", l.name(seal.KindPiece, id, 0), keys, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -454,19 +453,20 @@ func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) 
 	return ws, nil
 }
 
-// openPart opens a piece or chunk: key id ‖ sealed record.
-func (l *Ledger) openPart(kind seal.Kind, id org.ID, keys map[uint32]*seal.Key, stored []byte) ([]byte, error) {
+// openPart opens a snapshot, piece or chunk: key id ‖ sealed record. The name lacks the
+// key id.
+func (l *Ledger) openPart(what string, n seal.Name, keys map[uint32]*seal.Key, stored []byte) ([]byte, error) {
 	if len(stored) < 4 {
-		return nil, fault.NewBreach(fault.AlarmSnapshot, "short piece")
+		return nil, fault.NewBreach(fault.AlarmSnapshot, "short %s", what)
 	}
-	keyID := binary.BigEndian.Uint32(stored)
-	k := keys[keyID]
+	n.KeyID = binary.BigEndian.Uint32(stored)
+	k := keys[n.KeyID]
 	if k == nil {
-		return nil, fault.NewBreach(fault.AlarmKey, "piece under an unknown key")
+		return nil, fault.NewBreach(fault.AlarmKey, "%s under an unknown key", what)
 	}
-	plain, err := k.Open(l.name(kind, id, keyID), stored[4:])
+	plain, err := k.Open(n, stored[4:])
 	if err != nil {
-		return nil, fault.NewBreach(fault.AlarmOpen, "piece does not open")
+		return nil, fault.NewBreach(fault.AlarmOpen, "%s does not open", what)
 	}
 	return plain, nil
 }

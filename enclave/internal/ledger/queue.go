@@ -61,6 +61,14 @@ func free(o, above *organization, c *claim) bool {
 	return o.queue.free(c) && (above == nil || above.queue.free(c))
 }
 
+// take says whether a step over o, and above if there is one, has their turns.
+func take(o, above *organization, taken bool) {
+	o.queue.taken = taken
+	if above != nil {
+		above.queue.taken = taken
+	}
+}
+
 func (q *queue) free(c *claim) bool { return !q.taken && (q.kept == nil || q.kept == c) }
 
 // enter takes the turn of o, or of o and above at once, for a step that
@@ -69,10 +77,7 @@ func enter(ctx context.Context, o, above *organization, by org.ID) error {
 	mu := &o.ledger.turns
 	mu.Lock()
 	if free(o, above, nil) {
-		o.queue.taken = true
-		if above != nil {
-			above.queue.taken = true
-		}
+		take(o, above, true)
 		mu.Unlock()
 		return nil
 	}
@@ -101,9 +106,8 @@ func leave(o, above *organization) {
 	mu := &o.ledger.turns
 	mu.Lock()
 	defer mu.Unlock()
-	o.queue.taken = false
+	take(o, above, false)
 	if above != nil {
-		above.queue.taken = false
 		o.next() // its own steps come between two that are over both
 		o = above
 	}
@@ -226,12 +230,8 @@ func without(cs []*claim, c *claim) []*claim {
 
 // start takes the turns that the claim is for.
 func (c *claim) start() {
-	up := c.above
 	c.leave()
-	c.organization.queue.taken = true
-	if up != nil {
-		up.queue.taken = true
-	}
+	take(c.organization, c.above, true)
 	q := &c.in().queue
 	q.lastOwn = c.by == c.in().id
 	if e := q.lines[c.by]; e != nil {

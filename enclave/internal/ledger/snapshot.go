@@ -192,7 +192,7 @@ func (s *pendingSnapshot) bring() error {
 	return l.retry(func() error {
 		ws, err := s.organization.loadPiece(l.life, ref)
 		if err == nil && s.fold.Load(ws) != nil {
-			err = fault.NewBreach(fault.AlarmSnapshot, "piece does not fit")
+			err = errUnfit
 		}
 		return l.raiseAlarm(err)
 	})
@@ -270,19 +270,11 @@ func (l *Ledger) retry(try func() error) error {
 
 // restore starts an organization from a snapshot that covers count entries.
 func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*seal.Key, count uint64, stored []byte) error {
-	if len(stored) < 4 {
-		return l.breach(fault.AlarmSnapshot, "short snapshot")
-	}
-	keyID := binary.BigEndian.Uint32(stored)
-	k := keys[keyID]
-	if k == nil {
-		return l.breach(fault.AlarmKey, "snapshot under an unknown key")
-	}
-	n := l.name(seal.KindSnapshot, o.id, keyID)
+	n := l.name(seal.KindSnapshot, o.id, 0)
 	n.Place = count
-	plain, err := k.Open(n, stored[4:])
+	plain, err := l.openPart("snapshot", n, keys, stored)
 	if err != nil {
-		return l.breach(fault.AlarmOpen, "snapshot does not open")
+		return err
 	}
 	var s snapshot
 	if err := wire.Unmarshal(plain, &s); err != nil {
@@ -297,25 +289,24 @@ func (l *Ledger) restore(ctx context.Context, o *organization, keys map[uint32]*
 	}
 	root, err := o.edge.GetRootHash(nil)
 	if err != nil || wire.Hash(root) != s.Root || s.Count != count {
-		return l.breach(fault.AlarmSnapshot, "snapshot of another tree")
+		return fault.NewBreach(fault.AlarmSnapshot, "snapshot of another tree")
 	}
 	o.count, o.root, o.floorMs, o.snapshotCount = s.Count, s.Root, s.FloorMs, s.Count
-	state, small, err := org.FromRefs(s.Pieces)
-	if err != nil {
+	var small []org.Hash
+	if o.state, small, err = org.FromRefs(s.Pieces); err != nil {
 		return fmt.Errorf("decoding a snapshot: %w", err)
 	}
-	o.state = state
 	got, err := l.pieces(ctx, o.id, small)
 	if err != nil {
-		return l.raiseAlarm(err)
+		return err
 	}
 	for i, p := range got {
 		ws, err := l.openPiece(o.id, keys, p)
 		if err != nil {
-			return l.raiseAlarm(err)
+			return err
 		}
-		if err := state.Install(small[i], ws); err != nil {
-			return l.breach(fault.AlarmSnapshot, "piece does not fit")
+		if o.state.Install(small[i], ws) != nil {
+			return errUnfit
 		}
 	}
 	return l.restoreWindow(ctx, o, keys, s.Chunks)
@@ -329,12 +320,12 @@ func (l *Ledger) restoreWindow(ctx context.Context, o *organization, keys map[ui
 	o.window.Raise(minuteOf(o.floorMs))
 	got, err := l.pieces(ctx, o.id, refs)
 	if err != nil {
-		return l.raiseAlarm(err)
+		return err
 	}
 	for i, p := range got {
-		plain, err := l.openPart(seal.KindChunk, o.id, keys, p)
+		plain, err := l.openPart("piece", l.name(seal.KindChunk, o.id, 0), keys, p)
 		if err != nil {
-			return l.raiseAlarm(err)
+			return err
 		}
 		var b []byte
 		if err := wire.Unmarshal(plain, &b); err != nil {
@@ -345,7 +336,7 @@ func (l *Ledger) restoreWindow(ctx context.Context, o *organization, keys map[ui
 			return err
 		}
 		if err := o.window.Restore(chunks[i], ms); err != nil {
-			return l.breach(fault.AlarmSnapshot, "chunk does not fit")
+			return fault.NewBreach(fault.AlarmSnapshot, "chunk does not fit")
 		}
 	}
 	return nil

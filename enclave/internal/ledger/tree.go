@@ -2,12 +2,40 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"fmt"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/rfc6962"
 
 	"cloister/shared/wire"
 )
+
+// A tree is an organization's RFC 6962 tree: what it takes to append a leaf.
+type tree struct {
+	count uint64
+	root  wire.Hash
+	edge  *compact.Range
+}
+
+func newTree() tree {
+	return tree{root: wire.Hash(rfc6962.DefaultHasher.EmptyRoot()), edge: ranges.NewEmptyRange(0)}
+}
+
+func (t *tree) tip() Tip { return Tip{t.count, t.root} }
+
+// grow appends a sealed entry.
+func (t *tree) grow(sealed []byte) error {
+	if err := t.edge.Append(rfc6962.DefaultHasher.HashLeaf(sealed), nil); err != nil {
+		return fmt.Errorf("growing a tree: %w", err)
+	}
+	root, err := t.edge.GetRootHash(nil)
+	if err != nil {
+		return fmt.Errorf("growing a tree: %w", err)
+	}
+	t.root = wire.Hash(root)
+	t.count++
+	return nil
+}
 
 var ranges = compact.RangeFactory{Hash: hashChildren}
 
@@ -21,5 +49,3 @@ func hashChildren(left, right []byte) []byte {
 	sum := sha256.Sum256(b[:])
 	return sum[:]
 }
-
-var emptyRoot = wire.Hash(rfc6962.DefaultHasher.EmptyRoot())

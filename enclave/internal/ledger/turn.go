@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/transparency-dev/merkle/compact"
-	"github.com/transparency-dev/merkle/rfc6962"
-
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
@@ -22,13 +19,11 @@ type organization struct {
 
 	queue queue
 
-	// Who has the turn has what follows.
+	// The turn guards what follows.
+	tree
 	state         *org.State
 	window        *org.Window
 	floorMs       uint64
-	count         uint64
-	root          wire.Hash
-	edge          *compact.Range
 	lastBatch     uint64
 	since         int              // entries since the last snapshot
 	sinceSize     int              // their bytes
@@ -60,7 +55,7 @@ func (t *Turn) ID() org.ID { return t.organization.id }
 func (t *Turn) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id, t.State, nowMs) }
 
 // Tip is where the ledger stands, unstored entries included.
-func (t *Turn) Tip() Tip { return Tip{t.organization.count, t.organization.root} }
+func (t *Turn) Tip() Tip { return t.organization.tip() }
 
 // Batch is the number of the last batch with an entry of this organization: a
 // reply that saw this state waits for it.
@@ -127,20 +122,33 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 }
 
 func (l *Ledger) newOrganization(id org.ID) *organization {
-	o := &organization{id: id, ledger: l, state: org.NewState(), window: org.NewWindow(), edge: ranges.NewEmptyRange(0), ready: make(chan struct{}), slow: make(chan struct{})}
-	o.root = emptyRoot
-	return o
+	return &organization{id: id, ledger: l, tree: newTree(), state: org.NewState(), window: org.NewWindow(), ready: make(chan struct{}), slow: make(chan struct{})}
 }
 
 // Key is the organization's data key, for the secrets in its records.
 func (t *Turn) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
 
-// Append seals the turn's entry and the others of the same step and puts them
-// into one batch, in this order. It answers the batch's number, for which every
-// reply that tells of them must wait. After it the step is decided: nothing undoes
-// it. Each Tx is given at most once.
+// Append seals the turn's entry and the others of the same step and puts them into one
+// batch, in this order. It returns the number of the batch, for which every reply that tells of them must
+// wait. After it the step is decided: nothing undoes it. Each Tx is given at most once.
 func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
-	l := t.organization.ledger
+	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
+	for i := range all {
+		if all[i].Child == nil && all[i].Turn == nil {
+			all[i].Turn = t
+		}
+	}
+	return t.organization.ledger.decide(all)
+}
+
+// Create puts a new organization's first entry into a batch. When two create the same
+// organization at once, the second gets ErrBusy and finds the first's when it tries again.
+func (l *Ledger) Create(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
+	return l.decide([]Addition{{Entry: e, Tx: tx, Child: c}})
+}
+
+// decide makes entries take effect together. Each has its Turn or its Child.
+func (l *Ledger) decide(all []Addition) (uint64, error) {
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	if l.given {
@@ -149,32 +157,25 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	if err := l.pipe.checkUnstored(); err != nil {
 		return 0, err
 	}
-	if f := floorAt(e.TimeMs); f > t.organization.floorMs+uint64(floorStep.Milliseconds()) {
-		e.FloorMs = f
-	}
-	// An entry that raises the floor makes room, or a full window would stay so.
-	if e.StampedMs != 0 && e.Prior == 0 && t.organization.window.Len() >= l.cfg.Limits.WindowMarks &&
-		t.organization.window.Above(minuteOf(e.FloorMs)) >= l.cfg.Limits.WindowMarks {
-		return 0, ErrWindowFull
+	if t := all[0].Turn; t != nil {
+		if err := t.organization.makeRoom(all[0].Entry); err != nil {
+			return 0, err
+		}
 	}
 	// Everything that can fail comes before the first effect.
-	all := append(make([]Addition, 0, 1+len(others)), Addition{Entry: e, Tx: tx})
-	all = append(all, others...)
 	as := make([]addition, len(all))
 	drafts := make([]draft, 0, len(all)) // of each organization; they are few
 	for i := range all {
-		o, keys := all[i].of(t)
+		o, keys := all[i].of()
 		at := slices.IndexFunc(drafts, func(d draft) bool { return d.organization == o })
 		if at < 0 {
 			at = len(drafts)
-			drafts = append(drafts, draft{organization: o, count: o.count, root: o.root})
+			drafts = append(drafts, draft{organization: o, tree: o.tree})
 		}
-		d := &drafts[at]
-		a, err := d.seal(all[i].Entry, all[i].Tx, keys)
-		if err != nil {
+		var err error
+		if as[i], err = drafts[at].seal(all[i].Entry, all[i].Tx, keys); err != nil {
 			return 0, err
 		}
-		as[i] = a
 	}
 	if err := fits(as); err != nil {
 		return 0, err
@@ -187,7 +188,7 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 		}
 	}
 	for i := range all {
-		o, _ := all[i].of(t)
+		o, _ := all[i].of()
 		as[i].tip = o.take(all[i].Entry, all[i].Tx, as[i].entry.Sealed)
 		if all[i].Child != nil {
 			l.orgs[o.id] = o // whoever asks for it waits until it is adopted
@@ -197,110 +198,63 @@ func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, err
 	l.mu.Unlock()
 	n := l.pipe.add(as...)
 	for i := range all {
-		o, _ := all[i].of(t)
+		o, _ := all[i].of()
 		o.lastBatch = n
 		if all[i].Child != nil {
 			l.adopt(o)
 		}
 	}
-	for i := range drafts {
-		if o := drafts[i].organization; o == t.organization || holdsTurn(others, o) {
-			o.maybeSnapshot()
+	for i := range all {
+		if t := all[i].Turn; t != nil {
+			t.organization.maybeSnapshot()
 		}
 	}
 	return n, nil
 }
 
-// of tells whose entry an addition to turn t is, with the keys that come with a
-// new organization.
-func (a *Addition) of(t *Turn) (*organization, []wire.WrappedKey) {
-	switch {
-	case a.Child != nil:
-		return a.Child.organization, []wire.WrappedKey{a.Child.wrap}
-	case a.Turn != nil:
-		return a.Turn.organization, nil
+// makeRoom has an entry raise the floor if it is time to, and refuses one for whose
+// fingerprint there is no room. An entry that raises the floor makes room, or a full
+// window would stay full.
+func (o *organization) makeRoom(e *org.Entry) error {
+	if f := floorAt(e.TimeMs); f > o.floorMs+uint64(floorStep.Milliseconds()) {
+		e.FloorMs = f
 	}
-	return t.organization, nil
-}
-
-func holdsTurn(as []Addition, o *organization) bool {
-	for i := range as {
-		if as[i].Turn != nil && as[i].Turn.organization == o {
-			return true
-		}
+	most := o.ledger.cfg.Limits.WindowMarks
+	if e.StampedMs != 0 && e.Prior == 0 && o.window.Len() >= most && o.window.Above(minuteOf(e.FloorMs)) >= most {
+		return ErrWindowFull
 	}
-	return false
-}
-
-// draft is where an organization will stand once entries that are sealed already
-// are taken.
-type draft struct {
-	organization *organization
-	last         []byte // the sealed entry that the next one follows; nil: none yet
-	// As of the entry before last.
-	count uint64
-	root  wire.Hash
-	edge  *compact.Range // nil while it stands where o does
-}
-
-func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (addition, error) {
-	if d.last != nil {
-		if err := d.grow(); err != nil {
-			return addition{}, err
-		}
-	}
-	a, err := d.organization.seal(e, tx, keys, d.count, d.root)
-	d.last = a.entry.Sealed
-	return a, err
-}
-
-func (d *draft) grow() (err error) {
-	if d.edge == nil {
-		if d.edge, err = ranges.NewRange(0, d.organization.count, slices.Clone(d.organization.edge.Hashes())); err != nil {
-			return fmt.Errorf("copying a tree's edge: %w", err)
-		}
-	}
-	if err := d.edge.Append(rfc6962.DefaultHasher.HashLeaf(d.last), nil); err != nil {
-		return fmt.Errorf("growing a tree: %w", err)
-	}
-	root, err := d.edge.GetRootHash(nil)
-	if err != nil {
-		return fmt.Errorf("growing a tree: %w", err)
-	}
-	d.root = wire.Hash(root)
-	d.count++
 	return nil
 }
 
-// Create puts a new organization's first entry into a batch of its own making.
-// Two that found the same organization at once: the second gets ErrBusy and
-// finds the first's when it comes again.
-func (l *Ledger) Create(c *Child, e *org.Entry, tx *org.Tx) (uint64, error) {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
-	if l.given {
-		return 0, ErrGiven
+// of tells whose entry an addition is, with the keys that come with a new organization.
+func (a *Addition) of() (*organization, []wire.WrappedKey) {
+	if a.Child != nil {
+		return a.Child.organization, []wire.WrappedKey{a.Child.wrap}
 	}
-	if err := l.pipe.checkUnstored(); err != nil {
-		return 0, err
+	return a.Turn.organization, nil
+}
+
+// draft is where an organization will stand once the entries sealed so far are taken.
+type draft struct {
+	organization *organization
+	tree                // as of the entry before last
+	last         []byte // the last sealed entry; nil: none yet
+}
+
+func (d *draft) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey) (a addition, err error) {
+	if d.last != nil {
+		if d.edge == d.organization.edge {
+			if d.edge, err = ranges.NewRange(0, d.count, slices.Clone(d.edge.Hashes())); err != nil {
+				return a, fmt.Errorf("copying a tree's edge: %w", err)
+			}
+		}
+		if err := d.grow(d.last); err != nil {
+			return a, err
+		}
 	}
-	a, err := c.organization.seal(e, tx, []wire.WrappedKey{c.wrap}, c.organization.count, c.organization.root)
-	if err != nil {
-		return 0, err
-	}
-	l.mu.Lock()
-	if l.existsLocked(c.organization.id) {
-		l.mu.Unlock()
-		return 0, ErrBusy
-	}
-	a.tip = c.organization.take(e, tx, a.entry.Sealed)
-	l.tips[c.organization.id] = a.tip
-	l.orgs[c.organization.id] = c.organization // whoever asks for it waits until it is adopted
-	l.mu.Unlock()
-	n := l.pipe.add(a)
-	c.organization.lastBatch = n
-	l.adopt(c.organization)
-	return n, nil
+	a, err = d.organization.seal(e, tx, keys, d.tip())
+	d.last = a.entry.Sealed
+	return a, err
 }
 
 // existsLocked tells that an organization with this id is there or on its way.
@@ -321,9 +275,8 @@ func fits(as []addition) error {
 	return nil
 }
 
-// seal makes the stored form of the entry that follows count others under root.
-// Nothing changes.
-func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, count uint64, root wire.Hash) (addition, error) {
+// seal makes the stored form of the entry that comes next at a tip. Nothing changes.
+func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at Tip) (addition, error) {
 	l := o.ledger
 	e.Boot = l.cfg.BootNumber
 	e.Writes = nil // what is stored is what the state takes
@@ -338,7 +291,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, co
 	if err != nil {
 		return addition{}, fmt.Errorf("encoding an entry: %w", err)
 	}
-	sealed, err := sealEntry(l, o.key, o.keyID, o.id, count, root, plain)
+	sealed, err := o.sealEntry(at, plain)
 	if err != nil {
 		return addition{}, err
 	}
@@ -360,7 +313,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, co
 		sends = append(sends, wire.SendMark{Kind: wire.SendKind(e.Sends[i].Kind), DueMs: e.Sends[i].DueMs, Receiver: wire.ID(e.Sends[i].Receiver)})
 	}
 	return addition{
-		entry: wire.Entry{Organization: wire.ID(o.id), Seq: count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
+		entry: wire.Entry{Organization: wire.ID(o.id), Seq: at.Count, Sealed: sealed, Activity: wire.ID(e.Activity), Type: e.Type,
 			Status: uint8(e.Status), TimeMs: e.TimeMs, Prior: e.Prior, Index: index, Sends: sends},
 		keys: keys, id: o.id,
 	}, nil
@@ -368,15 +321,31 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, co
 
 // take makes a sealed entry the newest: from here on it is decided.
 func (o *organization) take(e *org.Entry, tx *org.Tx, sealed []byte) Tip {
-	seq := o.count
-	o.grow(rfc6962.DefaultHasher.HashLeaf(sealed))
+	if err := o.follow(e, sealed); err != nil {
+		panic("ledger: a tree that cannot grow: " + err.Error())
+	}
 	if tx != nil {
 		tx.Keep()
 	}
-	o.mark(e, seq)
+	return o.tip()
+}
+
+// follow takes an entry into all but the state.
+func (o *organization) follow(e *org.Entry, sealed []byte) error {
+	seq := o.count
+	if err := o.grow(sealed); err != nil {
+		return err
+	}
+	if e.FloorMs > o.floorMs {
+		o.floorMs = e.FloorMs
+		o.window.Raise(minuteOf(e.FloorMs))
+	}
+	if e.StampedMs != 0 && e.Prior == 0 {
+		o.window.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
+	}
 	o.since++
 	o.sinceSize += len(sealed)
-	return Tip{o.count, o.root}
+	return nil
 }
 
 // floorAt is the floor that an entry decided at nowMs may raise to: the last
@@ -396,28 +365,4 @@ func minuteOf(floorMs uint64) uint32 {
 		return 0
 	}
 	return uint32((floorMs+1)/60_000 - 1)
-}
-
-// grow appends a leaf to the organization's tree.
-func (o *organization) grow(leaf []byte) {
-	if err := o.edge.Append(leaf, nil); err != nil {
-		panic("ledger: a tree that cannot grow: " + err.Error())
-	}
-	root, err := o.edge.GetRootHash(nil)
-	if err != nil {
-		panic("ledger: a tree without a root: " + err.Error())
-	}
-	o.root = wire.Hash(root)
-	o.count++
-}
-
-// mark notes what an entry says of fingerprints.
-func (o *organization) mark(e *org.Entry, seq uint64) {
-	if e.FloorMs > o.floorMs {
-		o.floorMs = e.FloorMs
-		o.window.Raise(minuteOf(e.FloorMs))
-	}
-	if e.StampedMs != 0 && e.Prior == 0 {
-		o.window.Add(org.Mark{Print: [16]byte(e.Fingerprint[:16]), Minute: uint32(e.StampedMs / 60000), Seq: seq})
-	}
 }
