@@ -10,8 +10,8 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// An Opener opens what was encrypted to one key with attestation.SealTo. The key
-// stays behind it, where no verb prints it.
+// An Opener opens what attestation.SealTo encrypted to one key. The function hides the key
+// from printing.
 type Opener func(info, box []byte) (secret.Secret, error)
 
 // NewOpener makes an Opener of a P-256 private key. point is its public half,
@@ -33,8 +33,8 @@ func NewOpener(private secret.Secret) (open Opener, point []byte, err error) {
 	}, key.PublicKey().Bytes(), nil
 }
 
-// HandTo encrypts the keyring to the setup key of the enclave that comes after
-// this one. It opens under the same info only.
+// HandTo encrypts the keyring to the next enclave's setup key. It opens under the same info
+// only.
 func (k *Keyring) HandTo(setupKeyHex string, info []byte) (box []byte, err error) {
 	encoded, err := k.encode()
 	if err != nil {
@@ -45,7 +45,7 @@ func (k *Keyring) HandTo(setupKeyHex string, info []byte) (box []byte, err error
 	return box, err
 }
 
-// TakeOver opens what HandTo made for the setup key that open opens for.
+// TakeOver opens what HandTo made, with the Opener of the setup key.
 func TakeOver(open Opener, info, box []byte) (*Keyring, error) {
 	encoded, err := open(info, box)
 	if err != nil {

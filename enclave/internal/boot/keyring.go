@@ -1,16 +1,14 @@
 // Package boot is how a deployment's root secret comes to be and what it wraps.
 //
-// The root secret Q is made once, in the enclave, and wraps a keyring of
-// independent random keys, one for each role that clients pin or that protects
-// something of its own; so operators, Q and storage keys can change without
-// touching each other. The genesis record names the deployment: its hash is in
-// the name of every sealed object.
+// The root secret Q is made once, in the enclave. It wraps a keyring of independent random
+// keys, one for each role that clients pin or that protects something of its own, so that
+// operators, Q and storage keys can change without each other. The genesis record names
+// the deployment: its hash is in the name of every sealed object.
 package boot
 
 import (
 	"bytes"
 	"crypto/ecdh"
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,6 +33,15 @@ var decoding = func() cbor.DecMode {
 	}
 	return m
 }()
+
+// decodeExact reads a record into v, and tells whether it is the one encoding of it.
+func decodeExact(record []byte, v any) bool {
+	if decoding.Unmarshal(record, v) != nil {
+		return false
+	}
+	again, err := cbor.Marshal(v)
+	return err == nil && bytes.Equal(again, record)
+}
 
 var encoding = func() cbor.UserBufferEncMode {
 	m, err := cbor.EncOptions{}.UserBufferEncMode()
@@ -62,8 +69,8 @@ type Keyring struct {
 	OnRamp        secret.Secret
 	Webhook       secret.Secret
 	Log           secret.Secret
-	// Before is the storage key before this one, empty if there is none: kept until no
-	// data key is under it any more.
+	// Before is the previous storage key, kept until no data key is under it any more. Empty
+	// if there is none.
 	Before secret.Secret
 }
 
@@ -113,8 +120,8 @@ func NewKeyring(rand io.Reader) (k *Keyring, err error) {
 	return k, nil
 }
 
-// RotateStorage draws another storage key and keeps the one before. It refuses while
-// there is one before already.
+// RotateStorage draws a new storage key and keeps the old one. It refuses while an older
+// one is kept.
 func (k *Keyring) RotateStorage(rand io.Reader) error {
 	if k.Before.Len() != 0 {
 		return errors.New("the storage key before this one is still kept: forget it first")
@@ -128,7 +135,7 @@ func (k *Keyring) RotateStorage(rand io.Reader) error {
 	return nil
 }
 
-// ForgetStorage forgets the storage key before this one.
+// ForgetStorage forgets the previous storage key.
 func (k *Keyring) ForgetStorage() error {
 	if k.Before.Len() == 0 {
 		return errors.New("no storage key before this one is kept")
@@ -173,8 +180,8 @@ func (k *Keyring) Wipe() {
 	*k = Keyring{}
 }
 
-// Hash is the hash that the blind-index key keys. The key lies behind it for the
-// whole boot, so that hashing erases nothing.
+// Hash is the hash under the blind-index key. It keeps the key for the whole boot, so that
+// hashing erases nothing.
 func (k *Keyring) Hash() func() hash.Hash {
 	var key []byte
 	k.Blind.Use(func(b []byte) { key = bytes.Clone(b) })
@@ -297,35 +304,26 @@ func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]by
 // Deployment is the name of the deployment that a genesis record starts.
 func Deployment(genesis []byte) [32]byte { return sha256.Sum256(genesis) }
 
-// QuorumPublicKey is the public half of what Q can decrypt and sign: an
-// encryption and a signing key, uncompressed P-256 points one behind the other.
+// QuorumPublicKey is Q's public key: an encryption and a signing key, both uncompressed
+// P-256 points.
 func QuorumPublicKey(q secret.Secret) ([]byte, error) {
 	var out []byte
 	for _, use := range []string{"encrypt", "sign"} {
-		for n := 0; ; n++ {
-			point, err := quorumPoint(q, use, n)
-			if err != nil {
-				if n < 8 {
-					continue
-				}
-				return nil, errors.New("root secret gives no quorum key")
-			}
-			out = append(out, point...)
-			break
+		point, err := quorumPoint(q, use, 0)
+		for n := 1; err != nil && n <= 8; n++ {
+			point, err = quorumPoint(q, use, n)
 		}
+		if err != nil {
+			return nil, errors.New("root secret gives no quorum key")
+		}
+		out = append(out, point...)
 	}
 	return out, nil
 }
 
-// quorumPoint fails where what is derived at the nth try is no key.
-func quorumPoint(q secret.Secret, use string, n int) (point []byte, err error) {
-	var derived secret.Secret
-	q.Use(func(b []byte) {
-		var k []byte
-		if k, err = hkdf.Key(sha256.New, b, nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize); err == nil {
-			derived, err = secret.From(k)
-		}
-	})
+// quorumPoint fails if the nth try derives no key.
+func quorumPoint(q secret.Secret, use string, n int) ([]byte, error) {
+	derived, err := q.Derive(nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
 	if err != nil {
 		return nil, err
 	}
@@ -369,18 +367,15 @@ func compress(text string) string {
 	return hex.EncodeToString(append([]byte{2 | b[64]&1}, b[1:33]...))
 }
 
-// ParseGenesis reads a genesis record, of which there is one encoding. Whose it
-// is, its hash and its quorum key tell. Ranges is set in what it returns.
+// ParseGenesis reads a genesis record, of which there is one encoding, and sets Ranges.
+// Whether it is the right one, its hash or quorum key must tell.
 func ParseGenesis(record []byte) (*Genesis, error) {
 	g := new(Genesis)
-	if err := decoding.Unmarshal(record, g); err != nil || len(g.Quorum) != quorumSize {
+	if !decodeExact(record, g) || len(g.Quorum) != quorumSize {
 		return nil, errors.New("genesis record does not decode")
 	}
 	if one, more := g.Format == 1 && g.Ranges == 0, g.Format == 2 && g.Ranges > 1 && g.Ranges <= MaxRanges; !one && !more {
 		return nil, errors.New("genesis record of another format")
-	}
-	if again, err := cbor.Marshal(g); err != nil || !bytes.Equal(again, record) {
-		return nil, errors.New("genesis record does not decode")
 	}
 	g.Ranges = max(g.Ranges, 1)
 	return g, nil

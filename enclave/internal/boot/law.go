@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,25 +12,24 @@ import (
 	"cloister/enclave/internal/seal"
 )
 
-// Law is what a deployment that has operators runs under: the manifest that it
-// took last. It lies in the store, sealed under a key of the keyring, so that who
-// recovers the keyring knows whose approval the next manifest needs.
+// Law is which manifest a deployment with operators took last. It lies in the store, sealed
+// under a key of the keyring: who recovers the keyring knows whose approval the next
+// manifest needs.
 type Law struct {
 	Format    uint8    `cbor:"1,keyasint"`
 	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
 	Manifest  [32]byte `cbor:"3,keyasint"` // SHA-256 of the manifest; zero until the first
 	Operators [32]byte `cbor:"4,keyasint"` // attestation.Operators.Digest of those named at genesis or last
-	// Quorum is the public key of the root secret that the manifest had made, for the
-	// next manifest to name; empty: it had none made.
+	// Quorum is the public key of the root secret that the manifest had made, which the next
+	// manifest names. Empty if it had none made.
 	Quorum []byte `cbor:"5,keyasint,omitempty"`
 }
 
-// ErrLaw is why a manifest is refused that the deployment does not know.
+// ErrLaw refuses a manifest.
 var ErrLaw = errors.New("not the manifest that the deployment runs under, nor one that may come after it")
 
-// Allows refuses a manifest, whose hash is given, unless it is the one that the
-// deployment runs under, the first, or the next. Whether a next one is approved
-// by the operators of its predecessor the caller has looked at.
+// Allows refuses a manifest, whose hash is given, unless it is the current one, the first,
+// or the next. The caller has checked that its predecessor's operators approve a next one.
 func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
 	switch {
 	case l.Manifest == hash:
@@ -44,14 +42,14 @@ func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
 	return ErrLaw
 }
 
-// Next is the law once a manifest is taken that had a root secret of that public key
-// made, or none.
+// Next is the law once a manifest is taken. quorum is the public key of the root secret
+// that it had made, nil for none.
 func (l *Law) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *Law {
 	return &Law{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
 }
 
-// lawKey is of the blind-index key, which never rotates: the law must open
-// whatever else is new.
+// lawKey comes from the blind-index key, which never rotates: the law must open whatever
+// else is new.
 func (k *Keyring) lawKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
 
 // SealLaw seals the law of a deployment.
@@ -78,10 +76,7 @@ func (k *Keyring) OpenLaw(deployment [32]byte, sealed []byte) (*Law, error) {
 		return nil, fmt.Errorf("law: %w", err)
 	}
 	l := new(Law)
-	if err := decoding.Unmarshal(plain, l); err != nil || l.Format != 1 || l.Number == 0 || len(l.Quorum) != 0 && len(l.Quorum) != quorumSize {
-		return nil, errors.New("law does not decode")
-	}
-	if again, err := cbor.Marshal(l); err != nil || !bytes.Equal(again, plain) {
+	if !decodeExact(plain, l) || l.Format != 1 || l.Number == 0 || len(l.Quorum) != 0 && len(l.Quorum) != quorumSize {
 		return nil, errors.New("law does not decode")
 	}
 	return l, nil

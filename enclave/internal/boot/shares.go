@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"crypto/hkdf"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -13,12 +12,11 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Shamir's scheme over GF(2^8) with the polynomial of AES, byte by byte: the
-// secret is the value at 0 of a random polynomial of degree threshold-1, share x
-// its value at x, 1 to 255. The field is written here because the well-kept
-// libraries are either part of a large program or work on scalars with big.Int,
-// whose time depends on them. No table is indexed by a secret and no branch
-// depends on one.
+// Shamir's scheme over GF(2^8) with the polynomial of AES, byte by byte: the secret is the
+// value at 0 of a random polynomial of degree threshold-1, and share x, 1 to 255, its value
+// at x. The field is written here because the well-kept libraries are part of a large
+// program, or work on scalars with big.Int, whose time depends on them. No secret is the
+// index of a table or decides a branch.
 
 // times multiplies in the field.
 func times(a, b byte) (p byte) {
@@ -84,9 +82,8 @@ func Split(rand io.Reader, q secret.Secret, threshold, n int) ([]Part, error) {
 	return parts, nil
 }
 
-// Combine brings back the secret of which these are shares, each at another X. It
-// takes as many as the threshold was; with others something else comes out. The
-// caller wipes it.
+// Combine brings back the secret of these shares, which are at different X. With fewer than
+// the threshold or with wrong ones, another secret comes out. The caller wipes it.
 func Combine(parts []Part) (secret.Secret, error) {
 	if len(parts) < 2 {
 		return secret.Secret{}, errNoSecret
@@ -118,23 +115,24 @@ func Combine(parts []Part) (secret.Secret, error) {
 
 var errNoSecret = errors.New("shares make no secret")
 
-// A Factor is a data key of a key service and what that made of it, for keeping.
+// A Factor is a key service's data key, and the same as the service encrypted it.
 type Factor struct {
 	Key  secret.Secret
 	Blob []byte
 }
 
-// pad hides the secret from who has the shares alone.
+// pad hides the secret from who has only the shares, and brings it back.
 func (f *Factor) pad(q secret.Secret, random string) (secret.Secret, error) {
-	return secret.Make(SecretSize, func(out []byte) (err error) {
-		f.Key.Use(func(key []byte) {
-			var pad []byte
-			if pad, err = hkdf.Key(sha256.New, key, []byte(random), "cloister key service pad 1", SecretSize); err == nil {
-				q.Use(func(b []byte) { subtle.XORBytes(out, pad, b) })
-			}
-			clear(pad)
+	pad, err := f.Key.Derive([]byte(random), "cloister key service pad 1", SecretSize)
+	if err != nil {
+		return secret.Secret{}, err
+	}
+	defer pad.Wipe()
+	return secret.Make(SecretSize, func(out []byte) error {
+		pad.Use(func(pad []byte) {
+			q.Use(func(b []byte) { subtle.XORBytes(out, pad, b) })
 		})
-		return err
+		return nil
 	})
 }
 
@@ -151,8 +149,8 @@ func (f *Factor) Holds(s *attestation.ShareSet) bool {
 	return s.KeyService != nil && subtle.ConstantTimeCompare([]byte(f.commitment(s.Random)), []byte(s.KeyService.Commitment)) == 1
 }
 
-// Reveal takes the pad off what the shares made. Without a factor nothing was on
-// it. The caller wipes the result.
+// Reveal takes the pad off what the shares made. Without a factor there is no pad. The
+// caller wipes the result.
 func (f *Factor) Reveal(s *attestation.ShareSet, combined secret.Secret) (secret.Secret, error) {
 	if f == nil {
 		return combined.Clone(), nil

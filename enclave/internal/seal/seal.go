@@ -2,24 +2,22 @@
 // it belongs.
 //
 // A sealed record is nonce ‖ ciphertext ‖ tag of AES-256-GCM (NIST SP 800-38D)
-// under a key of one purpose. The Name of the record is the associated data:
-// format, kind of object, key id, deployment, organization, place, and for a
-// ledger entry the tree root before it. A record opens under its own name only,
-// so the host cannot move it to another organization, place, kind or
-// deployment, nor join entries of two histories. That a record opens says who
-// wrote it, never that it is the newest: that is ledger's to prove.
+// under a key of one purpose. The record's Name is the associated data: format,
+// kind of object, key id, deployment, organization, place, and for a ledger entry
+// the tree root before it. A record opens under its own name only, so the host
+// cannot move it to another organization, place, kind or deployment, nor join
+// entries of two histories. Opening proves who wrote a record, not that it is the
+// newest: package ledger proves that.
 //
-// Nonces are random, 96 bits, drawn from the reader given. That allows 2^32 records
-// under a key. An organization's data key is never replaced, and its records are not
-// counted: ten million activities with a dozen records each, snapshots included, are
-// fewer than 2^27, among which two nonces are the same with a chance below 2^-42.
+// Nonces are 96 random bits, which allows 2^32 records under a key. An organization's
+// data key is never replaced and its records are not counted: ten million activities
+// with a dozen records each, snapshots included, are fewer than 2^27, of which two
+// have the same nonce with a chance below 2^-42.
 package seal
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -54,15 +52,15 @@ const (
 	KindRoot     Kind = 8 // the root secret, under a development passphrase
 	KindLaw      Kind = 9 // which manifest the deployment runs under, under a key of the keyring
 
-	// KindTips are the tips of a range on their way from owner to owner. Place: the
-	// giver's epoch; organization: the taker's boot; owner: range, number of parts;
-	// key id: which part.
+	// KindTips are a range's tips on their way from owner to owner. Place: the giver's
+	// epoch; organization: the taker's boot; owner: range, number of parts; key id:
+	// which part.
 	KindTips Kind = 20
-	// KindFarewell is the word of an enclave, its live key, that it serves no longer.
-	// Root: SHA-256 of the setup key to which it gave the keyring.
+	// KindFarewell is an enclave's word, its live key, that it serves no longer.
+	// Root: SHA-256 of the setup key that it gave the keyring to.
 	KindFarewell Kind = 21
-	// KindTaken is the word of a boot that it took a range with the tips that it was
-	// given. Place: the giver's epoch; organization: the taker's boot; owner: range.
+	// KindTaken is a boot's word that it took a range with the tips given. Place: the
+	// giver's epoch; organization: the taker's boot; owner: range.
 	KindTaken Kind = 22
 )
 
@@ -92,8 +90,8 @@ func (n *Name) append(b []byte) []byte {
 	return append(b, n.Root[:]...)
 }
 
-// A Key seals and opens. The storage key and those of open organizations outlive every
-// request, so that only making a Key erases. It is safe for concurrent use.
+// A Key seals and opens. It is safe for concurrent use. Keys outlive every request, so only
+// making one erases (see package erase).
 type Key struct {
 	aead  cipher.AEAD
 	block cipher.Block
@@ -119,14 +117,7 @@ func NewKey(secret secret.Secret) (*Key, error) {
 
 // Derive makes the key of one purpose from a secret by HKDF-SHA-256.
 func Derive(from secret.Secret, purpose string) (*Key, error) {
-	var derived secret.Secret
-	var err error
-	from.Use(func(b []byte) {
-		var k []byte
-		if k, err = hkdf.Key(sha256.New, b, nil, "cloister seal 1 "+purpose, KeySize); err == nil {
-			derived, err = secret.From(k)
-		}
-	})
+	derived, err := from.Derive(nil, "cloister seal 1 "+purpose, KeySize)
 	if err != nil {
 		return nil, fmt.Errorf("deriving a sealing key: %w", err)
 	}
@@ -169,7 +160,7 @@ func (k *Key) OpenSecret(n Name, sealed []byte) (secret.Secret, error) {
 // ErrOpen is all that is said of a record that does not open.
 var ErrOpen = errors.New("record does not open under its name")
 
-// Open decrypts what Seal made under the same name. It does not change sealed.
+// Open decrypts what Seal made under the same name. It leaves sealed as it is.
 func (k *Key) Open(n Name, sealed []byte) ([]byte, error) {
 	var ad [nameSize]byte
 	return k.open(n.append(ad[:0]), sealed)

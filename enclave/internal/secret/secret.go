@@ -1,9 +1,11 @@
-// Package secret is private bytes as a type: nothing that holds a Secret can print,
-// compare or encode them, and no signature above shows them as a slice. The bytes are
-// handled inside erase.Do.
+// Package secret is private bytes as a type: who holds a Secret cannot print, compare or
+// encode them. The bytes are handled inside erase.Do.
 package secret
 
 import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +20,15 @@ import (
 // secret. It is safe for concurrent use.
 //
 // The bytes lie behind a closure: fmt and reflection-driven encoders reach
-// fields, but not what a function has captured. The field of functions makes
-// == a compile error.
+// fields, but not what a function has captured.
 type Secret struct {
-	_    [0]func()
+	Unencodable
 	open func() *cell
 }
+
+// Unencodable makes a struct that embeds it one that == does not compile for and that no
+// encoder takes.
+type Unencodable struct{ _ [0]func() }
 
 // MaxSize bounds a Secret, in bytes.
 const MaxSize = 4096
@@ -46,8 +51,8 @@ func New(rand io.Reader, n int) (Secret, error) {
 	})
 }
 
-// From takes over b (1 to MaxSize bytes): it copies the bytes and wipes
-// b, also when it refuses.
+// From takes over b (1 to MaxSize bytes): it copies the bytes and wipes b, even when it
+// refuses.
 func From(b []byte) (Secret, error) {
 	defer clear(b)
 	s, c, err := newCell(len(b))
@@ -58,8 +63,7 @@ func From(b []byte) (Secret, error) {
 	return s, nil
 }
 
-// Make makes a secret of n bytes (1 to MaxSize) that fill, which runs inside erase.Do,
-// writes.
+// Make makes a secret of n bytes (1 to MaxSize), which fill writes inside erase.Do.
 func Make(n int, fill func(b []byte) error) (Secret, error) {
 	s, c, err := newCell(n)
 	if err != nil {
@@ -73,8 +77,8 @@ func Make(n int, fill func(b []byte) error) (Secret, error) {
 	return s, nil
 }
 
-// newCell allocates inside erase.Do, so that the runtime erases a secret which was
-// dropped without being wiped.
+// newCell allocates inside erase.Do, so that the runtime erases a secret that is dropped
+// without being wiped.
 func newCell(n int) (Secret, *cell, error) {
 	if n < 1 || n > MaxSize {
 		return Secret{}, nil, errors.New("a secret of impossible size")
@@ -109,8 +113,8 @@ func (s Secret) Len() (n int) {
 	return len(c.bytes)
 }
 
-// Wipe overwrites the bytes, waiting for those who use them. Later uses find
-// none. It may be called again.
+// Wipe overwrites the bytes once nobody uses them. Later uses find none. It may be called
+// again.
 func (s Secret) Wipe() {
 	if s.open == nil {
 		return
@@ -122,19 +126,25 @@ func (s Secret) Wipe() {
 	c.bytes = nil
 }
 
-// Clone is a secret of its own with the same bytes, which wiping s leaves. Of an
-// empty or wiped secret it is an empty one.
-func (s Secret) Clone() Secret {
-	var clone Secret
+// Clone is a secret of its own with the same bytes, empty if s is empty or wiped.
+func (s Secret) Clone() (clone Secret) {
 	s.Use(func(b []byte) {
-		if len(b) == 0 {
-			return
+		if len(b) > 0 {
+			clone, _ = From(bytes.Clone(b)) // the size is that of a secret
 		}
-		made, c, _ := newCell(len(b)) // the size is that of a secret
-		copy(c.bytes, b)
-		clone = made
 	})
 	return clone
+}
+
+// Derive makes a secret of n bytes by HKDF-SHA-256.
+func (s Secret) Derive(salt []byte, info string, n int) (derived Secret, err error) {
+	s.Use(func(b []byte) {
+		var key []byte
+		if key, err = hkdf.Key(sha256.New, b, salt, info, n); err == nil {
+			derived, err = From(key)
+		}
+	})
+	return derived, err
 }
 
 // Format writes the type's name under every verb.
@@ -144,16 +154,16 @@ func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "secret.Secret") }
 func (Secret) LogValue() slog.Value { return slog.StringValue("secret.Secret") }
 
 // MarshalJSON fails.
-func (Secret) MarshalJSON() ([]byte, error) { return nil, ErrEncoding }
+func (Unencodable) MarshalJSON() ([]byte, error) { return nil, ErrEncoding }
 
 // MarshalText fails.
-func (Secret) MarshalText() ([]byte, error) { return nil, ErrEncoding }
+func (Unencodable) MarshalText() ([]byte, error) { return nil, ErrEncoding }
 
 // MarshalBinary fails.
-func (Secret) MarshalBinary() ([]byte, error) { return nil, ErrEncoding }
+func (Unencodable) MarshalBinary() ([]byte, error) { return nil, ErrEncoding }
 
 // MarshalCBOR fails.
-func (Secret) MarshalCBOR() ([]byte, error) { return nil, ErrEncoding }
+func (Unencodable) MarshalCBOR() ([]byte, error) { return nil, ErrEncoding }
 
 // GobEncode fails.
-func (Secret) GobEncode() ([]byte, error) { return nil, ErrEncoding }
+func (Unencodable) GobEncode() ([]byte, error) { return nil, ErrEncoding }
