@@ -7,8 +7,8 @@ import (
 	"cloister/enclave/internal/chain"
 )
 
-// footprint is what a cached key is reckoned to occupy in bytes, its entry and
-// what the libraries keep beside it included; measured, and rounded up.
+// footprint is about how many bytes a cached key takes with its entry and what the
+// libraries keep beside it: measured, and rounded up.
 func footprint(c chain.Curve) int {
 	switch c {
 	case chain.P256:
@@ -19,11 +19,9 @@ func footprint(c chain.Curve) int {
 	return 512
 }
 
-// A Cache keeps derived keys for their next use, bounded in number and in
-// reckoned bytes; the key least recently used goes first. K names an account
-// and is chosen by the caller; it must not be secret. A key that leaves the
-// cache is wiped, by the last of those who are using it. It is safe for
-// concurrent use.
+// A Cache keeps derived keys for their next use, bounded in number and in bytes (see
+// footprint). The key least recently used goes first, and the last of its users wipes it. K
+// names an account; it must not be secret. A Cache is safe for concurrent use.
 type Cache[K comparable] struct {
 	count, bytes int
 
@@ -41,23 +39,22 @@ type cached[K comparable] struct {
 	gone  bool // out of the cache; the last user wipes
 }
 
-// CacheStats is what a Cache holds and has done. Leak scans allow Keys private
-// keys in memory, and those in use.
+// CacheStats is what a Cache has and has done. Besides Keys private keys, those in use are in
+// memory.
 type CacheStats struct {
 	Keys, Bytes             int
 	Hits, Misses, Evictions uint64
 }
 
-// NewCache makes a cache of at most count keys and bytes reckoned bytes. With
-// zero of either nothing is kept.
+// NewCache makes a cache of at most count keys and bytes bytes. With zero of either it keeps
+// nothing.
 func NewCache[K comparable](count, bytes int) *Cache[K] {
 	return &Cache[K]{count: count, bytes: bytes, by: make(map[K]*cached[K])}
 }
 
-// With calls use with the key of id, which stays intact meanwhile and must not
-// be kept or wiped. A key that is not here is made by derive, outside of the
-// cache's lock; the cache takes it over. Errors of either function are returned
-// as they are.
+// With calls use with the key of id, which use must not keep or wipe. derive makes a key
+// that is not here, outside the cache's lock, and the cache takes it over. Errors of either
+// function are returned as they are.
 func (c *Cache[K]) With(id K, derive func() (*PrivateKey, error), use func(*PrivateKey) error) error {
 	e := c.find(id)
 	if e == nil {
@@ -86,8 +83,8 @@ func (c *Cache[K]) find(id K) *cached[K] {
 	return e
 }
 
-// insert puts a new key in and takes it into use. When another caller was first
-// its key is used and k wiped.
+// insert puts a new key in and takes it into use. If another caller was first, its key is
+// used and k wiped.
 func (c *Cache[K]) insert(id K, k *PrivateKey) *cached[K] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +127,7 @@ func (c *Cache[K]) release(e *cached[K]) {
 	}
 }
 
-// Drop removes the keys whose id matches and says how many there were: a
-// deleted wallet's, an evicted organization's.
+// Drop removes the keys whose id matches, and returns how many there were.
 func (c *Cache[K]) Drop(match func(K) bool) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

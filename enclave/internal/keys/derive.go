@@ -1,6 +1,8 @@
 package keys
 
 import (
+	"crypto/hmac"
+	"crypto/sha512"
 	"encoding/binary"
 	"errors"
 
@@ -8,15 +10,22 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
+// mac512 is HMAC-SHA512. It runs inside erase.Do.
+func mac512(out *[64]byte, key, message []byte) {
+	h := hmac.New(sha512.New, key)
+	h.Write(message)
+	h.Sum(out[:0])
+}
+
 // A node is an extended private key with room to compute its child. It is made
-// inside do.
+// inside erase.Do.
 type node struct {
 	key, chain [32]byte
 	message    [37]byte
 	mac        [64]byte
 }
 
-// A scheme is how one curve derives. The functions run inside do.
+// A scheme is how one curve derives. The functions run inside erase.Do.
 type scheme struct {
 	// master is the HMAC key from which the master node is made.
 	master string
@@ -24,11 +33,11 @@ type scheme struct {
 	accept func(b *[32]byte) bool
 	// public writes the compressed public key; nil when every step is hardened.
 	public func(out *[33]byte, key *[32]byte)
-	// add sets key to key+tweak modulo the order, and refuses a tweak that is
-	// not below it or a sum of zero; nil when the tweak is the child itself.
+	// add sets key to key+tweak modulo the order. It refuses a tweak that is not
+	// below the order, and a sum of zero. nil when the tweak is the child itself.
 	add func(key, tweak *[32]byte) bool
-	// retry is set when a refused value is hashed again (SLIP-0010); without
-	// it (BIP-32) the step has no key.
+	// retry is set when a refused value is hashed again (SLIP-0010). Otherwise
+	// (BIP-32) the step has no key.
 	retry bool
 }
 
@@ -46,12 +55,11 @@ func schemeOf(c chain.Curve) *scheme {
 
 var errWiped = errors.New("the key has been wiped")
 
-// Derive makes the private key at a path: BIP-32 for secp256k1, SLIP-0010 for
-// P-256 and ed25519. For ed25519, which knows hardened steps only, a step
-// without the apostrophe is derived as if it had one. The errors are
-// *fault.Error (InvalidArgument, `invalid path` or `invalid curve`) except that
-// of a wiped wallet. One secp256k1 path in about 2^127 has no key and is
-// refused as BIP-32 has it.
+// Derive makes the private key at a path: BIP-32 for secp256k1, SLIP-0010 for P-256 and
+// ed25519. ed25519 has hardened steps only: one without the apostrophe is derived as if it
+// had one. The errors are *fault.Error (InvalidArgument, `invalid path` or `invalid
+// curve`) except that of a wiped wallet. As in BIP-32, one secp256k1 path in about 2^127
+// has no key.
 func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 	s := schemeOf(c)
 	if s == nil {
@@ -84,8 +92,7 @@ func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 	return k, err
 }
 
-// derive sets n to the node at the end of the steps. The seed is at most 64
-// bytes.
+// derive sets n to the node at the end of the steps. The seed is at most 64 bytes.
 func (s *scheme) derive(n *node, seed []byte, steps []uint32) bool {
 	mac512(&n.mac, []byte(s.master), seed)
 	for !s.accept((*[32]byte)(n.mac[:32])) {

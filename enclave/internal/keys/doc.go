@@ -4,15 +4,12 @@
 //
 //   - No exported function takes or returns private bytes: they come and go as a
 //     secret.Secret.
-//   - Nothing is opened, derived, signed or exported, and no key made, without a
-//     Grant of the policies for it: see Holder. What is exported comes as a Secret,
-//     for the caller to encrypt.
+//   - Nothing is opened, derived, signed or exported, and no key made, without a Grant of
+//     the policies: see Holder. What is exported is a Secret, for the caller to encrypt.
 //   - What is imported is refused in the same words whatever is wrong with it.
-//   - Private bytes are handled inside do (runtime/secret.Do in builds with
-//     GOEXPERIMENT=runtimesecret): stack and registers are erased on return,
-//     heap when the collector frees it. Secrets of ours are wiped besides.
-//   - A wiped or zero Secret, PrivateKey or Wallet refuses; it is never used as
-//     the number zero, also when the wiping happens at the same time.
+//   - Private bytes are handled inside erase.Do. Secrets of ours are wiped besides.
+//   - A wiped or zero Secret, PrivateKey or Wallet refuses. It is never used as the number
+//     zero, even if it is wiped at the same time.
 //
 // Derivation is BIP-39, BIP-32 and SLIP-0010. ECDSA is RFC 6979 over SHA-256
 // with low s, so one payload has one signature; ed25519 is RFC 8032.
@@ -27,3 +24,13 @@
 // BIP-32 and SLIP-0010, the tweak of BIP-341, the words of BIP-39. They add scalars
 // with the libraries' types and have no arithmetic of their own.
 package keys
+
+// The limits of this package.
+const (
+	MaxPathSteps  = 32
+	MaxPathText   = 1 + MaxPathSteps*12 // bytes of a path: 32 steps of /2147483647'
+	MaxPassphrase = 256                 // bytes of a BIP-39 passphrase
+	MaxPayload    = 1 << 20             // bytes of a decoded payload; request bodies are no larger
+	MaxBatch      = 100                 // payloads of one signing request
+	MaxDigests    = 1000                // that one transaction has signed, its inputs
+)

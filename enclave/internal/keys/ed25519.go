@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/erase"
 )
 
 var schemeEd25519 = scheme{
@@ -12,25 +13,24 @@ var schemeEd25519 = scheme{
 }
 
 // A keyEd25519 is the library's private key: seed and public key.
-type keyEd25519 struct{ key ed25519.PrivateKey }
+type keyEd25519 struct {
+	verified
+	key ed25519.PrivateKey
+}
 
 func newEd25519(point *[65]byte, raw *[32]byte) curveKey {
-	k := &keyEd25519{ed25519.NewKeyFromSeed(raw[:])}
+	k := &keyEd25519{key: ed25519.NewKeyFromSeed(raw[:])}
 	copy(point[:], k.key[32:])
 	return k
 }
 
 func (k *keyEd25519) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, message []byte) error {
-	do(func() {
+	erase.Do(func() {
 		sig := ed25519.Sign(k.key, message)
 		copy(out.R[:], sig[:32])
 		copy(out.S[:], sig[32:])
 	})
 	return nil
-}
-
-func (k *keyEd25519) verify(s *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
-	return verify(public, scheme, message, s)
 }
 
 func (k *keyEd25519) bytes(out *[32]byte) { copy(out[:], k.key[:32]) }

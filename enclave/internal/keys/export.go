@@ -7,10 +7,9 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// ExportMnemonic spends the Grant and gives the English words of a stored wallet's
-// entropy, with single spaces; if there is a passphrase, a line feed and the
-// passphrase behind them. sealed is as for OpenWallet. The caller encrypts the Secret
-// to whom it is for and wipes it.
+// ExportMnemonic spends the Grant and gives the English words of a stored wallet's entropy
+// with single spaces, then a line feed and the passphrase if there is one. sealed is as for
+// OpenWallet. The caller encrypts the Secret and wipes it.
 func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out secret.Secret, err error) {
 	key := policy.Key{Owner: owner}
 	err = h.unseal(ActionExport, key, sealed, func(entropy, passphrase secret.Secret) error {
@@ -25,26 +24,19 @@ func (h *Holder) ExportMnemonic(owner [16]byte, sealed [2][]byte) (out secret.Se
 
 func mnemonicOf(entropy, passphrase secret.Secret) (secret.Secret, error) {
 	var text [mnemonicSize + 1 + MaxPassphrase]byte
-	n := 0
-	entropy.Use(func(e []byte) {
-		if len(e) < 16 || len(e) > 32 || len(e)%4 != 0 {
-			return
-		}
-		passphrase.Use(func(p []byte) {
-			if len(p) > MaxPassphrase {
-				return
-			}
-			b := appendMnemonic(text[:0], e)
-			if len(p) > 0 {
-				b = append(append(b, '\n'), p...)
-			}
-			n = len(b)
-		})
-	})
-	if n == 0 {
-		return secret.Secret{}, errEntropy
-	}
 	defer clear(text[:])
+	n := 0
+	err := useWallet(entropy, passphrase, func(e, p []byte) error {
+		b := appendMnemonic(text[:0], e)
+		if len(p) > 0 {
+			b = append(append(b, '\n'), p...)
+		}
+		n = len(b)
+		return nil
+	})
+	if err != nil {
+		return secret.Secret{}, err
+	}
 	return secret.From(text[:n])
 }
 

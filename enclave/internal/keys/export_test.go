@@ -7,10 +7,14 @@ import (
 	"sync/atomic"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/policy"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/secret/secrettest"
 )
+
+// Erasing reports whether this build erases stack, registers and freed heap.
+const Erasing = erase.Enabled
 
 // Owner is the organization of the keys that tests make.
 var Owner = [16]byte{15: 1}
@@ -80,7 +84,7 @@ func SignBare(k *PrivateKey, message []byte) (Signature, error) {
 // scan does not find what it looks for.
 func (k *PrivateKey) Masked(mask [32]byte) (out [32]byte) {
 	k.use(func(s curveKey) error {
-		do(func() {
+		erase.Do(func() {
 			s.bytes(&out)
 			for i := range out {
 				out[i] ^= mask[i]

@@ -16,24 +16,24 @@ const (
 	ActionExport = "EXPORT"
 )
 
-// A Holder is an activity that runs, with the Grant that the policies gave for it.
-// Nothing here opens, derives, signs or exports without one, nor makes a key that the
-// organization keeps: each function holds the Grant against the organization, the
-// activity, the action and the key. What opens looks; what signs or exports spends.
+// A Holder is a running activity with the Grant that the policies gave for it. Nothing here
+// opens, derives, signs or exports without one, nor makes a key that the organization
+// keeps. Each function checks the Grant against organization, activity, action and key;
+// only signing and exporting spend it.
 type Holder struct {
 	Grant                  *policy.Grant
 	Organization, Activity [16]byte // that the Grant must be of
 	Vault                  Vault    // of the organization whose keys are used
 }
 
-// A Vault opens what an organization has sealed. It opens under the id of its owner
-// alone, so that a key which the Grant names is the key that comes out.
+// A Vault opens what an organization has sealed, under its owner's id only: the key that
+// comes out is the one that the Grant names.
 type Vault interface {
 	Open(owner [16]byte, sealed []byte) (secret.Secret, error)
 }
 
-// identity is which stored key a Wallet or PrivateKey is; zero for one that was made
-// just now, which nothing signs with or exports.
+// identity is which stored key a Wallet or PrivateKey is. It is zero for one just made,
+// which nothing signs with or exports.
 type identity struct {
 	organization [16]byte
 	key          policy.Key
@@ -59,9 +59,9 @@ func (h *Holder) spend(action string, ids ...identity) error {
 	return h.Grant.Spend(h.use(action, ks...))
 }
 
-// OpenWallet opens a stored wallet for an action on one of its accounts, or with No 0
-// on the wallet. sealed are its entropy and its passphrase, empty for none. The caller
-// wipes the wallet.
+// OpenWallet opens a stored wallet for an action on one of its accounts, or, with No 0, on
+// the wallet. sealed are its entropy and its passphrase, empty for none. The caller wipes
+// the wallet.
 func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w *Wallet, err error) {
 	err = h.unseal(action, key, sealed, func(entropy, passphrase secret.Secret) error {
 		if w, err = openWallet(entropy, passphrase); err == nil {
@@ -72,7 +72,7 @@ func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w 
 	return w, err
 }
 
-// unseal calls use with what the vault has of a wallet's owner.
+// unseal calls use with a wallet's secrets.
 func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(entropy, passphrase secret.Secret) error) error {
 	if err := h.Grant.Allows(h.use(action, key)); err != nil {
 		return err
@@ -120,8 +120,8 @@ func (h *Holder) NewWallet(action string, entropy, passphrase secret.Secret) (*W
 	return openWallet(entropy, passphrase)
 }
 
-// checkCreation tells whether the Grant is for making keys. What is new spends nothing: an
-// activity may make several.
+// checkCreation checks that the Grant is for making keys. It spends nothing: an activity may
+// make several.
 func (h *Holder) checkCreation(action string) error {
 	if action != ActionCreate && action != ActionImport {
 		return errForeign

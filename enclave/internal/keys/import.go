@@ -8,9 +8,8 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// What is said of a secret from outside that is not taken. It is the same
-// whatever is wrong, and tells nothing of a secret that may be nearly right: the
-// answer passes through the host.
+// The refusals of an imported secret. The answer passes through the host, so it must tell
+// nothing of a secret that may be nearly right: it is the same whatever is wrong.
 var (
 	errMnemonic = fault.New(fault.InvalidArgument,
 		"invalid mnemonic: must be 12, 15, 18, 21 or 24 words of the English list, in lower case with one space between, and their checksum must hold")
@@ -19,15 +18,14 @@ var (
 	errImportedKey = fault.New(fault.InvalidArgument, "invalid private key: must be 32 bytes that are a private key on the curve named")
 )
 
-// ImportMnemonic reads a mnemonic as ExportMnemonic writes it: the words, and
-// perhaps a line feed and a passphrase of BIP-39 behind them. The words must
-// stand as BIP-39 makes the seed from them: English, lower case, one space
-// between two. A passphrase must be printable ASCII, which has one form only:
-// other characters have several, and a client that did not normalize them to NFKD
-// would get another seed than other wallets give. An empty passphrase is none.
+// ImportMnemonic reads a mnemonic as ExportMnemonic writes it. The words must be as BIP-39
+// makes the seed from them: English, lower case, one space between two. A passphrase must
+// be printable ASCII, which has one form only: other characters have several, and a client
+// that did not normalize them to NFKD would get another seed than from other wallets. An
+// empty passphrase is none.
 //
-// The text is not kept or wiped. The errors are *fault.Error, and say the same
-// whichever word is wrong.
+// The text is not kept or wiped. The errors are *fault.Error, the same whichever word is
+// wrong.
 func ImportMnemonic(text secret.Secret) (entropy, passphrase secret.Secret, err error) {
 	var bits [33]byte
 	var phrase [MaxPassphrase]byte

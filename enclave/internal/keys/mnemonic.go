@@ -2,7 +2,9 @@ package keys
 
 import (
 	"bytes"
+	"crypto/pbkdf2"
 	"crypto/sha256"
+	"crypto/sha512"
 	"errors"
 	"io"
 
@@ -11,6 +13,15 @@ import (
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/secret"
 )
+
+// stretch is PBKDF2-HMAC-SHA512 (RFC 8018) into all of out. It runs inside erase.Do, which
+// erases the library's copies of the password once they are freed.
+func stretch(out, password, salt []byte, rounds int) error {
+	b, err := pbkdf2.Key(sha512.New, string(password), salt, rounds, len(out))
+	copy(out, b)
+	clear(b)
+	return err
+}
 
 // rounds and salt of BIP-39.
 const (
@@ -22,20 +33,22 @@ const (
 // mnemonicSize is room for 24 words of at most 8 letters and the spaces between.
 const mnemonicSize = 24*9 - 1
 
+// isLength tells whether a mnemonic can have so many words.
+func isLength(words int) bool { return words >= 12 && words <= 24 && words%3 == 0 }
+
 // GenerateMnemonic draws the entropy of a new wallet of 12, 15, 18, 21 or 24
 // words: 16, 20, 24, 28 or 32 bytes, which are what is stored. The error for
 // another number is a *fault.Error, InvalidArgument.
 func GenerateMnemonic(rand io.Reader, words int) (secret.Secret, error) {
-	switch words {
-	case 12, 15, 18, 21, 24:
-		return secret.New(rand, words/3*4)
+	if !isLength(words) {
+		return secret.Secret{}, fault.New(fault.InvalidArgument, "invalid mnemonic length")
 	}
-	return secret.Secret{}, fault.New(fault.InvalidArgument, "invalid mnemonic length")
+	return secret.New(rand, words/3*4)
 }
 
 // appendMnemonic writes the English words of the entropy, separated by single
 // spaces. b should have room for mnemonicSize more bytes, so that nothing is
-// copied. It runs inside do.
+// copied. It runs inside erase.Do.
 func appendMnemonic(b, entropy []byte) []byte {
 	var bits [33]byte
 	n := copy(bits[:], entropy)
@@ -56,8 +69,7 @@ func appendMnemonic(b, entropy []byte) []byte {
 	return b
 }
 
-// longestWord is the length of the longest English word, so that a word fits into
-// a number.
+// longestWord is the length of the longest English word: a word fits into a uint64.
 const longestWord = 8
 
 // packed are the English words as numbers.
@@ -75,8 +87,7 @@ func packWord(w []byte) (n uint64) {
 	return n
 }
 
-// wordIndex finds a packed word. It takes the same time for every word, and so
-// does not tell which one it was.
+// wordIndex finds a packed word, in the same time for every word.
 func wordIndex(w uint64) (index uint32, ok bool) {
 	var found uint32
 	for i := range packed {
@@ -89,7 +100,7 @@ func wordIndex(w uint64) (index uint32, ok bool) {
 }
 
 // parseMnemonic reads English words in lower case with one space between two,
-// and gives their entropy: n bytes of it. It runs inside do.
+// and gives their n bytes of entropy. It runs inside erase.Do.
 func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 	words := 0
 	for len(text) > 0 {
@@ -114,9 +125,7 @@ func parseMnemonic(entropy *[33]byte, text []byte) (n int, ok bool) {
 		words++
 		text = text[min(size+1, len(text)):]
 	}
-	switch words {
-	case 12, 15, 18, 21, 24:
-	default:
+	if !isLength(words) {
 		return 0, false
 	}
 	n = words / 3 * 4
@@ -135,31 +144,35 @@ type Wallet struct {
 
 var errEntropy = errors.New("no entropy of a wallet")
 
-// openWallet computes the seed of entropy (16, 20, 24, 28 or 32 bytes) and a
-// passphrase, the zero Secret for none. The passphrase is at most MaxPassphrase
-// bytes of UTF-8 in normal form NFKD; whoever takes one from outside
-// normalizes it. Neither secret is kept or wiped.
+// useWallet calls f with a wallet's entropy (16, 20, 24, 28 or 32 bytes) and passphrase (at
+// most MaxPassphrase bytes), and refuses others.
+func useWallet(entropy, passphrase secret.Secret, f func(e, p []byte) error) error {
+	err := errEntropy
+	entropy.Use(func(e []byte) {
+		passphrase.Use(func(p []byte) {
+			if isLength(len(e)/4*3) && len(e)%4 == 0 && len(p) <= MaxPassphrase {
+				err = f(e, p)
+			}
+		})
+	})
+	return err
+}
+
+// openWallet computes the seed of entropy and a passphrase, the zero Secret for none. The
+// passphrase is UTF-8 in normal form NFKD: whoever takes one from outside normalizes it.
+// Neither secret is kept or wiped.
 func openWallet(entropy, passphrase secret.Secret) (*Wallet, error) {
 	seed, err := secret.Make(seedSize, func(seed []byte) error {
-		err := errEntropy
-		entropy.Use(func(e []byte) {
-			if len(e) < 16 || len(e) > 32 || len(e)%4 != 0 {
-				return
-			}
-			passphrase.Use(func(p []byte) {
-				if len(p) > MaxPassphrase {
-					return
-				}
-				var words [mnemonicSize]byte
-				var salt [len(seedSalt) + MaxPassphrase]byte
-				copy(salt[:], seedSalt)
-				copy(salt[len(seedSalt):], p)
-				err = stretch(seed, appendMnemonic(words[:0], e), salt[:len(seedSalt)+len(p)], seedRounds)
-				clear(words[:])
-				clear(salt[:])
-			})
+		return useWallet(entropy, passphrase, func(e, p []byte) error {
+			var words [mnemonicSize]byte
+			var salt [len(seedSalt) + MaxPassphrase]byte
+			copy(salt[:], seedSalt)
+			copy(salt[len(seedSalt):], p)
+			err := stretch(seed, appendMnemonic(words[:0], e), salt[:len(seedSalt)+len(p)], seedRounds)
+			clear(words[:])
+			clear(salt[:])
+			return err
 		})
-		return err
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"filippo.io/bigmod"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/erase"
 	"cloister/enclave/internal/p256"
 )
 
@@ -50,7 +51,10 @@ func addP256(key, tweak *[32]byte) bool {
 }
 
 // A keyP256 signs with crypto/ecdsa, in constant time.
-type keyP256 struct{ key *ecdsa.PrivateKey }
+type keyP256 struct {
+	verified
+	key *ecdsa.PrivateKey
+}
 
 func newP256(point *[65]byte, raw *[32]byte) (curveKey, error) {
 	key, p, err := p256.NewKey(raw[:])
@@ -58,13 +62,13 @@ func newP256(point *[65]byte, raw *[32]byte) (curveKey, error) {
 		return nil, errPrivateKey
 	}
 	*point = p
-	return &keyP256{key}, nil
+	return &keyP256{key: key}, nil
 }
 
 func (k *keyP256) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, digest []byte) error {
 	var sig p256.Signature
 	var err error
-	do(func() { sig, err = p256.Sign(k.key, [32]byte(digest)) })
+	erase.Do(func() { sig, err = p256.Sign(k.key, [32]byte(digest)) })
 	if err != nil {
 		return errSignature
 	}
@@ -76,10 +80,6 @@ func (k *keyP256) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, digest
 	copy(out.S[:], sig[p256.ScalarSize:])
 	out.V = v
 	return nil
-}
-
-func (k *keyP256) verify(s *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
-	return verify(public, scheme, message, s)
 }
 
 func (k *keyP256) bytes(out *[32]byte) {

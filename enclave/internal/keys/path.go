@@ -10,8 +10,7 @@ import (
 // hardened is the bit that marks a hardened step.
 const hardened = 1 << 31
 
-// A Path is a derivation path. The text is kept as it was given. The zero value
-// is no path and derives nothing.
+// A Path is a derivation path, with its text as given. The zero value derives nothing.
 type Path struct {
 	text  string
 	steps []uint32
@@ -23,19 +22,15 @@ type Path struct {
 // InvalidArgument, `invalid path`.
 func ParsePath(text string) (Path, error) {
 	refuse := fault.New(fault.InvalidArgument, "invalid path")
-	if len(text) > MaxPathText || !strings.HasPrefix(text, "m") {
+	if len(text) > MaxPathText {
+		return Path{}, refuse
+	}
+	steps := strings.Split(text, "/")
+	if steps[0] != "m" || len(steps) > 1+MaxPathSteps {
 		return Path{}, refuse
 	}
 	p := Path{text: text}
-	rest := text[1:]
-	for rest != "" {
-		if rest[0] != '/' || len(p.steps) == MaxPathSteps {
-			return Path{}, refuse
-		}
-		step, after := rest[1:], ""
-		if i := strings.IndexByte(step, '/'); i >= 0 {
-			step, after = step[:i], step[i:]
-		}
+	for _, step := range steps[1:] {
 		digits, isHard := strings.CutSuffix(step, "'")
 		n, err := strconv.ParseUint(digits, 10, 31)
 		if err != nil || digits[0] == '0' && len(digits) > 1 {
@@ -45,7 +40,6 @@ func ParsePath(text string) (Path, error) {
 			n |= hardened
 		}
 		p.steps = append(p.steps, uint32(n))
-		rest = after
 	}
 	return p, nil
 }

@@ -13,17 +13,18 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// DecodePayload turns the payload of a request into the bytes that are hashed
-// or signed. PAYLOAD_ENCODING_HEXADECIMAL takes digits of either case with or
-// without a leading 0x, PAYLOAD_ENCODING_TEXT_UTF8 the text's own bytes; documents
-// are for the chains to read. The errors are *fault.Error, InvalidArgument,
-// `invalid payload encoding`.
+var errTooLarge = fault.New(fault.InvalidArgument, "payload too large")
+
+// DecodePayload turns the payload of a request into the bytes that are hashed or signed.
+// PAYLOAD_ENCODING_HEXADECIMAL takes digits of either case, with or without a leading 0x,
+// PAYLOAD_ENCODING_TEXT_UTF8 the text's own bytes. Chains read the other encodings. The
+// errors are *fault.Error, InvalidArgument, `invalid payload encoding`.
 func DecodePayload(encoding, payload string) ([]byte, error) {
 	switch encoding {
 	case "PAYLOAD_ENCODING_HEXADECIMAL":
 		digits := strings.TrimPrefix(payload, "0x")
 		if len(digits) > 2*MaxPayload {
-			return nil, fault.New(fault.InvalidArgument, "payload too large")
+			return nil, errTooLarge
 		}
 		b, err := hex.DecodeString(digits)
 		if err != nil {
@@ -32,7 +33,7 @@ func DecodePayload(encoding, payload string) ([]byte, error) {
 		return b, nil
 	case "PAYLOAD_ENCODING_TEXT_UTF8":
 		if len(payload) > MaxPayload {
-			return nil, fault.New(fault.InvalidArgument, "payload too large")
+			return nil, errTooLarge
 		}
 		if !utf8.ValidString(payload) {
 			return nil, fault.New(fault.InvalidArgument, "invalid payload encoding: payload is not UTF-8")
@@ -86,7 +87,7 @@ func Digest(c chain.Curve, h HashFunction, payload []byte) ([]byte, error) {
 	case schemeOf(c) == nil:
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	case len(payload) > MaxPayload:
-		return nil, fault.New(fault.InvalidArgument, "payload too large")
+		return nil, errTooLarge
 	case (c == chain.Ed25519) != (h == HashNotApplicable):
 		return nil, fault.New(fault.InvalidArgument, "invalid hash function: %v does not go with %v", h, c)
 	case h == HashNotApplicable:

@@ -20,7 +20,7 @@ type Signature = chain.Signature
 // compared or encoded. It is safe for concurrent use; wiping waits for
 // signatures in the making, and a wiped key refuses.
 type PrivateKey struct {
-	_ [0]func()
+	secret.Unencodable
 	identity
 	curve  chain.Curve
 	public chain.PublicKey
@@ -34,8 +34,8 @@ type vault struct {
 
 // A curveKey is a parsed key of one curve.
 type curveKey interface {
-	// sign signs a message that checkDigest has approved, by a scheme that goes with
-	// the curve. Only PrivateKey.sign calls it, which verifies.
+	// sign signs a message that checkDigest has approved. Only PrivateKey.sign calls it,
+	// which verifies.
 	sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) error
 	// verify tells whether sign made the signature that it should have made.
 	verify(sig *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool
@@ -45,12 +45,11 @@ type curveKey interface {
 	wipe()
 }
 
-// Size of every private key in bytes, and how often a drawn one may lie outside
-// the curve's order before the source of randomness is taken to be broken (each
-// time has a chance of 2^-32 or less).
 const (
 	privateKeySize = 32
-	drawAttempts   = 4
+	// A key that is drawn lies outside the curve's order with a chance of 2^-32 or less.
+	// After so many the source of randomness is taken to be broken.
+	drawAttempts = 4
 )
 
 var errPrivateKey = errors.New("no private key on this curve")
@@ -103,14 +102,14 @@ func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	return p.key(c)
 }
 
-// parsedKey is a key between parse, which runs inside do, and key, which does not.
+// parsedKey is a key between parse, which runs inside erase.Do, and key, which does not.
 type parsedKey struct {
 	curveKey curveKey
 	point    [65]byte
 }
 
-// parse reads the private bytes. The curveKey is allocated inside do, so that it
-// is erased when it is freed, should the key be dropped without being wiped.
+// parse reads the private bytes. The curveKey is allocated inside erase.Do, so that a key
+// that is dropped without being wiped is erased when it is freed.
 func (p *parsedKey) parse(c chain.Curve, raw *[32]byte) (err error) {
 	switch {
 	case !schemeOf(c).accept(raw):
@@ -161,11 +160,10 @@ func (k *PrivateKey) Wipe() {
 	}
 }
 
-// Secret is the key's 32 private bytes, for one purpose: to be sealed into an entry.
-// The caller wipes it. privateKeyFromSecret reads it back.
+// Secret is the key's 32 private bytes, to be sealed into an entry. The caller wipes it.
+// privateKeyFromSecret reads it back.
 func (k *PrivateKey) Secret() (s secret.Secret, err error) {
-	err = k.use(func(key curveKey) error {
-		var err error
+	err = k.use(func(key curveKey) (err error) {
 		s, err = secret.Make(32, func(b []byte) error {
 			key.bytes((*[32]byte)(b))
 			return nil
@@ -219,18 +217,3 @@ func (PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, "keys.PrivateK
 
 // LogValue is the type's name.
 func (PrivateKey) LogValue() slog.Value { return slog.StringValue("keys.PrivateKey") }
-
-// MarshalJSON fails.
-func (PrivateKey) MarshalJSON() ([]byte, error) { return nil, secret.ErrEncoding }
-
-// MarshalText fails.
-func (PrivateKey) MarshalText() ([]byte, error) { return nil, secret.ErrEncoding }
-
-// MarshalBinary fails.
-func (PrivateKey) MarshalBinary() ([]byte, error) { return nil, secret.ErrEncoding }
-
-// MarshalCBOR fails.
-func (PrivateKey) MarshalCBOR() ([]byte, error) { return nil, secret.ErrEncoding }
-
-// GobEncode fails.
-func (PrivateKey) GobEncode() ([]byte, error) { return nil, secret.ErrEncoding }

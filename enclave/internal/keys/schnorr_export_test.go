@@ -1,6 +1,9 @@
 package keys
 
-import "cloister/enclave/internal/chain"
+import (
+	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/erase"
+)
 
 // SignWithAux signs by BIP-340 with auxiliary randomness.
 func SignWithAux(k *PrivateKey, tweak bool, digest, aux [32]byte) (sig Signature, err error) {
@@ -17,7 +20,7 @@ func SignBareAs(k *PrivateKey, s chain.Scheme, message []byte) (Signature, error
 // to the memory scan, each xored with mask.
 func (k *PrivateKey) MaskedTweaked(mask [32]byte) (out [2][32]byte) {
 	k.use(func(s curveKey) error {
-		do(func() {
+		erase.Do(func() {
 			d := s.(*keySecp256k1).private.Key
 			tapTweak(&d, k.public)
 			for i := range out {

@@ -7,6 +7,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"cloister/enclave/internal/chain"
+	"cloister/enclave/internal/erase"
 )
 
 var schemeSecp256k1 = scheme{
@@ -38,12 +39,11 @@ var schemeSecp256k1 = scheme{
 	},
 }
 
-// A keySecp256k1 signs by RFC 6979 and by BIP-340, all of it the libraries' work.
-// NOT ALL OF IT IS CONSTANT-TIME: decred multiplies the base point, by the key to
-// find the public one and by the nonce of each signature, faster where a byte of the
-// number is zero, and inverts the nonce of ECDSA through math/big. No library in wide
-// use does better without cgo. Who measures it sees it only within all else that a
-// request costs; the host can do that.
+// A keySecp256k1 signs by RFC 6979 and by BIP-340, with the libraries' arithmetic.
+// NOT ALL OF IT IS CONSTANT-TIME: decred multiplies the base point (by the key for the
+// public one, by the nonce for each signature) faster where a byte of the number is zero,
+// and inverts the nonce of ECDSA through math/big. No library in wide use does better
+// without cgo. The host can measure it, but only within all else that a request costs.
 type keySecp256k1 struct{ private secp256k1.PrivateKey }
 
 // newSecp256k1 parses an accepted scalar and computes its point.
@@ -65,7 +65,7 @@ func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain
 	if scheme != chain.ECDSA {
 		return k.schnorr(out, public, scheme == chain.Taproot, digest, noAux)
 	}
-	do(func() {
+	erase.Do(func() {
 		b := ecdsa.SignCompact(&k.private, digest, true)
 		out.V = b[0] - recoverable
 		copy(out.R[:], b[1:33])
@@ -77,19 +77,18 @@ func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain
 	return nil
 }
 
-// verify holds r and s against the public key by the equation of every ECDSA verifier:
-// with u = e/s and v = r/s, the point u*G + v*Q has the x that is r. A verifier
-// multiplies Q, of which it knows no more than the point. Whoever has d comes to the
-// same point by (u + (v-1)*d)*G + Q, with one multiplication of G, for which there are
-// tables: some 40 us where the library's verifier takes 190, 28 % of a whole request.
+// verify checks r and s by the equation of every ECDSA verifier: with u = e/s and v = r/s,
+// the point u*G + v*Q has r as its x. A verifier knows only the point Q and multiplies it.
+// With d the same point is (u + (v-1)*d)*G + Q, one multiplication of G, for which there
+// are tables: some 40 us instead of the library's 190, 28 % of a whole request.
 //
-// It finds the faults that a verifier finds. One in r, s, e, the nonce or d makes
-// another point, for Q is a second witness of d; so does one in the tables, for what is
-// multiplied is not the nonce. The recovery id is not looked at: it says which of two
-// points was meant, and gives no key away. Points and numbers are the library's.
+// It finds the faults that a verifier finds. One in r, s, e, the nonce or d makes another
+// point, since Q is a second witness of d. So does one in the tables, since the nonce is
+// not what is multiplied. The recovery id is not checked: it says which of two points was
+// meant, and gives no key away. Points and numbers are the library's.
 func (k *keySecp256k1) verify(sig *Signature, public chain.PublicKey, scheme chain.Scheme, message []byte) bool {
 	if scheme != chain.ECDSA {
-		return verify(public, scheme, message, sig)
+		return verified{}.verify(sig, public, scheme, message)
 	}
 	var r, u, v, n secp256k1.ModNScalar
 	if r.SetBytes(&sig.R) != 0 || v.SetBytes(&sig.S) != 0 || r.IsZero() || v.IsZero() || v.IsOverHalfOrder() {
@@ -103,7 +102,7 @@ func (k *keySecp256k1) verify(sig *Signature, public chain.PublicKey, scheme cha
 	q.X.SetByteSlice(public.Bytes()[1:33])
 	q.Y.SetByteSlice(public.Bytes()[33:])
 	q.Z.SetInt(1)
-	do(func() {
+	erase.Do(func() {
 		n.SetInt(1).Negate().Add(&v).Mul(&k.private.Key).Add(&u)
 		secp256k1.ScalarBaseMultNonConst(&n, &made)
 		n.Zero()

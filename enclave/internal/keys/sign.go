@@ -5,10 +5,9 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// Sign spends the Grant and signs 1 to MaxDigests digests with one key, all
-// or none, in their order. The errors are *fault.Error, InvalidArgument, for a
-// scheme that does not go with the key's curve, a digest that is not 32 bytes,
-// and a message over MaxPayload.
+// Sign spends the Grant and signs 1 to MaxDigests digests with one key, all or none, in
+// their order. The errors are *fault.Error, InvalidArgument: for a scheme that does not go
+// with the key's curve, a digest that is not 32 bytes, a message over MaxPayload.
 func (h *Holder) Sign(k *PrivateKey, digests ...chain.Digest) ([]Signature, error) {
 	sigs, err := h.SignEach(KeyDigests{k, digests})
 	if err != nil {
@@ -17,14 +16,14 @@ func (h *Holder) Sign(k *PrivateKey, digests ...chain.Digest) ([]Signature, erro
 	return sigs[0], nil
 }
 
-// KeyDigests is what one key is asked to sign.
+// KeyDigests is what one key shall sign.
 type KeyDigests struct {
 	Key     *PrivateKey
 	Digests []chain.Digest
 }
 
-// SignEach is Sign for an activity that several keys sign: it spends the Grant once,
-// on all of them, and answers the signatures of each, all or none.
+// SignEach is Sign for several keys: it spends the Grant once, on all of them, and returns
+// the signatures of each, all or none.
 func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 	ids := make([]identity, len(asked))
 	for i, a := range asked {
@@ -36,16 +35,19 @@ func (h *Holder) SignEach(asked ...KeyDigests) ([][]Signature, error) {
 	if err := h.spend(ActionSign, ids...); err != nil {
 		return nil, err
 	}
-	for i := range asked {
-		if err := asked[i].check(); err != nil {
+	for _, a := range asked {
+		if err := a.check(); err != nil {
 			return nil, err
 		}
 	}
 	out := make([][]Signature, len(asked))
-	for i := range asked {
-		var err error
-		if out[i], err = asked[i].sign(); err != nil {
-			return nil, err
+	for i, a := range asked {
+		out[i] = make([]Signature, len(a.Digests))
+		for j, d := range a.Digests {
+			var err error
+			if out[i][j], err = a.Key.sign(d.Scheme, d.Message); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
@@ -61,19 +63,6 @@ func (a *KeyDigests) check() error {
 		}
 	}
 	return nil
-}
-
-// sign makes the signatures; the caller has spent a Grant and checked.
-func (a *KeyDigests) sign() ([]Signature, error) {
-	sigs := make([]Signature, len(a.Digests))
-	for i, d := range a.Digests {
-		s, err := a.Key.sign(d.Scheme, d.Message)
-		if err != nil {
-			return nil, err
-		}
-		sigs[i] = s
-	}
-	return sigs, nil
 }
 
 func checkDigest(c chain.Curve, d chain.Digest) error {
@@ -92,7 +81,7 @@ func checkDigest(c chain.Curve, d chain.Digest) error {
 	case d.Scheme != chain.EdDSA && len(d.Message) != 32:
 		return fault.New(fault.InvalidArgument, "expected a 32-bytes-long digest, got %d bytes", len(d.Message))
 	case len(d.Message) > MaxPayload:
-		return fault.New(fault.InvalidArgument, "payload too large")
+		return errTooLarge
 	}
 	return nil
 }

@@ -9,12 +9,13 @@ import (
 	"cloister/enclave/internal/p256"
 )
 
-// verify tells whether the library's verifier takes a signature. Every signature
-// that a wallet's key makes goes through a check before it leaves: RFC 6979 and RFC 8032
-// sign one message twice with one nonce, and when a fault hits one of the two they
-// give the key away. It takes public values alone; keySecp256k1.verify says why ECDSA on
-// secp256k1 does not come here.
-func verify(p chain.PublicKey, scheme chain.Scheme, message []byte, s *Signature) bool {
+// verified is how curveKeys verify with the library's verifier. Every signature is verified
+// before it leaves: RFC 6979 and RFC 8032 sign one message with the same nonce every time,
+// and of two such signatures, one of them hit by a fault, the key can be computed.
+// keySecp256k1.verify says why ECDSA on secp256k1 does not come here.
+type verified struct{}
+
+func (verified) verify(s *Signature, p chain.PublicKey, scheme chain.Scheme, message []byte) bool {
 	var b [64]byte
 	switch {
 	case scheme == chain.EdDSA && p.Curve() == chain.Ed25519:
