@@ -74,7 +74,7 @@ func (s *step) newOrganization(g *policy.Grant) (*activity.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	child, err := s.turn.NewChild(id, s.tx.NowMs)
+	child, err := s.turn.Ledger().NewChild(id, s.tx.NowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *step) prove(claims []activity.Claim) ([]org.Proof, error) {
 	}
 	digest := sha256.Sum256(b)
 	tip := t.Tip()
-	fresh := c.serving.Freshness(t.BootNumber())
+	fresh := c.serving.Freshness(t.Ledger().BootNumber())
 	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
 	all := []attestation.Claim{&attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),

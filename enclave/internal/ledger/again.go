@@ -10,9 +10,9 @@ import (
 
 // A step is decided in one turn, but not always at the first try: what it reads may not be
 // in memory, may be its parent's, or may have to be asked for outside. Then it gives up
-// with an *org.Missing that says which, and Step gets it and runs the step again, from
-// its first line, over the records as they are by then. There is no other loop that
-// does, and no other way to a turn.
+// with an *org.Missing that says which. Step gets that and runs the step again, from its
+// first line, over the records as they then are. No other loop does, and there is no other
+// way to a turn.
 //
 //	Missing       what Step does before the next run
 //	Piece         loads the piece, with no turn held
@@ -20,30 +20,30 @@ import (
 //	Organization  takes that one's turn in place of those that it took
 //	Fetch         calls it, with no turn held and the organization free to leave memory
 //
-// Before a step is run again it may read, reckon, draw randomness and refuse, and do what is
-// the same done twice: Renew, pay its toll, make room for its reply. What it writes goes into
-// changes (org.Begin, NewChild) that are dropped with the run; what it signs, nobody sees. The one
-// effect that a step has is Append, behind which it may lack nothing: one that
-// does is an error, and never run again. What its owner keeps from one run to the next is
-// listed in one place (in core, type kept): answers to what was fetched and what the
-// request has proven of itself, none of which a second run could make different.
+// A run that ends so may read, compute, draw randomness and refuse, and do what may be done
+// twice: Renew, pay its toll, make room for its reply. What it writes goes into changes
+// (org.Begin, NewChild) that are dropped with the run, and nobody sees what it signs. A
+// step's one effect is Append. A step that lacks something after it fails and is not run
+// again. What its owner keeps from run to run is listed in one place (in core, type kept):
+// answers to what was fetched, and what the request has proven, which no run could make
+// different.
 //
-// A host decides when pieces and answers come, not how often a step is run: maxRuns in
-// all, maxFetches of them for something fetched, and no longer than the context.
+// The host decides when pieces and answers come, but not how often a step is run: at most
+// maxRuns times, maxFetches of them after a fetch, and not after the context has ended.
 const (
 	maxRuns    = 1000
 	maxFetches = 32
 )
 
-// ErrRestarts ends a step that was run again too often.
+// ErrRestarts ends a step that was run too often.
 var ErrRestarts = fault.WithCode(fault.Unavailable, "RESTARTED_TOO_OFTEN", "what the request needs changed too often while it was decided: try again")
 
-// errDecided is a step's that lacks something behind its Append.
+// errDecided ends a step that lacks something after its Append.
 var errDecided = errors.New("ledger: a step that was decided asks to be run again")
 
-// Step runs f in the organization's turn, on behalf of by: the organization itself,
-// or one below whose share of the turns it is to take. above is nil until f has asked
-// for its parent. The context bounds the waiting, never an entry decided.
+// Step runs f in the organization's turn. by is whose share of the turns it takes: the
+// organization's or that of one below it. above is nil until f has asked for its parent. The
+// context bounds the waiting, not an entry decided.
 func (l *Ledger) Step(ctx context.Context, id, by org.ID, f func(t, above *Turn) error) error {
 	return l.stepWith(ctx, org.ID{}, id, by, f)
 }
@@ -56,7 +56,7 @@ func (l *Ledger) stepWith(ctx context.Context, parent, id, by org.ID, f func(t, 
 	if !parent.Zero() && parent == id {
 		return errors.New("ledger: an organization is not its own parent")
 	}
-	var o, up *organization // in memory from one run to the next, but for what is fetched
+	var o, up *organization // kept in memory from run to run, except during a fetch
 	drop := func() {
 		if o != nil {
 			l.leave(o)
@@ -138,14 +138,14 @@ func run(ctx context.Context, o, up *organization, by org.ID, f func(t, above *T
 	return n, err
 }
 
-// lacks is what a run that ended with err lacked, nil if it is not to be run again.
+// lacks is what a run that ended with err lacked. A run that lacked nothing has an error.
 func lacks(err error, t, above *Turn) (*need, error) {
 	n := &need{of: t.organization}
 	if !errors.As(err, &n.missing) {
 		return nil, err
 	}
 	if n.missing.Parent {
-		// Which it is, the records say, and these may have to be loaded as well.
+		// The records name the parent, and may have to be loaded as well.
 		rec, err := org.Begin(t.organization.id, t.State, 0).Organization()
 		switch {
 		case errors.As(err, &n.missing):
@@ -163,11 +163,11 @@ func lacks(err error, t, above *Turn) (*need, error) {
 	return n, nil
 }
 
-// settle counts what a turn has left in memory.
+// settle counts what a run has left in memory.
 func (o *organization) settle(lacks *need) {
 	full := o.account()
 	if full && (lacks == nil || lacks.missing.Fetch != nil) {
-		// Nobody else can be evicted: give back what can be loaded again.
+		// Nobody can be evicted: drop what can be loaded again.
 		o.state.Shed()
 		o.account()
 	}

@@ -133,7 +133,7 @@ func TestStepRunAgain(t *testing.T) {
 			if err := tx.PutUser(&org.User{ID: itemID(100), Name: fmt.Sprint("run ", runs)}); err != nil {
 				return err
 			}
-			c, err := t.NewChild(orgID(200), 1)
+			c, err := t.Ledger().NewChild(orgID(200), 1)
 			if err != nil {
 				return err
 			}

@@ -12,11 +12,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// End ends the ledger while the enclave goes on with others: nothing more is decided
-// or opened for the first time, all that is decided is stored, and then nothing is
-// answered any more. Only then are the tips known with which another may go on: there
-// is nothing newer, and never will be. If storing takes longer than ctx lasts, nothing
-// has happened and the range is served on. The row stays this boot's until Free.
+// End ends the ledger while the enclave goes on with others. Nothing more is decided or
+// opened for the first time, all that is decided gets stored, and then nothing is answered
+// any more. The tips that it returns are final, so that another owner can go on from them.
+// If ctx ends before all is stored, the range is served on as if nothing had happened. The
+// row stays this boot's until Free.
 func (l *Ledger) End(ctx context.Context) (map[org.ID]Tip, error) {
 	if !l.shut(true) {
 		return nil, ErrGiven
@@ -31,8 +31,8 @@ func (l *Ledger) End(ctx context.Context) (map[org.ID]Tip, error) {
 	return l.tips, nil
 }
 
-// shut says whether decisions may take effect and tips be learned. It waits for those
-// that are about to, and answers false if it was so before.
+// shut sets whether decisions and new tips are refused, once those under way are done. It
+// returns false if that was so before.
 func (l *Ledger) shut(given bool) bool {
 	l.gate.Lock()
 	defer l.gate.Unlock()
@@ -45,7 +45,7 @@ func (l *Ledger) shut(given bool) bool {
 	return true
 }
 
-// Quit ends the ledger at once, as fencing does. Nobody is told.
+// Quit ends the ledger at once, as fencing does, but tells nobody.
 func (l *Ledger) Quit() {
 	l.fenced.Store(true)
 	l.stop()
@@ -57,8 +57,8 @@ const tipSize = 16 + 8 + 32
 // MaxTips is how many tips EncodeTips puts together.
 const MaxTips = 16_000
 
-// EncodeTips writes tips down, in the order of their organizations, at most MaxTips to
-// a part. There is at least one part.
+// EncodeTips encodes tips in the order of their organizations, at most MaxTips to a part.
+// There is at least one part.
 func EncodeTips(tips map[org.ID]Tip) (parts [][]byte) {
 	ids := slices.SortedFunc(maps.Keys(tips), func(a, b org.ID) int { return bytes.Compare(a[:], b[:]) })
 	for first := true; first || len(ids) > 0; first = false {
@@ -75,9 +75,8 @@ func EncodeTips(tips map[org.ID]Tip) (parts [][]byte) {
 	return parts
 }
 
-// DecodeTips reads a part behind those that are in tips already, to which it adds.
-// Each tip stands once, in order, in the one encoding that there is; last is the
-// organization before.
+// DecodeTips adds the tips of a part to tips. Each tip is there once, in order, in the only
+// encoding. last is the organization before.
 func DecodeTips(tips map[org.ID]Tip, last *org.ID, part []byte) error {
 	if len(part)%tipSize != 0 || len(part) > MaxTips*tipSize {
 		return errors.New("ledger: tips of no whole number")

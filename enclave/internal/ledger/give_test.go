@@ -215,7 +215,7 @@ func TestRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := r.l.Turn(ctx(t), in, func(tn *ledger.Turn) error {
-		_, err := tn.NewChild(out, 1)
+		_, err := tn.Ledger().NewChild(out, 1)
 		return err
 	})
 	if !errors.Is(err, ledger.ErrRange) {

@@ -14,8 +14,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// A View is an organization's history as it stood in one turn. It is used
-// outside of the turn, since reading it asks the host.
+// A View is an organization's history as of one turn. It is used outside the turn, since
+// reading it asks the host.
 type View struct {
 	ledger *Ledger
 	id     org.ID
@@ -24,13 +24,13 @@ type View struct {
 	keys   map[uint32]*seal.Key
 }
 
-// View fixes the history up to this turn. Activities that wait are believed from
-// it only in the entry that the state names; others only in the one that ends them.
+// View is the history up to this turn. A waiting activity is believed only in the entry that
+// the state names, another only in the entry that ends it.
 func (t *Turn) View() *View {
 	return &View{ledger: t.organization.ledger, id: t.organization.id, tip: t.Tip(), batch: t.organization.lastBatch, keys: map[uint32]*seal.Key{t.organization.keyID: t.organization.key}}
 }
 
-// Batch is what a reply that tells of this history waits for.
+// Batch is the batch that a reply about this history waits for.
 func (v *View) Batch() uint64 { return v.batch }
 
 // Entry returns the entry at seq.
@@ -45,9 +45,9 @@ func (v *View) Entry(ctx context.Context, seq uint64) (*org.Entry, error) {
 	return v.prove(&got.Entries[0])
 }
 
-// Activity returns the last entry of a finished activity, or nil when the host
-// shows none: that there is none is not proven. An entry with which the activity
-// did not end is refused, since the host may have hidden the one behind it.
+// Activity returns the last entry of a finished activity, or nil if the host shows none,
+// which proves nothing. It refuses an entry with which the activity did not end: the host
+// may have hidden the next one.
 func (v *View) Activity(ctx context.Context, id org.ID) (*org.Entry, error) {
 	got, err := v.find(ctx, wire.Find{Activities: []wire.ID{wire.ID(id)}})
 	if err != nil || len(got.Entries) == 0 {
@@ -116,7 +116,7 @@ func (v *View) Page(ctx context.Context, p Page) ([]*org.Entry, error) {
 
 func isWanted[T comparable](want []T, x T) bool { return len(want) == 0 || slices.Contains(want, x) }
 
-// find asks only when all of the view is stored: the host cannot have more.
+// find asks when all of the view is stored: before, the host cannot have it.
 func (v *View) find(ctx context.Context, f wire.Find) (wire.Proven, error) {
 	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
 		return wire.Proven{}, err

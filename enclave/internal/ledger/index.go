@@ -11,7 +11,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// IndexRow is an organization that, by the host's word, has a key.
+// IndexRow is an organization that has a key, as the host says.
 type IndexRow struct {
 	Rank uint64
 	ID   org.ID
@@ -22,11 +22,10 @@ func (r *IndexRow) compare(o *IndexRow) int {
 	return cmp.Or(cmp.Compare(r.Rank, o.Rank), bytes.Compare(r.ID[:], o.ID[:]))
 }
 
-// PageIndex returns up to limit rows of a key in their order: the first ones,
-// those behind after, or those just above before, at most one of which is given.
-// It asks only when all of the view is stored. The host may have left rows out
-// and kept others that are no longer true; only the form of its answer is held
-// against the question.
+// PageIndex returns up to limit rows of a key in their order: the first ones, those behind
+// after, or those just above before (one of the two is nil). It asks when all of the view is
+// stored. The host may leave rows out and keep old ones; only the form of its answer is
+// checked.
 func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
 		return nil, err
@@ -34,7 +33,7 @@ func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *Index
 	return v.ledger.PageIndex(ctx, key, before, after, limit)
 }
 
-// PageIndex is View.PageIndex for who has seen nothing of any organization.
+// PageIndex is View.PageIndex without a View.
 func (l *Ledger) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	ask := wire.PageIndex{Key: wire.Hash(key), Limit: uint16(min(limit, wire.MaxRows))}
 	if before != nil {

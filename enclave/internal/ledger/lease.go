@@ -11,8 +11,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// lease is the time for which this enclave may answer, on its own clock: from
-// when a superseded enclave's lease has run out, and until its own has.
+// lease is when this enclave may answer, by its own clock: after a superseded enclave's lease
+// has ended, and until its own ends.
 type lease struct {
 	mu    sync.Mutex
 	from  time.Time
@@ -20,7 +20,7 @@ type lease struct {
 	over  bool
 }
 
-// extend counts from when the question was sent, not from when the host said yes.
+// extend counts from when the host was asked, not from when it said yes.
 func (l *lease) extend(asked time.Time, d time.Duration) {
 	l.mu.Lock()
 	if u := asked.Add(d); u.After(l.until) {
@@ -45,9 +45,9 @@ func (l *lease) valid(now time.Time) bool {
 // ErrTaken says that a range went to another boot.
 var ErrTaken = errors.New("the range went to another boot")
 
-// Take takes the range for this boot. Replies wait until the lease of a boot that did
-// not give it back has run out; loading need not. fits, unless nil, is shown the
-// row as it stands before, which is the host's word, and may refuse.
+// Take takes the range for this boot. If the last boot did not give it back, replies, but not
+// loading, wait until its lease has ended. fits, unless nil, sees the row as the host shows
+// it before, and may refuse.
 func (l *Ledger) Take(ctx context.Context, fits func(wire.Owned) error) error {
 	asked := l.cfg.Clock.Now()
 	row, err := l.own(ctx, wire.OwnLook, 0)
@@ -87,11 +87,11 @@ func (l *Ledger) own(ctx context.Context, a wire.OwnAction, expect uint64) (wire
 	return l.cfg.Store.Own(ctx, wire.Own{Action: a, Boot: l.cfg.Boot, Expect: expect, Range: l.cfg.Range})
 }
 
-// IsFree tells, by its row, that nobody owns a range.
+// IsFree tells by its row that nobody owns a range.
 func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 
-// BootNumber counts how often the range was taken, this time included. It is the
-// host's count: without witnesses nobody else keeps one.
+// BootNumber is how often the range was taken, this time included, by the host's count:
+// without witnesses nobody else keeps one.
 func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
 
 // renew keeps the lease while nothing is written.
@@ -118,9 +118,9 @@ func (l *Ledger) renew() {
 	}
 }
 
-// Release gives the range back at an orderly end, after everything decided is
-// stored, so that the next boot need not wait. From when it is given back this
-// one answers nothing, since the next may write at once.
+// Release gives the range back at an orderly end, once everything decided is stored, so that
+// the next boot need not wait. From then on this one answers nothing, since the next may
+// write at once.
 func (l *Ledger) Release(ctx context.Context) error {
 	if err := l.drain(ctx); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (l *Ledger) halt() {
 	l.lease.finish()
 }
 
-// Free gives the row of a ledger that has ended back. What the store says of it changes
-// nothing here: without an answer it may be asked again.
+// Free gives back the row of a ledger that has ended. Without an answer it may be called
+// again.
 func (l *Ledger) Free(ctx context.Context) error {
 	_, err := l.own(ctx, wire.OwnRelease, l.pipe.epoch)
 	return err
@@ -154,8 +154,8 @@ func (l *Ledger) drain(ctx context.Context) error {
 	return l.pipe.wait(ctx, n)
 }
 
-// Serving waits until this enclave may answer. Without a lease it answers
-// nothing, queries included.
+// Serving waits until this enclave may answer. Without a lease it answers nothing, not even
+// queries.
 func (l *Ledger) Serving(ctx context.Context) error {
 	for {
 		now := l.cfg.Clock.Now()

@@ -1,12 +1,12 @@
 // Package ledger turns decisions into durable history and proves what is newest.
 //
-// Each organization is one append-only sequence of sealed entries, the leaves of
-// an RFC 6962 tree of its own. The ledger keeps hot organizations opened in
-// memory, gives each its turn, numbers and seals what a turn decided, gathers
-// entries of many organizations into batches, and holds every reply back until
-// the host has said that all which the reply could have seen is stored.
+// Each organization is one append-only sequence of sealed entries, the leaves of an RFC
+// 6962 tree of its own. The ledger keeps hot organizations in memory, gives each its turn,
+// numbers and seals what a turn decided, gathers entries of many organizations into
+// batches, and holds every reply back until the host says that all that the reply could
+// have seen is stored.
 //
-// What it promises to the rooms above:
+// It promises:
 //   - a turn sees exactly the state after the last entry decided;
 //   - an entry decided is stored in its order or the enclave is fenced: there is
 //     no "failed";
@@ -15,9 +15,9 @@
 //   - memory is bounded: organizations are evicted, least recently used first,
 //     never one with an unstored entry, and unstored bytes have a bound.
 //
-// Lock order: an organization's turn before the ledger's own mutex, that before the
-// pipe's, and the mutex of turns behind all of them. No lock is held while the host
-// is asked, and no turn while another is waited for (queue.go).
+// Lock order: an organization's turn, the ledger's mutex, the pipe's, the mutex of turns.
+// No lock is held while the host is asked, and no turn while another is waited for
+// (queue.go).
 package ledger
 
 import (
@@ -70,26 +70,25 @@ type Config struct {
 	Boot       wire.ID   // drawn for this boot
 	BootNumber uint64    // set by Take
 	Storage    *seal.Key // wraps each organization's data key
-	// Before is the storage key before this one, nil if there is none: what is still
-	// under it is wrapped anew while the ledger serves.
+	// Before is the previous storage key or nil. Data keys that are still under it are wrapped
+	// anew while the ledger serves.
 	Before *seal.Key
 	Store  Store
 	Clock  Clock
 	Rand   io.Reader
 	Alarms *fault.Alarms
-	// Fence is called once, when another enclave has written or may write. The
-	// process must end.
+	// Fence is called once, when another enclave has written or may write. The process must
+	// end.
 	Fence  func(reason error)
 	Limits Limits
-	// Tips are those that the range's last owner remembered and handed on; nil: it did
-	// not. They are believed like those of this boot.
+	// Tips are what the range's last owner handed on, nil if it did not. They are believed
+	// like those of this boot.
 	Tips map[org.ID]Tip
-	// Floor is what this boot remembered when it owned the range before: an organization
-	// may have gone on since, and is believed only where it has gone on from there. It is
-	// not changed.
+	// Floor is what this boot remembered when it owned the range before. An organization may
+	// have gone on since, and is believed only if it has gone on from there.
 	Floor map[org.ID]Tip
-	// Loads bounds the organizations that are brought in at a time; the ledgers of one
-	// enclave share it. nil: a ledger by itself.
+	// Loads bounds the organizations that are loaded at a time. The ledgers of one enclave
+	// share it; nil: a ledger by itself.
 	Loads chan struct{}
 }
 
@@ -118,19 +117,20 @@ const (
 	MaxReplay            = 10_000
 
 	loadBytes  = 4 << 20
-	maxLoads   = 32               // organizations brought in at a time; each may hold a frame
-	askTimeout = 30 * time.Second // one question to the host that no request's deadline bounds
+	maxLoads   = 32               // organizations loaded at a time; each may hold a frame
+	askTimeout = 30 * time.Second // of a question to the host that no request's deadline bounds
 
-	// maxAddition bounds what goes into one batch together, so that a batch
-	// fits into a frame with its header.
+	// maxAddition bounds what goes into one batch together: with its header the batch fits
+	// into a frame.
 	maxAddition = wire.MaxFrame - 1<<20
 )
 
-// FloorAge is how far behind now the floor is kept: bodies are live for an hour.
-const FloorAge = time.Hour
-
-// floorStep is how far the floor must lag before an entry raises it.
-const floorStep = 5 * time.Minute
+const (
+	// FloorAge is how far behind now the floor is kept: bodies are live for an hour.
+	FloorAge = time.Hour
+	// floorStep is how far the floor must lag before an entry raises it.
+	floorStep = 5 * time.Minute
+)
 
 // Errors that the door turns into a bare 503 or a refusal.
 var (
@@ -151,10 +151,10 @@ type Ledger struct {
 	pipe  *pipe
 	lease lease
 
-	stateBytes, unstoredBytes atomic.Int64 // as Limits has them, or Share has set them since
+	stateBytes, unstoredBytes atomic.Int64 // of Limits, or what Share has set since
 
-	// gate is held for reading while a decision takes effect. given is set under it and
-	// mu when nothing more is to be decided.
+	// gate is held for reading while a decision takes effect. given, set under it and mu,
+	// tells that nothing more is decided.
 	gate  sync.RWMutex
 	given bool
 
@@ -178,10 +178,10 @@ type Ledger struct {
 	loads    atomic.Uint64
 	evicted  atomic.Uint64
 	shots    atomic.Uint64
-	tooLarge atomic.Uint64 // snapshots that were not sent, since no store would take their root
+	tooLarge atomic.Uint64 // snapshots not sent, since no store would take their root
 
 	rewrapped atomic.Uint64 // data keys wrapped anew
-	wrapped   atomic.Bool   // all of the range's are under the storage key, as far as the host showed them
+	wrapped   atomic.Bool   // all of the range's that the host shows are under the storage key
 }
 
 // A Tip is where an organization's ledger stands: how many entries, and their
@@ -191,14 +191,14 @@ type Tip struct {
 	Root  wire.Hash
 }
 
-// above tells that another tip is older than this one, or of another history at the
-// same place. That a higher one goes on from this one, only the entries tell.
+// above tells that another tip is older than this one, or of another history at the same
+// place. Whether a higher one goes on from this one, only the entries tell.
 func (t Tip) above(other Tip) bool {
 	return other.Count < t.Count || other.Count == t.Count && other.Root != t.Root
 }
 
-// RaiseFloor is a floor with what stands higher in tips, and tells whether none stands
-// lower: an owner in between has only added. The floor itself stays as it is.
+// RaiseFloor is a copy of floor with what is higher in tips. rises tells that nothing is
+// lower: an owner in between has only added.
 func RaiseFloor(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) {
 	raised, rises = maps.Clone(floor), true
 	if raised == nil {
@@ -246,8 +246,8 @@ func (l *Ledger) owns(id org.ID) bool {
 	return wire.RangeOf(wire.ID(id), max(l.cfg.Ranges, 1)) == l.cfg.Range
 }
 
-// Close stops the ledger's goroutines without fencing. Unstored entries stay
-// unknown, as after a crash.
+// Close stops the ledger's goroutines without fencing. Whether unstored entries get stored
+// stays unknown, as after a crash.
 func (l *Ledger) Close() {
 	l.stop()
 	l.wg.Wait()
@@ -264,8 +264,8 @@ func (l *Ledger) stop() {
 	})
 }
 
-// spawnLocked runs f on a goroutine that Close waits for, unless it is too late.
-// The ledger's mutex is held.
+// spawnLocked runs f on a goroutine that Close waits for, unless the ledger has stopped. The
+// ledger's mutex is held.
 func (l *Ledger) spawnLocked(f func()) bool {
 	if l.stopped {
 		return false
@@ -311,8 +311,7 @@ func (l *Ledger) Stats() map[string]uint64 {
 
 // breach counts what the host was caught at and returns it.
 func (l *Ledger) breach(a fault.Alarm, format string, args ...any) error {
-	l.cfg.Alarms.Raise(a)
-	return fault.NewBreach(a, format, args...)
+	return l.raiseAlarm(fault.NewBreach(a, format, args...))
 }
 
 // raiseAlarm counts err if it is a breach, and returns it.

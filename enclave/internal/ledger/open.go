@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -12,13 +11,11 @@ import (
 	"cloister/enclave/internal/insecure"
 	"cloister/enclave/internal/org"
 	"cloister/enclave/internal/seal"
-	"cloister/enclave/internal/secret"
 	"cloister/shared/wire"
 )
 
-// A stored entry is key id (4 bytes, big-endian) ‖ tree root before it (32) ‖
-// sealed record. Key id and root are read from there and proven by opening,
-// since both are part of the record's name.
+// A stored entry is key id (4 bytes, big-endian) ‖ tree root before it (32) ‖ sealed record.
+// Opening proves key id and root, which are part of the record's name.
 const entryPrefix = 4 + 32
 
 func (o *organization) sealEntry(at Tip, plain []byte) ([]byte, error) {
@@ -29,8 +26,8 @@ func (o *organization) sealEntry(at Tip, plain []byte) ([]byte, error) {
 	return o.key.Append(append(out, at.Root[:]...), o.ledger.cfg.Rand, n, plain)
 }
 
-// openEntry opens a stored entry of organization id at seq. With root it must
-// stand behind that very root.
+// openEntry opens a stored entry of organization id at seq, which must be behind root unless
+// that is nil.
 func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (*org.Entry, error) {
 	if len(stored) < entryPrefix {
 		return nil, l.breach(fault.AlarmOpen, "short entry")
@@ -56,8 +53,7 @@ func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stor
 	return e, nil
 }
 
-// open returns the organization in memory, loading it if need be, and counts a
-// use of it; leave gives the use back.
+// open returns an organization, loading it if need be, and counts a use of it until leave.
 func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 	if !l.owns(id) {
 		return nil, ErrRange
@@ -79,27 +75,30 @@ func (l *Ledger) open(ctx context.Context, id org.ID) (*organization, error) {
 	}
 	o.uses++
 	l.mu.Unlock()
-	select {
-	case <-o.ready:
-	default:
-		select {
-		case <-o.ready:
-		case <-o.slow:
-			l.leave(o)
-			return nil, ErrRebuilding
-		case <-ctx.Done():
-			l.leave(o)
-			return nil, ErrBusy
-		case <-l.done:
-			l.leave(o)
-			return nil, ErrFenced
-		}
-	}
-	if o.err != nil {
+	if err := o.wait(ctx); err != nil {
 		l.leave(o)
-		return nil, o.err
+		return nil, err
 	}
 	return o, nil
+}
+
+// wait returns when the organization is loaded.
+func (o *organization) wait(ctx context.Context) error {
+	select {
+	case <-o.ready: // though the context may have ended
+		return o.err
+	default:
+	}
+	select {
+	case <-o.ready:
+		return o.err
+	case <-o.slow:
+		return ErrRebuilding
+	case <-ctx.Done():
+		return ErrBusy
+	case <-o.ledger.done:
+		return ErrFenced
+	}
 }
 
 func (l *Ledger) leave(o *organization) {
@@ -113,7 +112,7 @@ func (l *Ledger) leave(o *organization) {
 func (t *Turn) Renew() {
 	l := t.organization.ledger
 	l.mu.Lock()
-	if e, ok := t.organization.place.(*list.Element); ok {
+	if e := t.organization.place; e != nil {
 		l.used.MoveToBack(e)
 	}
 	l.mu.Unlock()
@@ -132,8 +131,8 @@ func (l *Ledger) adopt(o *organization) {
 // half of it is the state of its data key's cipher.
 const emptyBytes = 3 << 10
 
-// account counts the organization's bytes anew and tells whether all together
-// are too many and nobody can go. The turn is held.
+// account counts the organization's bytes anew. full tells that all organizations together
+// have too many and none can be evicted. The turn is held.
 func (o *organization) account() (full bool) {
 	size := int64(o.state.Memory() + o.window.Bytes() + emptyBytes)
 	if o.pending != nil {
@@ -155,8 +154,8 @@ func (o *organization) account() (full bool) {
 	return false
 }
 
-// evictLocked closes the organization least recently used that nobody uses and
-// all of whose entries are stored. Its tip stays remembered.
+// evictLocked closes the least recently used organization that nobody uses and whose entries
+// are all stored. Its tip stays remembered.
 func (l *Ledger) evictLocked() bool {
 	l.pipe.mu.Lock()
 	stored := l.pipe.stored
@@ -175,8 +174,8 @@ func (l *Ledger) evictLocked() bool {
 	return false
 }
 
-// busy tells that the organization must stay: it has an unstored entry or a
-// snapshot on its way. Nobody has a turn, as there are no uses.
+// busy tells that the organization must stay: it has an unstored entry or a snapshot on its
+// way. It has no uses, so only the ledger itself can have its turn.
 func (o *organization) busy(stored uint64) bool {
 	if !o.tryLock() {
 		return true
@@ -185,9 +184,8 @@ func (o *organization) busy(stored uint64) bool {
 	return (o.lastBatch > stored && !insecure.Skip(insecure.Cache)) || o.pending != nil
 }
 
-// load brings an organization in from the host. It is bound to no request: who
-// asked may have gone, the result serves the next. Nor has it a deadline as a
-// whole, only each of its questions: a long history takes its time.
+// load loads an organization from the host. It ends with no request, since the result serves
+// the next one, and only each of its questions has a deadline: a long history takes time.
 func (l *Ledger) load(o *organization) {
 	var err error
 	select {
@@ -263,8 +261,8 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	defer l.mu.Unlock()
 	tip, known := l.tips[o.id]
 	if !known {
-		// Only the first opening in a boot takes its tip from the host. What it told
-		// whom when the tips are handed on would be told no successor.
+		// Only the first opening in a boot takes its tip from the host. Once the tips are
+		// handed on, no successor would learn of another one.
 		if l.given {
 			return ErrGiven
 		}
@@ -277,8 +275,8 @@ func (l *Ledger) read(ctx context.Context, o *organization) error {
 	return nil
 }
 
-// checkExtends wants what was loaded to have gone on from where an earlier ownership of this
-// boot left it. More entries are not enough: they may be of another history.
+// checkExtends refuses an organization that has not gone on from where an earlier ownership
+// of this boot left it. More entries are not enough: they may be of another history.
 func (l *Ledger) checkExtends(ctx context.Context, o *organization, keys map[uint32]*seal.Key, least Tip) error {
 	if o.count < least.Count {
 		return l.breach(fault.AlarmTip, "organization at entry %d, remembered at %d from an earlier ownership", o.count, least.Count)
@@ -305,24 +303,19 @@ func (l *Ledger) checkExtends(ctx context.Context, o *organization, keys map[uin
 	return nil
 }
 
-// askStore puts a question that no request's deadline bounds.
+// askStore asks a question that no request's deadline bounds.
 func askStore[Q, A any](ctx context.Context, f func(context.Context, Q) (A, error), q Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return f(ctx, q)
 }
 
-var errForeignKey = errors.New("data key of another organization")
-
 func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.Key, error) {
 	keys := map[uint32]*seal.Key{}
 	for _, w := range wrapped {
-		var opened secret.Secret
-		err := error(errForeignKey)
-		if w.Organization == wire.ID(id) {
-			opened, _, err = l.openKey(&w)
-		}
-		if err != nil {
+		opened, _, err := l.openKey(&w)
+		if err != nil || w.Organization != wire.ID(id) {
+			opened.Wipe()
 			return nil, l.breach(fault.AlarmKey, "data key does not open")
 		}
 		k, err := seal.NewKey(opened)
@@ -338,9 +331,8 @@ func (l *Ledger) unwrap(id org.ID, wrapped []wire.WrappedKey) (map[uint32]*seal.
 	return keys, nil
 }
 
-// replay folds the entries behind the snapshot. Whoever waits for a tail of
-// more than MaxReplay is told to come back; the work goes on and ends in a
-// snapshot.
+// replay folds the entries behind the snapshot. If they are more than MaxReplay, those who
+// wait are told to try again; the work goes on and ends in a snapshot.
 func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*seal.Key, got wire.Organization) error {
 	entries := got.Entries
 	if got.Count < o.count {
@@ -377,9 +369,9 @@ func (l *Ledger) replay(ctx context.Context, o *organization, keys map[uint32]*s
 	return nil
 }
 
-// fetch loads one piece of an opened organization, on behalf of by. What comes is judged when it
-// is installed: by then a snapshot may have replaced the piece, and a host that
-// has dropped it since did no wrong.
+// fetch loads one piece of an opened organization, on behalf of by. Its answer counts only
+// if the piece is still missing then: a snapshot may have replaced it, and the host may
+// have dropped it rightly.
 func (l *Ledger) fetch(ctx context.Context, o *organization, by org.ID, ref org.Hash) error {
 	ws, err := o.loadPiece(ctx, ref)
 	if err := enter(ctx, o, nil, by); err != nil {
@@ -408,7 +400,7 @@ func (o *organization) loadPiece(ctx context.Context, ref org.Hash) ([]org.Write
 	return o.ledger.openPiece(o.id, map[uint32]*seal.Key{o.keyID: o.key}, got[0])
 }
 
-// pieces asks for sealed pieces and holds each against the hash it is named by.
+// pieces asks for sealed pieces and checks each against the hash that names it.
 // It, loadPiece, openPiece, openPart and restore leave it to the caller to raise a breach.
 func (l *Ledger) pieces(ctx context.Context, id org.ID, refs []org.Hash) ([][]byte, error) {
 	var out [][]byte

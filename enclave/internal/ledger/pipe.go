@@ -26,9 +26,9 @@ type batch struct {
 	done    chan struct{} // closed when stored
 }
 
-// entryMargin is what an entry may need in a batch beside its sealed bytes: its
-// own fields, its tip in the header, a wrapped key. indexMargin is what a change
-// of the index takes, and more than a send does.
+// entryMargin is what an entry may take in a batch beside its sealed bytes: its fields, its
+// tip in the header, a wrapped key. indexMargin is what an index change takes at most, and a
+// send takes less.
 const (
 	entryMargin = 512
 	indexMargin = 48
@@ -39,8 +39,8 @@ type pipe struct {
 	ledger *Ledger
 
 	mu sync.Mutex
-	// queue holds every batch that is not stored, in order. The last one fills;
-	// the first one is on its way once anything stands in it.
+	// queue has every batch that is not stored, in order. The last one fills; the first one is
+	// on its way unless it is empty.
 	queue    []*batch
 	stored   uint64
 	unstored int64
@@ -57,7 +57,7 @@ func newBatch(n uint64) *batch {
 	return &batch{number: n, tips: map[org.ID]Tip{}, done: make(chan struct{})}
 }
 
-// checkUnstored fails when too much is unstored for one more entry to be decided.
+// checkUnstored refuses to decide more when too much is unstored.
 func (p *pipe) checkUnstored() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *pipe) checkUnstored() error {
 	return nil
 }
 
-// An addition is one entry for the batch in the making.
+// An addition is one entry for the next batch.
 type addition struct {
 	entry wire.Entry
 	keys  []wire.WrappedKey
@@ -80,8 +80,8 @@ func (a *addition) bytes() int {
 	return len(a.entry.Sealed) + entryMargin + indexMargin*(len(a.entry.Index)+len(a.entry.Sends))
 }
 
-// add puts entries that belong together into one batch and returns its number.
-// The turns of their organizations are held, so their order is the ledgers'.
+// add puts entries that belong together into one batch and returns its number. The turns of
+// their organizations are held, so the order of calls is the ledgers'.
 func (p *pipe) add(as ...addition) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *pipe) add(as ...addition) uint64 {
 	return b.number
 }
 
-// wait returns when batch n is stored, or an error that says nothing is known.
+// wait returns nil when batch n is stored. Its errors say that nothing is known.
 func (p *pipe) wait(ctx context.Context, n uint64) error {
 	if insecure.Skip(insecure.Release) {
 		return nil
@@ -143,8 +143,8 @@ func (p *pipe) run() {
 			return
 		}
 		for {
-			// Requests that could run now decide first and join this batch: with
-			// one client nothing waits, with many there are fewer commits.
+			// Requests that could run now decide first and join this batch. With one client
+			// nothing waits, with many there are fewer commits.
 			runtime.Gosched()
 			b := p.next()
 			if b == nil {
@@ -169,8 +169,7 @@ func (p *pipe) next() *batch {
 	return b
 }
 
-// send stores b, with the same bytes as often as it takes. It returns false
-// when the ledger is done.
+// send stores b, trying again with the same bytes. It returns false when the ledger is done.
 func (p *pipe) send(b *batch) bool {
 	msg, header, err := p.encode(b)
 	if err != nil {
@@ -213,8 +212,8 @@ func (p *pipe) send(b *batch) bool {
 	}
 }
 
-// header is what binds a batch to its boot and to the batch before; its bytes
-// are kept by the host and become a leaf of the deployment's log.
+// header binds a batch to its boot and the batch before. The host keeps its bytes, which
+// become a leaf of the deployment's log.
 type header struct {
 	Format     uint8       `cbor:"1,keyasint"`
 	Deployment [32]byte    `cbor:"2,keyasint"`

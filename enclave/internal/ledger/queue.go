@@ -8,46 +8,45 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A queue hands an organization's turn from step to step. A step over a
-// sub-organization and its parent gets both turns at once or neither: it holds
-// none while it waits for the other.
+// A queue hands an organization's turn from step to step. A step over a sub-organization and
+// its parent gets both turns at once: it holds none while it waits for the other.
 //
-// Who waits stands in line with those on whose behalf the same organization asks.
-// The organization's own line and those of its sub-organizations take turns, and
-// of the latter each has one before any has its next: however many requests of one
-// wait, they cost the others every second turn, or one in a round.
+// Claims for one organization stand in one line. The organization's own line and those of
+// its sub-organizations alternate, and each of the latter gets one turn before any gets its
+// next. So however many requests of one organization wait, they cost the others every
+// second turn, or one turn of each round.
 //
-// Where it is the turn of a step over both and the sub-organization is in another,
-// the next in line passes it by, and the sub-organization starts nothing else until
-// the step over both was taken. So the parent waits for nobody, the sub-organization
-// for two turns of the parent's at most, and nobody for ever: what is kept free is
-// kept for a step that waits for the parent alone, whose turns end by themselves.
+// If a step over both is next and the sub-organization's turn is taken, the next claim in
+// line goes first, and the sub-organization starts nothing else before the step over both.
+// So the parent waits for nobody, the sub-organization for two turns of the parent at most,
+// and nobody for ever: it is kept free for a step that waits for the parent alone, whose
+// turns end by themselves.
 //
 // The ledger's mutex of turns guards it. Nothing is locked under that.
 type queue struct {
 	taken   bool
 	kept    *claim // free for this one alone
 	own     line
-	below   list.List                // of *line, of those who ask and are not the organization itself; the next one in front
+	below   list.List                // of *line, of other organizations; the next one in front
 	lines   map[org.ID]*list.Element // of below
-	lastOwn bool                     // whose turn it was
+	lastOwn bool                     // the last turn was own's
 	// up is the parent while pairs steps over both wait in its queue.
 	up    *organization
 	pairs int
 }
 
-// A line are the claims that one organization makes, in the order of their coming.
+// A line are the claims of one organization, the oldest first.
 type line struct{ claims []*claim }
 
-// A claim is a step that waits: for the turn of o, and that of its parent above if
-// there is one.
+// A claim is a step that waits for the turn of an organization, and that of its parent above
+// if there is one.
 type claim struct {
 	organization, above *organization
 	by                  org.ID
 	granted             chan struct{}
 }
 
-// in is in whose queue the claim stands.
+// in has the queue that the claim waits in.
 func (c *claim) in() *organization {
 	if c.above != nil {
 		return c.above
@@ -55,8 +54,8 @@ func (c *claim) in() *organization {
 	return c.organization
 }
 
-// free tells whether a step over o, and above if there is one, can be taken now; c
-// is its claim if it waits.
+// free tells whether a step over o, and above if there is one, can start now. c is its claim
+// if it waits.
 func free(o, above *organization, c *claim) bool {
 	return o.queue.free(c) && (above == nil || above.queue.free(c))
 }
@@ -71,8 +70,8 @@ func take(o, above *organization, taken bool) {
 
 func (q *queue) free(c *claim) bool { return !q.taken && (q.kept == nil || q.kept == c) }
 
-// enter takes the turn of o, or of o and above at once, for a step that
-// organization by has asked for. The context bounds the waiting.
+// enter takes the turn of o, and that of above if there is one, for organization by. The
+// context bounds the waiting.
 func enter(ctx context.Context, o, above *organization, by org.ID) error {
 	mu := &o.ledger.turns
 	mu.Lock()
@@ -114,11 +113,11 @@ func leave(o, above *organization) {
 	o.wake()
 }
 
-// lock and unlock are enter and leave for what the ledger itself has to do.
+// lock and unlock are enter and leave for the ledger itself.
 func (o *organization) lock()   { _ = enter(context.Background(), o, nil, o.id) }
 func (o *organization) unlock() { leave(o, nil) }
 
-// tryLock is lock where nobody has the turn and nobody waits for it.
+// tryLock is lock if the turn is free.
 func (o *organization) tryLock() bool {
 	o.ledger.turns.Lock()
 	defer o.ledger.turns.Unlock()
@@ -131,7 +130,7 @@ func (o *organization) tryLock() bool {
 
 // The mutex of turns is held in what follows.
 
-// wake starts what the turn of o being free lets start.
+// wake starts what can start now that the turn of o is free.
 func (o *organization) wake() {
 	if up := o.queue.up; up != nil {
 		up.next()
@@ -220,7 +219,7 @@ func (c *claim) leave() {
 }
 
 func without(cs []*claim, c *claim) []*claim {
-	if cs[0] == c { // which all but those are that give up
+	if cs[0] == c { // always, unless c gives up
 		cs[0] = nil
 		return cs[1:]
 	}

@@ -12,12 +12,11 @@ import (
 	"cloister/shared/wire"
 )
 
-// When the storage key has rotated, each organization's data key is wrapped anew,
-// and nothing else: entries, snapshots and histories stay as they are. The data
-// keys of a range are gone through once while it is served; until then either
-// storage key opens them.
+// When the storage key has rotated, only the organizations' data keys are wrapped anew:
+// entries, snapshots and histories stay as they are. A ledger goes through the data keys of
+// its range once while it serves. Until then either storage key opens them.
 
-// rewrapPause is how long going through waits after a question without an answer.
+// rewrapPause is how long rewrap waits after a question without an answer.
 const rewrapPause = time.Second
 
 // openKey opens a wrapped data key under the storage key, or the one before it.
@@ -30,21 +29,17 @@ func (l *Ledger) openKey(w *wire.WrappedKey) (opened secret.Secret, old bool, er
 	return opened, true, err
 }
 
-// rewrap goes through the data keys of the range and wraps anew what is under the
-// storage key before. What the host leaves out stays as it is, and opens as long as
-// that key is kept.
+// rewrap goes through the data keys of the range and wraps anew those under the previous
+// storage key. What the host leaves out stays as it is, and opens as long as that key is
+// kept.
 func (l *Ledger) rewrap() {
-	first, last := bounds(l.cfg.Range, max(l.cfg.Ranges, 1))
-	ask := wire.LoadKeys{From: first, To: last, Limit: wire.MaxKeysPage}
+	ask := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	for {
-		page, err := askStore(l.life, l.cfg.Store.LoadKeys, ask)
-		if err == nil && !inOrder(page.Keys, ask) {
-			err = l.breach(fault.AlarmKey, "data keys out of order")
-		}
+		page, next, err := loadKeys(l.life, l.cfg.Store, ask)
 		var put wire.Done
 		fresh := wire.PutKeys{Range: l.cfg.Range, Boot: l.cfg.Boot, Epoch: l.pipe.epoch}
-		if err == nil {
-			fresh.Keys, err = l.wrapAnew(page.Keys)
+		if l.raiseAlarm(err) == nil {
+			fresh.Keys, err = l.wrapAnew(page)
 		}
 		if put.OK = len(fresh.Keys) == 0; err == nil && !put.OK {
 			put, err = askStore(l.life, l.cfg.Store.PutKeys, fresh)
@@ -61,17 +56,16 @@ func (l *Ledger) rewrap() {
 			continue
 		}
 		l.rewrapped.Add(uint64(len(fresh.Keys)))
-		if len(page.Keys) < wire.MaxKeysPage {
+		if next == nil {
 			l.wrapped.Store(true)
 			return
 		}
-		at := page.Keys[len(page.Keys)-1]
-		ask.From, ask.FromKey = at.Organization, at.KeyID+1
+		ask = *next
 	}
 }
 
-// wrapAnew wraps those of a page that are under the storage key before. One that
-// opens under neither is the host's doing: it is counted and left.
+// wrapAnew wraps those of a page that are under the previous storage key. One that opens
+// under neither is the host's doing: it is counted and left.
 func (l *Ledger) wrapAnew(page []wire.WrappedKey) (fresh []wire.WrappedKey, err error) {
 	for i := range page {
 		w := &page[i]
@@ -94,25 +88,38 @@ func (l *Ledger) wrapAnew(page []wire.WrappedKey) (fresh []wire.WrappedKey, err 
 	return fresh, nil
 }
 
-// bounds are the lowest and the highest id of a range.
-func bounds(r wire.Range, count int) (first, last wire.ID) {
-	found := false
+// keysOf asks for all data keys of a range.
+func keysOf(r wire.Range, count int) wire.LoadKeys {
+	ask := wire.LoadKeys{From: wire.ID{0xff}, Limit: wire.MaxKeysPage}
+	for i := range ask.To {
+		ask.To[i] = 0xff
+	}
 	for b := range 256 {
-		if wire.RangeOf(wire.ID{byte(b)}, count) != r {
-			continue
+		if wire.RangeOf(wire.ID{byte(b)}, count) == r {
+			ask.From[0], ask.To[0] = min(ask.From[0], byte(b)), byte(b)
 		}
-		if !found {
-			first[0], found = byte(b), true
-		}
-		last[0] = byte(b)
 	}
-	for i := 1; i < len(last); i++ {
-		last[i] = 0xff
-	}
-	return first, last
+	return ask
 }
 
-// inOrder tells whether keys may answer a question for them.
+// loadKeys loads a page of data keys. next asks for the one behind it; nil: there is none.
+func loadKeys(ctx context.Context, store Store, ask wire.LoadKeys) (page []wire.WrappedKey, next *wire.LoadKeys, err error) {
+	got, err := askStore(ctx, store.LoadKeys, ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !inOrder(got.Keys, ask) {
+		return nil, nil, fault.NewBreach(fault.AlarmKey, "data keys out of order")
+	}
+	if n := len(got.Keys); n == wire.MaxKeysPage {
+		last := got.Keys[n-1]
+		ask.From, ask.FromKey = last.Organization, last.KeyID+1
+		next = &ask
+	}
+	return got.Keys, next, nil
+}
+
+// inOrder tells whether keys may be an answer to ask.
 func inOrder(keys []wire.WrappedKey, ask wire.LoadKeys) bool {
 	if len(keys) > int(ask.Limit) {
 		return false
@@ -129,34 +136,24 @@ func inOrder(keys []wire.WrappedKey, ask wire.LoadKeys) bool {
 	return true
 }
 
-// CountUnopened counts the data keys in the store that do not open under a storage key,
-// and all that there are. The host may leave out what it will lose by that.
+// CountUnopened counts the data keys in the store that do not open under a storage key, and
+// all that there are. A host that leaves some out will lose them.
 func CountUnopened(ctx context.Context, store Store, storage *seal.Key, deployment [32]byte) (unopened, all int, err error) {
-	ask := wire.LoadKeys{Limit: wire.MaxKeysPage}
-	for i := range ask.To {
-		ask.To[i] = 0xff
-	}
-	for {
-		page, err := askStore(ctx, store.LoadKeys, ask)
-		if err != nil {
+	whole := keysOf(0, 1)
+	for next := &whole; next != nil; {
+		var page []wire.WrappedKey
+		if page, next, err = loadKeys(ctx, store, *next); err != nil {
 			return 0, 0, err
 		}
-		if !inOrder(page.Keys, ask) {
-			return 0, 0, fault.NewBreach(fault.AlarmKey, "data keys out of order")
-		}
-		for i := range page.Keys {
-			w := &page.Keys[i]
+		for i := range page {
+			w := &page[i]
 			opened, err := storage.OpenSecret(seal.Name{Kind: seal.KindDataKey, KeyID: w.KeyID, Deployment: deployment, Organization: org.ID(w.Organization)}, w.Sealed)
 			opened.Wipe()
 			if err != nil {
 				unopened++
 			}
 		}
-		all += len(page.Keys)
-		if len(page.Keys) < wire.MaxKeysPage {
-			return unopened, all, nil
-		}
-		at := page.Keys[len(page.Keys)-1]
-		ask.From, ask.FromKey = at.Organization, at.KeyID+1
+		all += len(page)
 	}
+	return unopened, all, nil
 }

@@ -15,9 +15,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// snapshot is the root of a snapshot: the folded state after the first Count
-// entries, all of them stored. It names its pieces by the hash of their sealed
-// bytes, so it binds all of them.
+// snapshot is the root of a snapshot, the folded state after the first Count entries, all of
+// them stored. It binds its pieces by the hashes of their sealed bytes.
 type snapshot struct {
 	Count   uint64         `cbor:"1,keyasint"`
 	Root    wire.Hash      `cbor:"2,keyasint"`
@@ -33,15 +32,14 @@ const (
 	maxDrops  = 1 << 16
 )
 
-// A root that names nothing takes at most rootMargin bytes. Each piece or chunk that it
-// names takes at most refMargin more, and a piece its first key.
+// A root without pieces takes at most rootMargin bytes. Each piece or chunk takes at most
+// refMargin more, and a piece its first key.
 const (
 	rootMargin = 4 << 10
 	refMargin  = 64
 )
 
-// maybeSnapshot starts a snapshot when enough has happened since the last. The turn is
-// held.
+// maybeSnapshot starts a snapshot if enough has happened since the last. The turn is held.
 func (o *organization) maybeSnapshot() {
 	l := o.ledger
 	if o.pending != nil || (o.since < l.cfg.Limits.SnapshotEvery && o.sinceSize < l.cfg.Limits.SnapshotBytes) {
@@ -55,16 +53,16 @@ func (o *organization) maybeSnapshot() {
 	l.mu.Unlock()
 }
 
-// A pendingSnapshot is on its way: what it must write, as it stood in the turn that began
-// it. To make it takes as long as the organization is large, and nobody's turn waits for that.
-// Pieces for which there is no room beside the root travel ahead of it.
+// A pendingSnapshot is a snapshot on its way to the store, as of the turn that began it. No
+// turn waits while it is made, which may take long. Pieces for which there is no room beside
+// the root are sent before it.
 type pendingSnapshot struct {
 	snapshot
 	organization *organization
 	fold         *org.Folding
 	marks        [][]org.Mark     // chunks to be written
 	covered      uint64           // the batch with the last entry in it
-	put          wire.PutSnapshot // the message in the making
+	put          wire.PutSnapshot // the next message
 	parts        []org.NewPiece   // in it
 	size         int              // its bytes
 }
@@ -90,31 +88,29 @@ func (o *organization) drop(gone []org.Hash) {
 	}
 }
 
-// bytes is about how much memory the snapshot takes at most: the fold, and one message,
-// sealed and in parts that the store does not hold yet. The turn is held.
+// bytes is about how much memory the snapshot takes at most: the fold, and one message both
+// sealed and as parts that are not stored yet. The turn is held.
 func (s *pendingSnapshot) bytes() int {
 	return s.fold.Bytes() + 2*min(s.fold.Size()+s.organization.window.Bytes(), wire.MaxFrame/2)
 }
 
-// fits tells whether a store would take the root. If it might not, nothing is sent: no
-// later root would have the host drop those pieces. The root's size is bounded before it
-// is made, so that a little room may stay unused. A snapshot that does not fit leaves the
-// ledger whole, with a longer tail; after as many entries again the next one is tried.
+// fits tells whether a store will take the root, judged by a bound on its size. If not,
+// nothing is sent: no later root would have the host drop the pieces. Such an organization
+// just gets a longer tail, and after as many entries again the next snapshot is tried.
 func (s *pendingSnapshot) fits() bool {
 	refs, keys := s.fold.MostRefs()
 	return rootMargin+refMargin*(refs+len(s.Chunks)+len(s.marks))+keys <= s.organization.ledger.cfg.Limits.RootBytes
 }
 
-// deliver makes a snapshot and sends it, once all that it covers is stored. Pieces,
-// answers and randomness that do not come are asked for again until the ledger ends, so
-// nothing is sent twice that the host has taken. No turn waits for it.
+// deliver makes and sends a snapshot once all that it covers is stored. It asks for pieces,
+// answers and randomness until they come or the ledger ends, so it sends nothing twice that
+// the host has taken. No turn waits for it.
 //
-// The host says no when this boot does not own the store or another snapshot
-// lies there than the one that this was built on. While we own it the second
-// cannot be, so either the host lies or we are superseded, and then the next
-// renewal or batch tells and fences. Until then the organization stays in memory
-// as if the snapshot were still on its way: what its pieces hold may be nowhere
-// else in folded form, and no further snapshot can follow one that was refused.
+// The host refuses if this boot does not own the store, or if the stored snapshot is not the
+// one that this was built on. The latter cannot be while we own the store. So the host lies,
+// or we are superseded, and the next renewal or batch fences us. Until then the organization
+// stays in memory as if the snapshot were on its way: what its pieces hold may be nowhere
+// else in folded form, and no snapshot can follow one that was refused.
 func (l *Ledger) deliver(s *pendingSnapshot) {
 	if l.pipe.wait(l.life, s.covered) != nil {
 		return
@@ -133,7 +129,7 @@ func (l *Ledger) deliver(s *pendingSnapshot) {
 		s.fold.SetStored(s.parts)
 		o.snapshotCount = s.Count
 	}
-	o.maybeSnapshot() // much may have happened while this one was on its way
+	o.maybeSnapshot() // much may have happened meanwhile
 	o.account()
 }
 
@@ -166,14 +162,14 @@ func (s *pendingSnapshot) send() error {
 	if err != nil {
 		return err
 	}
-	// Another snapshot would add drops meanwhile, and there is none.
+	// Only another snapshot would add drops meanwhile, and there is none.
 	o.drop(s.fold.Drops())
 	now := o.drops[:min(len(o.drops), maxDrops)]
 	if err := s.makeRoom(len(root) + len(now)*(len(wire.Hash{})+2)); err != nil {
 		return err
 	}
 	s.put.Snapshot, s.put.Drop = root, now
-	// From here on nobody asks for a piece that the root makes the host drop.
+	// From here on nobody asks for a piece that the host drops for this root.
 	o.lock()
 	s.fold.End()
 	o.window.SetNames(s.marks, chunks)
@@ -182,7 +178,7 @@ func (s *pendingSnapshot) send() error {
 	return s.sendParcel()
 }
 
-// bring brings the piece in that is folded next, unless it is there.
+// bring loads the piece that is folded next if it is absent.
 func (s *pendingSnapshot) bring() error {
 	ref, absent := s.fold.Absent()
 	if !absent {
@@ -198,7 +194,7 @@ func (s *pendingSnapshot) bring() error {
 	})
 }
 
-// add seals a piece or chunk and answers its name.
+// add seals a piece or chunk and returns its name.
 func (s *pendingSnapshot) add(kind seal.Kind, v any) (org.Hash, error) {
 	stored, err := s.organization.sealPart(kind, 0, v)
 	if err == nil {
@@ -211,7 +207,7 @@ func (s *pendingSnapshot) add(kind seal.Kind, v any) (org.Hash, error) {
 	return sha256.Sum256(stored), nil
 }
 
-// makeRoom makes room for n more bytes in the message in the making.
+// makeRoom makes room for n more bytes in the next message.
 func (s *pendingSnapshot) makeRoom(n int) error {
 	if len(s.put.Pieces) > 0 && (s.size+n > wire.MaxFrame/2 || len(s.put.Pieces) == maxParcel) {
 		if err := s.sendParcel(); err != nil {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"container/list"
 	"fmt"
 	"slices"
 
@@ -34,18 +35,17 @@ type organization struct {
 
 	// The ledger's mutex guards these.
 	uses  int
-	place any           // *list.Element in used
-	ready chan struct{} // closed when loaded, or failed with err
+	place *list.Element // in used
+	ready chan struct{} // closed when it is loaded, or has failed with err
 	slow  chan struct{} // closed when loading will take long
 	err   error
 }
 
-// Turn is an organization while it is decided about. It is valid inside the
-// function that it was handed to.
+// Turn is an organization while it is decided about. It is valid inside the function that
+// gets it.
 type Turn struct {
 	organization *organization
-	// State is the fold of all entries decided; read it through Begin.
-	State *org.State
+	State        *org.State // the fold of all entries decided; read it through Begin
 }
 
 // ID is the organization.
@@ -57,32 +57,29 @@ func (t *Turn) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id,
 // Tip is where the ledger stands, unstored entries included.
 func (t *Turn) Tip() Tip { return t.organization.tip() }
 
-// Batch is the number of the last batch with an entry of this organization: a
-// reply that saw this state waits for it.
+// Batch is the last batch with an entry of this organization. A reply that saw this state
+// waits for it.
 func (t *Turn) Batch() uint64 { return t.organization.lastBatch }
 
 // FloorMs is the time at or before which no stamped body starts an activity.
 func (t *Turn) FloorMs() uint64 { return t.organization.floorMs }
 
-// Known finds the entry of a body with this fingerprint among those above the
-// floor. The caller confirms on the full hash in the entry.
+// Known finds the entry of a body with this fingerprint above the floor. The caller compares
+// the full hash in the entry.
 func (t *Turn) Known(fingerprint [32]byte) (seq uint64, ok bool) {
 	return t.organization.window.Find([16]byte(fingerprint[:16]))
 }
 
-// An Addition is one entry that a turn decided beside its main one, with what
-// the host may know of it: the first of a new organization comes with Child, one
-// of another organization whose turn is held with Turn, and with neither it is
-// the next of the turn's own.
+// An Addition is one entry that a turn decided beside its main one.
 type Addition struct {
 	Entry *org.Entry
 	Tx    *org.Tx // its writes are the entry's; may be nil
-	Child *Child
-	Turn  *Turn
+	Child *Child  // the new organization whose first entry it is, or nil
+	Turn  *Turn   // whose entry it is; nil: the turn's own, or Child's
 }
 
-// A Child is an organization in the making: opened by nobody else before its
-// first entry is decided.
+// A Child is an organization in the making. Nobody else can open it before its first entry
+// is decided.
 type Child struct {
 	organization *organization
 	wrap         wire.WrappedKey
@@ -94,14 +91,6 @@ func (c *Child) Tx() *org.Tx { return c.tx }
 
 // Key is the child's data key.
 func (c *Child) Key() *seal.Key { return c.organization.key }
-
-// NewChild prepares an organization below that of the turn; see Ledger.NewChild.
-func (t *Turn) NewChild(id org.ID, nowMs uint64) (*Child, error) {
-	return t.organization.ledger.NewChild(id, nowMs)
-}
-
-// BootNumber is the ledger's.
-func (t *Turn) BootNumber() uint64 { return t.organization.ledger.cfg.BootNumber }
 
 // Ledger is whose turn it is.
 func (t *Turn) Ledger() *Ledger { return t.organization.ledger }
@@ -348,9 +337,9 @@ func (o *organization) follow(e *org.Entry, sealed []byte) error {
 	return nil
 }
 
-// floorAt is the floor that an entry decided at nowMs may raise to: the last
-// millisecond of a minute, so that the floor and the window's minutes agree, and
-// more than an hour ago, so that no live body lies below it.
+// floorAt is the floor that an entry decided at nowMs may raise: the last millisecond of a
+// minute, to agree with the window's minutes, and more than an hour ago, so that no live
+// body lies below it.
 func floorAt(nowMs uint64) uint64 {
 	age := uint64(FloorAge.Milliseconds())
 	if nowMs < age+120_000 {
