@@ -5,6 +5,8 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"errors"
+	"strconv"
+	"strings"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
@@ -17,8 +19,7 @@ func mac512(out *[64]byte, key, message []byte) {
 	h.Sum(out[:0])
 }
 
-// A node is an extended private key with room to compute its child. It is made
-// inside erase.Do.
+// A node is an extended private key with room to compute its child. It is made inside erase.Do.
 type node struct {
 	key, chain [32]byte
 	message    [37]byte
@@ -56,10 +57,9 @@ func schemeOf(c chain.Curve) *scheme {
 var errWiped = errors.New("the key has been wiped")
 
 // Derive makes the private key at a path: BIP-32 for secp256k1, SLIP-0010 for P-256 and
-// ed25519. ed25519 has hardened steps only: one without the apostrophe is derived as if it
-// had one. The errors are *fault.Error (InvalidArgument, `invalid path` or `invalid
-// curve`) except that of a wiped wallet. As in BIP-32, one secp256k1 path in about 2^127
-// has no key.
+// ed25519. ed25519 has hardened steps only: one without the apostrophe is derived as if it had
+// one. The errors are *fault.Error (InvalidArgument, `invalid path` or `invalid curve`) except
+// that of a wiped wallet. As in BIP-32, one secp256k1 path in about 2^127 has no key.
 func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 	s := schemeOf(c)
 	if s == nil {
@@ -143,3 +143,42 @@ func (s *scheme) child(n *node, step uint32) bool {
 	copy(n.chain[:], n.mac[32:])
 	return true
 }
+
+// hardened is the bit that marks a hardened step.
+const hardened = 1 << 31
+
+// A Path is a derivation path, with its text as given. The zero value derives nothing.
+type Path struct {
+	text  string
+	steps []uint32
+}
+
+// ParsePath reads `m`, or `m/` and steps separated by `/`: each a decimal number below 2^31
+// without leading zeros, hardened by a trailing apostrophe; at most MaxPathSteps. One path has
+// one text. The error is a *fault.Error: InvalidArgument, `invalid path`.
+func ParsePath(text string) (Path, error) {
+	refuse := fault.New(fault.InvalidArgument, "invalid path")
+	if len(text) > MaxPathText {
+		return Path{}, refuse
+	}
+	steps := strings.Split(text, "/")
+	if steps[0] != "m" || len(steps) > 1+MaxPathSteps {
+		return Path{}, refuse
+	}
+	p := Path{text: text}
+	for _, step := range steps[1:] {
+		digits, isHard := strings.CutSuffix(step, "'")
+		n, err := strconv.ParseUint(digits, 10, 31)
+		if err != nil || digits[0] == '0' && len(digits) > 1 {
+			return Path{}, refuse
+		}
+		if isHard {
+			n |= hardened
+		}
+		p.steps = append(p.steps, uint32(n))
+	}
+	return p, nil
+}
+
+// String is the text that ParsePath read.
+func (p Path) String() string { return p.text }

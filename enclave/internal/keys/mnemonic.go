@@ -46,9 +46,8 @@ func GenerateMnemonic(rand io.Reader, words int) (secret.Secret, error) {
 	return secret.New(rand, words/3*4)
 }
 
-// appendMnemonic writes the English words of the entropy, separated by single
-// spaces. b should have room for mnemonicSize more bytes, so that nothing is
-// copied. It runs inside erase.Do.
+// appendMnemonic writes the English words of the entropy, separated by single spaces. b should
+// have room for mnemonicSize more bytes, so that nothing is copied. It runs inside erase.Do.
 func appendMnemonic(b, entropy []byte) []byte {
 	var bits [33]byte
 	n := copy(bits[:], entropy)

@@ -80,9 +80,8 @@ func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 	return nil, errors.New("randomness gives no private key")
 }
 
-// privateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from
-// 1 to the order less 1, or an ed25519 seed. The secret is neither kept nor
-// wiped.
+// privateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from 1 to the order
+// less 1, or an ed25519 seed. The secret is neither kept nor wiped.
 func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	if schemeOf(c) == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
@@ -145,8 +144,7 @@ func (k *PrivateKey) Curve() chain.Curve { return k.curve }
 // Public is the public key; it outlives wiping.
 func (k *PrivateKey) Public() chain.PublicKey { return k.public }
 
-// Wipe overwrites the key, waiting for signatures in the making. It may be
-// called again.
+// Wipe overwrites the key, waiting for signatures in the making. It may be called again.
 func (k *PrivateKey) Wipe() {
 	if k.open == nil {
 		return

@@ -3,6 +3,7 @@ package keys
 import (
 	"errors"
 
+	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
@@ -57,8 +58,7 @@ func newSecp256k1(point *[65]byte, raw *[32]byte) curveKey {
 // errSignature has a chance of 2^-127, or tells of broken arithmetic.
 var errSignature = errors.New("no signature of this form")
 
-// recoverable is the first byte of the library's recoverable signatures, less the
-// recovery id.
+// recoverable is the first byte of the library's recoverable signatures, less the recovery id.
 const recoverable = 27 + 4
 
 func (k *keySecp256k1) sign(out *Signature, public chain.PublicKey, scheme chain.Scheme, digest []byte) error {
@@ -118,3 +118,41 @@ func (k *keySecp256k1) verify(sig *Signature, public chain.PublicKey, scheme cha
 func (k *keySecp256k1) bytes(out *[32]byte) { k.private.Key.PutBytes(out) }
 
 func (k *keySecp256k1) wipe() { k.private.Zero() }
+
+// noAux is the auxiliary randomness of BIP-340: 32 zero bytes, which the standard allows and
+// other wallets use, so that key and message determine a signature. Randomness would
+// protect from a fault while signing; verifying finds that.
+var noAux [32]byte
+
+// schnorr signs by BIP-340. With tweak the key is first tweaked as BIP-341 does for a key
+// path without a script tree. The library need not verify, since verify does.
+func (k *keySecp256k1) schnorr(out *Signature, public chain.PublicKey, tweak bool, digest []byte, aux [32]byte) error {
+	ok := false
+	erase.Do(func() {
+		d := k.private
+		if !tweak || tapTweak(&d.Key, public) {
+			if sig, err := schnorr.Sign(&d, digest, schnorr.CustomNonce(aux), schnorr.FastSign()); err == nil {
+				b := sig.Serialize()
+				copy(out.R[:], b[:32])
+				copy(out.S[:], b[32:])
+				ok = true
+			}
+		}
+		d.Zero()
+	})
+	if !ok {
+		return errSignature
+	}
+	return nil
+}
+
+// tapTweak replaces an internal key's private key by that of the output key which commits
+// to it and to no script. It refuses a sum of zero.
+func tapTweak(d *secp256k1.ModNScalar, public chain.PublicKey) bool {
+	t, ok := public.TapTweak()
+	if odd := public.Compressed()[0] == 3; odd {
+		d.Negate()
+	}
+	d.Add(&t)
+	return ok && !d.IsZero()
+}

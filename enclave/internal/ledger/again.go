@@ -8,11 +8,10 @@ import (
 	"cloister/enclave/internal/org"
 )
 
-// A step is decided in one turn, but not always at the first try: what it reads may not be
-// in memory, may be its parent's, or may have to be asked for outside. Then it gives up
-// with an *org.Missing that says which. Step gets that and runs the step again, from its
-// first line, over the records as they then are. No other loop does, and there is no other
-// way to a turn.
+// A step is decided in one turn, but not always at the first try: what it reads may not be in
+// memory, may be its parent's, or may have to be asked for outside. Then it gives up with an
+// *org.Missing that says which. Step gets that and runs the step again, from its first line,
+// over the records as they then are. No other loop does, and there is no other way to a turn.
 //
 //	Missing       what Step does before the next run
 //	Piece         loads the piece, with no turn held
@@ -22,11 +21,10 @@ import (
 //
 // A run that ends so may read, compute, draw randomness and refuse, and do what may be done
 // twice: Renew, pay its toll, make room for its reply. What it writes goes into changes
-// (org.Begin, NewChild) that are dropped with the run, and nobody sees what it signs. A
-// step's one effect is Append. A step that lacks something after it fails and is not run
-// again. What its owner keeps from run to run is listed in one place (in core, type kept):
-// answers to what was fetched, and what the request has proven, which no run could make
-// different.
+// (org.Begin, NewChild) that are dropped with the run, and nobody sees what it signs. A step's
+// one effect is Append. A step that lacks something after it fails and is not run again. What
+// its owner keeps from run to run is listed in one place (in core, type kept): answers to what
+// was fetched, and what the request has proven, which no run could make different.
 //
 // The host decides when pieces and answers come, but not how often a step is run: at most
 // maxRuns times, maxFetches of them after a fetch, and not after the context has ended.

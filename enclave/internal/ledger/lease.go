@@ -136,8 +136,7 @@ func (l *Ledger) halt() {
 	l.lease.finish()
 }
 
-// Free gives back the row of a ledger that has ended. Without an answer it may be called
-// again.
+// Free gives back the row of a ledger that has ended. Without an answer it may be called again.
 func (l *Ledger) Free(ctx context.Context) error {
 	_, err := l.own(ctx, wire.OwnRelease, l.pipe.epoch)
 	return err

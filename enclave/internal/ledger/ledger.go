@@ -1,10 +1,9 @@
 // Package ledger turns decisions into durable history and proves what is newest.
 //
-// Each organization is one append-only sequence of sealed entries, the leaves of an RFC
-// 6962 tree of its own. The ledger keeps hot organizations in memory, gives each its turn,
-// numbers and seals what a turn decided, gathers entries of many organizations into
-// batches, and holds every reply back until the host says that all that the reply could
-// have seen is stored.
+// Each organization is one append-only sequence of sealed entries, the leaves of an RFC 6962
+// tree of its own. The ledger keeps hot organizations in memory, gives each its turn, numbers
+// and seals what a turn decided, gathers entries of many organizations into batches, and holds
+// every reply back until the host says that all that the reply could have seen is stored.
 //
 // It promises:
 //   - a turn sees exactly the state after the last entry decided;
@@ -15,9 +14,8 @@
 //   - memory is bounded: organizations are evicted, least recently used first,
 //     never one with an unstored entry, and unstored bytes have a bound.
 //
-// Lock order: an organization's turn, the ledger's mutex, the pipe's, the mutex of turns.
-// No lock is held while the host is asked, and no turn while another is waited for
-// (queue.go).
+// Lock order: an organization's turn, the ledger's mutex, the pipe's, the mutex of turns. No
+// lock is held while the host is asked, and no turn while another is waited for (queue.go).
 package ledger
 
 import (
@@ -144,8 +142,7 @@ var (
 	errUnknown        = fault.New(fault.Unavailable, "not known to be stored: send the same request again")
 )
 
-// Ledger keeps the organizations of one range of a deployment for as long as one
-// boot owns it.
+// Ledger keeps the organizations of one range of a deployment for as long as one boot owns it.
 type Ledger struct {
 	cfg   Config
 	pipe  *pipe
@@ -184,8 +181,7 @@ type Ledger struct {
 	wrapped   atomic.Bool   // all of the range's that the host shows are under the storage key
 }
 
-// A Tip is where an organization's ledger stands: how many entries, and their
-// tree's root.
+// A Tip is where an organization's ledger stands: how many entries, and their tree's root.
 type Tip struct {
 	Count uint64
 	Root  wire.Hash

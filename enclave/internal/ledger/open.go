@@ -107,8 +107,7 @@ func (l *Ledger) leave(o *organization) {
 	l.mu.Unlock()
 }
 
-// Renew keeps an organization in the cache for another while. Only
-// authenticated use calls it.
+// Renew keeps an organization in the cache for another while. Only authenticated use calls it.
 func (t *Turn) Renew() {
 	l := t.organization.ledger
 	l.mu.Lock()
@@ -445,8 +444,7 @@ func (l *Ledger) openPiece(id org.ID, keys map[uint32]*seal.Key, stored []byte) 
 	return ws, nil
 }
 
-// openPart opens a snapshot, piece or chunk: key id ‖ sealed record. The name lacks the
-// key id.
+// openPart opens a snapshot, piece or chunk: key id ‖ sealed record. The name lacks the key id.
 func (l *Ledger) openPart(what string, n seal.Name, keys map[uint32]*seal.Key, stored []byte) ([]byte, error) {
 	if len(stored) < 4 {
 		return nil, fault.NewBreach(fault.AlarmSnapshot, "short %s", what)

@@ -30,8 +30,7 @@ func (l *Ledger) openKey(w *wire.WrappedKey) (opened secret.Secret, old bool, er
 }
 
 // rewrap goes through the data keys of the range and wraps anew those under the previous
-// storage key. What the host leaves out stays as it is, and opens as long as that key is
-// kept.
+// storage key. What the host leaves out stays as it is, and opens as long as that key is kept.
 func (l *Ledger) rewrap() {
 	ask := keysOf(l.cfg.Range, max(l.cfg.Ranges, 1))
 	for {

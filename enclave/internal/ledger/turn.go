@@ -95,8 +95,7 @@ func (c *Child) Key() *seal.Key { return c.organization.key }
 // Ledger is whose turn it is.
 func (t *Turn) Ledger() *Ledger { return t.organization.ledger }
 
-// NewChild prepares an organization that does not exist yet. Its range must be the
-// ledger's.
+// NewChild prepares an organization that does not exist yet. Its range must be the ledger's.
 func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 	if !l.owns(id) {
 		return nil, ErrRange

@@ -32,8 +32,7 @@ func (t *Tx) EachOAuth2Credential(visit func(*OAuth2Credential) bool) error {
 	return each(t, collectionOAuth2, visit)
 }
 
-// OnRampCredential is how a provider who sells crypto assets for money knows an
-// organization.
+// OnRampCredential is how a provider who sells crypto assets for money knows an organization.
 type OnRampCredential struct {
 	ID             ID     `cbor:"1,keyasint"`
 	Provider       string `cbor:"2,keyasint"` // FIAT_ON_RAMP_PROVIDER_…
@@ -69,8 +68,7 @@ func (t *Tx) EachOnRampCredential(visit func(*OnRampCredential) bool) error {
 	return each(t, collectionOnRamps, visit)
 }
 
-// DeleteProviderCredentials removes all credentials at OAuth 2.0 and on-ramp
-// providers.
+// DeleteProviderCredentials removes all credentials at OAuth 2.0 and on-ramp providers.
 func (t *Tx) DeleteProviderCredentials() error {
 	return cmp.Or(t.clear(under(key(collectionOAuth2))), t.clear(under(key(collectionOnRamps))))
 }

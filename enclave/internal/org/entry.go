@@ -115,8 +115,7 @@ type Vote struct {
 	User     ID     `cbor:"2,keyasint"`
 	UserName string `cbor:"3,keyasint"` // kept for when the user is gone
 	Rejected bool   `cbor:"4,keyasint,omitempty"`
-	// Message is the signed body, empty for the submitter's own vote: that is the entry's
-	// Body.
+	// Message is the signed body, empty for the submitter's own vote: that is the entry's Body.
 	Message   []byte `cbor:"5,keyasint,omitempty"`
 	PublicKey string `cbor:"6,keyasint"`
 	Signature string `cbor:"7,keyasint"`

@@ -30,8 +30,7 @@ const (
 	SendWebhook     SendKind = 4 // an Event, about the entry's activity
 )
 
-// Transaction is the content of a send: a signed transaction and what is needed to
-// follow it.
+// Transaction is the content of a send: a signed transaction and what is needed to follow it.
 type Transaction struct {
 	Chain  string `cbor:"1,keyasint"` // CAIP-2
 	Signed []byte `cbor:"2,keyasint"`

@@ -314,8 +314,7 @@ func (s *State) runOf(p *piece) *run {
 	return p.run
 }
 
-// Next goes to the next piece that changes or was never stored, and tells whether there is
-// one.
+// Next goes to the next piece that changes or was never stored, and tells whether there is one.
 func (f *Folding) Next() bool {
 	for f.run = nil; len(f.pieces) > 0; {
 		f.piece, f.pieces = f.pieces[0], f.pieces[1:]
@@ -440,8 +439,7 @@ func merge(r *run, keys []string, over map[string]*slot) *run {
 
 func recordSize(k string, v *slot) int { return len(k) + len(v.bytes) + 12 }
 
-// cut splits a run where the large collections begin and wherever it is too large for a
-// piece.
+// cut splits a run where the large collections begin and wherever it is too large for a piece.
 func cut(r *run) []*run {
 	var out []*run
 	rest := &run{}

@@ -113,8 +113,7 @@ func (t *Tx) AccountAt(wallet ID, path, curve, format string) (uint64, error) {
 	return r.No, nil
 }
 
-// Owner says what an address belongs to: account No of a wallet, or with No 0 a
-// private key.
+// Owner says what an address belongs to: account No of a wallet, or with No 0 a private key.
 type Owner struct {
 	ID ID
 	No uint64

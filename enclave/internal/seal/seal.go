@@ -1,13 +1,11 @@
-// Package seal encrypts records at rest and binds each to what it is and where
-// it belongs.
+// Package seal encrypts records at rest and binds each to what it is and where it belongs.
 //
-// A sealed record is nonce ‖ ciphertext ‖ tag of AES-256-GCM (NIST SP 800-38D)
-// under a key of one purpose. The record's Name is the associated data: format,
-// kind of object, key id, deployment, organization, place, and for a ledger entry
-// the tree root before it. A record opens under its own name only, so the host
-// cannot move it to another organization, place, kind or deployment, nor join
-// entries of two histories. Opening proves who wrote a record, not that it is the
-// newest: package ledger proves that.
+// A sealed record is nonce ‖ ciphertext ‖ tag of AES-256-GCM (NIST SP 800-38D) under a key of
+// one purpose. The record's Name is the associated data: format, kind of object, key id,
+// deployment, organization, place, and for a ledger entry the tree root before it. A record
+// opens under its own name only, so the host cannot move it to another organization, place,
+// kind or deployment, nor join entries of two histories. Opening proves who wrote a record, not
+// that it is the newest: package ledger proves that.
 //
 // Nonces are 96 random bits, which allows 2^32 records under a key. An organization's
 // data key is never replaced and its records are not counted: ten million activities
@@ -52,9 +50,8 @@ const (
 	KindRoot     Kind = 8 // the root secret, under a development passphrase
 	KindLaw      Kind = 9 // which manifest the deployment runs under, under a key of the keyring
 
-	// KindTips are a range's tips on their way from owner to owner. Place: the giver's
-	// epoch; organization: the taker's boot; owner: range, number of parts; key id:
-	// which part.
+	// KindTips are a range's tips on their way from owner to owner. Place: the giver's epoch;
+	// organization: the taker's boot; owner: range, number of parts; key id: which part.
 	KindTips Kind = 20
 	// KindFarewell is an enclave's word, its live key, that it serves no longer.
 	// Root: SHA-256 of the setup key that it gave the keyring to.

@@ -1,9 +1,8 @@
-// Package settings is the measured configuration: what decides who reads a passcode
-// and who may say who somebody is. It is one JSON document, handed in at boot beside
-// the manifest, whose member configurationSha256 is the SHA-256 of its very bytes. So
-// whoever verifies the enclave's proofs knows which configuration it runs under, and
-// nobody can change it while it runs. Without a document nothing is configured: no
-// mail and no text message goes out.
+// Package settings is the measured configuration: what decides who reads a passcode and who
+// may say who somebody is. It is one JSON document, handed in at boot beside the manifest,
+// whose member configurationSha256 is the SHA-256 of its bytes. So whoever verifies the
+// enclave's proofs knows its configuration, and nobody can change it while the enclave runs.
+// Without a document nothing is configured: no mail and no text message goes out.
 //
 //	{
 //	  "mail": {
@@ -22,61 +21,51 @@
 //
 // Every member may be left out; unknown ones are refused.
 //
-//	mail      the server that takes mail: see below for the other way. security is starttls (TLS begins on request,
-//	          a server that does not offer it gets nothing), tls (from the first byte)
-//	          or plain (loopback, simulator only). user and password come together or
-//	          not at all. sender is whom mails are from where an organization does not
-//	          say; its name is "Notifications" if absent. domains are those whose
-//	          addresses an organization may choose for its sender; without any, none
-//	          may choose.
-//	text      an HTTP gateway of the common form: To, From and Body are posted as a
-//	          form, user and password go into basic authentication.
-//	roots     PEM certificates of authorities that are believed beside those of the
-//	          image, for private servers.
+//	mail      the server that takes mail (or the host: see below). security is starttls (a server that does not
+//	          offer TLS gets nothing), tls (from the first byte) or plain (loopback, simulator only). user and
+//	          password come together or not at all. sender is whom mails are from where an organization does not
+//	          say; its name is "Notifications" if absent. An organization may choose a sender in one of domains.
+//	text      an HTTP gateway of the common form: To, From and Body are posted as a form, with user and password
+//	          as basic authentication.
+//	roots     PEM certificates of authorities to believe beside those of the image, for private servers.
 //	issuer    the public base URL of this deployment, below which its host serves
-//	          /.well-known/openid-configuration: what tokens that the enclave issues
-//	          name as their issuer.
-//	sandbox   whether passcodes to the sandbox's contacts are fixed and nothing is
-//	          sent to them.
-//	oauth2    simulator only: other tokenUrl and userUrl for OAuth 2.0 providers, by
-//	          the providers' names.
-//	salt      up to 128 characters that mean nothing. The hash is public: who knows
-//	          the rest of the document could try passwords against it, and cannot if
-//	          this is random.
+//	          /.well-known/openid-configuration: the issuer of the enclave's tokens.
+//	sandbox   whether passcodes to the sandbox's contacts are fixed and nothing is sent to them.
+//	oauth2    simulator only: other tokenUrl and userUrl of OAuth 2.0 providers, by the providers' names.
+//	salt      up to 128 random characters. The hash is public: without them, who knows the rest of the document
+//	          could try passwords against it.
 //
 // # Mail through the host
 //
 //	"mail": {"through": "host", "sender": {…}, "domains": […]}
 //
-// gives each mail to the host when it is due, and the host hands it to whatever server
-// it was started with (its flag -smtp). There is then no host, port, security, user or
-// password in this document, and the mail server's password never leaves the host.
+// gives each mail to the host when it is due, and the host hands it to the server that its
+// flag -smtp names. The document then has no host, port, security, user or password, and the
+// mail server's password never leaves the host.
 //
-// What it costs: the host reads every passcode, at once, and can log in with it as
-// whoever may log in by e-mail. The encrypted forms do not help against this: they keep
-// from the host a code that it has not got. Who has the code can encrypt it just as the
-// user does, under a key of his own; through an auth proxy anybody may ask for a code
-// and try it, so the host need not even wait until the user wants one. Two things stay:
-// what is sent encrypted to a client's key (email_auth, user recovery) opens for that
-// client alone, though who can have it sent for a key of his own reads it too; and of a
-// user whose MFA policy asks for a passkey or an API key as well, a code alone opens
-// nothing that the policy covers. So nobody should reach by e-mail alone what he would
-// not hand to the host's operator. Text messages do not change: the enclave hands them
-// to the gateway itself. The manifest names the hash of this document: whoever
-// checks a boot proof can ask the operator for the document and see which way it says.
+// The price: the host reads every passcode at once, and can log in with it as whoever may log
+// in by e-mail. The encrypted forms do not help, since they hide a code from a host that has
+// not got it: who has the code can encrypt it under a key of his own. Through an auth proxy
+// anybody may ask for a code, so the host need not even wait for the user. Two things stay.
+// What is sent encrypted to a client's key (email_auth, user recovery) opens for that client
+// alone, though who can have it sent for a key of his own reads it too. And if a user's MFA
+// policy also asks for a passkey or an API key, a code alone opens nothing that the policy
+// covers. So nobody should reach by e-mail alone what he would not hand to the host's
+// operator. The enclave still hands text messages to the gateway itself. The manifest names
+// this document's hash: whoever checks a boot proof can ask the operator for the document and
+// see which way it says.
 //
 // # Who sees the document
 //
-// Whoever boots the enclave sees the document in clear. The passwords in it let him
-// hand in mail and text messages in the operator's name, and no more than that if
-// they are of an account that can read nothing: take one that can only submit.
+// Whoever boots the enclave sees the document in clear. Its passwords let him hand in mail and
+// text messages in the operator's name, and no more if their accounts can only submit.
 //
-// In production everything is reached over TLS and nothing on the enclave's own
-// loopback; the simulator also takes http:// and plain, for 127.0.0.1, ::1 and
-// localhost alone.
+// In production everything is reached over TLS, and nothing on the enclave's own loopback. The
+// simulator also takes http:// and plain, for 127.0.0.1, ::1 and localhost alone.
 package settings
 
 import (
+	"cmp"
 	"crypto/x509"
 	"slices"
 	"strings"
@@ -101,34 +90,22 @@ const field = "configuration"
 
 // Settings are a document that was read. They do not change.
 type Settings struct {
-	Mail *Mail // nil: no mail goes out
-	Text *Text // nil: no text message does
-	// Roots are the image's root certificates and the document's.
-	Roots   *x509.CertPool
-	Issuer  string // empty: none
+	Mail    *Mail            // nil: no mail goes out
+	Text    *outward.Gateway // nil: no text message goes out
+	Roots   *x509.CertPool   // the image's root certificates and the document's
+	Issuer  string           // empty: none
 	Sandbox bool
 	OAuth2  map[string]Endpoints // by the provider's name; in a simulator only
 }
 
 // Mail is where mail is handed in.
 type Mail struct {
-	// ByHost tells that mails are given to the host, which sends them as it likes and
-	// reads them. Nothing but Sender and Domains is then set.
-	ByHost bool
-
-	Host     string // lower case
-	Port     uint16
-	Security outward.Security
-	User     string // empty: nobody logs in
-	Password secret.Secret
-	Sender   login.Sender // who a mail is from where nobody says
-	Domains  []string     // in lower case: of whose addresses a sender may be
-}
-
-// Text is the gateway that takes text messages.
-type Text struct {
-	URL, User, From string
-	Password        secret.Secret
+	// ByHost tells that mails are given to the host, which sends them as it likes and reads
+	// them. There is no MailServer then.
+	ByHost             bool
+	outward.MailServer              // its Host is in lower case
+	Sender             login.Sender // who a mail is from where nobody says
+	Domains            []string     // in lower case: those of addresses that a sender may have
 }
 
 // Endpoints are those of an OAuth 2.0 provider.
@@ -137,8 +114,7 @@ type Endpoints struct {
 	UserURL  string `json:"userUrl" rule:"required"`
 }
 
-// document is what a document looks like. Passwords stay bytes of it until they
-// become secrets.
+// document is the JSON document. Passwords stay bytes of it until they become secrets.
 type document struct {
 	Mail    *mail                `json:"mail"`
 	Text    *text                `json:"text"`
@@ -173,10 +149,9 @@ type text struct {
 
 var security = map[string]outward.Security{"starttls": outward.StartTLS, "tls": outward.TLS, "plain": outward.Plain}
 
-// Parse reads a document; an empty one configures nothing. simulator allows what is
-// for simulators only. The errors are *fault.Error about fields below
-// "configuration"; none repeats a value. What raw holds Parse does not keep: who
-// calls it may wipe it.
+// Parse reads a document; an empty one configures nothing. simulator allows what is for
+// simulators only. The errors are *fault.Error about fields below "configuration"; none repeats
+// a value. The caller may wipe raw.
 func Parse(raw []byte, simulator bool) (*Settings, error) {
 	var d document
 	switch {
@@ -243,11 +218,7 @@ func checkOverrides(all map[string]Endpoints, simulator bool) error {
 }
 
 func (d *mail) read(simulator bool) (*Mail, error) {
-	m := &Mail{Host: strings.ToLower(d.Host), Port: uint16(d.Port), Security: security[d.Security], User: d.User,
-		Sender: login.Sender{Address: d.Sender.Address, Name: d.Sender.Name, ReplyTo: d.Sender.ReplyTo}}
-	if m.Sender.Name == "" {
-		m.Sender.Name = login.DefaultSenderName
-	}
+	m := &Mail{Sender: login.Sender{Address: d.Sender.Address, Name: cmp.Or(d.Sender.Name, login.DefaultSenderName), ReplyTo: d.Sender.ReplyTo}}
 	if d.Through == "host" {
 		if d.Host+d.Security+d.User != "" || d.Port != 0 || len(d.Password) > 0 {
 			return nil, errMember(".mail", "goes through the host: it names no server of its own")
@@ -256,7 +227,7 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 	} else if err := d.server(m, simulator); err != nil {
 		return nil, err
 	}
-	// What a sender must be shows in a mail of his.
+	// A sender is right if a mail can be from him.
 	trial := login.Mail{From: m.Sender, To: m.Sender.Address, ID: "00000000-0000-4000-8000-000000000000"}
 	if _, err := trial.Bytes(); err != nil {
 		return nil, errMember(".mail.sender", "cannot be a mail's sender")
@@ -274,8 +245,9 @@ func (d *mail) read(simulator bool) (*Mail, error) {
 	return m, nil
 }
 
-// server reads what names the server that the enclave itself hands mails to.
+// server reads the server that the enclave itself hands mails to.
 func (d *mail) server(m *Mail, simulator bool) (err error) {
+	s := outward.MailServer{Host: strings.ToLower(d.Host), Port: uint16(d.Port), Security: security[d.Security], User: d.User}
 	switch {
 	case d.Host == "":
 		return errMember(".mail.host", "is missing")
@@ -283,40 +255,31 @@ func (d *mail) server(m *Mail, simulator bool) (err error) {
 		return errMember(".mail.port", "must be 1 to 65535")
 	case d.Security == "":
 		return errMember(".mail.security", "is missing")
-	case !simulator && outward.IsLoopback(m.Host):
+	case !simulator && outward.IsLoopback(s.Host):
 		return errMember(".mail.host", "is this machine")
 	}
-	if m.Password, err = password(".mail.password", d.Password, d.User); err != nil {
+	if s.Password, err = password(".mail.password", d.Password, d.User); err != nil {
 		return err
 	}
-	if err := m.Server().Check(simulator, m.Sender.Address); err != nil {
+	if err := s.Check(simulator, m.Sender.Address); err != nil {
 		return errAt(".mail", err)
 	}
+	m.MailServer = s
 	return nil
 }
 
-// Server is the server as package outward has it.
-func (m *Mail) Server() outward.MailServer {
-	return outward.MailServer{Host: m.Host, Port: m.Port, Security: m.Security, User: m.User, Password: m.Password}
-}
-
-func (d *text) read(simulator bool) (t *Text, err error) {
-	t = &Text{URL: d.URL, User: d.User, From: d.From}
-	if t.Password, err = password(".text.password", d.Password, d.User); err != nil {
+func (d *text) read(simulator bool) (g *outward.Gateway, err error) {
+	g = &outward.Gateway{URL: d.URL, User: d.User, From: d.From}
+	if g.Password, err = password(".text.password", d.Password, d.User); err != nil {
 		return nil, err
 	}
-	if err := t.Gateway().Check(simulator); err != nil {
+	if err := g.Check(simulator); err != nil {
 		return nil, errAt(".text", err)
 	}
-	return t, nil
+	return g, nil
 }
 
-// Gateway is the gateway as package outward has it.
-func (t *Text) Gateway() outward.Gateway {
-	return outward.Gateway{URL: t.URL, User: t.User, Password: t.Password, From: t.From}
-}
-
-// password takes one that comes with a user.
+// password reads a password, which comes with a user.
 func password(member string, raw strictjson.Raw, user string) (secret.Secret, error) {
 	switch {
 	case (len(raw) > 0) != (user != ""):

@@ -36,12 +36,12 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v %+v", s, s.Text)
 	}
 	m.Password.Use(func(b []byte) {
-		if string(b) != "päss \"word\"" || m.Server().User != "cloister" {
+		if string(b) != "päss \"word\"" || m.User != "cloister" {
 			t.Errorf("%q", b)
 		}
 	})
 	s.Text.Password.Use(func(b []byte) {
-		if string(b) != "token" || s.Text.Gateway().User != "account" {
+		if string(b) != "token" || s.Text.User != "account" {
 			t.Errorf("%q", b)
 		}
 	})

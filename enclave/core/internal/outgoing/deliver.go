@@ -174,7 +174,7 @@ func (o *Outgoing) mail(ctx context.Context, content []byte) outward.Outcome {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
 	defer clear(m.Message)
-	return o.cfg.Outside.Delivery.Submit(ctx, server.Server(), m)
+	return o.cfg.Outside.Delivery.Submit(ctx, server.MailServer, m)
 }
 
 // composeMail is a mail as it goes out. The caller clears its message.
@@ -216,5 +216,5 @@ func (o *Outgoing) text(ctx context.Context, content []byte) outward.Outcome {
 	if err != nil {
 		return outward.Outcome{Result: outward.Permanent, Err: errMessage}
 	}
-	return o.cfg.Outside.Delivery.Text(ctx, gateway.Gateway(), outward.Text{ID: t.ID, To: t.To, Body: t.Body})
+	return o.cfg.Outside.Delivery.Text(ctx, *gateway, outward.Text{ID: t.ID, To: t.To, Body: t.Body})
 }
