@@ -26,14 +26,17 @@ import (
 )
 
 // decoding is strict: no key twice, none unknown, nothing of indefinite length.
-var decoding = func() cbor.DecMode {
-	m, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
-		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 4, MaxArrayElements: 16, MaxMapPairs: 32}.DecMode()
+var decoding = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+	ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 4, MaxArrayElements: 16, MaxMapPairs: 32}.DecMode())
+
+var encoding = must(cbor.EncOptions{}.UserBufferEncMode())
+
+func must[T any](mode T, err error) T {
 	if err != nil {
 		panic(err) // options are right or wrong for good
 	}
-	return m
-}()
+	return mode
+}
 
 // decodeExact reads a record into v, and tells whether it is the one encoding of it.
 func decodeExact(record []byte, v any) bool {
@@ -43,14 +46,6 @@ func decodeExact(record []byte, v any) bool {
 	again, err := cbor.Marshal(v)
 	return err == nil && bytes.Equal(again, record)
 }
-
-var encoding = func() cbor.UserBufferEncMode {
-	m, err := cbor.EncOptions{}.UserBufferEncMode()
-	if err != nil {
-		panic(err)
-	}
-	return m
-}()
 
 // SecretSize is the size of Q and of every key of the keyring.
 const SecretSize = 32

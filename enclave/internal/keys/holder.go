@@ -72,43 +72,36 @@ func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w 
 	return w, err
 }
 
-// unseal calls use with a wallet's secrets.
-func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(entropy, passphrase secret.Secret) error) error {
+// unseal calls use with a key's or wallet's secrets, of which the second may be empty.
+func (h *Holder) unseal(action string, key policy.Key, sealed [2][]byte, use func(first, second secret.Secret) error) error {
 	if err := h.Grant.Allows(h.use(action, key)); err != nil {
 		return err
 	}
-	entropy, err := h.Vault.Open(key.Owner, sealed[0])
+	first, err := h.Vault.Open(key.Owner, sealed[0])
 	if err != nil {
 		return err
 	}
-	defer entropy.Wipe()
-	var passphrase secret.Secret
+	defer first.Wipe()
+	var second secret.Secret
 	if len(sealed[1]) > 0 {
-		if passphrase, err = h.Vault.Open(key.Owner, sealed[1]); err != nil {
+		if second, err = h.Vault.Open(key.Owner, sealed[1]); err != nil {
 			return err
 		}
-		defer passphrase.Wipe()
+		defer second.Wipe()
 	}
-	return use(entropy, passphrase)
+	return use(first, second)
 }
 
 // OpenKey opens a stored private key for an action. The caller wipes it.
-func (h *Holder) OpenKey(action string, owner [16]byte, c chain.Curve, sealed []byte) (*PrivateKey, error) {
+func (h *Holder) OpenKey(action string, owner [16]byte, c chain.Curve, sealed []byte) (k *PrivateKey, err error) {
 	key := policy.Key{Owner: owner}
-	if err := h.Grant.Allows(h.use(action, key)); err != nil {
-		return nil, err
-	}
-	s, err := h.Vault.Open(owner, sealed)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Wipe()
-	k, err := privateKeyFromSecret(c, s)
-	if err != nil {
-		return nil, err
-	}
-	k.identity = identity{h.Organization, key}
-	return k, nil
+	err = h.unseal(action, key, [2][]byte{sealed}, func(s, _ secret.Secret) error {
+		if k, err = privateKeyFromSecret(c, s); err == nil {
+			k.identity = identity{h.Organization, key}
+		}
+		return err
+	})
+	return k, err
 }
 
 // NewWallet opens a wallet that the activity has made or imported, for its first

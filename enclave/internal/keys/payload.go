@@ -90,11 +90,9 @@ func Digest(c chain.Curve, h HashFunction, payload []byte) ([]byte, error) {
 		return nil, errTooLarge
 	case (c == chain.Ed25519) != (h == HashNotApplicable):
 		return nil, fault.New(fault.InvalidArgument, "invalid hash function: %v does not go with %v", h, c)
-	case h == HashNotApplicable:
-		return payload, nil
 	case h == HashNoOp && len(payload) != 32:
 		return nil, fault.New(fault.InvalidArgument, "expected a 32-bytes-long digest, got %d bytes", len(payload))
-	case h == HashNoOp:
+	case h == HashNoOp, h == HashNotApplicable:
 		return payload, nil
 	case h == HashSHA256:
 		sum := sha256.Sum256(payload)

@@ -334,9 +334,12 @@ func (l *Ledger) newDataKey(id org.ID, keyID uint32) (*seal.Key, wire.WrappedKey
 	if err != nil {
 		return nil, wire.WrappedKey{}, err
 	}
-	sealed, err := l.cfg.Storage.SealSecret(l.cfg.Rand, l.name(seal.KindDataKey, id, keyID), drawn)
-	if err != nil {
-		return nil, wire.WrappedKey{}, err
-	}
-	return k, wire.WrappedKey{Organization: wire.ID(id), KeyID: keyID, Sealed: sealed}, nil
+	wrapped, err := l.wrap(wire.ID(id), keyID, drawn)
+	return k, wrapped, err
+}
+
+// wrap seals an organization's data key under the storage key.
+func (l *Ledger) wrap(id wire.ID, keyID uint32, key secret.Secret) (wire.WrappedKey, error) {
+	sealed, err := l.cfg.Storage.SealSecret(l.cfg.Rand, l.name(seal.KindDataKey, org.ID(id), keyID), key)
+	return wire.WrappedKey{Organization: id, KeyID: keyID, Sealed: sealed}, err
 }

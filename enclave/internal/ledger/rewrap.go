@@ -77,12 +77,12 @@ func (l *Ledger) wrapAnew(page []wire.WrappedKey) (fresh []wire.WrappedKey, err 
 			opened.Wipe()
 			continue
 		}
-		sealed, err := l.cfg.Storage.SealSecret(l.cfg.Rand, l.name(seal.KindDataKey, org.ID(w.Organization), w.KeyID), opened)
+		wrapped, err := l.wrap(w.Organization, w.KeyID, opened)
 		opened.Wipe()
 		if err != nil {
 			return nil, err
 		}
-		fresh = append(fresh, wire.WrappedKey{Organization: w.Organization, KeyID: w.KeyID, Sealed: sealed})
+		fresh = append(fresh, wrapped)
 	}
 	return fresh, nil
 }

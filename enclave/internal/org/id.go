@@ -1,6 +1,7 @@
 package org
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,10 +32,16 @@ func (id ID) Append(b []byte) []byte {
 
 // UnmarshalCBOR takes a byte string of exactly 16 bytes.
 func (id *ID) UnmarshalCBOR(b []byte) error {
-	if len(b) != 1+len(id) || b[0] != 0x50 {
+	return readExactly(id[:], b, 0x50)
+}
+
+// readExactly fills to with what is behind the head of a CBOR byte string.
+func readExactly(to, b []byte, head ...byte) error {
+	content, ok := bytes.CutPrefix(b, head)
+	if !ok || len(content) != len(to) {
 		return errSize
 	}
-	copy(id[:], b[1:])
+	copy(to, content)
 	return nil
 }
 
@@ -66,11 +73,15 @@ func NewIDBelow(rand io.Reader, parent ID) (ID, error) {
 
 // NewID draws a UUID of version 4.
 func NewID(rand io.Reader) (ID, error) {
-	var id ID
-	if _, err := io.ReadFull(rand, id[:]); err != nil {
+	return drawUUID(rand, ID{}, 0, 4)
+}
+
+// drawUUID draws the bytes of id behind the first n, and makes it a UUID of a version.
+func drawUUID(rand io.Reader, id ID, n int, version byte) (ID, error) {
+	if _, err := io.ReadFull(rand, id[n:]); err != nil {
 		return ID{}, fmt.Errorf("drawing an id: %w", err)
 	}
-	id[6] = id[6]&0x0f | 0x40
+	id[6] = id[6]&0x0f | version<<4
 	id[8] = id[8]&0x3f | 0x80
 	return id, nil
 }

@@ -3,7 +3,6 @@ package org
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"io"
 )
 
@@ -59,13 +58,8 @@ const sweepAtOnce = 8
 // NewTimedID draws a UUID that begins with a time, version 7 of RFC 9562: later
 // ones sort behind earlier ones.
 func NewTimedID(rand io.Reader, nowMs uint64) (id ID, err error) {
-	if _, err := io.ReadFull(rand, id[6:]); err != nil {
-		return ID{}, fmt.Errorf("drawing an id: %w", err)
-	}
 	copy(id[:6], bigEndian(nowMs)[2:])
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
-	return id, nil
+	return drawUUID(rand, id, 6, 7)
 }
 
 // Ms is the time in an id that NewTimedID has drawn.

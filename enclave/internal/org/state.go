@@ -55,11 +55,7 @@ type Hash [32]byte
 
 // UnmarshalCBOR takes a byte string of exactly 32 bytes.
 func (h *Hash) UnmarshalCBOR(b []byte) error {
-	if len(b) != 2+len(h) || b[0] != 0x58 || b[1] != byte(len(h)) {
-		return errSize
-	}
-	copy(h[:], b[2:])
-	return nil
+	return readExactly(h[:], b, 0x58, byte(len(h)))
 }
 
 // slot is one record: its bytes and, once it was read, what they decode to.

@@ -55,24 +55,19 @@ const (
 func Large(first byte) bool { return first >= byte(collectionLarge) }
 
 var (
-	encoding = func() cbor.EncMode {
-		m, err := cbor.CoreDetEncOptions().EncMode()
-		if err != nil {
-			panic(err)
-		}
-		return m
-	}()
-	decoding = func() cbor.DecMode {
-		m, err := cbor.DecOptions{
-			DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
-			ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 16, MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 10,
-		}.DecMode()
-		if err != nil {
-			panic(err)
-		}
-		return m
-	}()
+	encoding = must(cbor.CoreDetEncOptions().EncMode())
+	decoding = must(cbor.DecOptions{
+		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 16, MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 10,
+	}.DecMode())
 )
+
+func must[T any](mode T, err error) T {
+	if err != nil {
+		panic(err) // options are right or wrong for good
+	}
+	return mode
+}
 
 // Tx is one change to an organization in the making. Only its own reads see what it wrote.
 // The records that it returns are shared: copy one, change the copy, and put that.
