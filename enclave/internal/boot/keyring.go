@@ -65,8 +65,7 @@ type Keyring struct {
 	OnRamp        secret.Secret
 	Webhook       secret.Secret
 	Log           secret.Secret
-	// Before is the previous storage key, kept until no data key is under it any more. Empty
-	// if there is none.
+	// Before is the previous storage key, kept while a data key is under it; or empty.
 	Before secret.Secret
 }
 
@@ -116,8 +115,7 @@ func NewKeyring(rand io.Reader) (k *Keyring, err error) {
 	return k, nil
 }
 
-// RotateStorage draws a new storage key and keeps the old one. It refuses while an older
-// one is kept.
+// RotateStorage draws a new storage key and keeps the old one. It refuses if an older one is kept.
 func (k *Keyring) RotateStorage(rand io.Reader) error {
 	if k.Before.Len() != 0 {
 		return errors.New("the storage key before this one is still kept: forget it first")
@@ -176,8 +174,7 @@ func (k *Keyring) Wipe() {
 	*k = Keyring{}
 }
 
-// Hash is the hash under the blind-index key. It keeps the key for the whole boot, so that
-// hashing erases nothing.
+// Hash is the hash under the blind-index key, which it keeps: hashing erases nothing.
 func (k *Keyring) Hash() func() hash.Hash {
 	var key []byte
 	k.Blind.Use(func(b []byte) { key = bytes.Clone(b) })
@@ -277,8 +274,7 @@ type Genesis struct {
 // MaxRanges bounds Genesis.Ranges.
 const MaxRanges = 64
 
-// NewGenesis makes the record of a new deployment with root secret q and 1 to
-// MaxRanges ranges. With one it is of format 1.
+// NewGenesis makes the record of a new deployment with root secret q and 1 to MaxRanges ranges.
 func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]byte, error) {
 	if ranges < 1 || ranges > MaxRanges {
 		return nil, fmt.Errorf("a deployment of %d ranges", ranges)
@@ -300,8 +296,7 @@ func NewGenesis(rand io.Reader, q secret.Secret, nowMs uint64, ranges int) ([]by
 // Deployment is the name of the deployment that a genesis record starts.
 func Deployment(genesis []byte) [32]byte { return sha256.Sum256(genesis) }
 
-// QuorumPublicKey is Q's public key: an encryption and a signing key, both uncompressed
-// P-256 points.
+// QuorumPublicKey is Q's public encryption and signing key, two uncompressed P-256 points.
 func QuorumPublicKey(q secret.Secret) ([]byte, error) {
 	var out []byte
 	for _, use := range []string{"encrypt", "sign"} {
@@ -377,8 +372,7 @@ func ParseGenesis(record []byte) (*Genesis, error) {
 	return g, nil
 }
 
-// An Opener opens what attestation.SealTo encrypted to one key. The function hides the key
-// from printing.
+// An Opener opens what attestation.SealTo encrypted to one key, which it hides from printing.
 type Opener func(info, box []byte) (secret.Secret, error)
 
 // NewOpener makes an Opener of a P-256 private key. point is its public half, uncompressed.
@@ -399,8 +393,7 @@ func NewOpener(private secret.Secret) (open Opener, point []byte, err error) {
 	}, key.PublicKey().Bytes(), nil
 }
 
-// HandTo encrypts the keyring to the next enclave's setup key. It opens under the same info
-// only.
+// HandTo encrypts the keyring to the next enclave's setup key. It opens under the same info only.
 func (k *Keyring) HandTo(setupKeyHex string, info []byte) (box []byte, err error) {
 	encoded, err := k.encode()
 	if err != nil {

@@ -12,16 +12,14 @@ import (
 	"cloister/enclave/internal/seal"
 )
 
-// Law is which manifest a deployment with operators took last. It lies in the store, sealed
-// under a key of the keyring: who recovers the keyring knows whose approval the next
-// manifest needs.
+// Law is which manifest a deployment with operators took last. It lies in the store, sealed under a
+// key of the keyring: who recovers the keyring knows whose approval the next manifest needs.
 type Law struct {
 	Format    uint8    `cbor:"1,keyasint"`
 	Number    uint64   `cbor:"2,keyasint"` // 1 at genesis; rises with every manifest
 	Manifest  [32]byte `cbor:"3,keyasint"` // SHA-256 of the manifest; zero until the first
 	Operators [32]byte `cbor:"4,keyasint"` // attestation.Operators.Digest of those named at genesis or last
-	// Quorum is the public key of the root secret that the manifest had made, which the next
-	// manifest names. Empty if it had none made.
+	// Quorum is the public key of the root secret that the manifest had made, or empty.
 	Quorum []byte `cbor:"5,keyasint,omitempty"`
 }
 
@@ -42,14 +40,12 @@ func (l *Law) Allows(m *attestation.Manifest, hash [32]byte) error {
 	return ErrLaw
 }
 
-// Next is the law once a manifest is taken. quorum is the public key of the root secret
-// that it had made, nil for none.
+// Next is the law once a manifest is taken that had a root secret of that public key made, or nil.
 func (l *Law) Next(m *attestation.Manifest, hash [32]byte, quorum []byte) *Law {
 	return &Law{Format: 1, Number: l.Number + 1, Manifest: hash, Operators: m.Operators.Digest(), Quorum: quorum}
 }
 
-// lawKey comes from the blind-index key, which never rotates: the law must open whatever
-// else is new.
+// lawKey comes from the blind-index key, which never rotates: the law must always open.
 func (k *Keyring) lawKey() (*seal.Key, error) { return seal.Derive(k.Blind, "law") }
 
 // SealLaw seals the law of a deployment.

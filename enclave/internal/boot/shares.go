@@ -12,11 +12,10 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Shamir's scheme over GF(2^8) with the polynomial of AES, byte by byte: the secret is the
-// value at 0 of a random polynomial of degree threshold-1, and share x, 1 to 255, its value
-// at x. The field is written here because the well-kept libraries are part of a large
-// program, or work on scalars with big.Int, whose time depends on them. No secret is the
-// index of a table or decides a branch.
+// Shamir's scheme over GF(2^8) with the polynomial of AES, byte by byte: the secret is the value at
+// 0 of a random polynomial of degree threshold-1, and share x, 1 to 255, its value at x. The field
+// is written here because the well-kept libraries are part of a large program, or work on scalars
+// with big.Int, whose time depends on them. No secret is the index of a table or decides a branch.
 
 // times multiplies in the field.
 func times(a, b byte) (p byte) {
@@ -149,8 +148,7 @@ func (f *Factor) Holds(s *attestation.ShareSet) bool {
 	return s.KeyService != nil && subtle.ConstantTimeCompare([]byte(f.commitment(s.Random)), []byte(s.KeyService.Commitment)) == 1
 }
 
-// Reveal takes the pad off what the shares made. Without a factor there is no pad. The
-// caller wipes the result.
+// Reveal takes off the pad that there is with a factor. The caller wipes the result.
 func (f *Factor) Reveal(s *attestation.ShareSet, combined secret.Secret) (secret.Secret, error) {
 	if f == nil {
 		return combined.Clone(), nil
@@ -158,8 +156,7 @@ func (f *Factor) Reveal(s *attestation.ShareSet, combined secret.Secret) (secret
 	return f.pad(combined, s.Random)
 }
 
-// NewShareSet splits q for operators and encrypts each share to its own. With a
-// factor the shares are worth nothing without its key.
+// NewShareSet splits q, padded with a factor's key if there is one, and encrypts the shares.
 func NewShareSet(rand io.Reader, q secret.Secret, deployment [32]byte, generation uint64, operators attestation.Operators, f *Factor) (*attestation.ShareSet, error) {
 	if err := operators.CheckHolders(); err != nil {
 		return nil, err

@@ -59,9 +59,8 @@ func (h *Holder) spend(action string, ids ...identity) error {
 	return h.Grant.Spend(h.use(action, ks...))
 }
 
-// OpenWallet opens a stored wallet for an action on one of its accounts, or, with No 0, on
-// the wallet. sealed are its entropy and its passphrase, empty for none. The caller wipes
-// the wallet.
+// OpenWallet opens a stored wallet for an action on one of its accounts, or, with No 0, on the
+// wallet. sealed are its entropy and its passphrase, empty for none. The caller wipes the wallet.
 func (h *Holder) OpenWallet(action string, key policy.Key, sealed [2][]byte) (w *Wallet, err error) {
 	err = h.unseal(action, key, sealed, func(entropy, passphrase secret.Secret) error {
 		if w, err = openWallet(entropy, passphrase); err == nil {

@@ -16,9 +16,8 @@ import (
 // Signature is a signature as the interface has it.
 type Signature = chain.Signature
 
-// A PrivateKey is one key, parsed and ready to sign. It cannot be printed,
-// compared or encoded. It is safe for concurrent use; wiping waits for
-// signatures in the making, and a wiped key refuses.
+// A PrivateKey is one key, parsed and ready to sign. It cannot be printed, compared or encoded. It
+// is safe for concurrent use; wiping waits for signatures in the making, and a wiped key refuses.
 type PrivateKey struct {
 	secret.Unencodable
 	identity

@@ -124,9 +124,8 @@ func printable(b []byte) bool {
 // Words is how many words a wallet's entropy has.
 func Words(entropy secret.Secret) int { return entropy.Len() / 4 * 3 }
 
-// ImportKey reads a private key from outside: a big-endian scalar from 1 to the order
-// less 1, or an ed25519 seed. The secret is neither kept nor wiped. What is wrong with
-// it is a *fault.Error.
+// ImportKey reads a private key from outside: a big-endian scalar from 1 to the order less 1, or an
+// ed25519 seed. The secret is neither kept nor wiped. What is wrong with it is a *fault.Error.
 func (h *Holder) ImportKey(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 	if err := h.checkCreation(ActionImport); err != nil {
 		return nil, err

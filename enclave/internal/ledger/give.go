@@ -12,11 +12,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// End ends the ledger while the enclave goes on with others. Nothing more is decided or
-// opened for the first time, all that is decided gets stored, and then nothing is answered
-// any more. The tips that it returns are final, so that another owner can go on from them.
-// If ctx ends before all is stored, the range is served on as if nothing had happened. The
-// row stays this boot's until Free.
+// End ends the ledger while the enclave goes on with others. Nothing more is decided or opened for
+// the first time, all that is decided gets stored, and then nothing is answered any more. The tips
+// that it returns are final, so that another owner can go on from them. If ctx ends before all is
+// stored, the range is served on as if nothing had happened. The row stays this boot's until Free.
 func (l *Ledger) End(ctx context.Context) (map[org.ID]Tip, error) {
 	if !l.shut(true) {
 		return nil, ErrGiven
@@ -31,8 +30,7 @@ func (l *Ledger) End(ctx context.Context) (map[org.ID]Tip, error) {
 	return l.tips, nil
 }
 
-// shut sets whether decisions and new tips are refused, once those under way are done. It
-// returns false if that was so before.
+// shut sets given once decisions under way are done. It returns false if it was so before.
 func (l *Ledger) shut(given bool) bool {
 	l.gate.Lock()
 	defer l.gate.Unlock()
@@ -57,8 +55,7 @@ const tipSize = 16 + 8 + 32
 // MaxTips is how many tips EncodeTips puts together.
 const MaxTips = 16_000
 
-// EncodeTips encodes tips in the order of their organizations, at most MaxTips to a part.
-// There is at least one part.
+// EncodeTips encodes tips by ascending organization in at least one part of at most MaxTips.
 func EncodeTips(tips map[org.ID]Tip) (parts [][]byte) {
 	ids := slices.SortedFunc(maps.Keys(tips), func(a, b org.ID) int { return bytes.Compare(a[:], b[:]) })
 	for first := true; first || len(ids) > 0; first = false {

@@ -16,8 +16,7 @@ import (
 	"cloister/shared/wire"
 )
 
-// A View is an organization's history as of one turn. It is used outside the turn, since
-// reading it asks the host.
+// A View is an organization's history as of one turn, read outside the turn: it asks the host.
 type View struct {
 	ledger *Ledger
 	id     org.ID
@@ -170,10 +169,9 @@ func (r *IndexRow) compare(o *IndexRow) int {
 	return cmp.Or(cmp.Compare(r.Rank, o.Rank), bytes.Compare(r.ID[:], o.ID[:]))
 }
 
-// PageIndex returns up to limit rows of a key in their order: the first ones, those behind
-// after, or those just above before (one of the two is nil). It asks when all of the view is
-// stored. The host may leave rows out and keep old ones; only the form of its answer is
-// checked.
+// PageIndex returns up to limit rows of a key in their order: the first ones, those behind after,
+// or those just above before (one of the two is nil). It asks when all of the view is stored. The
+// host may leave rows out and keep old ones; only the form of its answer is checked.
 func (v *View) PageIndex(ctx context.Context, key org.Hash, before, after *IndexRow, limit int) ([]IndexRow, error) {
 	if err := v.ledger.pipe.wait(ctx, v.batch); err != nil {
 		return nil, err

@@ -90,8 +90,7 @@ func (l *Ledger) own(ctx context.Context, a wire.OwnAction, expect uint64) (wire
 // IsFree tells by its row that nobody owns a range.
 func IsFree(row wire.Owned) bool { return row.Epoch == 0 || row.Released }
 
-// BootNumber is how often the range was taken, this time included, by the host's count:
-// without witnesses nobody else keeps one.
+// BootNumber is how often the range was taken, this time included, by the host's count.
 func (l *Ledger) BootNumber() uint64 { return l.cfg.BootNumber }
 
 // renew keeps the lease while nothing is written.
@@ -118,9 +117,8 @@ func (l *Ledger) renew() {
 	}
 }
 
-// Release gives the range back at an orderly end, once everything decided is stored, so that
-// the next boot need not wait. From then on this one answers nothing, since the next may
-// write at once.
+// Release gives the range back at an orderly end, once everything decided is stored, so that the
+// next boot need not wait. From then on this one answers nothing, since the next may write at once.
 func (l *Ledger) Release(ctx context.Context) error {
 	if err := l.drain(ctx); err != nil {
 		return err
@@ -153,8 +151,7 @@ func (l *Ledger) drain(ctx context.Context) error {
 	return l.pipe.wait(ctx, n)
 }
 
-// Serving waits until this enclave may answer. Without a lease it answers nothing, not even
-// queries.
+// Serving waits until this enclave may answer. Without a lease it does not even answer queries.
 func (l *Ledger) Serving(ctx context.Context) error {
 	for {
 		now := l.cfg.Clock.Now()

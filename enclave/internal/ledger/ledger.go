@@ -68,25 +68,21 @@ type Config struct {
 	Boot       wire.ID   // drawn for this boot
 	BootNumber uint64    // set by Take
 	Storage    *seal.Key // wraps each organization's data key
-	// Before is the previous storage key or nil. Data keys that are still under it are wrapped
-	// anew while the ledger serves.
+	// Before is the previous storage key or nil. Data keys under it are wrapped anew.
 	Before *seal.Key
 	Store  Store
 	Clock  Clock
 	Rand   io.Reader
 	Alarms *fault.Alarms
-	// Fence is called once, when another enclave has written or may write. The process must
-	// end.
+	// Fence is called once, when another enclave has written or may write. The process must end.
 	Fence  func(reason error)
 	Limits Limits
-	// Tips are what the range's last owner handed on, nil if it did not. They are believed
-	// like those of this boot.
+	// Tips are what the range's last owner handed on, or nil. They are believed like this boot's.
 	Tips map[org.ID]Tip
 	// Floor is what this boot remembered when it owned the range before. An organization may
 	// have gone on since, and is believed only if it has gone on from there.
 	Floor map[org.ID]Tip
-	// Loads bounds the organizations that are loaded at a time. The ledgers of one enclave
-	// share it; nil: a ledger by itself.
+	// Loads, shared by the ledgers of one enclave, bounds organizations loaded at a time; or nil.
 	Loads chan struct{}
 }
 
@@ -118,8 +114,7 @@ const (
 	maxLoads   = 32               // organizations loaded at a time; each may hold a frame
 	askTimeout = 30 * time.Second // of a question to the host that no request's deadline bounds
 
-	// maxAddition bounds what goes into one batch together: with its header the batch fits
-	// into a frame.
+	// maxAddition bounds what goes into one batch together, so that it fits into a frame.
 	maxAddition = wire.MaxFrame - 1<<20
 )
 
@@ -150,8 +145,7 @@ type Ledger struct {
 
 	stateBytes, unstoredBytes atomic.Int64 // of Limits, or what Share has set since
 
-	// gate is held for reading while a decision takes effect. given, set under it and mu,
-	// tells that nothing more is decided.
+	// gate is held for reading while a decision takes effect. given, set under it and mu, ends that.
 	gate  sync.RWMutex
 	given bool
 
@@ -242,8 +236,7 @@ func (l *Ledger) owns(id org.ID) bool {
 	return wire.RangeOf(wire.ID(id), max(l.cfg.Ranges, 1)) == l.cfg.Range
 }
 
-// Close stops the ledger's goroutines without fencing. Whether unstored entries get stored
-// stays unknown, as after a crash.
+// Close stops the goroutines without fencing. As after a crash, unstored entries stay unknown.
 func (l *Ledger) Close() {
 	l.stop()
 	l.wg.Wait()
@@ -260,8 +253,7 @@ func (l *Ledger) stop() {
 	})
 }
 
-// spawnLocked runs f on a goroutine that Close waits for, unless the ledger has stopped. The
-// ledger's mutex is held.
+// spawnLocked runs f on a goroutine that Close waits for, unless stopped. mu is held.
 func (l *Ledger) spawnLocked(f func()) bool {
 	if l.stopped {
 		return false

@@ -26,8 +26,7 @@ func (o *organization) sealEntry(at Tip, plain []byte) ([]byte, error) {
 	return o.key.Append(append(out, at.Root[:]...), o.ledger.cfg.Rand, n, plain)
 }
 
-// openEntry opens a stored entry of organization id at seq, which must be behind root unless
-// that is nil.
+// openEntry opens the entry of organization id at seq, which must be behind root unless that is nil.
 func openEntry(l *Ledger, keys map[uint32]*seal.Key, id org.ID, seq uint64, stored []byte, root *wire.Hash) (*org.Entry, error) {
 	if len(stored) < entryPrefix {
 		return nil, l.breach(fault.AlarmOpen, "short entry")
@@ -153,8 +152,7 @@ func (o *organization) account() (full bool) {
 	return false
 }
 
-// evictLocked closes the least recently used organization that nobody uses and whose entries
-// are all stored. Its tip stays remembered.
+// evictLocked closes the least recently used organization without uses and unstored entries.
 func (l *Ledger) evictLocked() bool {
 	l.pipe.mu.Lock()
 	stored := l.pipe.stored

@@ -39,8 +39,7 @@ type pipe struct {
 	ledger *Ledger
 
 	mu sync.Mutex
-	// queue has every batch that is not stored, in order. The last one fills; the first one is
-	// on its way unless it is empty.
+	// queue has every batch not stored, in order. The last one fills; the first one is on its way.
 	queue    []*batch
 	stored   uint64
 	unstored int64
@@ -212,8 +211,7 @@ func (p *pipe) send(b *batch) bool {
 	}
 }
 
-// header binds a batch to its boot and the batch before. The host keeps its bytes, which
-// become a leaf of the deployment's log.
+// header binds a batch to its boot and the batch before. It is a leaf of the deployment's log.
 type header struct {
 	Format     uint8       `cbor:"1,keyasint"`
 	Deployment [32]byte    `cbor:"2,keyasint"`

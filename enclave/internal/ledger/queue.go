@@ -16,11 +16,10 @@ import (
 // next. So however many requests of one organization wait, they cost the others every
 // second turn, or one turn of each round.
 //
-// If a step over both is next and the sub-organization's turn is taken, the next claim in
-// line goes first, and the sub-organization starts nothing else before the step over both.
-// So the parent waits for nobody, the sub-organization for two turns of the parent at most,
-// and nobody for ever: it is kept free for a step that waits for the parent alone, whose
-// turns end by themselves.
+// If a step over both is next and the sub-organization's turn is taken, the next claim in line goes
+// first, and the sub-organization starts nothing else before the step over both. So the parent
+// waits for nobody, the sub-organization for two turns of the parent at most, and nobody for ever:
+// it is kept free for a step that waits for the parent alone, whose turns end by themselves.
 //
 // The ledger's mutex of turns guards it. Nothing is locked under that.
 type queue struct {
@@ -38,8 +37,7 @@ type queue struct {
 // A line are the claims of one organization, the oldest first.
 type line struct{ claims []*claim }
 
-// A claim is a step that waits for the turn of an organization, and that of its parent above
-// if there is one.
+// A claim is a step that waits for the turns of organization and, if not nil, above.
 type claim struct {
 	organization, above *organization
 	by                  org.ID
@@ -54,8 +52,7 @@ func (c *claim) in() *organization {
 	return c.organization
 }
 
-// free tells whether a step over o, and above if there is one, can start now. c is its claim
-// if it waits.
+// free tells whether a step over o and above (if not nil) can start now. c is its claim or nil.
 func free(o, above *organization, c *claim) bool {
 	return o.queue.free(c) && (above == nil || above.queue.free(c))
 }
@@ -70,8 +67,7 @@ func take(o, above *organization, taken bool) {
 
 func (q *queue) free(c *claim) bool { return !q.taken && (q.kept == nil || q.kept == c) }
 
-// enter takes the turn of o, and that of above if there is one, for organization by. The
-// context bounds the waiting.
+// enter takes the turns of o and above (if not nil) for organization by. ctx bounds the waiting.
 func enter(ctx context.Context, o, above *organization, by org.ID) error {
 	mu := &o.ledger.turns
 	mu.Lock()

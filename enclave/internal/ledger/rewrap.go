@@ -135,8 +135,7 @@ func inOrder(keys []wire.WrappedKey, ask wire.LoadKeys) bool {
 	return true
 }
 
-// CountUnopened counts the data keys in the store that do not open under a storage key, and
-// all that there are. A host that leaves some out will lose them.
+// CountUnopened counts the store's data keys that do not open under a storage key, and all.
 func CountUnopened(ctx context.Context, store Store, storage *seal.Key, deployment [32]byte) (unopened, all int, err error) {
 	whole := keysOf(0, 1)
 	for next := &whole; next != nil; {

@@ -41,8 +41,7 @@ type organization struct {
 	err   error
 }
 
-// Turn is an organization while it is decided about. It is valid inside the function that
-// gets it.
+// Turn is an organization while it is decided about. It is valid inside the function that gets it.
 type Turn struct {
 	organization *organization
 	State        *org.State // the fold of all entries decided; read it through Begin
@@ -57,15 +56,13 @@ func (t *Turn) Begin(nowMs uint64) *org.Tx { return org.Begin(t.organization.id,
 // Tip is where the ledger stands, unstored entries included.
 func (t *Turn) Tip() Tip { return t.organization.tip() }
 
-// Batch is the last batch with an entry of this organization. A reply that saw this state
-// waits for it.
+// Batch is the organization's last batch. A reply that saw this state waits for it.
 func (t *Turn) Batch() uint64 { return t.organization.lastBatch }
 
 // FloorMs is the time at or before which no stamped body starts an activity.
 func (t *Turn) FloorMs() uint64 { return t.organization.floorMs }
 
-// Known finds the entry of a body with this fingerprint above the floor. The caller compares
-// the full hash in the entry.
+// Known finds a fingerprint's entry above the floor. The caller compares the full hash there.
 func (t *Turn) Known(fingerprint [32]byte) (seq uint64, ok bool) {
 	return t.organization.window.Find([16]byte(fingerprint[:16]))
 }
@@ -78,8 +75,7 @@ type Addition struct {
 	Turn  *Turn   // whose entry it is; nil: the turn's own, or Child's
 }
 
-// A Child is an organization in the making. Nobody else can open it before its first entry
-// is decided.
+// A Child is an organization in the making, which nobody else can open.
 type Child struct {
 	organization *organization
 	wrap         wire.WrappedKey
@@ -200,9 +196,8 @@ func (l *Ledger) decide(all []Addition) (uint64, error) {
 	return n, nil
 }
 
-// makeRoom has an entry raise the floor if it is time to, and refuses one for whose
-// fingerprint there is no room. An entry that raises the floor makes room, or a full
-// window would stay full.
+// makeRoom has an entry raise the floor if it is time to, and refuses one for whose fingerprint
+// there is no room. An entry that raises the floor makes room, or a full window would stay full.
 func (o *organization) makeRoom(e *org.Entry) error {
 	if f := floorAt(e.TimeMs); f > o.floorMs+uint64(floorStep.Milliseconds()) {
 		e.FloorMs = f

@@ -56,8 +56,7 @@ func (t *Tx) PutAuthProxy(p *AuthProxy) error {
 // DeleteAuthProxy removes the record, and with it the private key.
 func (t *Tx) DeleteAuthProxy(id ID) { t.del(key(collectionAuthProxies, raw(id))) }
 
-// EachChangedAuthProxy visits the configurations that this change makes, changes or
-// deletes. is tells whether it will be there.
+// EachChangedAuthProxy visits the configurations that this change puts (is) or deletes.
 func (t *Tx) EachChangedAuthProxy(visit func(id ID, is bool)) {
 	for _, k := range t.order {
 		if len(k) == 1+16 && Collection(k[0]) == collectionAuthProxies {

@@ -67,8 +67,7 @@ func childKey(what byte, value string, c *Child, holder ID) string {
 	return key(collectionChildrenKeys, string(what), hashKey(value), c.place(), raw(holder))
 }
 
-// PutChildKey makes a sub-organization findable by a value of holder, one of its users, or
-// by its name, whose holder is the zero ID.
+// PutChildKey makes c findable by a value of its user holder, or by its name with the zero ID.
 func (t *Tx) PutChildKey(what byte, value string, c *Child, holder ID) error {
 	return put(t, childKey(what, value, c, holder), &none{})
 }
@@ -114,8 +113,7 @@ func (t *Tx) childrenAbove(prefix string, before *Child, limit int) ([]ID, error
 	return ids, err
 }
 
-// children are the first limit sub-organizations that a stretch names, each once. Their
-// places begin at byte at of the keys.
+// children are the first limit sub-organizations of a stretch, with places from byte at of keys.
 func (t *Tx) children(st stretch, at, limit int) (ids []ID, err error) {
 	if limit <= 0 {
 		return nil, nil

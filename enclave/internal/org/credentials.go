@@ -38,8 +38,7 @@ type OnRampCredential struct {
 	Provider       string `cbor:"2,keyasint"` // FIAT_ON_RAMP_PROVIDER_…
 	ProjectID      string `cbor:"3,keyasint,omitempty"`
 	PublishableKey string `cbor:"4,keyasint"`
-	// Secret and Private are the provider's keys, sealed once more under the
-	// credential's id; Private is nil where the provider has none.
+	// Secret and Private, nil where there is none, are sealed once more under the credential's id.
 	Secret  []byte `cbor:"5,keyasint"`
 	Private []byte `cbor:"6,keyasint,omitempty"`
 	// The same as the client sent them, for queries.

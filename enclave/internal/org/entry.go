@@ -36,8 +36,7 @@ func (s Status) Terminal() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusRejected
 }
 
-// Entry is one step of one activity as sealed into the ledger: who asked for what, what
-// was decided, and what came of it.
+// Entry is one step of one activity as sealed: who asked for what, and what came of it.
 type Entry struct {
 	Activity    ID     `cbor:"1,keyasint"` // zero: the first entry of an organization
 	Type        string `cbor:"2,keyasint,omitempty"`
@@ -85,8 +84,7 @@ type Evaluation struct {
 	// Policies are in old entries, which have nothing from Asked on.
 	Policies []PolicyOutcome `cbor:"4,keyasint,omitempty"`
 	Outcome  string          `cbor:"5,keyasint,omitempty"` // of the activity, where no policy was asked
-	// Asked are the ids of the policies, 16 bytes each, and Verdicts a byte for each. Reasons
-	// are of some of them, in their order.
+	// Asked are the policies' ids, 16 bytes each; Verdicts a byte for each; Reasons of some of them.
 	Asked    []byte   `cbor:"6,keyasint,omitempty"`
 	Verdicts []byte   `cbor:"7,keyasint,omitempty"`
 	Reasons  []Reason `cbor:"8,keyasint,omitempty"`

@@ -8,8 +8,7 @@ import (
 	"io"
 )
 
-// errSize is needed since the codec would pad a short byte string with zeros and cut a
-// long one.
+// errSize is needed since the codec would pad a short byte string with zeros and cut a long one.
 var errSize = errors.New("identifier or hash of another size")
 
 // ID is a UUID: of an organization, a user, a wallet, an activity.

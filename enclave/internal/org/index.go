@@ -6,20 +6,17 @@ import (
 	"slices"
 )
 
-// Sub-organizations are searched for what their parent does not keep of them through an
-// index of keyed hashes that the host keeps. Each row is checked against the
-// sub-organization's own records.
+// Sub-organizations are searched for what their parent does not keep of them through an index of
+// keyed hashes that the host keeps. Each row is checked against the sub-organization's own records.
 
-// IndexChange puts or drops the row of the host's index that leads from a key
-// to the organization whose entry it comes with.
+// IndexChange puts or drops a row of the host's index, from a key to the entry's organization.
 type IndexChange struct {
 	Key  Hash   // keyed hash of a handle and the parent
 	Rank uint64 // orders the rows of a key: CreatedMs of the organization
 	Drop bool
 }
 
-// A Handle is something by which the host's index finds a sub-organization: what it is, and
-// the hash of its value.
+// A Handle is what the host's index finds a sub-organization by: what it is, and its value's hash.
 type Handle struct {
 	What byte
 	hash string
@@ -99,8 +96,7 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	return nil
 }
 
-// EachHandle visits the organization's handles, one perhaps several times, until visit
-// returns false.
+// EachHandle visits the organization's handles until visit returns false, perhaps some twice.
 func (t *Tx) EachHandle(visit func(Handle) bool) error {
 	going := true
 	for _, prefix := range []string{key(collectionNames, string(byte(NameUser))), key(collectionAddresses)} {

@@ -57,8 +57,7 @@ var bounds = [...]struct {
 	{"oauth-providers", func(l *Limits) *int { return &l.OauthProviders }, 10, 50},
 }
 
-// WithDefaults are the limits in force: none below what the interface documents,
-// none above what memory and records allow.
+// WithDefaults are the limits in force, each moved into its bounds.
 func (l Limits) WithDefaults() Limits {
 	for _, b := range bounds {
 		n := b.of(&l)

@@ -18,19 +18,16 @@ type Passcode struct {
 	Code      string `cbor:"4,keyasint"`
 	CreatedMs uint64 `cbor:"5,keyasint"`
 	ExpiresMs uint64 `cbor:"6,keyasint"`
-	// Boot is the enclave's boot that made it: after another one nobody can tell how often
-	// it was tried.
+	// Boot made it: after another boot nobody can tell how often it was tried.
 	Boot ID `cbor:"7,keyasint"`
-	// Target is the private key that attempts are encrypted to, sealed once more under the
-	// passcode's id; empty where attempts come in clear.
+	// Target, if attempts are encrypted, is the private key, sealed once more under the passcode's id.
 	Target []byte `cbor:"8,keyasint,omitempty"`
 	Tries  uint8  `cbor:"9,keyasint,omitempty"` // that were wrong
 	// Over tells that it was used, or that newer ones of its contact replace it.
 	Over bool `cbor:"10,keyasint,omitempty"`
 	// Legacy tells that it leads to a credential and not to a verification token.
 	Legacy bool `cbor:"11,keyasint,omitempty"`
-	// Counted are what it counts against: hashes of its contact, and of what else its sender
-	// tells users apart by.
+	// Counted are hashes of its contact, and of what else its sender tells users apart by.
 	Counted []Hash `cbor:"12,keyasint,omitempty"`
 }
 
@@ -55,8 +52,7 @@ func (p *Passcode) swept(nowMs uint64) bool {
 // sweepAtOnce is how many old records one change looks at.
 const sweepAtOnce = 8
 
-// NewTimedID draws a UUID that begins with a time, version 7 of RFC 9562: later
-// ones sort behind earlier ones.
+// NewTimedID draws a UUID of version 7 (RFC 9562), which begins with a time: later ones sort behind.
 func NewTimedID(rand io.Reader, nowMs uint64) (id ID, err error) {
 	copy(id[:6], bigEndian(nowMs)[2:])
 	return drawUUID(rand, id, 6, 7)
@@ -104,13 +100,11 @@ func (t *Tx) SweepPasscodes() error {
 	return err
 }
 
-// A Verification is what an issued verification token has been used for. The token itself
-// says the rest.
+// A Verification is what a verification token has been used for; the token says the rest.
 type Verification struct {
 	ID        ID     `cbor:"1,keyasint"`
 	ExpiresMs uint64 `cbor:"2,keyasint"`
-	// Boot is the enclave's boot that issued it: after another one nobody can tell what it was
-	// used for.
+	// Boot issued it: after another boot nobody can tell what it was used for.
 	Boot ID    `cbor:"3,keyasint"`
 	Used Usage `cbor:"4,keyasint,omitempty"`
 	// Profile, if not zero, bounds log-ins by the token like the session that got it.

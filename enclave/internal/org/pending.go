@@ -1,7 +1,6 @@
 package org
 
-// Pending is an activity that waits for votes, or for its initiator to prove who he is.
-// Body and messages stay in its entries.
+// Pending is an activity that waits for votes or its initiator. Its entries have body and messages.
 type Pending struct {
 	Activity    ID            `cbor:"1,keyasint"`
 	Fingerprint Hash          `cbor:"2,keyasint"`
@@ -27,8 +26,7 @@ type PendingVote struct {
 	User      ID     `cbor:"1,keyasint"`
 	Rejected  bool   `cbor:"2,keyasint,omitempty"`
 	CreatedMs uint64 `cbor:"3,keyasint"`
-	// Credentials are those that the user has approved with, in that order, as they were: one
-	// that is deleted later still counts.
+	// Credentials are those used to approve, as they were: one that is deleted later still counts.
 	Credentials []VoteCredential `cbor:"4,keyasint"`
 }
 

@@ -12,8 +12,7 @@ type Policy struct {
 	CreatedMs uint64 `cbor:"8,keyasint"`
 	UpdatedMs uint64 `cbor:"9,keyasint"`
 
-	// Compiled is what the record's reader made of its expressions. It is kept with the record
-	// in memory, and used only in the turn.
+	// Compiled is what a reader made of the expressions. Only the turn uses it.
 	Compiled any `cbor:"-"`
 }
 
@@ -40,8 +39,7 @@ func (t *Tx) PolicySet() any {
 	return t.state.policySet
 }
 
-// KeepPolicySet keeps what the policies' reader made of all of them, in memory and until one
-// is written. It is used only in the turn.
+// KeepPolicySet keeps what a reader made of all policies until one is written. It is for the turn.
 func (t *Tx) KeepPolicySet(set any) {
 	if !t.policies {
 		t.state.policySet = set
@@ -142,8 +140,7 @@ type AllowlistRule struct {
 	CreatedMs uint64 `cbor:"3,keyasint"`
 }
 
-// Allowlist returns the list of an API key by its public key, or with "" the
-// organization's; nil if there is none.
+// Allowlist returns the list of an API key by its public key, the organization's for "", or nil.
 func (t *Tx) Allowlist(publicKey string) (*Allowlist, error) {
 	return get[Allowlist](t, key(collectionAllowlists, publicKey))
 }

@@ -14,8 +14,7 @@ type stretch struct {
 // under is the stretch of the keys that begin with prefix.
 func under(prefix string) stretch { return stretch{from: prefix, to: above(prefix)} }
 
-// above is the lowest key above all that begin with prefix, whose first byte is a
-// collection's and so never 0xff.
+// above is the lowest key above all that begin with prefix. A collection's byte is never 0xff.
 func above(prefix string) string {
 	b := []byte(prefix)
 	for b[len(b)-1] == 0xff {

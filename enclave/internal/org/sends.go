@@ -14,8 +14,7 @@ type Send struct {
 	Content []byte   `cbor:"3,keyasint"`
 	// From ExpiresMs on it is not opened any more.
 	ExpiresMs uint64 `cbor:"4,keyasint,omitempty"`
-	// Receiver is told to the host beside the entry, if the host is to keep the sends of
-	// each receiver apart.
+	// Receiver is told to the host if it is to keep each receiver's sends apart.
 	Receiver ID `cbor:"-"`
 }
 
@@ -60,8 +59,7 @@ func unmarshal[T any](b []byte, format string) (*T, error) {
 // Mail is the content of a send: a mail to one recipient. It may bring a passcode.
 type Mail struct {
 	To string `cbor:"1,keyasint"`
-	// From, Name and ReplyTo are the sender's. Without From the sender is the
-	// configuration's, and the other two do not count.
+	// From, Name and ReplyTo are the sender's. Without From it is the configuration's sender.
 	From    string `cbor:"2,keyasint,omitempty"`
 	Name    string `cbor:"3,keyasint,omitempty"`
 	ReplyTo string `cbor:"4,keyasint,omitempty"`
@@ -133,8 +131,7 @@ type Sender struct {
 	Address [20]byte
 }
 
-// NonceUse is which sends were given a nonce of an account. There may be several, since a
-// client may name a nonce that is taken to replace a transaction.
+// NonceUse is which sends have a nonce: several, if a client replaces a transaction.
 type NonceUse struct {
 	Sends []SendRef `cbor:"1,keyasint"`
 	// MinedMs is when the nonce was first heard to be used up on the chain, or 0.

@@ -1,12 +1,11 @@
 // Package org holds an organization's records and one change to them.
 //
-// An organization's state is one sorted map from keys to record bytes, the fold of the
-// writes in its ledger. A key begins with its collection. In memory the map is a list of
-// pieces, runs of consecutive keys as the last snapshot has them, with what was written
-// since laid over them. Pieces of small collections are always present. One of a large
-// collection may be absent; reading it answers *Missing, and the caller gives up without
-// effect, loads the piece and runs again. Pieces cover the key space without gaps, so they
-// prove absence as well as presence.
+// An organization's state is one sorted map from keys to record bytes, the fold of the writes in
+// its ledger. A key begins with its collection. In memory the map is a list of pieces, runs of
+// consecutive keys as the last snapshot has them, with what was written since laid over them.
+// Pieces of small collections are always present. One of a large collection may be absent; reading
+// it answers *Missing, and the caller gives up without effect, loads the piece and runs again.
+// Pieces cover the key space without gaps, so they prove absence as well as presence.
 //
 // Nothing here reads a clock, draws randomness or talks to anybody. A State is not safe for
 // concurrent use: its organization's turn guards it. A Folding goes on beside the turn.
@@ -192,8 +191,7 @@ func (s *State) put(k string, v *slot) {
 	s.over[k] = v
 }
 
-// Check refuses a write that could not be stored. For a record that would outgrow its
-// piece, the error is a *fault.Error.
+// Check refuses a write that cannot be stored; a record too large for a piece as a *fault.Error.
 func (w Write) Check() error {
 	if len(w.Key) == 0 || len(w.Key) > MaxKey {
 		return fmt.Errorf("key of %d bytes", len(w.Key))
@@ -334,8 +332,7 @@ func (f *Folding) Load(records []Write) (err error) {
 	return err
 }
 
-// Parts are the pieces that replace the piece. An empty one has none: the piece before it
-// then covers its stretch.
+// Parts are the pieces that replace the piece, none if it is empty: the one before then covers it.
 func (f *Folding) Parts() (parts []NewPiece) {
 	if f.piece.ref != (Hash{}) {
 		f.dropped = append(f.dropped, f.piece.ref)
@@ -406,8 +403,7 @@ func (f *Folding) End() {
 	}
 }
 
-// SetStored tells that parts are stored and can be loaded. Those that replace an absent
-// piece leave memory.
+// SetStored tells that parts can be loaded. Those that replace an absent piece leave memory.
 func (f *Folding) SetStored(parts []NewPiece) {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()
@@ -476,8 +472,7 @@ func refsOf(pieces []*piece) []PieceRef {
 	return refs
 }
 
-// FromRefs is the state that a snapshot names, with every piece absent. The small ones must
-// be installed before anything is read.
+// FromRefs is a snapshot's state, with every piece absent. The small ones must be installed first.
 func FromRefs(refs []PieceRef) (s *State, small []Hash, err error) {
 	if len(refs) == 0 || len(refs[0].Lo) != 0 {
 		return nil, nil, fmt.Errorf("snapshot does not begin at the first key")
@@ -542,8 +537,7 @@ func (s *State) Misses(ref Hash) bool {
 	return i >= 0 && s.pieces[i].run == nil
 }
 
-// Shed makes room: it drops the large pieces that can be loaded again, each with what a fold
-// has made of it and stored.
+// Shed drops large pieces that can be loaded again, with the stored parts that a fold made of them.
 func (s *State) Shed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

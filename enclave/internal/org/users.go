@@ -84,8 +84,7 @@ type APIKey struct {
 	ExpirationSeconds uint64 `cbor:"7,keyasint,omitempty"`
 	// Profile is the session profile that bounds the key, or zero.
 	Profile ID `cbor:"8,keyasint"`
-	// Proxy is set for the auth proxy's key. Only the enclave stamps with it, at the proxy's
-	// door.
+	// Proxy is set for the auth proxy's key. Only the enclave stamps with it, at the proxy's door.
 	Proxy bool `cbor:"9,keyasint,omitempty"`
 }
 
@@ -98,8 +97,7 @@ func (k *APIKey) Expired(nowMs uint64) bool {
 // User returns the user with this id, or nil.
 func (t *Tx) User(id ID) (*User, error) { return find[User](t, collectionUsers, id) }
 
-// PutUser stores u, and indexes neither its name nor its credentials: see TakeName and
-// PutCredential.
+// PutUser stores u without indexing it: see TakeName and PutCredential.
 func (t *Tx) PutUser(u *User) error { return put(t, key(collectionUsers, raw(u.ID)), u) }
 
 // DeleteUser removes the user's record.
@@ -114,8 +112,7 @@ type Credential struct {
 	Key  ID `cbor:"2,keyasint"` // API key or authenticator
 }
 
-// Credential finds who stamps with this public key on this curve (API_KEY_CURVE_… or
-// PasskeyCurve), or nil.
+// Credential finds who stamps with a public key on a curve (API_KEY_CURVE_…, PasskeyCurve), or nil.
 func (t *Tx) Credential(curve, publicKey string) (*Credential, error) {
 	return get[Credential](t, credentialKey(curve, publicKey))
 }
@@ -132,8 +129,7 @@ func credentialKey(curve, publicKey string) string {
 	return key(collectionCredentials, curve, ":", publicKey)
 }
 
-// PasskeyCurve is the curve of passkeys. Their public key is the lower-case hex of their
-// credential id.
+// PasskeyCurve is the curve of passkeys, whose public key is their credential id in lower-case hex.
 const PasskeyCurve = "WEBAUTHN"
 
 // Counter is a passkey's signature counter as last seen, 0 if it never counted.

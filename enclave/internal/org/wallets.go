@@ -47,8 +47,7 @@ func (a *Account) ID() ID {
 	return id
 }
 
-// AccountNo takes an account's id apart into the first ten bytes of its wallet's id and its
-// number there.
+// AccountNo takes an account's id apart: the first ten bytes of its wallet's id, and its number.
 func AccountNo(id ID) (wallet [10]byte, no uint64) {
 	copy(wallet[:], id[:10])
 	var n [8]byte
@@ -208,16 +207,14 @@ const (
 	TargetMs   = 24 * 60 * 60 * 1000
 )
 
-// Target is a key of the enclave to which a user may encrypt one secret for import. It is
-// deleted once it has opened something.
+// Target is a key of the enclave to which a user may encrypt one secret for import, once.
 type Target struct {
 	ID        ID     `cbor:"1,keyasint"`
 	User      ID     `cbor:"2,keyasint"`
 	For       uint8  `cbor:"3,keyasint"` // TargetWallet or TargetPrivateKey
 	Key       []byte `cbor:"4,keyasint"` // private key, sealed once more under the target's id
 	CreatedMs uint64 `cbor:"5,keyasint"`
-	// Boot is the enclave's boot that made it: after another one nobody can tell whether it
-	// was used.
+	// Boot made it: after another boot nobody can tell whether it was used.
 	Boot ID `cbor:"6,keyasint"`
 }
 

@@ -9,8 +9,7 @@ const FeatureWebhook = "FEATURE_NAME_WEBHOOK"
 // ActivityUpdates is the type of the events about steps of activities.
 const ActivityUpdates = "ACTIVITY_UPDATES"
 
-// WebhookEndpoint is a receiver of events. One of a top-level organization receives those
-// of its sub-organizations too.
+// WebhookEndpoint receives events of its organization, and of the sub-organizations of that.
 type WebhookEndpoint struct {
 	ID            ID             `cbor:"1,keyasint"`
 	Name          string         `cbor:"2,keyasint"`
@@ -72,8 +71,7 @@ func (t *Tx) Subscribers() ([]ID, error) {
 	return ids, err
 }
 
-// MaxEndpoints bounds the endpoints of an organization: an entry holds a send for each,
-// and for each of the parent's.
+// MaxEndpoints bounds an organization's endpoints: an entry has a send for each, and the parent's.
 const MaxEndpoints = 10
 
 // SubscribersChanged tells whether the change may have changed Subscribers.

@@ -25,8 +25,7 @@ const (
 	minuteMask = 1<<minuteBits - 1
 )
 
-// Window is the set of fingerprints above the floor. Marks are added in the order of
-// entries, and only raising the floor drops them.
+// Window is the set of fingerprints above the floor, added in the order of entries.
 type Window struct {
 	marks map[[16]byte]uint64 // seq << minuteBits | minute
 	full  []Chunk             // full chunks, as in the last snapshot
@@ -115,8 +114,7 @@ func (w *Window) Fold() (parts [][]Mark, dropped []Hash) {
 	return slices.Collect(slices.Chunk(w.tail, ChunkMarks)), dropped
 }
 
-// SetNames tells under which names the parts of Fold are stored, in order. Marks may
-// have been added since.
+// SetNames names the parts of Fold, in order. Marks may have been added since.
 func (w *Window) SetNames(parts [][]Mark, refs []Hash) {
 	for i, ms := range parts {
 		c := ChunkOf(refs[i], ms)
@@ -147,8 +145,7 @@ func (w *Window) Chunks() []Chunk {
 	return cs
 }
 
-// Restore puts back the marks of a stored chunk. It is called for every chunk, in the order
-// of Chunks, before the first Add.
+// Restore puts back a stored chunk. All are put back, in the order of Chunks, before the first Add.
 func (w *Window) Restore(c Chunk, ms []Mark) error {
 	if int(c.Marks) != len(ms) || len(w.tail) > 0 {
 		return errors.New("window chunk of another size")

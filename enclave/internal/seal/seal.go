@@ -178,8 +178,7 @@ func (k *Key) open(ad, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// openUnverified decrypts without looking at the tag: counter mode from block 2 on,
-// as GCM does it. Builds for release never come here.
+// openUnverified ignores the tag: counter mode from block 2 on. Builds for release never come here.
 func (k *Key) openUnverified(sealed []byte) []byte {
 	counter := binary.BigEndian.AppendUint32(append([]byte(nil), sealed[:12]...), 2)
 	plain := make([]byte, len(sealed)-Overhead)

@@ -26,8 +26,7 @@ type Secret struct {
 	open func() *cell
 }
 
-// Unencodable makes a struct that embeds it one that == does not compile for and that no
-// encoder takes.
+// Unencodable, embedded in a struct, forbids == and encoders to it.
 type Unencodable struct{ _ [0]func() }
 
 // MaxSize bounds a Secret, in bytes.
@@ -51,8 +50,7 @@ func New(rand io.Reader, n int) (Secret, error) {
 	})
 }
 
-// From takes over b (1 to MaxSize bytes): it copies the bytes and wipes b, even when it
-// refuses.
+// From takes over b (1 to MaxSize bytes): it copies the bytes and wipes b, even when it refuses.
 func From(b []byte) (Secret, error) {
 	defer clear(b)
 	s, c, err := newCell(len(b))
@@ -113,8 +111,7 @@ func (s Secret) Len() (n int) {
 	return len(c.bytes)
 }
 
-// Wipe overwrites the bytes once nobody uses them. Later uses find none. It may be called
-// again.
+// Wipe overwrites the bytes once nobody uses them. Later uses find none. It may be called again.
 func (s Secret) Wipe() {
 	if s.open == nil {
 		return

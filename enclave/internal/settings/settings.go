@@ -43,17 +43,16 @@
 // flag -smtp names. The document then has no host, port, security, user or password, and the
 // mail server's password never leaves the host.
 //
-// The price: the host reads every passcode at once, and can log in with it as whoever may log
-// in by e-mail. The encrypted forms do not help, since they hide a code from a host that has
-// not got it: who has the code can encrypt it under a key of his own. Through an auth proxy
-// anybody may ask for a code, so the host need not even wait for the user. Two things stay.
-// What is sent encrypted to a client's key (email_auth, user recovery) opens for that client
-// alone, though who can have it sent for a key of his own reads it too. And if a user's MFA
-// policy also asks for a passkey or an API key, a code alone opens nothing that the policy
-// covers. So nobody should reach by e-mail alone what he would not hand to the host's
-// operator. The enclave still hands text messages to the gateway itself. The manifest names
-// this document's hash: whoever checks a boot proof can ask the operator for the document and
-// see which way it says.
+// The price: the host reads every passcode at once, and can log in with it as whoever may log in by
+// e-mail. The encrypted forms do not help, since they hide a code from a host that has not got it:
+// who has the code can encrypt it under a key of his own. Through an auth proxy anybody may ask for
+// a code, so the host need not even wait for the user. Two things stay. What is sent encrypted to a
+// client's key (email_auth, user recovery) opens for that client alone, though who can have it sent
+// for a key of his own reads it too. And if a user's MFA policy also asks for a passkey or an API
+// key, a code alone opens nothing that the policy covers. So nobody should reach by e-mail alone
+// what he would not hand to the host's operator. The enclave still hands text messages to the
+// gateway itself. The manifest names this document's hash: whoever checks a boot proof can ask the
+// operator for the document and see which way it says.
 //
 // # Who sees the document
 //
