@@ -28,12 +28,11 @@ var crossings = []struct{ room, public, private string }{
 		"Law.Manifest Law.Operators Law.Quorum Law.Allows.hash Law.Next.hash Law.Next.quorum Keyring.SealLaw.deployment Keyring.SealLaw. " +
 		"Keyring.OpenLaw.deployment Keyring.OpenLaw.sealed Factor.Blob NewShareSet.deployment", ""},
 	{"internal/keys", "Holder.ExportMnemonic.owner Holder.ExportMnemonic.sealed Holder.Organization Holder.Activity Vault.Open.owner Vault.Open.sealed " +
-		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed DecodePayload. Digest.payload Digest. PrivateKey.MarshalJSON. " +
-		"PrivateKey.MarshalText. PrivateKey.MarshalBinary. PrivateKey.MarshalCBOR. PrivateKey.GobEncode.", ""},
+		"Holder.OpenWallet.sealed Holder.OpenKey.owner Holder.OpenKey.sealed DecodePayload. Digest.payload Digest.", ""},
 	{"internal/settings", "",
 		"Parse.raw"}, // the document as it comes, with the passwords in it
 	{"internal/outward", "Field.Value Request.Body Response.Body Reading.Discovery Reading.Keys Roots.extra Mail.Message", ""},
-	{"internal/secret", "Secret.MarshalJSON. Secret.MarshalText. Secret.MarshalBinary. Secret.MarshalCBOR. Secret.GobEncode.",
+	{"internal/secret", "Unencodable.MarshalJSON. Unencodable.MarshalText. Unencodable.MarshalBinary. Unencodable.MarshalCBOR. Unencodable.GobEncode.",
 		"From.b Make.fill Secret.Use.f"}, // where bytes become a secret, and where it lends them
 	{"internal/seal", "Name.Deployment Name.Organization Name.Owner Name.Root Key.Seal. Key.Append.dst Key.Append. Key.SealSecret.sealed " +
 		"Key.OpenSecret.sealed Key.Open.sealed",

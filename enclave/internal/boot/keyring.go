@@ -314,7 +314,7 @@ func QuorumPublicKey(q secret.Secret) ([]byte, error) {
 
 // quorumPoint fails if the nth try derives no key.
 func quorumPoint(q secret.Secret, use string, n int) ([]byte, error) {
-	derived, err := q.Derive(nil, fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
+	derived, err := q.Derive("", fmt.Sprintf("cloister quorum 1 %s %d", use, n), SecretSize)
 	if err != nil {
 		return nil, err
 	}

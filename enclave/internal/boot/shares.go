@@ -122,7 +122,7 @@ type Factor struct {
 
 // pad hides the secret from who has only the shares, and brings it back.
 func (f *Factor) pad(q secret.Secret, random string) (secret.Secret, error) {
-	pad, err := f.Key.Derive([]byte(random), "cloister key service pad 1", SecretSize)
+	pad, err := f.Key.Derive(random, "cloister key service pad 1", SecretSize)
 	if err != nil {
 		return secret.Secret{}, err
 	}

@@ -114,7 +114,7 @@ func NewKey(secret secret.Secret) (*Key, error) {
 
 // Derive makes the key of one purpose from a secret by HKDF-SHA-256.
 func Derive(from secret.Secret, purpose string) (*Key, error) {
-	derived, err := from.Derive(nil, "cloister seal 1 "+purpose, KeySize)
+	derived, err := from.Derive("", "cloister seal 1 "+purpose, KeySize)
 	if err != nil {
 		return nil, fmt.Errorf("deriving a sealing key: %w", err)
 	}

@@ -134,10 +134,10 @@ func (s Secret) Clone() (clone Secret) {
 }
 
 // Derive makes a secret of n bytes by HKDF-SHA-256.
-func (s Secret) Derive(salt []byte, info string, n int) (derived Secret, err error) {
+func (s Secret) Derive(salt, info string, n int) (derived Secret, err error) {
 	s.Use(func(b []byte) {
 		var key []byte
-		if key, err = hkdf.Key(sha256.New, b, salt, info, n); err == nil {
+		if key, err = hkdf.Key(sha256.New, b, []byte(salt), info, n); err == nil {
 			derived, err = From(key)
 		}
 	})
