@@ -3,24 +3,10 @@ package keys
 import (
 	"container/list"
 	"sync"
-
-	"cloister/enclave/internal/chain"
 )
 
-// footprint is about how many bytes a cached key takes with its entry and what the
-// libraries keep beside it: measured, and rounded up.
-func footprint(c chain.Curve) int {
-	switch c {
-	case chain.P256:
-		return 1280
-	case chain.Ed25519:
-		return 896
-	}
-	return 512
-}
-
 // A Cache keeps derived keys for their next use, bounded in number and in bytes (see
-// footprint). The key least recently used goes first, and the last of its users wipes it. K
+// scheme.footprint). The key least recently used goes first, and the last of its users wipes it. K
 // names an account; it must not be secret. A Cache is safe for concurrent use.
 type Cache[K comparable] struct {
 	count, bytes int
@@ -99,7 +85,7 @@ func (c *Cache[K]) insert(id K, k *PrivateKey) *cached[K] {
 	e.place = c.recent.PushFront(e)
 	c.by[id] = e
 	c.stats.Keys++
-	c.stats.Bytes += footprint(k.Curve())
+	c.stats.Bytes += schemes[k.curve].footprint
 	for c.stats.Keys > c.count || c.stats.Bytes > c.bytes {
 		c.stats.Evictions++
 		c.remove(c.recent.Back().Value.(*cached[K]))
@@ -112,7 +98,7 @@ func (c *Cache[K]) remove(e *cached[K]) {
 	c.recent.Remove(e.place)
 	delete(c.by, e.id)
 	c.stats.Keys--
-	c.stats.Bytes -= footprint(e.key.Curve())
+	c.stats.Bytes -= schemes[e.key.curve].footprint
 	e.gone = true
 	if e.users == 0 {
 		e.key.Wipe()

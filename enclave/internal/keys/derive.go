@@ -26,7 +26,7 @@ type node struct {
 	mac        [64]byte
 }
 
-// A scheme is how one curve derives. The functions run inside erase.Do.
+// A scheme is what one curve has of its own. The functions run inside erase.Do.
 type scheme struct {
 	// master is the HMAC key from which the master node is made.
 	master string
@@ -40,19 +40,14 @@ type scheme struct {
 	// retry is set when a refused value is hashed again (SLIP-0010). Otherwise
 	// (BIP-32) the step has no key.
 	retry bool
+	// parse makes an accepted key and writes its public point.
+	parse func(point *[65]byte, raw *[32]byte) (curveKey, error)
+	// footprint is about how many bytes a cached key takes with its entry and what
+	// the libraries keep beside it: measured, and rounded up.
+	footprint int
 }
 
-func schemeOf(c chain.Curve) *scheme {
-	switch c {
-	case chain.Secp256k1:
-		return &schemeSecp256k1
-	case chain.P256:
-		return &schemeP256
-	case chain.Ed25519:
-		return &schemeEd25519
-	}
-	return nil
-}
+var schemes = map[chain.Curve]*scheme{chain.Secp256k1: &schemeSecp256k1, chain.P256: &schemeP256, chain.Ed25519: &schemeEd25519}
 
 var errWiped = errors.New("the key has been wiped")
 
@@ -61,7 +56,7 @@ var errWiped = errors.New("the key has been wiped")
 // one. The errors are *fault.Error (InvalidArgument, `invalid path` or `invalid curve`) except
 // that of a wiped wallet. As in BIP-32, one secp256k1 path in about 2^127 has no key.
 func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
-	s := schemeOf(c)
+	s := schemes[c]
 	if s == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
@@ -78,7 +73,7 @@ func (w *Wallet) Derive(c chain.Curve, p Path) (*PrivateKey, error) {
 		if !s.derive(&n, seed, p.steps) {
 			err = fault.New(fault.InvalidArgument, "invalid path")
 		} else {
-			err = key.parse(c, &n.key)
+			err = key.parse(s, &n.key)
 		}
 		n = node{}
 	})

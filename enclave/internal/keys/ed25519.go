@@ -8,8 +8,10 @@ import (
 )
 
 var schemeEd25519 = scheme{
-	master: "ed25519 seed",
-	accept: func(*[32]byte) bool { return true },
+	master:    "ed25519 seed",
+	accept:    func(*[32]byte) bool { return true },
+	parse:     newEd25519,
+	footprint: 896,
 }
 
 // A keyEd25519 is the library's private key: seed and public key.
@@ -18,10 +20,10 @@ type keyEd25519 struct {
 	key ed25519.PrivateKey
 }
 
-func newEd25519(point *[65]byte, raw *[32]byte) curveKey {
+func newEd25519(point *[65]byte, raw *[32]byte) (curveKey, error) {
 	k := &keyEd25519{key: ed25519.NewKeyFromSeed(raw[:])}
 	copy(point[:], k.key[32:])
-	return k
+	return k, nil
 }
 
 func (k *keyEd25519) sign(out *Signature, _ chain.PublicKey, _ chain.Scheme, message []byte) error {

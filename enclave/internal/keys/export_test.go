@@ -56,7 +56,7 @@ func DeriveFromSeed(seed []byte, c chain.Curve, path string) (key, code []byte, 
 		return nil, nil, false
 	}
 	var n node
-	ok = schemeOf(c).derive(&n, seed, p.steps)
+	ok = schemes[c].derive(&n, seed, p.steps)
 	return n.key[:], n.chain[:], ok
 }
 

@@ -33,8 +33,10 @@ var schemeP256 = scheme{
 			*out = p256.Compressed((*[65]byte)(k.PublicKey().Bytes()))
 		}
 	},
-	add:   addP256,
-	retry: true,
+	add:       addP256,
+	retry:     true,
+	parse:     newP256,
+	footprint: 1280,
 }
 
 func addP256(key, tweak *[32]byte) bool {

@@ -84,7 +84,7 @@ func ParseHashFunction(text string) (HashFunction, error) {
 // 32-bytes-long digest` for another length under NO_OP, `invalid curve`.
 func Digest(c chain.Curve, h HashFunction, payload []byte) ([]byte, error) {
 	switch {
-	case schemeOf(c) == nil:
+	case schemes[c] == nil:
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	case len(payload) > MaxPayload:
 		return nil, errTooLarge

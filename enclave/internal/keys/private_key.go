@@ -62,7 +62,7 @@ func (h *Holder) NewPrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, erro
 }
 
 func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
-	if schemeOf(c) == nil {
+	if schemes[c] == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
 	for range drawAttempts {
@@ -82,7 +82,8 @@ func generatePrivateKey(rand io.Reader, c chain.Curve) (*PrivateKey, error) {
 // privateKeyFromSecret reads a private key of 32 bytes: a big-endian scalar from 1 to the order
 // less 1, or an ed25519 seed. The secret is neither kept nor wiped.
 func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
-	if schemeOf(c) == nil {
+	scheme := schemes[c]
+	if scheme == nil {
 		return nil, fault.New(fault.InvalidArgument, "invalid curve")
 	}
 	var p parsedKey
@@ -92,7 +93,7 @@ func privateKeyFromSecret(c chain.Curve, s secret.Secret) (*PrivateKey, error) {
 			err = errPrivateKey
 			return
 		}
-		err = p.parse(c, (*[32]byte)(b))
+		err = p.parse(scheme, (*[32]byte)(b))
 	})
 	if err != nil {
 		return nil, err
@@ -108,17 +109,11 @@ type parsedKey struct {
 
 // parse reads the private bytes. The curveKey is allocated inside erase.Do, so that a key
 // that is dropped without being wiped is erased when it is freed.
-func (p *parsedKey) parse(c chain.Curve, raw *[32]byte) (err error) {
-	switch {
-	case !schemeOf(c).accept(raw):
+func (p *parsedKey) parse(s *scheme, raw *[32]byte) (err error) {
+	if !s.accept(raw) {
 		return errPrivateKey
-	case c == chain.Secp256k1:
-		p.curveKey = newSecp256k1(&p.point, raw)
-	case c == chain.P256:
-		p.curveKey, err = newP256(&p.point, raw)
-	case c == chain.Ed25519:
-		p.curveKey = newEd25519(&p.point, raw)
 	}
+	p.curveKey, err = s.parse(&p.point, raw)
 	return err
 }
 

@@ -38,6 +38,8 @@ var schemeSecp256k1 = scheme{
 		d.Zero()
 		return true
 	},
+	parse:     newSecp256k1,
+	footprint: 512,
 }
 
 // A keySecp256k1 signs by RFC 6979 and by BIP-340, with the libraries' arithmetic.
@@ -48,11 +50,11 @@ var schemeSecp256k1 = scheme{
 type keySecp256k1 struct{ private secp256k1.PrivateKey }
 
 // newSecp256k1 parses an accepted scalar and computes its point.
-func newSecp256k1(point *[65]byte, raw *[32]byte) curveKey {
+func newSecp256k1(point *[65]byte, raw *[32]byte) (curveKey, error) {
 	k := new(keySecp256k1)
 	k.private.Key.SetBytes(raw)
 	copy(point[:], k.private.PubKey().SerializeUncompressed())
-	return k
+	return k, nil
 }
 
 // errSignature has a chance of 2^-127, or tells of broken arithmetic.

@@ -158,21 +158,19 @@ type Ledger struct {
 	used  *list.List   // of *organization, least recently used in front
 	bytes atomic.Int64 // of opened organizations; added to under mu
 
-	fenced   atomic.Bool
-	done     chan struct{}   // closed when fenced or closed
-	life     context.Context // ends with done
-	end      context.CancelFunc
-	once     sync.Once
-	stopped  bool // under mu: nothing more is spawned
-	wg       sync.WaitGroup
-	slots    chan struct{} // one for each load under way
-	loads    atomic.Uint64
-	evicted  atomic.Uint64
-	shots    atomic.Uint64
-	tooLarge atomic.Uint64 // snapshots not sent, since no store would take their root
+	fenced  atomic.Bool
+	done    chan struct{}   // closed when fenced or closed
+	life    context.Context // ends with done
+	end     context.CancelFunc
+	once    sync.Once
+	stopped bool // under mu: nothing more is spawned
+	wg      sync.WaitGroup
+	slots   chan struct{} // one for each load under way
 
-	rewrapped atomic.Uint64 // data keys wrapped anew
-	wrapped   atomic.Bool   // all of the range's that the host shows are under the storage key
+	loads, evicted  atomic.Uint64 // of organizations
+	shots, tooLarge atomic.Uint64 // snapshots stored, and not sent since no store would take their root
+	rewrapped       atomic.Uint64 // data keys wrapped anew
+	wrapped         atomic.Bool   // all of the range's that the host shows are under the storage key
 }
 
 // A Tip is where an organization's ledger stands: how many entries, and their tree's root.
@@ -190,16 +188,14 @@ func (t Tip) above(other Tip) bool {
 // RaiseFloor is a copy of floor with what is higher in tips. rises tells that nothing is
 // lower: an owner in between has only added.
 func RaiseFloor(floor, tips map[org.ID]Tip) (raised map[org.ID]Tip, rises bool) {
-	raised, rises = maps.Clone(floor), true
-	if raised == nil {
-		raised = make(map[org.ID]Tip, len(tips))
-	}
+	raised, rises = make(map[org.ID]Tip, len(tips)), true
+	maps.Copy(raised, floor)
 	for id, t := range tips {
 		if least, known := raised[id]; known && least.above(t) {
 			rises = false
-			continue
+		} else {
+			raised[id] = t
 		}
-		raised[id] = t
 	}
 	return raised, rises
 }

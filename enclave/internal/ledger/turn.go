@@ -78,7 +78,7 @@ type Addition struct {
 // A Child is an organization in the making, which nobody else can open.
 type Child struct {
 	organization *organization
-	wrap         wire.WrappedKey
+	keys         []wire.WrappedKey // its data key, wrapped
 	tx           *org.Tx
 }
 
@@ -96,13 +96,13 @@ func (l *Ledger) NewChild(id org.ID, nowMs uint64) (*Child, error) {
 	if !l.owns(id) {
 		return nil, ErrRange
 	}
-	key, wrap, err := l.newDataKey(id, 1)
+	key, wrapped, err := l.newDataKey(id, 1)
 	if err != nil {
 		return nil, err
 	}
 	o := l.newOrganization(id)
 	o.key, o.keyID = key, 1
-	return &Child{organization: o, wrap: wrap, tx: org.Begin(id, o.state, nowMs)}, nil
+	return &Child{organization: o, keys: []wire.WrappedKey{wrapped}, tx: org.Begin(id, o.state, nowMs)}, nil
 }
 
 func (l *Ledger) newOrganization(id org.ID) *organization {
@@ -212,7 +212,7 @@ func (o *organization) makeRoom(e *org.Entry) error {
 // of tells whose entry an addition is, with the keys that come with a new organization.
 func (a *Addition) of() (*organization, []wire.WrappedKey) {
 	if a.Child != nil {
-		return a.Child.organization, []wire.WrappedKey{a.Child.wrap}
+		return a.Child.organization, a.Child.keys
 	}
 	return a.Turn.organization, nil
 }

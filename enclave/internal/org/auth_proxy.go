@@ -40,12 +40,8 @@ func (t *Tx) AuthProxy(id ID) (*AuthProxy, error) {
 }
 
 // OnlyAuthProxy returns the organization's proxy, or nil if it has none.
-func (t *Tx) OnlyAuthProxy() (p *AuthProxy, err error) {
-	err = list(t, under(key(collectionAuthProxies)), func(_ string, found *AuthProxy) bool {
-		p = found
-		return false
-	})
-	return p, err
+func (t *Tx) OnlyAuthProxy() (*AuthProxy, error) {
+	return first[AuthProxy](t, key(collectionAuthProxies))
 }
 
 // PutAuthProxy stores p.

@@ -80,7 +80,7 @@ func (t *Tx) EachChangedHandle(visit func(h Handle, has bool) error) error {
 	for _, h := range slices.SortedFunc(maps.Keys(kept), inOrder) {
 		has := kept[h]
 		if !has { // a record that this change does not touch may still give it
-			err := t.state.scan(under(h.prefix()), func(k string, _ *slot) bool {
+			err := t.state.scan(under(h.prefix()), nil, func(k string, _ *slot) bool {
 				_, touched := t.mine[k]
 				has = !touched
 				return touched

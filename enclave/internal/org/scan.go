@@ -1,6 +1,7 @@
 package org
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -34,52 +35,59 @@ func (st stretch) in(keys []string) (lo, hi int) {
 // A visitor is called for one record after the other until it returns false.
 type visitor = func(key string, v *slot) bool
 
-// visit visits the records from place lo to below hi.
-func (r *run) visit(lo, hi int, down bool, visit visitor) {
-	for n := range hi - lo {
-		i := lo + n
+// visit visits the records from place lo to below hi, with those of over under keys, which
+// ascend, laid over them: they replace the run's under the same key, and a nil one deletes.
+// It returns false once visit has.
+func (r *run) visit(lo, hi int, keys []string, over func(key string) *slot, down bool, visit visitor) bool {
+	for lo < hi || len(keys) > 0 {
+		i, j := lo, 0
 		if down {
-			i = hi - 1 - n
+			i, j = hi-1, len(keys)-1
 		}
-		if !visit(r.keys[i], r.slots[i]) {
-			return
+		order := -1 // the run's record comes first
+		switch {
+		case lo == hi:
+			order = 1
+		case len(keys) > 0:
+			if order = cmp.Compare(r.keys[i], keys[j]); down {
+				order = -order
+			}
 		}
-	}
-}
-
-// overlay visits the records that base visits, with those of over laid over them: they
-// stand in place of base's under the same key, and a nil one deletes. keys are over's in
-// the order of the visit.
-func overlay(base func(visitor), keys []string, over map[string]*slot, down bool, visit visitor) {
-	going := true
-	next := func() {
-		k := keys[0]
-		keys = keys[1:]
-		if v := over[k]; v != nil {
-			going = visit(k, v)
-		}
-	}
-	base(func(k string, v *slot) bool {
-		for going && len(keys) > 0 && keys[0] != k && keys[0] < k != down {
-			next()
+		var k string
+		var v *slot
+		if order < 0 {
+			k, v = r.keys[i], r.slots[i]
+		} else {
+			k, v = keys[j], over(keys[j])
 		}
 		switch {
-		case !going:
-		case len(keys) > 0 && keys[0] == k:
-			next()
-		default:
-			going = visit(k, v)
+		case order <= 0 && down:
+			hi--
+		case order <= 0:
+			lo++
 		}
-		return going
-	})
-	for going && len(keys) > 0 {
-		next()
+		switch {
+		case order >= 0 && down:
+			keys = keys[:j]
+		case order >= 0:
+			keys = keys[1:]
+		}
+		if v != nil && !visit(k, v) {
+			return false
+		}
 	}
+	return true
 }
 
-// scan visits the records of a stretch.
-func (s *State) scan(st stretch, visit visitor) error {
-	over, going := s.order(), true
+// scan visits the records of a stretch with mine laid over them.
+func (s *State) scan(st stretch, mine map[string]*slot, visit visitor) error {
+	written := s.order()
+	over := func(k string) *slot {
+		if v, ok := mine[k]; ok {
+			return v
+		}
+		return s.over[k]
+	}
 	first := s.at(st.from)
 	end := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].lo >= st.to })
 	for n := range end - first {
@@ -91,44 +99,25 @@ func (s *State) scan(st stretch, visit visitor) error {
 		if p.run == nil {
 			return &Missing{Piece: p.ref} // what was written since cannot tell what stands in it
 		}
-		here := stretch{from: max(st.from, p.lo), to: st.to, down: st.down}
+		here := stretch{from: max(st.from, p.lo), to: st.to}
 		if i+1 < end {
 			here.to = s.pieces[i+1].lo
 		}
-		lo, hi := here.in(over)
-		keys := over[lo:hi]
-		if st.down {
-			keys = slices.Clone(keys)
-			slices.Reverse(keys)
+		lo, hi := here.in(written)
+		keys := written[lo:hi:hi] // appending copies them
+		for k := range mine {
+			if here.from <= k && k < here.to {
+				keys = append(keys, k)
+			}
 		}
-		base := func(visit visitor) {
-			lo, hi := here.in(p.run.keys)
-			p.run.visit(lo, hi, st.down, visit)
+		if len(keys) > hi-lo {
+			slices.Sort(keys)
+			keys = slices.Compact(keys)
 		}
-		overlay(base, keys, s.over, st.down, func(k string, v *slot) bool {
-			going = visit(k, v)
-			return going
-		})
-		if !going {
+		lo, hi = here.in(p.run.keys)
+		if !p.run.visit(lo, hi, keys, over, st.down, visit) {
 			break
 		}
 	}
 	return nil
-}
-
-// scan visits the records of a stretch as the change sees them.
-func (t *Tx) scan(st stretch, visit visitor) (err error) {
-	var mine []string
-	for k := range t.mine {
-		if st.from <= k && k < st.to {
-			mine = append(mine, k)
-		}
-	}
-	slices.Sort(mine)
-	if st.down {
-		slices.Reverse(mine)
-	}
-	base := func(visit visitor) { err = t.state.scan(st, visit) }
-	overlay(base, mine, t.mine, st.down, func(k string, v *slot) bool { return err == nil && visit(k, v) })
-	return err
 }

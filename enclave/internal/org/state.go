@@ -420,8 +420,7 @@ func (f *Folding) SetStored(parts []NewPiece) {
 
 func merge(r *run, keys []string, over map[string]*slot) *run {
 	m := &run{keys: make([]string, 0, len(r.keys)+len(keys)), slots: make([]*slot, 0, len(r.keys)+len(keys))}
-	all := func(visit visitor) { r.visit(0, len(r.keys), false, visit) }
-	overlay(all, keys, over, false, func(k string, v *slot) bool {
+	r.visit(0, len(r.keys), keys, func(k string) *slot { return over[k] }, false, func(k string, v *slot) bool {
 		m.keys, m.slots = append(m.keys, k), append(m.slots, v)
 		m.size += recordSize(k, v)
 		return true

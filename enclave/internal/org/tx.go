@@ -162,6 +162,9 @@ func get[T any](t *Tx, key string) (*T, error) {
 // find is get for a collection whose keys are ids.
 func find[T any](t *Tx, c Collection, id ID) (*T, error) { return get[T](t, key(c, raw(id))) }
 
+// scan visits the records of a stretch as the change sees them.
+func (t *Tx) scan(st stretch, visit visitor) error { return t.state.scan(st, t.mine, visit) }
+
 // list visits the records of a stretch, decoded.
 func list[T any](t *Tx, st stretch, visit func(key string, rec *T) bool) error {
 	var bad error
@@ -174,6 +177,15 @@ func list[T any](t *Tx, st stretch, visit func(key string, rec *T) bool) error {
 		return visit(k, rec)
 	})
 	return cmp.Or(err, bad)
+}
+
+// first is the first record whose key begins with prefix, or nil.
+func first[T any](t *Tx, prefix string) (rec *T, err error) {
+	err = list(t, under(prefix), func(_ string, found *T) bool {
+		rec = found
+		return false
+	})
+	return rec, err
 }
 
 // clear deletes the records of a stretch.
@@ -195,7 +207,11 @@ func each[T any](t *Tx, c Collection, visit func(*T) bool) error {
 }
 
 func key(c Collection, parts ...string) string {
-	return string(rune(c)) + strings.Join(parts, "")
+	b := append(make([]byte, 0, 64), byte(c))
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return string(b)
 }
 
 func raw(id ID) string { return string(id[:]) }

@@ -70,11 +70,7 @@ func (t *Tx) EachWallet(visit func(*Wallet) bool) error { return each(t, collect
 // WalletOfAccount returns the wallet of an account id, or nil, and the account's number.
 func (t *Tx) WalletOfAccount(id ID) (*Wallet, uint64, error) {
 	prefix, no := AccountNo(id)
-	var w *Wallet
-	err := list(t, under(key(collectionWallets, string(prefix[:]))), func(_ string, rec *Wallet) bool {
-		w = rec
-		return false
-	})
+	w, err := first[Wallet](t, key(collectionWallets, string(prefix[:])))
 	return w, no, err
 }
 
@@ -193,7 +189,7 @@ func pathKey(wallet ID, path, curve, format string) string {
 	return key(collectionPaths, raw(wallet), hashKey(path+"|"+curve+"|"+format))
 }
 
-func bigEndian(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
+func bigEndian(n uint64) string { return string(binary.BigEndian.AppendUint64(make([]byte, 0, 8), n)) }
 
 // What an import target is for.
 const (
