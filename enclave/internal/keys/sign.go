@@ -93,7 +93,7 @@ func checkDigest(c chain.Curve, d chain.Digest) error {
 
 // verified is how curveKeys verify with the library's verifier. Every signature is verified
 // before it leaves: RFC 6979 and RFC 8032 sign one message with the same nonce every time,
-// and of two such signatures, one of them hit by a fault, the key can be computed.
+// and two such signatures, one of them hit by a fault, give the key away.
 // keySecp256k1.verify says why ECDSA on secp256k1 does not come here.
 type verified struct{}
 

@@ -39,7 +39,7 @@ type pipe struct {
 	ledger *Ledger
 
 	mu sync.Mutex
-	// queue has every batch not stored, in order. The last one fills; the first one is on its way.
+	// queue has every unstored batch, in order. The last fills; the first, unless empty, is on its way.
 	queue    []*batch
 	stored   uint64
 	unstored int64

@@ -112,9 +112,9 @@ func (l *Ledger) newOrganization(id org.ID) *organization {
 // Key is the organization's data key, for the secrets in its records.
 func (t *Turn) Key() (*seal.Key, uint32) { return t.organization.key, t.organization.keyID }
 
-// Append seals the turn's entry and the others of the same step and puts them into one
-// batch, in this order. It returns the number of the batch, for which every reply that tells of them must
-// wait. After it the step is decided: nothing undoes it. Each Tx is given at most once.
+// Append seals the turn's entry and the others of the same step and puts them into one batch,
+// in this order. It returns the number of the batch, which every reply that tells of them must
+// wait for. After it the step is decided: nothing undoes it. Each Tx is given at most once.
 func (t *Turn) Append(e *org.Entry, tx *org.Tx, others ...Addition) (uint64, error) {
 	all := append([]Addition{{Entry: e, Tx: tx}}, others...)
 	for i := range all {
