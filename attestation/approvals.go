@@ -2,6 +2,7 @@ package attestation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -160,11 +161,7 @@ func ParseEnvelope(raw []byte) (manifest []byte, approvals []ManifestApproval, e
 }
 
 func (a ManifestApproval) check() error {
-	if err := checkCompressed("approval key", a.PublicKey); err != nil {
-		return err
-	}
-	err := checkHex("approval", a.Signature, signatureSize)
-	return err
+	return cmp.Or(checkCompressed("approval key", a.PublicKey), checkHex("approval", a.Signature, signatureSize))
 }
 
 var halfOrder = new(big.Int).Rsh(elliptic.P256().Params().N, 1)
@@ -194,14 +191,11 @@ func signText(key *ecdsa.PrivateKey, text []byte) (public, signature string, err
 
 // verifyText wants one signature to have one spelling, so low s.
 func verifyText(public string, text []byte, signature string) error {
-	if err := checkCompressed("operator key", public); err != nil {
-		return err
-	}
-	sig, err := parseHex("signature", signature, signatureSize)
+	point, err := decompress("operator key", public)
 	if err != nil {
 		return err
 	}
-	point, err := decompress(public)
+	sig, err := parseHex("signature", signature, signatureSize)
 	if err != nil {
 		return err
 	}
@@ -209,9 +203,7 @@ func verifyText(public string, text []byte, signature string) error {
 	if err != nil {
 		return err
 	}
-	digest := sha256.Sum256(text)
-	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
-	if s.Cmp(halfOrder) > 0 || !ecdsa.Verify(key, digest[:], r, s) {
+	if new(big.Int).SetBytes(sig[32:]).Cmp(halfOrder) > 0 || !hasSigned(key, text, sig) {
 		return errors.New("a signature does not verify")
 	}
 	return nil

@@ -2,6 +2,7 @@ package attestation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"encoding/hex"
 	"errors"
@@ -108,11 +109,8 @@ type Boot struct {
 // the host's words, with the approvals that it needs (see Policy.Operators).
 func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
 	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
-	if err != nil {
-		return nil, fmt.Errorf("boot proof: %w", err)
-	}
-	manifest, err := parseBase64("qosManifestB64", b.QOSManifestB64, MaxManifest)
-	if err != nil {
+	manifest, manifestErr := parseBase64("qosManifestB64", b.QOSManifestB64, MaxManifest)
+	if err := cmp.Or(err, manifestErr); err != nil {
 		return nil, fmt.Errorf("boot proof: %w", err)
 	}
 	root, err := p.root()
@@ -288,21 +286,16 @@ func (b *Boot) Pins() []string {
 }
 
 func (b BootProof) checkHearsay() error {
-	if _, err := parseDecimal("createdAt.seconds", b.CreatedAt.Seconds, maxExactInt/1000); err != nil {
-		return err
-	}
-	if _, err := parseDecimal("createdAt.nanos", b.CreatedAt.Nanos, 999_999_999); err != nil {
+	if err := cmp.Or(
+		checkDecimal("createdAt.seconds", b.CreatedAt.Seconds, maxExactInt/1000),
+		checkDecimal("createdAt.nanos", b.CreatedAt.Nanos, 999_999_999),
+	); err != nil {
 		return err
 	}
 	if len(b.QOSManifestEnvelopeB64) > 2*MaxEnvelope {
 		return errors.New("qosManifestEnvelopeB64 is too long")
 	}
-	for _, s := range []string{b.DeploymentLabel, b.EnclaveApp, b.Owner, b.QOSManifestVersion} {
-		if err := checkText("text", s, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(checkText("text", b.DeploymentLabel, 0), checkText("text", b.EnclaveApp, 0), checkText("text", b.Owner, 0), checkText("text", b.QOSManifestVersion, 0))
 }
 
 // checkMeasurements refuses debug images unless told otherwise, and compares

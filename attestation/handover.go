@@ -1,13 +1,12 @@
 package attestation
 
 import (
-	"crypto/ecdsa"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 )
 
 // MaxHandOverBox is the longest box of a hand-over in bytes.
@@ -34,23 +33,12 @@ func HandOverInfo(deployment, manifestHash, nonce [32]byte) []byte {
 // Text is what the giver's live key signs: deployment, setup key and manifest of
 // the receiver, the nonce and the SHA-256 of the box.
 func (h *HandOver) Text(setupKeyHex string, manifestHash [32]byte) ([]byte, error) {
-	box, err := h.box()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := parsePair("setup key", setupKeyHex); err != nil {
-		return nil, err
-	}
-	if err := checkHex("nonce", h.Nonce, SetupNonceSize); err != nil {
-		return nil, err
-	}
-	if err := checkHex("deployment", h.Deployment, 32); err != nil {
+	box, err := parseBase64("box", h.Box, MaxHandOverBox)
+	if err := cmp.Or(err, checkPair("setup key", setupKeyHex), checkHex("nonce", h.Nonce, SetupNonceSize), checkHex("deployment", h.Deployment, 32)); err != nil {
 		return nil, err
 	}
 	return fmt.Appendf(nil, "cloister hand-over 1\n%s\n%s\n%x\n%s\n%x\n", h.Deployment, setupKeyHex, manifestHash, h.Nonce, sha256.Sum256(box)), nil
 }
-
-func (h *HandOver) box() ([]byte, error) { return parseBase64("box", h.Box, MaxHandOverBox) }
 
 // Verify refuses a hand-over unless the enclave of giver, a verified boot proof,
 // has signed it for this setup key and manifest. It gives the deployment and the
@@ -68,8 +56,7 @@ func (h *HandOver) Verify(giver *Boot, setupKeyHex string, manifestHash [32]byte
 	if err != nil {
 		return refuse(err)
 	}
-	digest := sha256.Sum256(text)
-	if !ecdsa.Verify(giver.signing, digest[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+	if !hasSigned(giver.signing, text, sig) {
 		return refuse(errors.New("not signed by the live key of the giver"))
 	}
 	raw, err := hex.DecodeString(h.Deployment)
@@ -85,9 +72,5 @@ func (h *HandOver) Verify(giver *Boot, setupKeyHex string, manifestHash [32]byte
 
 // ParseHandOver reads a hand-over strictly and bounded.
 func ParseHandOver(raw []byte) (*HandOver, error) {
-	h := new(HandOver)
-	if err := decodeStrict(raw, 4*MaxEnvelope, h); err != nil {
-		return nil, fmt.Errorf("hand-over: %w", err)
-	}
-	return h, nil
+	return parseJSON[HandOver]("hand-over", raw, 4*MaxEnvelope)
 }

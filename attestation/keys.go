@@ -2,6 +2,7 @@ package attestation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/pem"
 	"errors"
@@ -47,9 +48,9 @@ type KeysDocument struct {
 // policy, and that nothing in it says otherwise. The Claim of the result is a
 // *PublicKeys. How old it may be the policy says; keys last longer than boots.
 func VerifyKeys(raw []byte, p Policy) (*Proof, error) {
-	var d KeysDocument
-	if err := decodeStrict(raw, MaxKeys, &d); err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+	d, err := parseJSON[KeysDocument]("keys", raw, MaxKeys)
+	if err != nil {
+		return nil, err
 	}
 	proof, err := VerifyAppProof(d.AppProof, d.BootProof, p)
 	if err != nil {
@@ -61,8 +62,7 @@ func VerifyKeys(raw []byte, p Policy) (*Proof, error) {
 		return nil, errors.New("keys: the proof states something else")
 	case stated.Keys != d.Keys:
 		return nil, errors.New("keys: they are not those that were signed")
-	}
-	if d.AttestationRootPEM != proof.Boot.RootPEM() || stated.AttestationRootSHA256 != rootSHA256(proof.Boot.root.cert.Raw) {
+	case d.AttestationRootPEM != proof.Boot.RootPEM() || stated.AttestationRootSHA256 != rootSHA256(proof.Boot.root.cert.Raw):
 		return nil, errors.New("keys: attestation root is another than the one trusted")
 	}
 	return proof, nil
@@ -115,21 +115,16 @@ func (c *PublicKeys) check() error {
 }
 
 func (k Keys) check() error {
-	for _, f := range []struct{ name, text string }{{"signer", k.Signer}, {"session", k.Session}, {"otp", k.OTP}, {"fetcherEncrypt", k.FetcherEncrypt}} {
-		raw, err := parseHex(f.name, f.text, pointSize)
+	for _, f := range [][2]string{{"signer", k.Signer}, {"session", k.Session}, {"otp", k.OTP}, {"fetcherEncrypt", k.FetcherEncrypt}} {
+		raw, err := parseHex(f[0], f[1], pointSize)
 		if err != nil {
 			return err
 		}
 		if _, err := parsePoint(raw); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", f[0], err)
 		}
 	}
-	for _, f := range []struct{ name, text string }{{"otpLegacy", k.OTPLegacy}, {"onRamp", k.OnRamp}} {
-		if err := checkCompressed(f.name, f.text); err != nil {
-			return err
-		}
-	}
-	if _, err := parsePair("signerPair", k.SignerPair); err != nil {
+	if err := cmp.Or(checkCompressed("otpLegacy", k.OTPLegacy), checkCompressed("onRamp", k.OnRamp), checkPair("signerPair", k.SignerPair)); err != nil {
 		return err
 	}
 	if k.Webhook != "" {

@@ -2,6 +2,7 @@ package attestation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -117,9 +118,9 @@ type Freshness struct {
 // ParseManifest reads a manifest. It accepts exactly the bytes that Encode
 // writes, so that one manifest has one hash.
 func ParseManifest(raw []byte) (*Manifest, error) {
-	var m Manifest
-	if err := decodeStrict(raw, MaxManifest, &m); err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+	m, err := parseJSON[Manifest]("manifest", raw, MaxManifest)
+	if err != nil {
+		return nil, err
 	}
 	again, err := m.Encode()
 	if err != nil {
@@ -128,7 +129,7 @@ func ParseManifest(raw []byte) (*Manifest, error) {
 	if !bytes.Equal(raw, again) {
 		return nil, errors.New("manifest: not in canonical form")
 	}
-	return &m, nil
+	return m, nil
 }
 
 // Encode gives the canonical bytes: JSON in the order of the struct, without
@@ -157,53 +158,33 @@ func Hash(manifest []byte) [32]byte {
 }
 
 func (m *Manifest) check() error {
-	if m.Format != 1 {
+	switch {
+	case m.Format != 1:
 		return errors.New("format is not 1")
-	}
-	if m.Application != Application {
+	case m.Application != Application:
 		return errors.New("application is not " + Application)
-	}
-	if m.RotateStorageKey && m.ForgetStorageKey || (m.RotateStorageKey || m.ForgetStorageKey) && (m.MinKeyringEpoch < 2 || m.Predecessor == "") {
+	case m.RotateStorageKey && m.ForgetStorageKey || (m.RotateStorageKey || m.ForgetStorageKey) && (m.MinKeyringEpoch < 2 || m.Predecessor == ""):
 		return errors.New("rotateStorageKey or forgetStorageKey: one of them, in a later manifest, with the epoch that comes of it")
-	}
-	if m.Nonce > maxExactInt || m.MinKeyringEpoch > maxExactInt {
+	case m.Nonce > maxExactInt || m.MinKeyringEpoch > maxExactInt:
 		return errors.New("nonce or minKeyringEpoch is out of range")
-	}
-	if m.Freshness.Mode != FreshSinceBoot {
+	case m.Freshness.Mode != FreshSinceBoot:
 		return errors.New("unknown freshness mode")
 	}
-	if err := m.checkKind(); err != nil {
+	if err := cmp.Or(
+		m.checkKind(),
+		checkText("version", m.Version, 1),
+		checkText("deploymentLabel", m.DeploymentLabel, 1),
+		checkText("owner", m.Owner, 0),
+		checkHex("applicationDigest", m.ApplicationDigest, 32),
+		checkHex("PCR0", m.PCRs.PCR0, pcrSize),
+		checkHex("PCR1", m.PCRs.PCR1, pcrSize),
+		checkHex("PCR2", m.PCRs.PCR2, pcrSize),
+		checkPair("quorumPublicKey", m.QuorumPublicKey),
+		checkCompressed("admissionKey", m.AdmissionKey),
+		checkOptionalHash("configurationSha256", m.ConfigurationSHA256),
+		checkOptionalHash("predecessor", m.Predecessor),
+	); err != nil {
 		return err
-	}
-	for _, f := range []struct {
-		name, text string
-		min        int
-	}{{"version", m.Version, 1}, {"deploymentLabel", m.DeploymentLabel, 1}, {"owner", m.Owner, 0}} {
-		if err := checkText(f.name, f.text, f.min); err != nil {
-			return err
-		}
-	}
-	if err := checkHex("applicationDigest", m.ApplicationDigest, 32); err != nil {
-		return err
-	}
-	for i, v := range m.PCRs.list() {
-		if err := checkHex(fmt.Sprintf("PCR%d", i), v, pcrSize); err != nil {
-			return err
-		}
-	}
-	if _, err := parsePair("quorumPublicKey", m.QuorumPublicKey); err != nil {
-		return err
-	}
-	if err := checkCompressed("admissionKey", m.AdmissionKey); err != nil {
-		return err
-	}
-	for _, f := range []struct{ name, text string }{{"configurationSha256", m.ConfigurationSHA256}, {"predecessor", m.Predecessor}} {
-		if f.text == "" {
-			continue
-		}
-		if err := checkHex(f.name, f.text, 32); err != nil {
-			return err
-		}
 	}
 	shares := m.SeedSource == SeedOperatorShares || m.SeedSource == SeedCloudKMS // never without operators
 	if shares && len(m.Operators.ShareKeys) == 0 {

@@ -1,6 +1,7 @@
 package attestation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -273,29 +274,19 @@ func (c *AddressDerivation) check() error {
 	if (c.WalletID == "") != (c.DerivationPath == "") {
 		return errors.New("walletId and derivationPath come together")
 	}
-	for _, f := range [][2]string{{"walletId", c.WalletID}, {"derivationPath", c.DerivationPath}} {
-		if err := checkText(f[0], f[1], 0); err != nil {
-			return err
-		}
-	}
-	if err := checkText("address", c.Address, 1); err != nil {
-		return err
-	}
-	return checkNames(c, false)
+	return cmp.Or(checkText("walletId", c.WalletID, 0), checkText("derivationPath", c.DerivationPath, 0), checkText("address", c.Address, 1), checkNames(c, false))
 }
 
 func (c *PolicyOutcome) check() error {
 	if !outcomes[c.Outcome] {
 		return errors.New("unknown outcome")
 	}
-	digests := []string{c.DecisionContextDigest, c.OrganizationDataDigest}
-	if c.ParentOrganizationDataDigest != "" {
-		digests = append(digests, c.ParentOrganizationDataDigest)
-	}
-	for _, d := range digests {
-		if err := checkHex("digest", d, 32); err != nil {
-			return err
-		}
+	if err := cmp.Or(
+		checkHex("digest", c.DecisionContextDigest, 32),
+		checkHex("digest", c.OrganizationDataDigest, 32),
+		checkOptionalHash("digest", c.ParentOrganizationDataDigest),
+	); err != nil {
+		return err
 	}
 	if c.UserRequestApprovals == nil || len(c.UserRequestApprovals) > MaxApprovals {
 		return errors.New("userRequestApprovals is missing or too long")
@@ -352,8 +343,5 @@ func checkFresh(f *ClaimFreshness) error {
 	if f.Mode != FreshSinceBoot {
 		return errors.New("unknown freshness mode")
 	}
-	if _, err := parseDecimal("bootNumber", f.BootNumber, maxExactInt); err != nil {
-		return err
-	}
-	return checkText("seedSource", f.SeedSource, 1)
+	return cmp.Or(checkDecimal("bootNumber", f.BootNumber, maxExactInt), checkText("seedSource", f.SeedSource, 1))
 }

@@ -1,11 +1,10 @@
 package attestation
 
 import (
+	"bytes"
 	"crypto/ecdsa"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/big"
 	"time"
 )
 
@@ -52,9 +51,7 @@ func verifySignature(pub *ecdsa.PublicKey, a AppProof) error {
 	if err != nil {
 		return fmt.Errorf("app proof: %w", err)
 	}
-	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
-	digest := sha256.Sum256([]byte(a.ProofPayload))
-	if !ecdsa.Verify(pub, digest[:], r, s) {
+	if !hasSigned(pub, []byte(a.ProofPayload), sig) {
 		return errors.New("app proof: signature is wrong")
 	}
 	return nil
@@ -89,13 +86,7 @@ func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at.Before(b.Document.Time.Add(-Skew)) {
-		return nil, errors.New("app proof: older than its boot")
-	}
-	if at.Before(b.root.cert.NotBefore) || at.After(b.root.cert.NotAfter) {
-		return nil, errors.New("app proof: outside the validity of the root")
-	}
-	if err := b.policy.checkAge("app proof", at, b.policy.MaxProofAge); err != nil {
+	if err := b.checkTime("app proof", at); err != nil {
 		return nil, err
 	}
 	if f := claim.Fresh(); f != nil && b.Manifest != nil &&
@@ -105,7 +96,16 @@ func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
 	return &Proof{Time: at, Claim: claim, Boot: b}, nil
 }
 
-// EncryptionKey is the live key's encryption half, an uncompressed P-256 point.
-func (b *Boot) EncryptionKey() []byte {
-	return append([]byte(nil), b.Document.PublicKey[:pointSize]...)
+// checkTime holds the time of what the live key signed against boot, root and policy.
+func (b *Boot) checkTime(what string, at time.Time) error {
+	if at.Before(b.Document.Time.Add(-Skew)) {
+		return fmt.Errorf("%s: older than its boot", what)
+	}
+	if at.Before(b.root.cert.NotBefore) || at.After(b.root.cert.NotAfter) {
+		return fmt.Errorf("%s: outside the validity of the root", what)
+	}
+	return b.policy.checkAge(what, at, b.policy.MaxProofAge)
 }
+
+// EncryptionKey is the live key's encryption half, an uncompressed P-256 point.
+func (b *Boot) EncryptionKey() []byte { return bytes.Clone(b.Document.PublicKey[:pointSize]) }

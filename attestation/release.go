@@ -2,6 +2,7 @@ package attestation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,14 +64,14 @@ type ReleaseFileHash struct {
 // ParseRelease reads a release file, which is JSON. Unknown, missing, duplicate
 // and malformed members are refused.
 func ParseRelease(raw []byte) (*Release, error) {
-	var r Release
-	if err := decodeStrict(raw, MaxRelease, &r); err != nil {
-		return nil, fmt.Errorf("release: %w", err)
+	r, err := parseJSON[Release]("release", raw, MaxRelease)
+	if err != nil {
+		return nil, err
 	}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("release: %w", err)
 	}
-	return &r, nil
+	return r, nil
 }
 
 // Encode gives the file: indented JSON that ends with a line feed. It refuses what
@@ -88,9 +89,7 @@ func (r *Release) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("release: %w", err)
 	}
 	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return nil, fmt.Errorf("release: %w", err)
-	}
+	_ = json.Indent(&b, raw, "", "  ") // it has just been written
 	b.WriteByte('\n')
 	return b.Bytes(), nil
 }
@@ -106,10 +105,8 @@ func (r *Release) check() error {
 	case r.CommandLine == "" || len(r.CommandLine) > maxCommandLine:
 		return errors.New("commandLine is missing or too long")
 	}
-	for _, f := range []struct{ name, text string }{{"version", r.Version}, {"toolchain", r.Toolchain}} {
-		if err := checkText(f.name, f.text, 1); err != nil {
-			return err
-		}
+	if err := cmp.Or(checkText("version", r.Version, 1), checkText("toolchain", r.Toolchain, 1)); err != nil {
+		return err
 	}
 	for _, f := range append([]ReleaseFile{r.Kernel}, r.Modules...) {
 		if err := checkText("name", f.Name, 1); err != nil {
@@ -119,14 +116,11 @@ func (r *Release) check() error {
 			return fmt.Errorf("%q: %w", f.Name, err)
 		}
 	}
-	for _, f := range []struct {
-		name, text string
-		size       int
-	}{{"applicationDigest", r.ApplicationDigest, 32}, {"image", r.Image.SHA256, 32}, {"source", r.Source, 20}} {
-		if f.text == "" && f.name == "source" {
-			continue
-		}
-		if err := checkHex(f.name, f.text, f.size); err != nil {
+	if err := cmp.Or(checkHex("applicationDigest", r.ApplicationDigest, 32), checkHex("image", r.Image.SHA256, 32)); err != nil {
+		return err
+	}
+	if r.Source != "" {
+		if err := checkHex("source", r.Source, 20); err != nil {
 			return err
 		}
 	}

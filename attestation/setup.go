@@ -24,11 +24,7 @@ type SetupAnswer struct {
 
 // ParseSetupAnswer reads the JSON of a SetupAnswer, strictly. It verifies nothing.
 func ParseSetupAnswer(raw []byte) (*SetupAnswer, error) {
-	a := new(SetupAnswer)
-	if err := decodeStrict(raw, 2*(MaxEnvelope+MaxManifest+MaxDocument), a); err != nil {
-		return nil, fmt.Errorf("setup document: %w", err)
-	}
-	return a, nil
+	return parseJSON[SetupAnswer]("setup document", raw, 2*(MaxEnvelope+MaxManifest+MaxDocument))
 }
 
 // A Setup is an enclave that waits for its root secret, verified.
@@ -92,7 +88,7 @@ func verifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, e
 		return nil, err
 	}
 	s := &Setup{Document: doc, ManifestHash: Hash(manifest), Approvals: approvals, PublicKeyHex: hex.EncodeToString(doc.PublicKey), Nonce: nonce}
-	if _, err := parsePair("setup key", s.PublicKeyHex); err != nil {
+	if err := checkPair("setup key", s.PublicKeyHex); err != nil {
 		return nil, err
 	}
 	switch {
@@ -144,14 +140,14 @@ func (s *Setup) checkPredecessor(text string) error {
 // the encapsulated key (65 bytes) and the ciphertext behind it. It opens under the
 // same info only.
 func SealTo(bootKeyHex string, info, plain []byte) ([]byte, error) {
-	if _, err := parsePair("boot key", bootKeyHex); err != nil {
+	if err := checkPair("boot key", bootKeyHex); err != nil {
 		return nil, err
 	}
-	raw, err := hex.DecodeString(bootKeyHex[:2*pointSize])
+	point, err := hex.DecodeString(bootKeyHex[:2*pointSize])
 	if err != nil {
 		return nil, err
 	}
-	return SealToPoint(raw, info, plain)
+	return SealToPoint(point, info, plain)
 }
 
 // SealToPoint is SealTo for an uncompressed P-256 point of 65 bytes.

@@ -2,15 +2,16 @@ package attestation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdh"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -91,25 +92,20 @@ func (s *ShareSet) check() error {
 	if s.Format != 1 || s.Generation == 0 || s.Generation > maxExactInt {
 		return errors.New("format or generation is out of range")
 	}
-	for _, f := range []struct{ name, text string }{{"deployment", s.Deployment}, {"random", s.Random}} {
-		if err := checkHex(f.name, f.text, 32); err != nil {
-			return err
-		}
-	}
-	if _, err := parsePair("quorumPublicKey", s.QuorumPublicKey); err != nil {
-		return err
-	}
-	if err := s.Operators.CheckHolders(); err != nil {
+	if err := cmp.Or(
+		checkHex("deployment", s.Deployment, 32),
+		checkHex("random", s.Random, 32),
+		checkPair("quorumPublicKey", s.QuorumPublicKey),
+		s.Operators.CheckHolders(),
+	); err != nil {
 		return err
 	}
 	if k := s.KeyService; k != nil {
-		if n := len(k.CiphertextBlob) / 2; n == 0 || n > maxCiphertextBlob {
+		n := len(k.CiphertextBlob) / 2
+		if n == 0 || n > maxCiphertextBlob {
 			return errors.New("ciphertextBlob is empty or too long")
 		}
-		if err := checkHex("ciphertextBlob", k.CiphertextBlob, len(k.CiphertextBlob)/2); err != nil {
-			return err
-		}
-		if err := checkHex("commitment", k.Commitment, 32); err != nil {
+		if err := cmp.Or(checkHex("ciphertextBlob", k.CiphertextBlob, n), checkHex("commitment", k.Commitment, 32)); err != nil {
 			return err
 		}
 	}
@@ -117,10 +113,7 @@ func (s *ShareSet) check() error {
 		return errors.New("not as many shares as operators")
 	}
 	for _, share := range s.Shares {
-		if err := checkHex("commitment", share.Commitment, 32); err != nil {
-			return err
-		}
-		if err := checkHex("box", share.Box, shareBoxSize); err != nil {
+		if err := cmp.Or(checkHex("commitment", share.Commitment, 32), checkHex("box", share.Box, shareBoxSize)); err != nil {
 			return err
 		}
 	}
@@ -181,7 +174,7 @@ func (s *ShareSet) Add(share []byte) error {
 	if len(share) != ShareSize || n > len(s.Operators.ShareKeys) {
 		return errors.New("share set: no such share")
 	}
-	point, err := decompress(s.Operators.ShareKeys[n-1])
+	point, err := decompress("key", s.Operators.ShareKeys[n-1])
 	if err != nil {
 		return err
 	}
@@ -223,12 +216,7 @@ func (s *ShareSet) Open(operator int, key *ecdh.PrivateKey) ([]byte, error) {
 // Operator gives the place, counted from 1, of the operator with this signing
 // key; 0 for none.
 func (s *ShareSet) Operator(publicKey string) int {
-	for i, k := range s.Operators.PublicKeys {
-		if k == publicKey {
-			return i + 1
-		}
-	}
-	return 0
+	return slices.Index(s.Operators.PublicKeys, publicKey) + 1
 }
 
 // AttestedShares is a share set with the document of the enclave that made it, as
@@ -306,11 +294,7 @@ const MaxSubmission = 4 << 10
 
 // ParseShareSubmission reads a submission's JSON, strictly. It verifies nothing.
 func ParseShareSubmission(raw []byte) (*ShareSubmission, error) {
-	s := new(ShareSubmission)
-	if err := decodeStrict(raw, MaxSubmission, s); err != nil {
-		return nil, fmt.Errorf("share: %w", err)
-	}
-	return s, nil
+	return parseJSON[ShareSubmission]("share", raw, MaxSubmission)
 }
 
 // Info is what the box is bound to.
@@ -325,15 +309,13 @@ func (s *ShareSubmission) Text() []byte {
 
 // Check verifies form and signature under the operator's signing key.
 func (s *ShareSubmission) Check(publicKey string) error {
-	for _, f := range []struct {
-		name, text string
-		size       int
-	}{{"manifestSha256", s.ManifestSHA256, 32}, {"shareSetDigest", s.ShareSetDigest, 32}, {"nonce", s.Nonce, SetupNonceSize}, {"box", s.Box, shareBoxSize}} {
-		if err := checkHex(f.name, f.text, f.size); err != nil {
-			return err
-		}
-	}
-	return verifyText(publicKey, s.Text(), s.Signature)
+	return cmp.Or(
+		checkHex("manifestSha256", s.ManifestSHA256, 32),
+		checkHex("shareSetDigest", s.ShareSetDigest, 32),
+		checkHex("nonce", s.Nonce, SetupNonceSize),
+		checkHex("box", s.Box, shareBoxSize),
+		verifyText(publicKey, s.Text(), s.Signature),
+	)
 }
 
 // Submit seals an operator's share to a verified enclave and signs that. The set's
@@ -349,21 +331,4 @@ func (s *Setup) Submit(set []byte, operator int, share []byte, signing *ecdsa.Pr
 	out.Box = hex.EncodeToString(box)
 	_, out.Signature, err = signText(signing, out.Text())
 	return out, err
-}
-
-// decompress reads a compressed P-256 point in hex.
-func decompress(text string) ([]byte, error) {
-	if err := checkCompressed("key", text); err != nil {
-		return nil, err
-	}
-	raw, err := hex.DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), raw)
-	point := make([]byte, pointSize)
-	point[0] = 4
-	x.FillBytes(point[1:33])
-	y.FillBytes(point[33:])
-	return point, nil
 }

@@ -1,12 +1,12 @@
 package attestation
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -79,23 +79,19 @@ func Route(method, path string) (door, operation string, ok bool) {
 	return "", "", false
 }
 
+// What an operation's name and a nonce are made of.
+const (
+	operationLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
+	nonceLetters     = operationLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ-"
+)
+
 func isOperation(s string) bool {
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxOperation
+	return s != "" && len(s) <= maxOperation && strings.Trim(s, operationLetters) == ""
 }
 
 // IsReplyNonce tells whether a text may be the nonce of a signed reply.
 func IsReplyNonce(s string) bool {
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= MaxReplyNonce
+	return s != "" && len(s) <= MaxReplyNonce && strings.Trim(s, nonceLetters) == ""
 }
 
 // A SignedReply is what the live key signs of a request and its reply. Whoever
@@ -201,20 +197,12 @@ func (h ReplyHeaders) Into(s *SignedReply) (signature []byte, err error) {
 		return nil, errUnsigned
 	}
 	deployment, err := parseHex(HeaderDeployment, h.Deployment, len(s.Deployment))
-	if err != nil {
+	at, timeErr := parseDecimal(HeaderReplyTime, h.Time, maxExactInt)
+	signature, signatureErr := parseHex(HeaderReplySignature, h.Signature, signatureSize)
+	if err := cmp.Or(err, timeErr, checkPair(HeaderLiveKey, h.LiveKey), signatureErr); err != nil {
 		return nil, fmt.Errorf("signed reply: %w", err)
 	}
-	s.Deployment = [32]byte(deployment)
-	if s.TimeMs, err = parseDecimal(HeaderReplyTime, h.Time, maxExactInt); err != nil {
-		return nil, fmt.Errorf("signed reply: %w", err)
-	}
-	if _, err := parsePair(HeaderLiveKey, h.LiveKey); err != nil {
-		return nil, fmt.Errorf("signed reply: %w", err)
-	}
-	s.LiveKey = h.LiveKey
-	if signature, err = parseHex(HeaderReplySignature, h.Signature, signatureSize); err != nil {
-		return nil, fmt.Errorf("signed reply: %w", err)
-	}
+	s.Deployment, s.TimeMs, s.LiveKey = [32]byte(deployment), at, h.LiveKey
 	return signature, nil
 }
 
@@ -235,14 +223,7 @@ func (b *Boot) VerifyReply(s SignedReply, signature []byte) error {
 	if err := verifyReply(b.signing, s, signature); err != nil {
 		return err
 	}
-	at := time.UnixMilli(int64(s.TimeMs))
-	if at.Before(b.Document.Time.Add(-Skew)) {
-		return errors.New("signed reply: older than its boot")
-	}
-	if at.Before(b.root.cert.NotBefore) || at.After(b.root.cert.NotAfter) {
-		return errors.New("signed reply: outside the validity of the root")
-	}
-	return b.policy.checkAge("signed reply", at, b.policy.MaxProofAge)
+	return b.checkTime("signed reply", time.UnixMilli(int64(s.TimeMs)))
 }
 
 // At is the boot with its policy's Now put to another time, from which the ages of
@@ -271,8 +252,7 @@ func verifyReply(pub *ecdsa.PublicKey, s SignedReply, signature []byte) error {
 	if len(signature) != signatureSize {
 		return errors.New("signed reply: signature is not 64 bytes")
 	}
-	digest := sha256.Sum256(text)
-	if !ecdsa.Verify(pub, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
+	if !hasSigned(pub, text, signature) {
 		return errors.New("signed reply: signature is wrong")
 	}
 	return nil

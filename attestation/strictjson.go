@@ -15,7 +15,9 @@ import (
 // duplicate, unknown and differently cased members, null, invalid UTF-8, lone
 // surrogates, trailing bytes and nesting deeper than maxJSONDepth.
 func decodeStrict(raw []byte, max int, v any) error {
-	if err := scanJSON(raw, max, maxJSONDepth, memberNames(reflect.TypeOf(v))); err != nil {
+	names := make(map[string]bool)
+	collectNames(reflect.TypeOf(v), names)
+	if err := scanJSON(raw, max, maxJSONDepth, names); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -26,8 +28,16 @@ func decodeStrict(raw []byte, max int, v any) error {
 	return nil
 }
 
-// scanJSON looks at the form alone. With names nil any
-// member is allowed, and null.
+// parseJSON is decodeStrict of a document of its own, which errors call what.
+func parseJSON[T any](what string, raw []byte, max int) (*T, error) {
+	v := new(T)
+	if err := decodeStrict(raw, max, v); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return v, nil
+}
+
+// scanJSON looks at the form alone. With names nil any member is allowed, and null.
 func scanJSON(raw []byte, max, depth int, names map[string]bool) error {
 	if len(raw) == 0 || len(raw) > max {
 		return fmt.Errorf("%d bytes of JSON, want 1 to %d", len(raw), max)
@@ -94,14 +104,8 @@ func scanName(dec *json.Decoder, names, seen map[string]bool) error {
 	return nil
 }
 
-// memberNames collects the member names of a struct type and all within it. The
-// standard decoder matches names without regard to case; this set does not.
-func memberNames(t reflect.Type) map[string]bool {
-	names := make(map[string]bool)
-	collectNames(t, names)
-	return names
-}
-
+// collectNames adds the member names of a struct type and all within it. The standard
+// decoder matches names without regard to case; this set does not.
 func collectNames(t reflect.Type, names map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:

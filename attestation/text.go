@@ -3,11 +3,14 @@ package attestation
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/big"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -26,12 +29,18 @@ func checkHex(name, s string, size int) error {
 	if len(s) != 2*size {
 		return fmt.Errorf("%s is not %d bytes of hex", name, size)
 	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return fmt.Errorf("%s is not lower-case hex", name)
-		}
+	if strings.Trim(s, "0123456789abcdef") != "" {
+		return fmt.Errorf("%s is not lower-case hex", name)
 	}
 	return nil
+}
+
+// checkOptionalHash wants 32 bytes of hex, or nothing.
+func checkOptionalHash(name, s string) error {
+	if s == "" {
+		return nil
+	}
+	return checkHex(name, s, 32)
 }
 
 // parseBase64 takes the standard alphabet with padding and no line breaks; max
@@ -56,15 +65,19 @@ func parseDecimal(name, s string, max uint64) (uint64, error) {
 	return n, nil
 }
 
+// checkDecimal is parseDecimal of what only must have the form.
+func checkDecimal(name, s string, max uint64) error {
+	_, err := parseDecimal(name, s, max)
+	return err
+}
+
 // checkText wants min to MaxText bytes of UTF-8 without control characters.
 func checkText(name, s string, min int) error {
 	if len(s) < min || len(s) > MaxText || !utf8.ValidString(s) {
 		return fmt.Errorf("%s is missing, too long or not UTF-8", name)
 	}
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("%s holds a control character", name)
-		}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("%s holds a control character", name)
 	}
 	return nil
 }
@@ -94,14 +107,37 @@ func parsePair(name, s string) (*ecdsa.PublicKey, error) {
 	return pub, nil
 }
 
-// checkCompressed wants a 33-byte P-256 point in hex.
-func checkCompressed(name, s string) error {
+// checkPair is parsePair of what only must have the form.
+func checkPair(name, s string) error {
+	_, err := parsePair(name, s)
+	return err
+}
+
+// decompress reads a 33-byte P-256 point in hex and gives its uncompressed form.
+func decompress(name, s string) ([]byte, error) {
 	raw, err := parseHex(name, s, 33)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if x, _ := elliptic.UnmarshalCompressed(elliptic.P256(), raw); x == nil {
-		return fmt.Errorf("%s is not a compressed P-256 point", name)
+	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), raw)
+	if x == nil {
+		return nil, fmt.Errorf("%s is not a compressed P-256 point", name)
 	}
-	return nil
+	point := make([]byte, pointSize)
+	point[0] = 4
+	x.FillBytes(point[1:33])
+	y.FillBytes(point[33:])
+	return point, nil
+}
+
+// checkCompressed is decompress of what only must have the form.
+func checkCompressed(name, s string) error {
+	_, err := decompress(name, s)
+	return err
+}
+
+// hasSigned verifies a signature, r ‖ s in 64 bytes, over the SHA-256 of a text.
+func hasSigned(key *ecdsa.PublicKey, text, signature []byte) bool {
+	digest := sha256.Sum256(text)
+	return ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
 }
