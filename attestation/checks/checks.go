@@ -102,69 +102,55 @@ type examination struct {
 	Report
 	question Question
 	policy   attestation.Policy
-	found    []*attestation.Reply
+	replies  []*attestation.Reply
+	boots    []attestation.BootProof // of all replies
+	apps     int                     // app proofs in all replies
 	keys     [][]byte
+	err      error // the first refusal
 }
 
 // Make verifies what a question holds.
 func Make(q Question) *Report {
 	e := &examination{question: q, Report: Report{Checks: []Check{}, Facts: []Fact{}, Statements: [][]Fact{}}}
-	if err := e.run(); err != nil {
-		e.Reason, e.Facts, e.Statements = err.Error(), []Fact{}, [][]Fact{}
+	e.step("What is believed", func() (string, error) { return "What you expect could be read.", e.makePolicy() })
+	e.step("Form", e.read)
+	for _, b := range e.boots {
+		e.boot(b)
+	}
+	e.proofs()
+	for _, raw := range e.keys {
+		e.step("Keys", func() (string, error) {
+			_, err := attestation.VerifyKeys(raw, e.policy)
+			return "The public keys in the document are those that the live key has signed.", err
+		})
+	}
+	if e.err != nil {
+		e.Reason, e.Facts, e.Statements = e.err.Error(), []Fact{}, [][]Fact{}
 	} else {
 		e.Verified = true
 	}
 	return &e.Report
 }
 
-// step runs one check. Words say what it means that it passed.
-func (e *examination) step(name, words string, f func() error) error {
-	if err := f(); err != nil {
-		e.Checks = append(e.Checks, Check{name, Refused, err.Error()})
-		return err
+// step runs one check, unless one was refused before. Its words say what it means that it passed.
+func (e *examination) step(name string, check func() (words string, err error)) {
+	if e.err != nil {
+		return
 	}
-	e.Checks = append(e.Checks, Check{name, Passed, words})
-	return nil
+	words, err := check()
+	outcome := Passed
+	if err != nil {
+		outcome, words, e.err = Refused, err.Error(), err
+	}
+	e.Checks = append(e.Checks, Check{name, outcome, words})
 }
 
 func (e *examination) skip(name, words string) {
-	e.Checks = append(e.Checks, Check{name, Skipped, words})
+	if e.err == nil {
+		e.Checks = append(e.Checks, Check{name, Skipped, words})
+	}
 }
 
-func (e *examination) run() error {
-	if err := e.step("What is believed", "What you expect could be read.", e.makePolicy); err != nil {
-		return err
-	}
-	if err := e.step("Form", "", e.read); err != nil {
-		return err
-	}
-	boots := 0
-	for _, r := range e.found {
-		boots += len(r.BootProofs)
-	}
-	e.Checks[len(e.Checks)-1].Words = fmt.Sprintf("Found %d boot proof(s), %d app proof(s) and %d keys document(s).", boots, e.apps(), len(e.keys))
-	for _, r := range e.found {
-		for _, b := range r.BootProofs {
-			if err := e.boot(b); err != nil {
-				return err
-			}
-		}
-	}
-	if err := e.proofs(); err != nil {
-		return err
-	}
-	for _, raw := range e.keys {
-		if err := e.step("Keys", "The public keys in the document are those that the live key has signed.", func() error {
-			_, err := attestation.VerifyKeys(raw, e.policy)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// makePolicy makes the policy.
 func (e *examination) makePolicy() error {
 	p := &e.policy
 	if max(len(e.question.SimulatorRoot), len(e.question.Expected), len(e.question.Operators)) > MaxExpected {
@@ -233,72 +219,50 @@ func measurements(raw []byte) (map[int]string, error) {
 	return out, nil
 }
 
-func (e *examination) apps() (n int) {
-	for _, r := range e.found {
-		n += len(r.AppProofs)
-	}
-	return n
-}
-
-func (e *examination) read() error {
+func (e *examination) read() (string, error) {
 	if len(e.question.Texts) == 0 || len(e.question.Texts) > MaxTexts {
-		return fmt.Errorf("%d texts, want 1 to %d", len(e.question.Texts), MaxTexts)
+		return "", fmt.Errorf("%d texts, want 1 to %d", len(e.question.Texts), MaxTexts)
 	}
-	boots := 0
 	for _, text := range e.question.Texts {
 		r, err := attestation.ParseReply([]byte(text))
 		if err != nil {
-			return err
+			return "", err
 		}
 		var top map[string]json.RawMessage
 		if json.Unmarshal([]byte(text), &top) == nil && top["keys"] != nil && top["appProof"] != nil {
 			e.keys = append(e.keys, []byte(text))
 		}
-		e.found = append(e.found, r)
-		boots += len(r.BootProofs)
+		e.replies, e.boots, e.apps = append(e.replies, r), append(e.boots, r.BootProofs...), e.apps+len(r.AppProofs)
 	}
-	if boots == 0 {
-		return errors.New("no boot proof: without one nobody knows whose key signed")
+	if len(e.boots) == 0 {
+		return "", errors.New("no boot proof: without one nobody knows whose key signed")
 	}
-	if e.question.Body != nil && e.apps() == 0 {
-		return errors.New("a request is given, and no app proof that could be about it")
+	if e.question.Body != nil && e.apps == 0 {
+		return "", errors.New("a request is given, and no app proof that could be about it")
 	}
-	return nil
+	return fmt.Sprintf("Found %d boot proof(s), %d app proof(s) and %d keys document(s).", len(e.boots), e.apps, len(e.keys)), nil
 }
 
 // boot verifies a boot proof, part by part and then whole.
-func (e *examination) boot(b attestation.BootProof) error {
+func (e *examination) boot(b attestation.BootProof) {
 	p := e.policy
 	root := "the pinned root of AWS Nitro Enclaves"
 	if p.SimulatorRootPEM != "" {
 		root = "the simulator's root that you named: this is no enclave, and keeps no secret from its machine"
 	}
-	loose := attestation.Policy{SimulatorRootPEM: p.SimulatorRootPEM, Now: p.Now, AllowDebug: true, AllowUnpinned: true, ForeignManifest: true}
-	with := func(change func(*attestation.Policy)) error {
-		q := loose
-		change(&q)
-		_, err := attestation.VerifyBootProof(b, q)
-		return err
+	part := func(name, words string, change func(*attestation.Policy)) {
+		e.step(name, func() (string, error) {
+			q := attestation.Policy{SimulatorRootPEM: p.SimulatorRootPEM, Now: p.Now, AllowUnpinned: true, ForeignManifest: true}
+			change(&q)
+			_, err := attestation.VerifyBootProof(b, q)
+			return words, err
+		})
 	}
-	strict := func(q *attestation.Policy) { q.AllowDebug = false }
-	for _, s := range []struct {
-		name, words string
-		verify      func() error
-	}{
-		{"Security module", "A security module signed the document, and its certificates lead to " + root + ". They are held against the document's own time, since they live for hours. " +
-			"The document binds the live key and the manifest: it holds the key and the manifest's hash, and register 17 commits to both.", func() error { return with(func(*attestation.Policy) {}) }},
-		{"No debug image", "The measurements are not zero: nobody reads along on the console.", func() error { return with(strict) }},
-	} {
-		if err := e.step(s.name, s.words, s.verify); err != nil {
-			return err
-		}
-	}
+	part("Security module", "A security module signed the document, and its certificates lead to "+root+". They are held against the document's own time, since they live for hours. "+
+		"The document binds the live key and the manifest: it holds the key and the manifest's hash, and register 17 commits to both.", func(q *attestation.Policy) { q.AllowDebug = true })
+	part("No debug image", "The measurements are not zero: nobody reads along on the console.", func(*attestation.Policy) {})
 	if len(p.ExpectedPCRs) > 0 {
-		if err := e.step("Image", fmt.Sprintf("%d measurements are those that you expect.", len(p.ExpectedPCRs)), func() error {
-			return with(func(q *attestation.Policy) { strict(q); q.ExpectedPCRs = p.ExpectedPCRs })
-		}); err != nil {
-			return err
-		}
+		part("Image", fmt.Sprintf("%d measurements are those that you expect.", len(p.ExpectedPCRs)), func(q *attestation.Policy) { q.ExpectedPCRs = p.ExpectedPCRs })
 	} else {
 		e.skip("Image", "You named no measurements.")
 	}
@@ -309,24 +273,17 @@ func (e *examination) boot(b attestation.BootProof) error {
 	if p.Operators.Named() {
 		manifest += " The operators that you expect have approved it."
 	}
-	if err := e.step("Manifest", manifest, func() error {
-		return with(func(q *attestation.Policy) {
-			strict(q)
-			q.ForeignManifest, q.AllowedManifestSHA256, q.Operators = false, p.AllowedManifestSHA256, p.Operators
-		})
-	}); err != nil {
-		return err
-	}
-	var boot *attestation.Boot
-	err := e.step("Boot proof as a whole", "", func() (err error) {
-		boot, err = attestation.VerifyBootProof(b, p)
-		return err
+	part("Manifest", manifest, func(q *attestation.Policy) {
+		q.ForeignManifest, q.AllowedManifestSHA256, q.Operators = false, p.AllowedManifestSHA256, p.Operators
 	})
-	if err == nil {
-		e.Checks[len(e.Checks)-1].Words = "Everything about this boot holds, under what you expect of it: " + strings.Join(boot.Pins(), "; ") + "."
+	e.step("Boot proof as a whole", func() (string, error) {
+		boot, err := attestation.VerifyBootProof(b, p)
+		if err != nil {
+			return "", err
+		}
 		e.tell(boot)
-	}
-	return err
+		return "Everything about this boot holds, under what you expect of it: " + strings.Join(boot.Pins(), "; ") + ".", nil
+	})
 }
 
 func (e *examination) tell(b *attestation.Boot) {
@@ -348,44 +305,40 @@ func (e *examination) tell(b *attestation.Boot) {
 
 // proofs verifies the app proofs, and ties them to the request and to the activity
 // that they came with.
-func (e *examination) proofs() error {
-	if e.apps() == 0 {
+func (e *examination) proofs() {
+	if e.apps == 0 {
 		e.skip("App proofs", "There is none.")
-		return nil
+		return
 	}
-	var want attestation.Expectation
-	words := "The live key signed each of them, at a time that fits the boot."
-	if e.question.Body != nil {
-		want.Fingerprint = attestation.Fingerprint([]byte(*e.question.Body))
-		words += " They are about the request that you gave."
-	} else {
-		words += " You gave no request: they are true statements, perhaps about something else."
-	}
-	var boots []attestation.BootProof
-	for _, r := range e.found {
-		boots = append(boots, r.BootProofs...)
-	}
-	return e.step("App proofs", words, func() error {
-		for _, r := range e.found {
+	e.step("App proofs", func() (string, error) {
+		var want attestation.Expectation
+		words := "The live key signed each of them, at a time that fits the boot."
+		if e.question.Body != nil {
+			want.Fingerprint = attestation.Fingerprint([]byte(*e.question.Body))
+			words += " They are about the request that you gave."
+		} else {
+			words += " You gave no request: they are true statements, perhaps about something else."
+		}
+		for _, r := range e.replies {
 			if len(r.AppProofs) == 0 {
 				continue
 			}
-			all, err := attestation.VerifyAppProofs(r.AppProofs, boots, e.policy, want)
+			all, err := attestation.VerifyAppProofs(r.AppProofs, e.boots, e.policy, want)
 			if err != nil {
-				return err
+				return "", err
 			}
 			for i, p := range all {
 				if err := r.Expects(p).Check(p); err != nil {
-					return fmt.Errorf("proof %d does not fit the activity beside it: %w", i+1, err)
+					return "", fmt.Errorf("proof %d does not fit the activity beside it: %w", i+1, err)
 				}
 				facts, err := statement(p)
 				if err != nil {
-					return err
+					return "", err
 				}
 				e.Statements = append(e.Statements, facts)
 			}
 		}
-		return nil
+		return words, nil
 	})
 }
 
