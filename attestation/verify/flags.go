@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,12 +86,7 @@ func (o *options) beliefs(f *flag.FlagSet) {
 }
 
 func (o *options) check(rest []string) error {
-	stdins := 0
-	for _, name := range append(append([]string{o.credentials, o.root, o.measured, o.release, o.operators, o.body}, o.apps...), o.boots...) {
-		if name == "-" {
-			stdins++
-		}
-	}
+	files := slices.Concat([]string{o.credentials, o.root, o.measured, o.release, o.operators, o.body}, o.apps, o.boots)
 	switch {
 	case len(rest) > 0:
 		return errors.New("arguments that belong to no flag")
@@ -100,7 +96,7 @@ func (o *options) check(rest []string) error {
 		return errors.New("-credentials and -simulator-root both name a root")
 	case o.body != "" && o.all.Fingerprint != "":
 		return errors.New("-body and -fingerprint both name a request")
-	case stdins > 1:
+	case len(slices.DeleteFunc(files, func(name string) bool { return name != "-" })) > 1:
 		return errors.New("only one file can be stdin")
 	}
 	return nil
@@ -201,18 +197,15 @@ func (o *options) readMeasurements(in *input) error {
 	var outer struct {
 		Measurements map[string]json.RawMessage
 	}
+	flat := make(map[string]string)
 	if err := json.Unmarshal(raw, &outer); err == nil && outer.Measurements != nil {
-		flat := make(map[string]string)
 		for name, v := range outer.Measurements {
 			var text string
 			if digits, ok := strings.CutPrefix(name, "PCR"); ok && json.Unmarshal(v, &text) == nil {
 				flat[digits] = text
 			}
 		}
-		return o.pinAll(o.measured, flat)
-	}
-	var flat map[string]string
-	if err := json.Unmarshal(raw, &flat); err != nil {
+	} else if err := json.Unmarshal(raw, &flat); err != nil {
 		return fmt.Errorf("%s: not measurements in JSON", o.measured)
 	}
 	return o.pinAll(o.measured, flat)

@@ -33,7 +33,7 @@ type operatorKey struct {
 }
 
 // operatorCommands are the subcommands of an operator.
-var operatorCommands = map[string]func(*operatorFlags, *input, io.Writer, io.Writer, func() time.Time) error{
+var operatorCommands = map[string]func(*operatorFlags) error{
 	"operator-key": newOperatorKey, "manifest": canonicalManifest, "approve": approve, "nonce": newNonce, "shares": checkShares, "share": giveShare,
 }
 
@@ -55,12 +55,16 @@ What is expected of an image: -release FILE, -measurements FILE or -pcr0, -pcr1 
 // operatorFlags is the command line of an operator's command.
 type operatorFlags struct {
 	options
+	in             *input
+	stdout, stderr io.Writer
+	now            func() time.Time
+
 	out, key, manifest, shares, setup, nonce string
 	yes                                      bool
 }
 
 func runOperator(name string, args []string, in *input, stdout, stderr io.Writer, now func() time.Time) int {
-	o := &operatorFlags{options: options{pcrs: make(map[int]string)}}
+	o := &operatorFlags{options: options{pcrs: make(map[int]string)}, in: in, stdout: stdout, stderr: stderr, now: now}
 	f := flag.NewFlagSet("cloister-verify "+name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() { fmt.Fprint(stderr, operatorUsage); f.PrintDefaults() }
@@ -83,10 +87,10 @@ func runOperator(name string, args []string, in *input, stdout, stderr io.Writer
 	if err != nil {
 		return exitUsage
 	}
-	return verdict(operatorCommands[name](o, in, stdout, stderr, now), stderr)
+	return verdict(operatorCommands[name](o), stderr)
 }
 
-func newOperatorKey(o *operatorFlags, _ *input, stdout, _ io.Writer, _ func() time.Time) error {
+func newOperatorKey(o *operatorFlags) error {
 	if o.out == "" {
 		return fmt.Errorf("%w: want -out", errUnreadable)
 	}
@@ -118,7 +122,7 @@ func newOperatorKey(o *operatorFlags, _ *input, stdout, _ io.Writer, _ func() ti
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return printJSON(stdout, map[string]string{"publicKey": k.PublicKey, "shareKey": k.ShareKey})
+	return printJSON(o.stdout, map[string]string{"publicKey": k.PublicKey, "shareKey": k.ShareKey})
 }
 
 func (k *operatorKey) public() (sign, share string, err error) {
@@ -130,24 +134,19 @@ func (k *operatorKey) public() (sign, share string, err error) {
 	return short(b), short(k.share.PublicKey().Bytes()), nil
 }
 
-func (o *operatorFlags) readKey(in *input) (*operatorKey, error) {
-	raw, err := in.read(o.key, maxSettings)
+func (o *operatorFlags) readKey() (*operatorKey, error) {
+	raw, err := o.in.read(o.key, maxSettings)
 	if err != nil {
 		return nil, err
 	}
 	k := new(operatorKey)
-	if err := json.Unmarshal(raw, k); err != nil || k.Format != 1 {
-		return nil, fmt.Errorf("%s: no operator's key", o.key)
-	}
-	s, serr := hex.DecodeString(k.Sign)
-	e, eerr := hex.DecodeString(k.Share)
-	if serr == nil {
-		k.sign, serr = ecdsa.ParseRawPrivateKey(elliptic.P256(), s)
-	}
-	if eerr == nil {
-		k.share, eerr = ecdh.P256().NewPrivateKey(e)
-	}
-	if serr != nil || eerr != nil {
+	err = json.Unmarshal(raw, k)
+	signs, signsErr := hex.DecodeString(k.Sign)
+	opens, opensErr := hex.DecodeString(k.Share)
+	var signErr, shareErr error
+	k.sign, signErr = ecdsa.ParseRawPrivateKey(elliptic.P256(), signs)
+	k.share, shareErr = ecdh.P256().NewPrivateKey(opens)
+	if k.Format != 1 || errors.Join(err, signsErr, opensErr, signErr, shareErr) != nil {
 		return nil, fmt.Errorf("%s: no operator's key", o.key)
 	}
 	sign, share, err := k.public()
@@ -159,8 +158,8 @@ func (o *operatorFlags) readKey(in *input) (*operatorKey, error) {
 
 // canonicalManifest takes any order and blanks, and no member that it does not
 // know.
-func canonicalManifest(o *operatorFlags, in *input, stdout, _ io.Writer, _ func() time.Time) error {
-	raw, err := in.read(o.manifest, attestation.MaxManifest)
+func canonicalManifest(o *operatorFlags) error {
+	raw, err := o.in.read(o.manifest, attestation.MaxManifest)
 	if err != nil {
 		return err
 	}
@@ -174,37 +173,32 @@ func canonicalManifest(o *operatorFlags, in *input, stdout, _ io.Writer, _ func(
 	if err != nil {
 		return err
 	}
-	_, err = stdout.Write(out)
+	_, err = o.stdout.Write(out)
 	return err
 }
 
-func (o *operatorFlags) readManifest(in *input, name string) (*attestation.Manifest, []byte, error) {
-	raw, err := in.read(name, attestation.MaxManifest)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := attestation.ParseManifest(raw)
-	return m, raw, err
-}
-
 // approve shows what is signed before it is signed.
-func approve(o *operatorFlags, in *input, stdout, stderr io.Writer, _ func() time.Time) error {
-	k, err := o.readKey(in)
+func approve(o *operatorFlags) error {
+	k, err := o.readKey()
 	if err != nil {
 		return err
 	}
-	m, raw, err := o.readManifest(in, o.manifest)
+	raw, err := o.in.read(o.manifest, attestation.MaxManifest)
+	if err != nil {
+		return err
+	}
+	m, err := attestation.ParseManifest(raw)
 	if err != nil {
 		return err
 	}
 	hash := attestation.Hash(raw)
-	if err := printJSON(stderr, m); err != nil {
+	if err := printJSON(o.stderr, m); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "SHA-256 %x\n", hash)
+	fmt.Fprintf(o.stderr, "SHA-256 %x\n", hash)
 	if !o.yes {
-		fmt.Fprint(stderr, "Type yes to approve it: ")
-		line, err := io.ReadAll(io.LimitReader(in.stdin, 16))
+		fmt.Fprint(o.stderr, "Type yes to approve it: ")
+		line, err := io.ReadAll(io.LimitReader(o.in.stdin, 16))
 		if err != nil || strings.TrimSpace(string(line)) != "yes" {
 			return errors.New("not approved")
 		}
@@ -213,22 +207,20 @@ func approve(o *operatorFlags, in *input, stdout, stderr io.Writer, _ func() tim
 	if err != nil {
 		return err
 	}
-	return printJSON(stdout, a)
+	return printJSON(o.stdout, a)
 }
 
-func newNonce(_ *operatorFlags, _ *input, stdout, _ io.Writer, _ func() time.Time) error {
+func newNonce(o *operatorFlags) error {
 	var n [attestation.SetupNonceSize]byte
-	if _, err := rand.Read(n[:]); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(stdout, "%x\n", n)
+	_, _ = rand.Read(n[:]) // it never fails
+	_, err := fmt.Fprintf(o.stdout, "%x\n", n)
 	return err
 }
 
 // readShares gives the set once it is verified, its bytes, and the place of the
 // operator in it.
-func (o *operatorFlags) readShares(in *input, k *operatorKey, p attestation.Policy) (*attestation.ShareSet, []byte, int, error) {
-	raw, err := in.read(o.shares, maxSettings)
+func (o *operatorFlags) readShares(k *operatorKey, p attestation.Policy) (*attestation.ShareSet, []byte, int, error) {
+	raw, err := o.in.read(o.shares, maxSettings)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -253,16 +245,16 @@ func (o *operatorFlags) readShares(in *input, k *operatorKey, p attestation.Poli
 	return s, set, place, nil
 }
 
-func checkShares(o *operatorFlags, in *input, stdout, _ io.Writer, now func() time.Time) error {
-	p, err := o.policy(in, now)
+func checkShares(o *operatorFlags) error {
+	p, err := o.policy(o.in, o.now)
 	if err != nil {
 		return err
 	}
-	k, err := o.readKey(in)
+	k, err := o.readKey()
 	if err != nil {
 		return err
 	}
-	s, set, place, err := o.readShares(in, k, p)
+	s, set, place, err := o.readShares(k, p)
 	if err != nil {
 		return err
 	}
@@ -274,24 +266,24 @@ func checkShares(o *operatorFlags, in *input, stdout, _ io.Writer, now func() ti
 	if err != nil {
 		return err
 	}
-	line(stdout, "deployment", s.Deployment)
-	line(stdout, "quorum key", s.QuorumPublicKey)
-	line(stdout, "share set", fmt.Sprintf("%x", attestation.ShareSetDigest(set)))
-	line(stdout, "operators", fmt.Sprintf("%d of %d; this key is operator %d", s.Operators.Threshold, len(s.Shares), place))
+	line(o.stdout, "deployment", s.Deployment)
+	line(o.stdout, "quorum key", s.QuorumPublicKey)
+	line(o.stdout, "share set", fmt.Sprintf("%x", attestation.ShareSetDigest(set)))
+	line(o.stdout, "operators", fmt.Sprintf("%d of %d; this key is operator %d", s.Operators.Threshold, len(s.Shares), place))
 	for _, public := range s.Operators.PublicKeys {
-		line(stdout, "", public)
+		line(o.stdout, "", public)
 	}
-	_, err = fmt.Fprintln(stdout, "VERIFIED: share set")
+	_, err = fmt.Fprintln(o.stdout, "VERIFIED: share set")
 	return err
 }
 
 // giveShare decrypts the share only once the enclave that asks for it is verified.
-func giveShare(o *operatorFlags, in *input, stdout, stderr io.Writer, now func() time.Time) error {
-	p, err := o.policy(in, now)
+func giveShare(o *operatorFlags) error {
+	p, err := o.policy(o.in, o.now)
 	if err != nil {
 		return err
 	}
-	k, err := o.readKey(in)
+	k, err := o.readKey()
 	if err != nil {
 		return err
 	}
@@ -299,7 +291,7 @@ func giveShare(o *operatorFlags, in *input, stdout, stderr io.Writer, now func()
 	if err != nil || len(nonce) != attestation.SetupNonceSize {
 		return errors.New("-nonce is not 32 bytes of hex")
 	}
-	raw, err := in.read(o.setup, attestation.MaxReply)
+	raw, err := o.in.read(o.setup, attestation.MaxReply)
 	if err != nil {
 		return err
 	}
@@ -311,7 +303,7 @@ func giveShare(o *operatorFlags, in *input, stdout, stderr io.Writer, now func()
 	if err != nil {
 		return err
 	}
-	set, raw, place, err := o.readShares(in, k, p)
+	set, raw, place, err := o.readShares(k, p)
 	if err != nil {
 		return err
 	}
@@ -327,8 +319,8 @@ func giveShare(o *operatorFlags, in *input, stdout, stderr io.Writer, now func()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "enclave verified: manifest %x, version %s, nonce %d; share of operator %d\n", s.ManifestHash, s.Manifest.Version, s.Manifest.Nonce, place)
-	return printJSON(stdout, out)
+	fmt.Fprintf(o.stderr, "enclave verified: manifest %x, version %s, nonce %d; share of operator %d\n", s.ManifestHash, s.Manifest.Version, s.Manifest.Nonce, place)
+	return printJSON(o.stdout, out)
 }
 
 func printJSON(w io.Writer, v any) error {

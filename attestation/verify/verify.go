@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"cloister/attestation"
@@ -24,14 +25,15 @@ var errUnpinned = errors.New("true of some enclave, and nothing shows which prog
 // file.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
 	in := &input{stdin: stdin, readFile: readFile}
-	if len(args) > 0 && args[0] == "keys" {
-		return runKeys(args[1:], in, stdout, stderr, now)
-	}
-	if len(args) > 0 && args[0] == "policies" {
-		return runPolicies(args[1:], in, stdout, stderr)
-	}
-	if len(args) > 0 && operatorCommands[args[0]] != nil {
-		return runOperator(args[0], args[1:], in, stdout, stderr, now)
+	if len(args) > 0 {
+		switch name := args[0]; {
+		case name == "keys":
+			return runKeys(args[1:], in, stdout, stderr, now)
+		case name == "policies":
+			return runPolicies(args[1:], in, stdout, stderr)
+		case operatorCommands[name] != nil:
+			return runOperator(name, args[1:], in, stdout, stderr, now)
+		}
 	}
 	o, err := parseFlags(args, stderr)
 	if err != nil {
@@ -74,7 +76,7 @@ type proofs struct {
 
 func (o *options) read(in *input) (proofs, error) {
 	var p proofs
-	for _, name := range append(append([]string{}, o.apps...), o.boots...) {
+	for _, name := range slices.Concat(o.apps, o.boots) {
 		raw, err := in.read(name, attestation.MaxReply)
 		if err != nil {
 			return p, err
