@@ -165,17 +165,17 @@ var table = []row{
 	{"scripts/nitro", "attestation eif/cpio sim/vhostvsock", "cbor", ""},
 	{"scripts/nitro/parent", "attestation shared/wire", "vsock x/sys", ""},
 
-	// Load tests are clients.
-	{"scripts/load/check", "attestation/request attestation", "secp256k1 x/crypto", ""},
-	{"scripts/load/internal/deployment", "attestation/request", "", ""},                                                          // what the three below share
-	{"scripts/load/large", "attestation/request host/link host/store/open scripts/load/internal/deployment shared/wire", "", ""}, // fills as a host would
-	{"scripts/load/suborgs", "attestation/request scripts/load/internal/deployment", "", ""},
-	{"scripts/load/touched", "attestation/request scripts/load/internal/deployment", "", ""},
+	// Load tests and others are clients.
+	{"scripts/internal/deployment", "attestation/request", "", ""}, // what those below share
+	{"scripts/load/check", "attestation attestation/request scripts/internal/deployment", "secp256k1 x/crypto", ""},
+	{"scripts/load/large", "attestation/request host/link host/store/open scripts/internal/deployment shared/wire", "", ""}, // fills as a host would
+	{"scripts/load/suborgs", "attestation/request scripts/internal/deployment", "", ""},
+	{"scripts/load/touched", "attestation/request scripts/internal/deployment", "", ""},
 	{"scripts/tls", "", "", ""},
 	{"scripts/wasm", "", "", ""},
 	{"scripts/stages", "", "x/sys", ""},
-	{"scripts/sending", "attestation/request", "secp256k1 x/crypto", ""},
-	{"scripts/webhooks", "attestation/request attestation sim/laptop", "", ""},
+	{"scripts/sending", "attestation/request scripts/internal/deployment", "secp256k1 x/crypto", ""},
+	{"scripts/webhooks", "attestation scripts/internal/deployment", "", ""},
 	{"scripts/vsock", "attestation/request attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.

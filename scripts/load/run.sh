@@ -38,5 +38,5 @@ pids=$(awk '$2 == "enclave" || $2 == "host" {print $1}' "$data/pids" | paste -sd
 bin/cloister-host request -credentials "$data/credentials.json" -submit ACTIVITY_TYPE_CREATE_WALLET /public/v1/submit/create_wallet \
 	'{"walletName":"Load","accounts":[{"curve":"CURVE_SECP256K1","pathFormat":"PATH_FORMAT_BIP32","path":"m/44'"'"'/60'"'"'/0'"'"'/0/0","addressFormat":"ADDRESS_FORMAT_ETHEREUM"}]}' >"$out/wallet.json"
 address=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["activity"]["result"]["createWalletResult"]["addresses"][0])' "$out/wallet.json")
-go run ./scripts/load/check -credentials "$data/credentials.json" -address "$address"
+go run ./scripts/load/check -data "$data" -address "$address"
 DATA=$data PIDS=$pids API=$api REPS=$reps SECONDS_EACH=$seconds python3 scripts/load/compare.py "$out"

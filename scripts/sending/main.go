@@ -30,17 +30,12 @@ const (
 
 func main() {
 	w := new(world)
-	flag.StringVar(&w.binary, "sim", "bin/cloister-sim", "the simulator")
-	flag.StringVar(&w.dir, "dir", "", "folder for what it keeps")
+	w.Flags()
 	flag.StringVar(&w.node.url, "node", "", "address of the node")
 	rich := flag.String("rich", "", "private key of an account with money")
-	flag.IntVar(&w.port, "port", 0, "for the interface")
-	flag.IntVar(&w.proxyPort, "proxy-port", 0, "for the auth proxy")
 	flag.Parse()
 	err := w.run(*rich)
-	if w.sim != nil {
-		w.kill()
-	}
+	w.Kill()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sending:", err)
 		os.Exit(1)
@@ -166,7 +161,7 @@ func (w *world) manyAtOnce() error {
 	for replied.Load() < 10 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := w.killHost(); err != nil { // the whole of it ends then
+	if err := w.KillHost(); err != nil { // the whole of it ends then
 		return err
 	}
 	if err := w.start(); err != nil {
@@ -175,7 +170,7 @@ func (w *world) manyAtOnce() error {
 	for replied.Load() < 30 {
 		time.Sleep(time.Millisecond)
 	}
-	w.kill()
+	w.Kill()
 	if err := w.start(); err != nil {
 		return err
 	}
@@ -338,14 +333,5 @@ func (w *world) wrong(l *liar) error {
 			return err
 		}
 	}
-	alarms, err := w.alarms()
-	if err != nil {
-		return err
-	}
-	for name, n := range alarms {
-		if n != 0 {
-			return fmt.Errorf("alarm %s was raised %d times", name, n)
-		}
-	}
-	return nil
+	return w.NoAlarms()
 }

@@ -19,17 +19,12 @@ import (
 
 func main() {
 	w := new(world)
-	flag.StringVar(&w.binary, "sim", "bin/cloister-sim", "the simulator")
-	flag.StringVar(&w.dir, "dir", "", "folder for what it keeps")
+	w.Flags()
 	flag.StringVar(&w.store, "store", "", "its store")
-	flag.IntVar(&w.port, "port", 0, "for the interface")
-	flag.IntVar(&w.proxyPort, "proxy-port", 0, "for the auth proxy")
 	events := flag.Int("events", 10_000, "how many to deliver")
 	flag.Parse()
 	err := w.run(*events)
-	if w.sim != nil {
-		w.kill()
-	}
+	w.Kill()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "webhooks:", err)
 		os.Exit(1)
@@ -41,7 +36,7 @@ const atOnce = 16
 
 // run is everything, in order.
 func (w *world) run(events int) error {
-	record, err := newRecord(w.dir)
+	record, err := newRecord(w.Dir)
 	if err != nil {
 		return err
 	}
@@ -76,9 +71,9 @@ func (w *world) run(events int) error {
 		}
 		switch part {
 		case 0: // right behind the last reply, many on their way
-			err = w.killHost()
+			err = w.KillHost()
 		case 1:
-			w.kill()
+			w.Kill()
 		}
 		if err == nil && part < 2 {
 			err = w.start()
@@ -94,14 +89,8 @@ func (w *world) run(events int) error {
 	if err := w.settle(all, want, begin); err != nil {
 		return err
 	}
-	alarms, err := w.alarms()
-	if err != nil {
+	if err := w.NoAlarms(); err != nil {
 		return err
-	}
-	for name, n := range alarms {
-		if n != 0 {
-			return fmt.Errorf("the enclave has raised %s %d times", name, n)
-		}
 	}
 	return w.writeKeys()
 }

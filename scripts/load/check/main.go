@@ -3,7 +3,7 @@
 // the address, the app proofs verify under the boot proof and name this very
 // body, and the activity reads back from the store as it was answered.
 //
-//	go run ./scripts/load/check -credentials FILE -address 0x… [-n 5000] [-c 16]
+//	go run ./scripts/load/check -data DIR -address 0x… [-n 5000] [-c 16]
 package main
 
 import (
@@ -19,8 +19,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	secp "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
@@ -28,33 +26,21 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/request"
+	"cloister/scripts/internal/deployment"
 )
-
-type credentials struct {
-	APIURL             string          `json:"apiUrl"`
-	OrganizationID     string          `json:"organizationId"`
-	RootAPIKey         request.KeyPair `json:"rootApiKey"`
-	AttestationRootPEM string          `json:"attestationRootPem"`
-	ManifestSHA256     string          `json:"manifestSha256"`
-}
 
 // client sends stamped requests.
 type client struct {
-	credentials credentials
-	api         *request.API
+	api                *request.API
+	AttestationRootPEM string
+	ManifestSHA256     string
 }
 
-func newClient(file string) (*client, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
+func newClient(data string, clients int) (k *client, err error) {
+	k = new(client)
+	if err = deployment.Read(data, "credentials.json", k); err == nil {
+		k.api, err = deployment.Root(data, deployment.Over(clients))
 	}
-	k := new(client)
-	if err := json.Unmarshal(b, &k.credentials); err != nil {
-		return nil, err
-	}
-	key, err := request.ParseKey(k.credentials.RootAPIKey.PrivateKey)
-	k.api = &request.API{URL: k.credentials.APIURL, OrganizationID: k.credentials.OrganizationID, Key: key, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	return k, err
 }
 
@@ -105,12 +91,12 @@ func (k *client) check(x *exchange, address string, boots []attestation.BootProo
 	if err != nil {
 		return err
 	}
-	policy := attestation.Policy{SimulatorRootPEM: k.credentials.AttestationRootPEM, AllowedManifestSHA256: []string{k.credentials.ManifestSHA256}}
-	want := attestation.Expectation{OrganizationID: k.credentials.OrganizationID, ActivityID: a.Activity.ID, Fingerprint: attestation.Fingerprint(x.body)}
+	policy := attestation.Policy{SimulatorRootPEM: k.AttestationRootPEM, AllowedManifestSHA256: []string{k.ManifestSHA256}}
+	want := attestation.Expectation{OrganizationID: k.api.OrganizationID, ActivityID: a.Activity.ID, Fingerprint: attestation.Fingerprint(x.body)}
 	if _, err := attestation.VerifyAppProofs(r.AppProofs, boots, policy, want); err != nil {
 		return err
 	}
-	q, err := json.Marshal(map[string]string{"organizationId": k.credentials.OrganizationID, "activityId": a.Activity.ID})
+	q, err := json.Marshal(map[string]string{"organizationId": k.api.OrganizationID, "activityId": a.Activity.ID})
 	if err != nil {
 		return err
 	}
@@ -125,12 +111,12 @@ func (k *client) check(x *exchange, address string, boots []attestation.BootProo
 }
 
 func run() error {
-	file := flag.String("credentials", "", "credentials.json of the simulator")
+	data := flag.String("data", "", "data `directory` of the simulator")
 	address := flag.String("address", "", "Ethereum address to sign with")
 	n := flag.Int("n", 5000, "requests")
 	clients := flag.Int("c", 16, "clients")
 	flag.Parse()
-	k, err := newClient(*file)
+	k, err := newClient(*data, *clients)
 	if err != nil {
 		return err
 	}
@@ -140,24 +126,15 @@ func run() error {
 		p := sha256.Sum256([]byte(strconv.Itoa(i)))
 		all[i].payload = p[:]
 		all[i].body = fmt.Appendf(nil, `{"type":"ACTIVITY_TYPE_SIGN_RAW_PAYLOAD_V2","timestampMs":"%d","organizationId":"%s","parameters":{"signWith":"%s","payload":"%x","encoding":"PAYLOAD_ENCODING_HEXADECIMAL","hashFunction":"HASH_FUNCTION_NO_OP"},"generateAppProofs":true}`,
-			now, k.credentials.OrganizationID, *address, p)
+			now, k.api.OrganizationID, *address, p)
 	}
 	each := func(f func(*exchange)) time.Duration {
 		began := time.Now()
-		var next atomic.Int64
-		var wg sync.WaitGroup
-		for range *clients {
-			wg.Go(func() {
-				for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
-					f(&all[i])
-				}
-			})
-		}
-		wg.Wait()
+		_ = deployment.Each(*clients, "request", 0, len(all), func(i int) error { f(&all[i]); return nil }) // what went wrong is in all
 		return time.Since(began)
 	}
 	took := each(func(x *exchange) { x.reply, x.err = k.send("/public/v1/submit/sign_raw_payload", x.body) })
-	q, err := json.Marshal(map[string]string{"organizationId": k.credentials.OrganizationID, "appName": attestation.Application})
+	q, err := json.Marshal(map[string]string{"organizationId": k.api.OrganizationID, "appName": attestation.Application})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"cloister/attestation/request"
-	"cloister/scripts/load/internal/deployment"
+	"cloister/scripts/internal/deployment"
 )
 
 // bench is a run.

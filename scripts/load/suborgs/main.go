@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"cloister/attestation/request"
-	"cloister/scripts/load/internal/deployment"
+	"cloister/scripts/internal/deployment"
 )
 
 type (

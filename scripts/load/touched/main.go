@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"cloister/attestation/request"
-	"cloister/scripts/load/internal/deployment"
+	"cloister/scripts/internal/deployment"
 )
 
 type organization struct {
