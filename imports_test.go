@@ -162,8 +162,9 @@ var table = []row{
 	{"host", "attestation/request host/... shared/wire shared/collector shared/pace shared/slack", "", "prometheus"},
 
 	// The image in QEMU.
-	{"scripts/nitro", "attestation eif/cpio sim/vhostvsock", "cbor", ""},
-	{"scripts/nitro/parent", "attestation shared/wire", "vsock x/sys", ""},
+	{"scripts/internal/guest", "", "", ""},
+	{"scripts/nitro", "attestation eif/cpio scripts/internal/guest sim/vhostvsock", "cbor", ""},
+	{"scripts/nitro/parent", "attestation shared/wire sim/guest/setup", "vsock x/sys", ""},
 
 	// Load tests and others are clients.
 	{"scripts/internal/deployment", "attestation/request", "", ""}, // what those below share
@@ -176,12 +177,13 @@ var table = []row{
 	{"scripts/stages", "", "x/sys", ""},
 	{"scripts/sending", "attestation/request scripts/internal/deployment", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation scripts/internal/deployment", "", ""},
-	{"scripts/vsock", "attestation/request attestation eif/cpio sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
+	{"scripts/vsock", "attestation/request attestation eif/cpio scripts/internal/guest sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "cbor", "attestation nitrite"},
 	{"sim/cuse", "", "", ""},
-	{"sim/guest", "sim/cuse sim/nsm", "vsock x/sys", ""},
+	{"sim/guest/setup", "", "x/sys", ""},
+	{"sim/guest", "sim/cuse sim/guest/setup sim/nsm", "vsock x/sys", ""},
 	{"sim/vhostvsock", "", "x/sys", ""},
 	{"sim/loopback", "", "", ""},
 	{"sim/inbox", "sim/loopback", "smtp", ""},

@@ -4,21 +4,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"cloister/attestation"
 	"cloister/eif/cpio"
+	"cloister/scripts/internal/guest"
 	"cloister/sim/vhostvsock"
 )
 
@@ -55,6 +53,7 @@ func main() {
 }
 
 func (o *options) run() (err error) {
+	runtime.LockOSThread() // the guests end with the thread that has started them
 	ctx, cancel := context.WithTimeout(context.Background(), o.limit)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "cloister-nitro-")
@@ -130,60 +129,53 @@ func (o *options) ramdisk(release []byte) ([]byte, error) {
 
 // boot runs both guests and gives what the parent printed, from READY to DONE.
 func (o *options) boot(ctx context.Context, dir string) ([]string, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	between := vhostvsock.NewSwitch()
-	failed := make(chan error, 3)
 	for id, name := range map[uint64]string{parentID: "parent", enclaveID: "enclave"} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name+".vsock"), Net: "unix"})
-		if err != nil {
+		if err := between.Listen(ctx, filepath.Join(dir, name+".vsock"), id, fail); err != nil {
 			return nil, err
 		}
-		go func() {
-			if err := between.Serve(ctx, l, id); err != nil {
-				failed <- fmt.Errorf("vsock: %w", err)
-			}
-		}()
 	}
 	clock, err := ticks()
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	parent, err := o.start(ctx, dir, "parent", "-m", "768", "-M", "microvm,acpi=on,memory-backend=memory", "-object", "memory-backend-memfd,id=memory,size=768M,share=on",
+	parent, err := o.start(dir, "parent", "-m", "768", "-M", "microvm,acpi=on,memory-backend=memory", "-object", "memory-backend-memfd,id=memory,size=768M,share=on",
 		"-chardev", "socket,id=vsock,path=parent.vsock", "-device", "vhost-user-vsock-device,chardev=vsock",
 		"-kernel", filepath.Join(o.kernel, "bzImage"), "-initrd", "parent.cpio", "-append", "console=ttyS0 quiet panic=-1 reboot=k "+clock)
 	if err != nil {
 		return nil, err
 	}
-	defer parent.stop()
-	if err := parent.says(ctx, failed, "READY"); err != nil {
-		return nil, parent.with(err)
+	defer parent.Kill()
+	if _, err := parent.Says(ctx, "READY"); err != nil {
+		return nil, parent.With(err)
 	}
 	// The machine adds what -append says to the image's command line, and does not measure it: the emulated processor has no
 	// clock that the kernel could measure its own by, and Debian's kernel finds the devices by ACPI only.
-	enclave, err := o.start(ctx, dir, "enclave", "-m", "1024",
+	enclave, err := o.start(dir, "enclave", "-m", "1024",
 		"-M", "nitro-enclave,vsock=vsock,id=i-0123456789abcdef0-enc0,acpi=on,parent-role="+role+",parent-id="+instanceID,
 		"-chardev", "socket,id=vsock,path=enclave.vsock", "-kernel", o.image, "-append", clock)
 	if err != nil {
 		return nil, err
 	}
-	defer enclave.stop()
+	defer enclave.Kill()
 	go func() {
-		<-enclave.ended
-		failed <- errors.New("the enclave's machine ended")
+		<-enclave.Ended
+		fail(errors.New("the enclave's machine ended"))
 	}()
-	if err := parent.says(ctx, failed, "DONE"); err != nil {
-		return nil, enclave.with(parent.with(err))
+	if _, err := parent.Says(ctx, "DONE"); err != nil {
+		return nil, enclave.With(parent.With(err))
 	}
-	lines := parent.lines()
+	lines, _ := parent.Console()
 	for _, l := range lines {
 		if strings.HasPrefix(l, "FAILED") {
-			return nil, enclave.with(parent.with(errors.New("the parent's guest: " + l)))
+			return nil, enclave.With(parent.With(errors.New("the parent's guest: " + l)))
 		}
 	}
-	if err := enclave.says(ctx, failed, "cloister-enclave: listening"); err != nil {
-		return nil, enclave.with(err)
+	if _, err := enclave.Says(ctx, "cloister-enclave: listening"); err != nil {
+		return nil, enclave.With(err)
 	}
 	fmt.Printf("ok    the image boots in the nitro-enclave machine, and all questions are answered after %.1f s\n", time.Since(began).Seconds())
 	return lines, nil
@@ -207,87 +199,10 @@ func ticks() (string, error) {
 	return "", errors.New("/proc/cpuinfo does not say how fast the processor runs")
 }
 
-// A guest is a running QEMU and what its console shows.
-type guest struct {
-	name    string
-	command *exec.Cmd
-	ended   chan struct{}
-
-	mu     sync.Mutex
-	output bytes.Buffer
-	more   chan struct{} // holds something after each write
-}
-
-func (o *options) start(ctx context.Context, dir, name string, args ...string) (*guest, error) {
-	g := &guest{name: name, ended: make(chan struct{}), more: make(chan struct{}, 1)}
-	common := []string{"-accel", "tcg", "-cpu", "max", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-serial", "stdio"}
+// start starts a guest with QEMU's firmware.
+func (o *options) start(dir, name string, args ...string) (*guest.Guest, error) {
 	for folder := range strings.SplitSeq(o.firmware, ",") {
-		common = append(common, "-L", folder)
+		args = append(args, "-L", folder)
 	}
-	g.command = exec.CommandContext(ctx, o.qemu, append(common, args...)...)
-	g.command.Dir = dir
-	g.command.Stdout, g.command.Stderr = g, g
-	if err := g.command.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = g.command.Wait()
-		close(g.ended)
-	}()
-	return g, nil
-}
-
-// Write takes what the guest's console shows.
-func (g *guest) Write(b []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	select {
-	case g.more <- struct{}{}:
-	default:
-	}
-	return g.output.Write(b)
-}
-
-func (g *guest) lines() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return strings.Split(strings.ReplaceAll(g.output.String(), "\r", ""), "\n")
-}
-
-// says waits for a whole line with these words on it.
-func (g *guest) says(ctx context.Context, failed <-chan error, words string) error {
-	for {
-		lines := g.lines()
-		for _, l := range lines[:len(lines)-1] {
-			if strings.Contains(l, words) {
-				return nil
-			}
-		}
-		select {
-		case <-g.more:
-		case err := <-failed:
-			return err
-		case <-g.ended:
-			// What it said last has been read: Wait returns after that.
-			for _, l := range g.lines() {
-				if strings.Contains(l, words) {
-					return nil
-				}
-			}
-			return fmt.Errorf("the guest %s ended before it said %q", g.name, words)
-		case <-ctx.Done():
-			return fmt.Errorf("the guest %s did not say %q in time", g.name, words)
-		}
-	}
-}
-
-// with adds the end of the console to an error.
-func (g *guest) with(err error) error {
-	lines := g.lines()
-	return fmt.Errorf("%w\n-- console of the guest %s\n%s", err, g.name, strings.Join(lines[max(0, len(lines)-40):], "\n"))
-}
-
-func (g *guest) stop() {
-	_ = g.command.Process.Kill()
-	<-g.ended
+	return guest.Start(name, dir, o.qemu, args...)
 }

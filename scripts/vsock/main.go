@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cloister/eif/cpio"
+	"cloister/scripts/internal/guest"
 	"cloister/sim/laptop"
 	"cloister/sim/nsm"
 	"cloister/sim/script"
@@ -75,13 +76,12 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.play(ctx); err != nil {
+	if err = w.play(ctx); err != nil {
 		for _, m := range w.machines {
-			m.tell(os.Stderr)
+			err = m.With(err)
 		}
-		return err
 	}
-	return nil
+	return err
 }
 
 // A world is both guests.
@@ -91,16 +91,15 @@ type world struct {
 	root       *nsm.Root
 	pcrs       [3]string
 	image      string
-	sockets    map[uint64]string
 	vsock      *vhostvsock.Switch
-	machines   []*machine
+	machines   []*guest.Guest
 	operators  *operators
 	// organizations are those that scripts were played in, by the script's name.
 	organizations map[string]script.Organization
 }
 
 func (o *options) prepare(ctx context.Context) (*world, error) {
-	w := &world{options: *o, sockets: map[uint64]string{}}
+	w := &world{options: *o, vsock: vhostvsock.NewSwitch(), organizations: map[string]script.Organization{}}
 	var err error
 	if w.image, err = o.kernel.image(); err != nil {
 		return nil, err
@@ -142,24 +141,18 @@ func (o *options) prepare(ctx context.Context) (*world, error) {
 	if err := archive(w.file("parent.cpio"), map[string]string{"init": o.guest, "host": o.host}, entries...); err != nil {
 		return nil, err
 	}
-	s := vhostvsock.NewSwitch()
-	w.vsock = s
 	for _, cid := range []uint64{parentID, enclaveID} {
-		w.sockets[cid] = w.file(fmt.Sprintf("vsock-%d", cid))
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.sockets[cid], Net: "unix"})
-		if err != nil {
+		if err := w.vsock.Listen(ctx, w.socket(cid), cid, func(err error) { fmt.Fprintln(os.Stderr, "scripts/vsock:", err) }); err != nil {
 			return nil, err
 		}
-		go func() {
-			if err := s.Serve(ctx, l, cid); err != nil {
-				fmt.Fprintln(os.Stderr, "scripts/vsock:", err)
-			}
-		}()
 	}
 	return w, nil
 }
 
 func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
+
+// socket is where the machine with a context id reaches the others.
+func (w *world) socket(cid uint64) string { return w.file(fmt.Sprintf("vsock-%d", cid)) }
 
 // free is a port of the loopback interface that nobody has.
 func free() (int, error) {
@@ -171,7 +164,7 @@ func free() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (w *world) startParent() (*machine, error) {
+func (w *world) startParent() (*guest.Guest, error) {
 	api, err := free()
 	if err != nil {
 		return nil, err
@@ -181,22 +174,12 @@ func (w *world) startParent() (*machine, error) {
 		return nil, err
 	}
 	w.api, w.relay = fmt.Sprintf("http://127.0.0.1:%d", api), fmt.Sprintf("tcp://127.0.0.1:%d", relay)
-	m, err := start(plan{name: "parent", qemu: w.qemu, kernel: w.image, initrd: w.file("parent.cpio"), settings: "role=parent",
-		socket: w.sockets[parentID], memory: 768,
+	return w.start(plan{name: "parent", initrd: "parent.cpio", settings: "role=parent", id: parentID, memory: 768,
 		network: fmt.Sprintf("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:%d-:%d,hostfwd=tcp:127.0.0.1:%d-:%d", api, guestAPI, relay, guestRelay)})
-	if err == nil {
-		w.machines = append(w.machines, m)
-	}
-	return m, err
 }
 
-func (w *world) startEnclave(settings string) (*machine, error) {
-	m, err := start(plan{name: "enclave", qemu: w.qemu, kernel: w.image, initrd: w.file("enclave.cpio"), settings: "role=enclave " + settings,
-		socket: w.sockets[enclaveID], memory: 1024})
-	if err == nil {
-		w.machines = append(w.machines, m)
-	}
-	return m, err
+func (w *world) startEnclave(settings string) (*guest.Guest, error) {
+	return w.start(plan{name: "enclave", initrd: "enclave.cpio", settings: "role=enclave " + settings, id: enclaveID, memory: 1024})
 }
 
 // play is the test.
@@ -205,7 +188,7 @@ func (w *world) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer parent.kill()
+	defer parent.Kill()
 	// First one that must not start: the kernel's randomness is the parent's.
 	refused, err := w.startEnclave("random=virtio_rng.0")
 	if err != nil {
@@ -218,8 +201,8 @@ func (w *world) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer enclave.kill()
-	line, err := parent.says(ctx, "heartbeat 0xb7 from vm(16)")
+	defer enclave.Kill()
+	line, err := parent.Says(ctx, "heartbeat 0xb7 from vm(16)")
 	if err != nil {
 		return err
 	}
@@ -280,14 +263,14 @@ func (w *world) provision(ctx context.Context) error {
 
 // restart kills the enclave's machine and brings up another: what was stored is
 // there, opened with shares of other operators.
-func (w *world) restart(ctx context.Context, enclave *machine) error {
-	enclave.kill()
+func (w *world) restart(ctx context.Context, enclave *guest.Guest) error {
+	enclave.Kill()
 	again, err := w.startEnclave("")
 	if err != nil {
 		return err
 	}
-	defer again.kill()
-	if _, err := again.says(ctx, "cloister-enclave: listening"); err != nil {
+	defer again.Kill()
+	if _, err := again.Says(ctx, "cloister-enclave: listening"); err != nil {
 		return err
 	}
 	if err := w.boot(ctx, 1, 0); err != nil {
@@ -323,15 +306,15 @@ submit ACTIVITY_TYPE_SIGN_TRANSACTION_V2
 
 // refuses waits for an enclave that will not start to end its machine by itself:
 // QEMU ends, without a panic of the kernel.
-func (w *world) refuses(ctx context.Context, m *machine) error {
-	line, err := m.says(ctx, "the kernel's source of randomness is")
+func (w *world) refuses(ctx context.Context, m *guest.Guest) error {
+	line, err := m.Says(ctx, "the kernel's source of randomness is")
 	if err != nil {
 		return err
 	}
-	if err := m.awaitEnd(ctx); err != nil {
+	if err := m.AwaitEnd(ctx); err != nil {
 		return err
 	}
-	if _, err := m.says(ctx, "Kernel panic"); err == nil {
+	if _, err := m.Says(ctx, "Kernel panic"); err == nil {
 		return errors.New("the kernel panicked")
 	}
 	say("an enclave without the module's randomness ends: %s", line)

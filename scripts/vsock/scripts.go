@@ -31,9 +31,6 @@ func (w *world) playAll(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("making an organization: %w", err)
 		}
-		if w.organizations == nil {
-			w.organizations = map[string]script.Organization{}
-		}
 		w.organizations[s.Name] = o
 		if err := s.Run(ctx, script.Target{URL: w.api, Client: http.DefaultClient, Now: time.Now}, o); err != nil {
 			return 0, err

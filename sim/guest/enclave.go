@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sim/cuse"
+	"cloister/sim/guest/setup"
 	"cloister/sim/nsm"
 )
 
@@ -28,10 +29,10 @@ const (
 
 // enclave starts the emulated security module and becomes the enclave.
 func enclave() error {
-	if err := mount(); err != nil {
+	if err := setup.Mount(); err != nil {
 		return err
 	}
-	if err := load(drivers); err != nil {
+	if err := setup.Load(drivers); err != nil {
 		return err
 	}
 	// The kernel here has no driver of the security module, which would also feed

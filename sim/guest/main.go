@@ -12,7 +12,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,35 +34,6 @@ func main() {
 		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	}
 	os.Exit(1)
-}
-
-// mount mounts what is needed to load drivers and find devices.
-func mount() error {
-	for _, m := range []struct{ kind, target string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}} {
-		if err := unix.Mount(m.kind, m.target, m.kind, 0, ""); err != nil {
-			return fmt.Errorf("mounting %s: %w", m.target, err)
-		}
-	}
-	return nil
-}
-
-// load loads the kernel modules in a folder, in the order of their names.
-func load(folder string) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.ko"))
-	if err != nil {
-		return err
-	}
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil {
-			return fmt.Errorf("loading %s: %w", name, err)
-		}
-		_ = f.Close()
-	}
-	return nil
 }
 
 // setting is what the kernel's command line says of name.

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/mdlayher/vsock"
-	"golang.org/x/sys/unix"
+
+	"cloister/sim/guest/setup"
 )
 
 // The parent's guest.
@@ -28,20 +29,17 @@ const (
 // parent is the parent instance: it answers the enclave's heartbeat, relays to
 // the enclave what comes by TCP, and runs the host until that ends.
 func parent() error {
-	if err := mount(); err != nil {
+	if err := setup.Mount(state); err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", state, "tmpfs", 0, ""); err != nil {
-		return fmt.Errorf("mounting %s: %w", state, err)
-	}
-	if err := load(modules); err != nil {
+	if err := setup.Load(modules); err != nil {
 		return err
 	}
-	if err := address("lo", net.IPv4(127, 0, 0, 1)); err != nil {
+	if err := setup.Address("lo", net.IPv4(127, 0, 0, 1)); err != nil {
 		return err
 	}
 	// What QEMU's user network calls a guest.
-	if err := address("eth0", net.IPv4(10, 0, 2, 15)); err != nil {
+	if err := setup.Address("eth0", net.IPv4(10, 0, 2, 15)); err != nil {
 		return err
 	}
 	beats, err := vsock.Listen(heartbeats, nil)
@@ -61,35 +59,6 @@ func parent() error {
 	c := exec.Command(hostProgram, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, state
 	return fmt.Errorf("the host ended: %w", c.Run())
-}
-
-// address gives an interface an address in a network of 24 bits and turns it on.
-func address(name string, ip net.IP) error {
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(s)
-	for _, step := range []struct {
-		request uint
-		set     func(*unix.Ifreq) error
-	}{
-		{unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(ip.To4()) }},
-		{unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 255, 0}) }},
-		{unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil }},
-	} {
-		r, err := unix.NewIfreq(name)
-		if err == nil {
-			err = step.set(r)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(s, step.request, r)
-		}
-		if err != nil {
-			return fmt.Errorf("setting up %s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // answer answers heartbeats, as nitro-cli does.

@@ -35,6 +35,20 @@ type conn struct {
 // NewSwitch is one without guests.
 func NewSwitch() *Switch { return &Switch{guests: map[uint64]chan *packet{}, conns: map[conn]bool{}} }
 
+// Listen serves the guests with the context id cid at a Unix socket until ctx ends, and tells failed why not any longer.
+func (s *Switch) Listen(ctx context.Context, path string, cid uint64, failed func(error)) error {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	go func() {
+		if err := s.Serve(ctx, l, cid); err != nil {
+			failed(fmt.Errorf("vsock: %w", err))
+		}
+	}()
+	return nil
+}
+
 // Serve takes one guest after the other at l, all with the context id cid, until
 // ctx ends. QEMU is the client: -chardev socket,path=….
 func (s *Switch) Serve(ctx context.Context, l *net.UnixListener, cid uint64) error {

@@ -11,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/mdlayher/vsock"
@@ -21,6 +21,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/shared/wire"
+	"cloister/sim/guest/setup"
 )
 
 const (
@@ -42,19 +43,11 @@ func run() error {
 	if os.Getpid() != 1 {
 		return errors.New("this is /init of a guest")
 	}
-	for _, m := range []struct{ kind, target string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/state"}} {
-		if err := unix.Mount(m.kind, m.target, m.kind, 0, ""); err != nil {
-			return fmt.Errorf("mounting %s: %w", m.target, err)
-		}
-	}
-	drivers, err := filepath.Glob("/modules/*.ko")
-	if err != nil {
+	if err := setup.Mount("/state"); err != nil {
 		return err
 	}
-	for _, name := range drivers {
-		if err := load(name); err != nil {
-			return fmt.Errorf("loading %s: %w", name, err)
-		}
+	if err := setup.Load("/modules"); err != nil {
+		return err
 	}
 	raw, err := os.ReadFile("/release.json")
 	if err != nil {
@@ -64,8 +57,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := loopback(); err != nil {
-		return fmt.Errorf("loopback interface: %w", err)
+	if err := setup.Address("lo", net.IPv4(127, 0, 0, 1)); err != nil { // where the host listens
+		return err
 	}
 	beats, err := vsock.Listen(heartbeats, nil)
 	if err != nil {
@@ -82,36 +75,6 @@ func run() error {
 		return fmt.Errorf("starting the host: %w", err)
 	}
 	return play(release)
-}
-
-// loopback turns the loopback interface on, where the host listens.
-func loopback() error {
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(s)
-	r, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	if err := r.SetInet4Addr([]byte{127, 0, 0, 1}); err != nil {
-		return err
-	}
-	if err := unix.IoctlIfreq(s, unix.SIOCSIFADDR, r); err != nil {
-		return err
-	}
-	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
-}
-
-func load(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.FinitModule(int(f.Fd()), "", 0)
 }
 
 // heartbeat answers one.
