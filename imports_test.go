@@ -163,8 +163,9 @@ var table = []row{
 
 	// The image in QEMU.
 	{"scripts/internal/guest", "", "", ""},
+	{"scripts/internal/operators", "attestation", "", ""},
 	{"scripts/nitro", "attestation eif/cpio scripts/internal/guest sim/vhostvsock", "cbor", ""},
-	{"scripts/nitro/parent", "attestation shared/wire sim/guest/setup", "vsock x/sys", ""},
+	{"scripts/nitro/parent", "attestation scripts/internal/operators shared/wire sim/guest/setup", "vsock x/sys", ""},
 
 	// Load tests and others are clients.
 	{"scripts/internal/deployment", "attestation/request", "", ""}, // what those below share
@@ -177,7 +178,7 @@ var table = []row{
 	{"scripts/stages", "", "x/sys", ""},
 	{"scripts/sending", "attestation/request scripts/internal/deployment", "secp256k1 x/crypto", ""},
 	{"scripts/webhooks", "attestation scripts/internal/deployment", "", ""},
-	{"scripts/vsock", "attestation/request attestation eif/cpio scripts/internal/guest sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
+	{"scripts/vsock", "attestation/request attestation eif/cpio scripts/internal/guest scripts/internal/operators sim/laptop sim/nsm sim/script sim/vhostvsock", "", ""},
 
 	// A laptop instead of Nitro: the only place that sees both sides.
 	{"sim/nsm", "", "cbor", "attestation nitrite"},

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -18,6 +15,7 @@ import (
 
 	"cloister/attestation"
 	"cloister/attestation/request"
+	"cloister/scripts/internal/operators"
 	"cloister/sim/laptop"
 	"cloister/sim/script"
 )
@@ -28,47 +26,12 @@ const (
 	threshold     = 2
 )
 
-// An operator has a key to sign with and one that shares are encrypted to.
-type operator struct {
-	sign  *ecdsa.PrivateKey
-	share *ecdh.PrivateKey
-}
-
-// operators are those of the deployment, with what they keep.
-type operators struct {
-	all       []*operator
-	named     attestation.Operators
+// A deployment is what its operators know of it.
+type deployment struct {
+	*operators.Operators
 	admission laptop.KeyPair
 	shares    []byte // the attested share set
-	manifest  *attestation.Manifest
-}
-
-func compress(point []byte) string {
-	return hex.EncodeToString(append([]byte{2 | point[64]&1}, point[1:33]...))
-}
-
-func newOperators() (*operators, error) {
-	o := &operators{named: attestation.Operators{Threshold: threshold}}
-	for range operatorCount {
-		sign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, err
-		}
-		share, err := ecdh.P256().GenerateKey(rand.Reader)
-		if err != nil {
-			return nil, err
-		}
-		point, err := sign.PublicKey.Bytes()
-		if err != nil {
-			return nil, err
-		}
-		o.all = append(o.all, &operator{sign, share})
-		o.named.PublicKeys = append(o.named.PublicKeys, compress(point))
-		o.named.ShareKeys = append(o.named.ShareKeys, compress(share.PublicKey().Bytes()))
-	}
-	var err error
-	o.admission, err = laptop.NewKey()
-	return o, err
+	manifest  attestation.Manifest
 }
 
 // ask asks one operation at the door boot, through the relay on the parent.
@@ -87,7 +50,7 @@ func (w *world) ask(ctx context.Context, op string, body, into any) error {
 
 // policy is what operators believe in: the emulated module's root, and the image.
 func (w *world) policy() attestation.Policy {
-	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.operators.named, ExpectedPCRs: map[int]string{}}
+	p := attestation.Policy{SimulatorRootPEM: w.root.PEM(), Operators: w.deployment.Named, ExpectedPCRs: map[int]string{}}
 	for i, v := range w.pcrs {
 		p.ExpectedPCRs[i] = v
 	}
@@ -97,16 +60,20 @@ func (w *world) policy() attestation.Policy {
 // genesis makes the deployment: its root secret is split among the operators, and
 // their first manifest is written.
 func (w *world) genesis(ctx context.Context) error {
-	o, err := newOperators()
+	all, err := operators.New(operatorCount, threshold)
 	if err != nil {
 		return err
 	}
-	w.operators = o
+	o := &deployment{Operators: all}
+	w.deployment = o
+	if o.admission, err = laptop.NewKey(); err != nil {
+		return err
+	}
 	var g struct {
 		QuorumPublicKey string          `json:"quorumPublicKey"`
 		Shares          json.RawMessage `json:"shares"`
 	}
-	if err := w.ask(ctx, "genesis", map[string]any{"operators": o.named}, &g); err != nil {
+	if err := w.ask(ctx, "genesis", map[string]any{"operators": o.Named}, &g); err != nil {
 		return err
 	}
 	o.shares = g.Shares
@@ -114,32 +81,22 @@ func (w *world) genesis(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.manifest = &attestation.Manifest{
-		Format: 1, Kind: attestation.KindNitro, Application: attestation.Application, Version: "test", ApplicationDigest: fmt.Sprintf("%x", sha256.Sum256(program)),
-		DeploymentLabel: "vsock", Owner: "test", Nonce: 1, PCRs: attestation.Measurements{PCR0: w.pcrs[0], PCR1: w.pcrs[1], PCR2: w.pcrs[2]},
-		QuorumPublicKey: g.QuorumPublicKey, Operators: o.named, AdmissionKey: o.admission.PublicKey, SeedSource: attestation.SeedOperatorShares,
-		Freshness: attestation.Freshness{Mode: attestation.FreshSinceBoot}, MinKeyringEpoch: 1,
-	}
+	o.manifest = o.Manifest()
+	o.manifest.Version, o.manifest.ApplicationDigest = "test", fmt.Sprintf("%x", sha256.Sum256(program))
+	o.manifest.DeploymentLabel, o.manifest.Owner = "vsock", "test"
+	o.manifest.PCRs = attestation.Measurements{PCR0: w.pcrs[0], PCR1: w.pcrs[1], PCR2: w.pcrs[2]}
+	o.manifest.QuorumPublicKey, o.manifest.AdmissionKey = g.QuorumPublicKey, o.admission.PublicKey
 	return nil
 }
 
 // boot leads a waiting enclave to serving: manifest, approvals, and the shares of
 // the operators with these places, from 0.
 func (w *world) boot(ctx context.Context, places ...int) error {
-	o := w.operators
-	raw, err := o.manifest.Encode()
+	approved, err := w.deployment.Approved(w.deployment.manifest)
 	if err != nil {
 		return err
 	}
-	var approvals []attestation.ManifestApproval
-	for _, op := range o.all[:threshold] {
-		a, err := attestation.ApproveManifest(op.sign, attestation.Hash(raw))
-		if err != nil {
-			return err
-		}
-		approvals = append(approvals, a)
-	}
-	if err := w.ask(ctx, "manifest", map[string]any{"manifest": base64.StdEncoding.EncodeToString(raw), "approvals": approvals}, nil); err != nil {
+	if err := w.ask(ctx, "manifest", approved, nil); err != nil {
 		return err
 	}
 	for i, place := range places {
@@ -163,11 +120,8 @@ func (w *world) boot(ctx context.Context, places ...int) error {
 
 // give is what one operator does: look at the enclave, then hand over the share.
 func (w *world) give(ctx context.Context, place int) error {
-	op := w.operators.all[place]
 	var nonce [attestation.SetupNonceSize]byte
-	if _, err := rand.Read(nonce[:]); err != nil {
-		return err
-	}
+	_, _ = rand.Read(nonce[:])
 	var answer attestation.SetupAnswer
 	if err := w.ask(ctx, "setup_document", map[string]string{"nonce": hex.EncodeToString(nonce[:])}, &answer); err != nil {
 		return err
@@ -176,7 +130,7 @@ func (w *world) give(ctx context.Context, place int) error {
 	if err != nil {
 		return fmt.Errorf("looking at the enclave: %w", err)
 	}
-	set, err := attestation.VerifyShares(w.operators.shares, w.policy())
+	set, err := attestation.VerifyShares(w.deployment.shares, w.policy())
 	if err != nil {
 		return err
 	}
@@ -184,11 +138,11 @@ func (w *world) give(ctx context.Context, place int) error {
 	if err != nil {
 		return err
 	}
-	share, err := set.Open(place+1, op.share)
+	share, err := set.Open(place+1, w.deployment.Share[place])
 	if err != nil {
 		return err
 	}
-	submission, err := setup.Submit(raw, place+1, share, op.sign)
+	submission, err := setup.Submit(raw, place+1, share, w.deployment.Sign[place])
 	if err != nil {
 		return err
 	}
@@ -210,7 +164,7 @@ func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceS
 	if err != nil {
 		return nil, err
 	}
-	raw, err := w.operators.manifest.Encode()
+	raw, err := w.deployment.manifest.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +177,7 @@ func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceS
 	case d.PCRs[attestation.SetupPCR] != attestation.SetupCommitment(key, hash):
 		return nil, errors.New("PCR16 does not commit to setup key and manifest")
 	}
-	return &attestation.Setup{Document: d, Manifest: w.operators.manifest, ManifestHash: hash, PublicKeyHex: key, Nonce: nonce}, nil
+	return &attestation.Setup{Document: d, Manifest: &w.deployment.manifest, ManifestHash: hash, PublicKeyHex: key, Nonce: nonce}, nil
 }
 
 // organization makes a first organization with the admission key.
@@ -239,7 +193,7 @@ func (w *world) organization(ctx context.Context, name string) (script.Organizat
 	if err != nil {
 		return script.Organization{}, err
 	}
-	head, err := laptop.Stamp(w.operators.admission, body)
+	head, err := laptop.Stamp(w.deployment.admission, body)
 	if err != nil {
 		return script.Organization{}, err
 	}
@@ -278,7 +232,7 @@ func (w *world) proof(ctx context.Context, o script.Organization) error {
 	if err != nil {
 		return err
 	}
-	raw, err := w.operators.manifest.Encode()
+	raw, err := w.deployment.manifest.Encode()
 	if err != nil {
 		return err
 	}
