@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"cloister/attestation"
@@ -156,19 +155,10 @@ func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceS
 	if _, err := attestation.VerifySetup(a, nonce, w.policy()); err == nil {
 		return nil, errors.New("a real enclave's manifest was accepted under an emulated root")
 	}
-	document, err := base64.StdEncoding.DecodeString(a.Document)
+	d, hash, key, err := w.document(a.Document)
 	if err != nil {
 		return nil, err
 	}
-	d, err := attestation.VerifyDocument(document, w.policy())
-	if err != nil {
-		return nil, err
-	}
-	raw, err := w.deployment.manifest.Encode()
-	if err != nil {
-		return nil, err
-	}
-	hash, key := attestation.Hash(raw), hex.EncodeToString(d.PublicKey)
 	switch {
 	case string(d.Nonce) != string(nonce[:]):
 		return nil, errors.New("the document is for another nonce")
@@ -180,34 +170,31 @@ func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceS
 	return &attestation.Setup{Document: d, Manifest: &w.deployment.manifest, ManifestHash: hash, PublicKeyHex: key, Nonce: nonce}, nil
 }
 
+// document verifies a document, and gives the manifest's hash and the key that it should be about.
+func (w *world) document(text string) (d *attestation.Document, hash [32]byte, key string, err error) {
+	raw, err := w.deployment.manifest.Encode()
+	if err != nil {
+		return nil, hash, "", err
+	}
+	document, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, hash, "", err
+	}
+	if d, err = attestation.VerifyDocument(document, w.policy()); err != nil {
+		return nil, hash, "", err
+	}
+	return d, attestation.Hash(raw), hex.EncodeToString(d.PublicKey), nil
+}
+
 // organization makes a first organization with the admission key.
 func (w *world) organization(ctx context.Context, name string) (script.Organization, error) {
-	k, err := laptop.NewKey()
-	if err != nil {
-		return script.Organization{}, err
-	}
-	body, err := json.Marshal(map[string]any{
-		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(time.Now().UnixMilli(), 10),
-		"rootApiKey": map[string]string{"apiKeyName": "Root API key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"},
-	})
-	if err != nil {
-		return script.Organization{}, err
-	}
-	head, err := laptop.Stamp(w.deployment.admission, body)
-	if err != nil {
-		return script.Organization{}, err
-	}
 	d, err := laptop.DialDoor(ctx, w.relay)
 	if err != nil {
 		return script.Organization{}, err
 	}
 	defer d.Close()
-	var made struct {
-		OrganizationID string `json:"organizationId"`
-		RootUserID     string `json:"rootUserId"`
-	}
-	err = d.Call(ctx, "create_organization", body, head, &made)
-	return script.Organization{ID: made.OrganizationID, UserID: made.RootUserID, Key: k}, err
+	made, err := d.NewOrganization(ctx, w.deployment.admission, name, time.Now())
+	return script.Organization{ID: made.OrganizationID, UserID: made.RootUserID, Key: made.RootAPIKey}, err
 }
 
 // proof asks for the boot proof as a client does and holds the document against
@@ -224,19 +211,10 @@ func (w *world) proof(ctx context.Context, o script.Organization) error {
 	if err := api.Query(ctx, "get_latest_boot_proof", map[string]string{"appName": attestation.Application}, &answer); err != nil {
 		return err
 	}
-	document, err := base64.StdEncoding.DecodeString(answer.BootProof.AWSAttestationDocB64)
+	d, hash, key, err := w.document(answer.BootProof.AWSAttestationDocB64)
 	if err != nil {
 		return err
 	}
-	d, err := attestation.VerifyDocument(document, w.policy())
-	if err != nil {
-		return err
-	}
-	raw, err := w.deployment.manifest.Encode()
-	if err != nil {
-		return err
-	}
-	hash, key := attestation.Hash(raw), hex.EncodeToString(d.PublicKey)
 	switch {
 	case key != answer.BootProof.EphemeralPublicKeyHex:
 		return errors.New("the document is for another live key")

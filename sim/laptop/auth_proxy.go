@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"time"
@@ -20,32 +18,25 @@ import (
 // proxy that somebody has turned off stays off. What it may not do, since the
 // organization is its owner's, it leaves.
 func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
-	name := d.file(fileProxy)
-	body, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		body, err = d.newEnabling(name, c)
+	request := func() ([]byte, error) {
+		return json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", "organizationId": c.OrganizationID,
+			"timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10), "parameters": map[string]any{}})
 	}
+	body, err := d.kept(fileProxy, request)
 	if err != nil {
 		return err
 	}
 	r, err := e.callStamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
 	if err == nil && r.Status == 400 && bytes.Contains(r.Body, []byte("INVALID_TIME")) { // kept and never done
-		if body, err = d.newEnabling(name, c); err != nil {
+		if err := os.Remove(d.file(fileProxy)); err != nil {
+			return err
+		}
+		if body, err = d.kept(fileProxy, request); err != nil {
 			return err
 		}
 		_, err = e.callStamped(ctx, wire.DoorSubmit, "enable_auth_proxy", body, c.RootAPIKey)
 	}
 	return err
-}
-
-// newEnabling makes the request and keeps it.
-func (d *Dir) newEnabling(name string, c *Credentials) ([]byte, error) {
-	body, err := json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", "organizationId": c.OrganizationID,
-		"timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10), "parameters": map[string]any{}})
-	if err != nil {
-		return nil, err
-	}
-	return body, writeSecret(name, body)
 }
 
 // proxyConfig is the configuration id of the root organization's proxy, empty if it

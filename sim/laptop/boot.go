@@ -132,11 +132,6 @@ type Credentials struct {
 	IdentityProviderURL string `json:"identityProviderUrl,omitempty"`
 }
 
-type made struct {
-	OrganizationID string `json:"organizationId"`
-	RootUserID     string `json:"rootUserId"`
-}
-
 // Boot leads a waiting enclave from hello to serving. On the first start of a
 // data directory that includes genesis, manifest and the first organization.
 func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials, error) {
@@ -275,14 +270,10 @@ func (d *Dir) manifest(quorum, admission string) ([]byte, map[string]string, err
 
 // key is a P-256 key kept in a file, made when absent.
 func (d *Dir) key(name string) (KeyPair, error) {
-	b, err := os.ReadFile(d.file(name))
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := d.kept(name, func() ([]byte, error) {
 		k, err := NewKey()
-		if err != nil {
-			return KeyPair{}, err
-		}
-		return k, writeSecret(d.file(name), []byte(k.PrivateKey))
-	}
+		return []byte(k.PrivateKey), err
+	})
 	if err != nil {
 		return KeyPair{}, err
 	}
@@ -319,55 +310,59 @@ type pending struct {
 	Body       json.RawMessage `json:"body"`
 }
 
-func (d *Dir) newPending(name string) (*pending, error) {
+func newPending(name string, now time.Time) (*pending, error) {
 	k, err := NewKey()
 	if err != nil {
 		return nil, err
 	}
 	body, err := json.Marshal(map[string]any{
-		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(d.now().UnixMilli(), 10),
+		"organizationName": name, "rootUserName": "Root user", "timestampMs": strconv.FormatInt(now.UnixMilli(), 10),
 		"rootApiKey": map[string]string{"apiKeyName": "Root API key", "publicKey": k.PublicKey, "curveType": "API_KEY_CURVE_P256"},
 	})
 	return &pending{k, body}, err
 }
 
-func (p *pending) send(ctx context.Context, e *Door, admission KeyPair) (m made, err error) {
+func (p *pending) send(ctx context.Context, e *Door, admission KeyPair) (made Organization, err error) {
+	made.RootAPIKey = p.RootAPIKey
 	head, err := Stamp(admission, p.Body)
 	if err != nil {
-		return m, err
+		return made, err
 	}
-	return m, e.Call(ctx, "create_organization", p.Body, head, &m)
+	err = e.Call(ctx, "create_organization", p.Body, head, &made)
+	return made, err
+}
+
+// NewOrganization makes an organization of the top level, with the admission key.
+func (d *Door) NewOrganization(ctx context.Context, admission KeyPair, name string, now time.Time) (Organization, error) {
+	p, err := newPending(name, now)
+	if err != nil {
+		return Organization{}, err
+	}
+	return p.send(ctx, d, admission)
 }
 
 // first makes the root organization, or finds the one made before.
 func (d *Dir) first(ctx context.Context, e *Door, admission KeyPair, c *Credentials) error {
-	name := d.file(fileFirst)
+	b, err := d.kept(fileFirst, func() ([]byte, error) {
+		p, err := newPending("Root organization", d.now())
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(p)
+	})
+	if err != nil {
+		return err
+	}
 	p := new(pending)
-	b, err := os.ReadFile(name)
-	switch {
-	case err == nil:
-		err = json.Unmarshal(b, p)
-	case errors.Is(err, fs.ErrNotExist):
-		if p, err = d.newPending("Root organization"); err != nil {
-			return err
-		}
-		if b, err = json.Marshal(p); err != nil {
-			return err
-		}
-		err = writeSecret(name, b)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b, p); err != nil {
 		return err
 	}
-	m, err := p.send(ctx, e, admission)
-	if err != nil {
-		return err
-	}
-	c.OrganizationID, c.RootUserID, c.RootAPIKey = m.OrganizationID, m.RootUserID, p.RootAPIKey
-	return nil
+	made, err := p.send(ctx, e, admission)
+	c.OrganizationID, c.RootUserID, c.RootAPIKey = made.OrganizationID, made.RootUserID, made.RootAPIKey
+	return err
 }
 
-// Organization is a row of organizations.json.
+// An Organization is one of the top level with its root user, as organizations.json lists those made for tests.
 type Organization struct {
 	OrganizationID string  `json:"organizationId"`
 	RootUserID     string  `json:"rootUserId"`
@@ -404,13 +399,8 @@ func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) er
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			p, err := d.newPending(fmt.Sprintf("Test organization %d", first+i))
-			if err != nil {
-				results <- result{err: err}
-				return
-			}
-			m, err := p.send(ctx, e, admission)
-			results <- result{Organization{m.OrganizationID, m.RootUserID, p.RootAPIKey}, err}
+			made, err := e.NewOrganization(ctx, admission, fmt.Sprintf("Test organization %d", first+i), d.now())
+			results <- result{made, err}
 		}()
 	}
 	for range n {

@@ -8,6 +8,7 @@ package laptop
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -60,6 +61,18 @@ const (
 	filePassphrase    = "enclave/passphrase"
 )
 
+// kept is what a file holds, which make gives when it is not there yet.
+func (d *Dir) kept(name string, make func() ([]byte, error)) ([]byte, error) {
+	b, err := os.ReadFile(d.file(name))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	if b, err = make(); err != nil {
+		return nil, err
+	}
+	return b, writeSecret(d.file(name), b)
+}
+
 // writeSecret writes a file that only its owner may read, whole or not at all.
 func writeSecret(name string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -71,8 +84,7 @@ func writeSecret(name string, b []byte) error {
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(b)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err != nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), name)

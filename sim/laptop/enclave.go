@@ -5,15 +5,14 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 	"time"
 
 	"cloister/enclave/core"
+	"cloister/sim/idp"
 	"cloister/sim/nsm"
 )
 
@@ -46,21 +45,33 @@ func Measurements(digest string) (pcrs [3][48]byte) {
 
 // ModuleRoot is the throw-away attestation root of a data directory.
 func (d *Dir) ModuleRoot() (*nsm.Root, error) {
-	b, err := os.ReadFile(d.file(fileModuleRoot))
-	if err == nil {
-		return nsm.ParseRoot(b)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	r, err := nsm.NewRoot(rand.Reader, time.Now())
+	b, err := d.kept(fileModuleRoot, func() ([]byte, error) {
+		r, err := nsm.NewRoot(rand.Reader, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		return r.Marshal()
+	})
 	if err != nil {
 		return nil, err
 	}
-	if b, err = r.Marshal(); err != nil {
+	return nsm.ParseRoot(b)
+}
+
+// IdentityKeys are the keys of the simulator's identity provider, made when absent:
+// tokens and key sets that others keep stay good over a start.
+func (d *Dir) IdentityKeys() (*idp.Keys, error) {
+	b, err := d.kept(fileIdentityKeys, func() ([]byte, error) {
+		k, err := idp.NewKeys()
+		if err != nil {
+			return nil, err
+		}
+		return k.Marshal()
+	})
+	if err != nil {
 		return nil, err
 	}
-	return r, writeSecret(d.file(fileModuleRoot), b)
+	return idp.ParseKeys(b)
 }
 
 // Clock is the machine's clock. Its readings carry the monotonic one.
