@@ -1,6 +1,7 @@
 package attestation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,16 +41,14 @@ func (e Expectation) Check(p *Proof) error {
 	if f := p.Claim.Fresh(); f != nil {
 		bootNumber = f.BootNumber
 	}
-	for _, f := range []struct{ name, want, got string }{
-		{"type", e.Type, p.Claim.Type()},
-		{"organization", e.OrganizationID, org},
-		{"activity", e.ActivityID, activity},
-		{"fingerprint", e.Fingerprint, fingerprint},
-		{"boot number", e.BootNumber, bootNumber},
-	} {
-		if err := checkSame(f.name, f.want, f.got); err != nil {
-			return err
-		}
+	if err := cmp.Or(
+		checkSame("type", e.Type, p.Claim.Type()),
+		checkSame("organization", e.OrganizationID, org),
+		checkSame("activity", e.ActivityID, activity),
+		checkSame("fingerprint", e.Fingerprint, fingerprint),
+		checkSame("boot number", e.BootNumber, bootNumber),
+	); err != nil {
+		return err
 	}
 	if p.Time.Before(e.NotBefore) {
 		return errors.New("older than expected")
@@ -60,28 +59,25 @@ func (e Expectation) Check(p *Proof) error {
 // checkClaim compares the fields of each type with the claim; a claim of another
 // type has them all empty.
 func (e Expectation) checkClaim(c Claim) error {
-	a, _ := c.(*AddressDerivation)
-	o, _ := c.(*PolicyOutcome)
-	s, _ := c.(*SignatureMade)
-	if a == nil {
-		a = &AddressDerivation{}
+	var a AddressDerivation
+	var o PolicyOutcome
+	var s SignatureMade
+	switch c := c.(type) {
+	case *AddressDerivation:
+		a = *c
+	case *PolicyOutcome:
+		o = *c
+	case *SignatureMade:
+		s = *c
 	}
-	if o == nil {
-		o = &PolicyOutcome{}
-	}
-	if s == nil {
-		s = &SignatureMade{}
-	}
-	for _, f := range []struct{ name, want, got string }{
-		{"address", e.Address, a.Address},
-		{"wallet", e.WalletID, a.WalletID},
-		{"derivation path", e.DerivationPath, a.DerivationPath},
-		{"outcome", e.Outcome, o.Outcome},
-		{"public key", e.PublicKey, s.PublicKey},
-	} {
-		if err := checkSame(f.name, f.want, f.got); err != nil {
-			return err
-		}
+	if err := cmp.Or(
+		checkSame("address", e.Address, a.Address),
+		checkSame("wallet", e.WalletID, a.WalletID),
+		checkSame("derivation path", e.DerivationPath, a.DerivationPath),
+		checkSame("outcome", e.Outcome, o.Outcome),
+		checkSame("public key", e.PublicKey, s.PublicKey),
+	); err != nil {
+		return err
 	}
 	if e.Digests != nil && !slices.Equal(e.Digests, s.Digests) {
 		return errors.New("digests are not the expected ones")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
@@ -84,10 +85,7 @@ func (o *buildOptions) assemble() (*image.Image, *attestation.Release, error) {
 	if o.kernelSHA256 != "" && o.kernelSHA256 != sum {
 		return nil, nil, fmt.Errorf("%s has the SHA-256 %s, not the pinned one", o.kernel, sum)
 	}
-	name := o.kernelName
-	if name == "" {
-		name = filepath.Base(o.kernel)
-	}
+	name := cmp.Or(o.kernelName, filepath.Base(o.kernel))
 	init, err := read(o.init, maxInit)
 	if err != nil {
 		return nil, nil, err

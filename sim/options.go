@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -112,9 +113,7 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 		fmt.Fprintf(stderr, "cloister-sim: unexpected argument %q\n", f.Arg(0))
 		return nil, errors.New("unexpected argument")
 	}
-	if o.store == "" {
-		o.store = "sqlite:" + filepath.Join(o.dataDir, "cloister.db")
-	}
+	o.store = cmp.Or(o.store, "sqlite:"+filepath.Join(o.dataDir, "cloister.db"))
 	if o.hostBinary == "" {
 		if self, err := os.Executable(); err == nil {
 			o.hostBinary = filepath.Join(filepath.Dir(self), "cloister-host")

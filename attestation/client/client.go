@@ -9,6 +9,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -105,12 +106,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func base(b http.RoundTripper) http.RoundTripper {
-	if b == nil {
-		return http.DefaultTransport
-	}
-	return b
-}
+func base(b http.RoundTripper) http.RoundTripper { return cmp.Or(b, http.DefaultTransport) }
 
 // prepare reads what will be sent and adds the wish for a signature.
 func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out *http.Request, err error) {
@@ -122,7 +118,7 @@ func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out 
 	}
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), t.Prefix)
 	if ok {
-		want.Door, want.Operation, ok = attestation.Route(method(r), path)
+		want.Door, want.Operation, ok = attestation.Route(cmp.Or(r.Method, http.MethodGet), path)
 	}
 	if !ok {
 		return want, nil, errors.New("client: not an operation of the interface, so nobody would sign the reply")
@@ -150,13 +146,6 @@ func (t *Transport) prepare(r *http.Request) (want attestation.SignedReply, out 
 	return want, out, nil
 }
 
-func method(r *http.Request) string {
-	if r.Method == "" {
-		return http.MethodGet
-	}
-	return r.Method
-}
-
 // trimAll are the values as they go over the wire.
 func trimAll(values []string) []string {
 	out := make([]string, len(values))
@@ -167,12 +156,8 @@ func trimAll(values []string) []string {
 }
 
 func (t *Transport) nonce() (string, error) {
-	r := t.Rand
-	if r == nil {
-		r = rand.Reader
-	}
 	var b [16]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
+	if _, err := io.ReadFull(cmp.Or(t.Rand, rand.Reader), b[:]); err != nil {
 		return "", fmt.Errorf("client: making a nonce: %w", err)
 	}
 	return base64.RawURLEncoding.EncodeToString(b[:]), nil

@@ -142,14 +142,12 @@ func (o *keysOptions) print(w io.Writer, p *attestation.Proof) error {
 
 func printKeys(w io.Writer, c *attestation.PublicKeys) {
 	k := c.Keys
-	for i, f := range []struct{ name, text string }{
+	name := "claim"
+	for _, f := range [][2]string{
 		{"signer", k.Signer}, {"signerPair", k.SignerPair}, {"session", k.Session}, {"otp", k.OTP}, {"otpLegacy", k.OTPLegacy},
 		{"fetcherEncrypt", k.FetcherEncrypt}, {"onRamp", k.OnRamp}, {"root SHA-256", c.AttestationRootSHA256},
 	} {
-		name := ""
-		if i == 0 {
-			name = "claim"
-		}
-		line(w, name, fmt.Sprintf("%-14s %s", f.name, f.text))
+		line(w, name, fmt.Sprintf("%-14s %s", f[0], f[1]))
+		name = ""
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -40,11 +41,7 @@ func printBoot(w io.Writer, b *attestation.Boot, r *attestation.Release) {
 	line(w, "", fmt.Sprintf("%s %q, deployment %q of %q, kind %s, number %d", m.Application, m.Version, m.DeploymentLabel, m.Owner, m.Kind, m.Nonce))
 	line(w, "", "enclave binary "+m.ApplicationDigest)
 	line(w, "", fmt.Sprintf("root secret from %s; operators %d of %d", m.SeedSource, m.Operators.Threshold, len(m.Operators.PublicKeys)))
-	configuration := m.ConfigurationSHA256
-	if configuration == "" {
-		configuration = "none"
-	}
-	line(w, "", "configuration "+configuration)
+	line(w, "", "configuration "+cmp.Or(m.ConfigurationSHA256, "none"))
 	line(w, "freshness", "since boot: within a boot nothing was rolled back, across boots nothing is promised")
 }
 

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func Archive(entries ...Entry) ([]byte, error) {
 	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.name, b.name) })
 	// The kernel makes no directories by itself; sorted by bytes, a directory
 	// stands before what is in it.
-	dirs := map[string]bool{"": true}
+	dirs := map[string]bool{".": true}
 	for i, e := range sorted {
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("cpio: %q: %w", e.name, err)
@@ -73,11 +74,7 @@ func Archive(entries ...Entry) ([]byte, error) {
 		if i > 0 && sorted[i-1].name == e.name {
 			return nil, fmt.Errorf("cpio: %q twice", e.name)
 		}
-		parent := ""
-		if at := strings.LastIndexByte(e.name, '/'); at >= 0 {
-			parent = e.name[:at]
-		}
-		if !dirs[parent] {
+		if parent := path.Dir(e.name); !dirs[parent] {
 			return nil, fmt.Errorf("cpio: %q: no directory %q", e.name, parent)
 		}
 		if e.mode&^0o7777 == directory {

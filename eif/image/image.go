@@ -11,6 +11,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -122,8 +123,8 @@ func (m *Image) Encode() ([]byte, error) {
 	if m.ARM {
 		be.PutUint16(header[6:], flagARM)
 	}
-	be.PutUint64(header[8:], or(m.Memory, DefaultMemory))
-	be.PutUint64(header[16:], or(m.Processors, DefaultProcessors))
+	be.PutUint64(header[8:], cmp.Or(m.Memory, DefaultMemory))
+	be.PutUint64(header[16:], cmp.Or(m.Processors, DefaultProcessors))
 	be.PutUint16(header[26:], uint16(len(sections)))
 	total := headerSize
 	for i, s := range sections {
@@ -140,13 +141,6 @@ func (m *Image) Encode() ([]byte, error) {
 	raw := out.Bytes()
 	be.PutUint32(raw[crcOffset:], checksum(raw))
 	return raw, nil
-}
-
-func or(v, otherwise uint64) uint64 {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }
 
 // checksum covers everything but itself.

@@ -9,6 +9,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
@@ -32,10 +33,7 @@ func main() {
 }
 
 func run(to string) error {
-	goTool := os.Getenv("GO")
-	if goTool == "" {
-		goTool = "go"
-	}
+	goTool := cmp.Or(os.Getenv("GO"), "go")
 	scratch, err := os.MkdirTemp("", "wasm")
 	if err != nil {
 		return err

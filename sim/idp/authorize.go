@@ -1,6 +1,7 @@
 package idp
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -42,15 +43,12 @@ func (p *Provider) ask(f *flavour, q url.Values) (r request, bad *wrong, err err
 		}
 	}
 	r = request{flavour: f, clientID: q.Get("client_id"), redirect: q.Get("redirect_uri"), kind: q.Get("response_type"), mode: q.Get("response_mode"),
-		state: q.Get("state"), nonce: q.Get("nonce"), challenge: q.Get("code_challenge"), alg: q.Get("id_token_signed_response_alg"), scope: q.Get("scope")}
+		state: q.Get("state"), nonce: q.Get("nonce"), challenge: q.Get("code_challenge"), alg: cmp.Or(q.Get("id_token_signed_response_alg"), Algorithms[0]), scope: q.Get("scope")}
 	if r.clientID == "" {
 		return r, nil, fmt.Errorf("client_id must be set")
 	}
 	if !p.mayRedirect(r.redirect) {
 		return r, nil, fmt.Errorf("redirect_uri must be set, and be on this machine or registered with -idp-redirect-uris")
-	}
-	if r.alg == "" {
-		r.alg = Algorithms[0]
 	}
 	return r, r.wrong(q), nil
 }
@@ -58,9 +56,7 @@ func (p *Provider) ask(f *flavour, q url.Values) (r request, bad *wrong, err err
 // wrong tells what the application did wrong, and settles how to tell it.
 func (r *request) wrong(q url.Values) *wrong {
 	usual := map[string]string{"code": "query", "id_token": "fragment"}[r.kind]
-	if r.mode == "" {
-		r.mode = usual
-	}
+	r.mode = cmp.Or(r.mode, usual)
 	switch {
 	case usual == "" || r.flavour != nil && r.kind != "code":
 		r.mode = "query"

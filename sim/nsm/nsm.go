@@ -9,6 +9,7 @@
 package nsm
 
 import (
+	"cmp"
 	"crypto/sha512"
 	"errors"
 	"fmt"
@@ -68,9 +69,7 @@ func New(cfg Config) (*Device, error) {
 	if cfg.Root == nil || cfg.Now == nil || cfg.Rand == nil {
 		return nil, errors.New("making a security module: root, clock or randomness is missing")
 	}
-	if cfg.ModuleID == "" {
-		cfg.ModuleID = "i-cloister-sim-enc0000000000000000"
-	}
+	cfg.ModuleID = cmp.Or(cfg.ModuleID, "i-cloister-sim-enc0000000000000000")
 	if len(cfg.ModuleID) > maxModuleID {
 		return nil, errors.New("making a security module: module id is too long")
 	}
