@@ -190,7 +190,7 @@ var table = []row{
 	{"sim/inbox", "sim/loopback", "smtp", ""},
 	{"sim/idp", "sim/loopback", "jose", ""},
 	{"sim/laptop", "attestation/request enclave/core attestation shared/wire sim/nsm sim/idp", "x/crypto", ""},
-	{"sim/script", "sim/laptop", "secp256k1", "host/api sim/rig"},
+	{"sim/script", "attestation/request sim/laptop sim/passcode", "secp256k1", "host/api sim/rig"},
 	{"sim/rig", "enclave/core host/... shared/wire sim/laptop", "", "shared/pace attestation sim/authenticator sim/inbox"},
 	{"sim/hostile", "enclave/core host/... shared/wire sim/laptop sim/rig", "", "attestation merkle"},
 	{"sim/linear", "", "", "enclave/core host/... shared/wire sim/laptop sim/rig porcupine"},

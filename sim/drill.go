@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -46,16 +47,6 @@ func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if *from == "" || f.NArg() > 0 {
 		return errors.New("want -from (see -help)")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	if *hostBinary == "" {
-		*hostBinary = filepath.Join(filepath.Dir(self), "cloister-host")
-	}
-	if *credentials == "" {
-		*credentials = filepath.Join(*dataDir, "credentials.json")
-	}
 	scratch, err := os.MkdirTemp("", "cloister-drill-")
 	if err != nil {
 		return err
@@ -68,13 +59,7 @@ func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	// A child's death signal comes when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	enc := exec.Command(self, "enclave", "-data-dir", machine)
-	enc.Stderr = stderr
-	out, err := enc.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	enclave, err := start("enclave", enc)
+	enclave, address, err := startEnclave(stderr, "-data-dir", machine)
 	if err != nil {
 		return err
 	}
@@ -82,16 +67,11 @@ func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		_ = enclave.cmd.Process.Kill()
 		<-enclave.done
 	}()
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return errors.New("the enclave did not start")
-	}
-	address = strings.TrimSpace(address)
-	more := []string{"drill", "-from", *from, "-enclave", address, "-scratch", filepath.Join(scratch, "store"), "-api-addr", "127.0.0.1:0", "-credentials", *credentials}
+	more := []string{"drill", "-from", *from, "-enclave", address, "-scratch", filepath.Join(scratch, "store"), "-api-addr", "127.0.0.1:0", "-credentials", cmp.Or(*credentials, filepath.Join(*dataDir, "credentials.json"))}
 	if *compare != "" {
 		more = append(more, "-compare", *compare)
 	}
-	h := exec.Command(*hostBinary, more...)
+	h := exec.Command(cmp.Or(*hostBinary, hostBeside()), more...)
 	h.Stderr = stderr
 	said, err := h.StdoutPipe()
 	if err != nil {

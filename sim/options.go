@@ -114,12 +114,17 @@ func parse(args []string, env func(string) (string, bool), stderr io.Writer) (*o
 		return nil, errors.New("unexpected argument")
 	}
 	o.store = cmp.Or(o.store, "sqlite:"+filepath.Join(o.dataDir, "cloister.db"))
-	if o.hostBinary == "" {
-		if self, err := os.Executable(); err == nil {
-			o.hostBinary = filepath.Join(filepath.Dir(self), "cloister-host")
-		}
-	}
+	o.hostBinary = cmp.Or(o.hostBinary, hostBeside())
 	return o, nil
+}
+
+// hostBeside is cloister-host in the folder of this program.
+func hostBeside() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(self), "cloister-host")
 }
 
 // dir is the data directory as the laptop's enclave sees it.

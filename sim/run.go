@@ -43,6 +43,28 @@ func start(name string, cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
+// startEnclave starts this program as an enclave, and gives the address at which that listens.
+func startEnclave(stderr io.Writer, args ...string) (enclave *child, address string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	cmd := exec.Command(self, append([]string{"enclave"}, args...)...)
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, "", err
+	}
+	if enclave, err = start("enclave", cmd); err != nil {
+		return nil, "", err
+	}
+	if address, err = bufio.NewReader(out).ReadString('\n'); err != nil {
+		enclave.stop()
+		return nil, "", errors.New("the enclave did not start")
+	}
+	return enclave, strings.TrimSpace(address), nil
+}
+
 // stop asks politely and then does not.
 func (c *child) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
@@ -71,33 +93,18 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		defer out.stop() // last, as the enclave may still be sending
 		o.outside = out.addresses
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	quotas, err := o.quotas.MarshalText()
 	if err != nil {
 		return err
 	}
-	enc := exec.Command(self, "enclave", "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
+	enclave, address, err := startEnclave(stderr, "-data-dir", o.dataDir, "-enclave-addr", o.enclaveAddr, "-state-bytes", strconv.FormatInt(o.stateBytes, 10),
 		"-snapshot-every", strconv.Itoa(o.snapshotEvery), "-lease", o.lease.String(), "-organization-rate", o.rates.Organization.String(),
 		"-sub-organization-rate", o.rates.SubOrganization.String(), "-key-rate", o.rates.Key.String(), "-auth-proxy-unlimited="+strconv.FormatBool(o.rates.Proxy.Off), "-quotas", string(quotas), "-insecure-test-skip", o.insecure,
 		"-webhook-loopback="+strconv.FormatBool(o.loopback))
-	enc.Stderr = stderr
-	out, err := enc.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	enclave, err := start("enclave", enc)
 	if err != nil {
 		return err
 	}
 	defer enclave.stop() // once more, for when the host never started
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return errors.New("the enclave did not start")
-	}
-	address = strings.TrimSpace(address)
 	h := exec.Command(o.hostBinary, "serve", "-enclave", address, "-store", o.store, "-api-addr", o.apiAddr, "-auth-proxy-addr", o.authProxyAddr, "-address-rate", o.addressRate.String(), "-reach", "loopback", "-log-level", o.logLevel,
 		"-webhook-loopback="+strconv.FormatBool(o.loopback))
 	h.Stdout, h.Stderr = stderr, stderr
@@ -107,7 +114,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	defer host.stop()
 	defer enclave.stop() // before the host, which it needs to store what is decided
-	if err := os.WriteFile(filepath.Join(o.dataDir, "pids"), fmt.Appendf(nil, "%d enclave\n%d host\n%d sim\n", enc.Process.Pid, h.Process.Pid, os.Getpid()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(o.dataDir, "pids"), fmt.Appendf(nil, "%d enclave\n%d host\n%d sim\n", enclave.cmd.Process.Pid, h.Process.Pid, os.Getpid()), 0o600); err != nil {
 		return err
 	}
 	c, err := o.bootOrDie(ctx, address, enclave, host)

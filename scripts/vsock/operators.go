@@ -91,7 +91,7 @@ func (w *world) genesis(ctx context.Context) error {
 // boot leads a waiting enclave to serving: manifest, approvals, and the shares of
 // the operators with these places, from 0.
 func (w *world) boot(ctx context.Context, places ...int) error {
-	approved, err := w.deployment.Approved(w.deployment.manifest)
+	approved, err := w.deployment.ManifestBody(w.deployment.manifest)
 	if err != nil {
 		return err
 	}

@@ -59,70 +59,47 @@ func (l *Liar) tell(question, answer any) bool {
 	return true
 }
 
-// messages makes an empty message of each kind.
-var messages = map[wire.Kind]func() any{
-	wire.KindCall: blank[wire.Call], wire.KindReply: blank[wire.Reply],
-	wire.KindOwn: blank[wire.Own], wire.KindOwned: blank[wire.Owned],
-	wire.KindBatch: blank[wire.Batch], wire.KindStored: blank[wire.Stored],
-	wire.KindLoadOrganization: blank[wire.LoadOrganization], wire.KindOrganization: blank[wire.Organization],
-	wire.KindLoadEntries: blank[wire.LoadEntries], wire.KindEntries: blank[wire.Entries],
-	wire.KindLoadPieces: blank[wire.LoadPieces], wire.KindPieces: blank[wire.Pieces],
-	wire.KindFind: blank[wire.Find], wire.KindPage: blank[wire.Page], wire.KindProven: blank[wire.Proven],
-	wire.KindPageIndex: blank[wire.PageIndex], wire.KindIndexRows: blank[wire.IndexRows],
-	wire.KindLoadObject: blank[wire.LoadObject], wire.KindObject: blank[wire.Object],
-	wire.KindLoadKeys: blank[wire.LoadKeys], wire.KindKeys: blank[wire.Keys], wire.KindPutKeys: blank[wire.PutKeys],
-	wire.KindPutSnapshot: blank[wire.PutSnapshot], wire.KindPutObject: blank[wire.PutObject], wire.KindDone: blank[wire.Done],
-	wire.KindFailed:   blank[wire.Failed],
-	wire.KindOpenSend: blank[wire.AboutSend], wire.KindOpened: blank[wire.Opened],
-	wire.KindSends: blank[wire.Sends], wire.KindSendStates: blank[wire.SendStates],
-	wire.KindChain: blank[wire.Chain], wire.KindChainState: blank[wire.ChainState],
+// A form is what a message of one kind is read into, and what a store's method would be given of it.
+type form struct {
+	empty func() any
+	value func(message any) any
 }
 
-func blank[M any]() any { return new(M) }
+// byPointer is the form of messages that stores are given by pointer, or not at all.
+func byPointer[M any]() form {
+	return form{func() any { return new(M) }, func(m any) any { return m }}
+}
+
+// byValue is the form of questions that stores are given as they are.
+func byValue[M any]() form {
+	return form{func() any { return new(M) }, func(m any) any { return *m.(*M) }}
+}
+
+var forms = map[wire.Kind]form{
+	wire.KindCall: byPointer[wire.Call](), wire.KindReply: byPointer[wire.Reply](),
+	wire.KindOwn: byValue[wire.Own](), wire.KindOwned: byPointer[wire.Owned](),
+	wire.KindBatch: byPointer[wire.Batch](), wire.KindStored: byPointer[wire.Stored](),
+	wire.KindLoadOrganization: byValue[wire.LoadOrganization](), wire.KindOrganization: byPointer[wire.Organization](),
+	wire.KindLoadEntries: byValue[wire.LoadEntries](), wire.KindEntries: byPointer[wire.Entries](),
+	wire.KindLoadPieces: byValue[wire.LoadPieces](), wire.KindPieces: byPointer[wire.Pieces](),
+	wire.KindFind: byValue[wire.Find](), wire.KindPage: byValue[wire.Page](), wire.KindProven: byPointer[wire.Proven](),
+	wire.KindPageIndex: byValue[wire.PageIndex](), wire.KindIndexRows: byPointer[wire.IndexRows](),
+	wire.KindLoadObject: byValue[wire.LoadObject](), wire.KindObject: byPointer[wire.Object](),
+	wire.KindLoadKeys: byValue[wire.LoadKeys](), wire.KindKeys: byPointer[wire.Keys](), wire.KindPutKeys: byValue[wire.PutKeys](),
+	wire.KindPutSnapshot: byValue[wire.PutSnapshot](), wire.KindPutObject: byValue[wire.PutObject](), wire.KindDone: byPointer[wire.Done](),
+	wire.KindFailed:   byPointer[wire.Failed](),
+	wire.KindOpenSend: byPointer[wire.AboutSend](), wire.KindOpened: byPointer[wire.Opened](),
+	wire.KindSends: byValue[wire.Sends](), wire.KindSendStates: byPointer[wire.SendStates](),
+	wire.KindChain: byValue[wire.Chain](), wire.KindChainState: byPointer[wire.ChainState](),
+}
 
 // Decode reads the payload of a frame as the message of its kind; the result is
 // a pointer to it.
 func Decode(kind wire.Kind, payload []byte) (any, error) {
-	m := messages[kind]
-	if m == nil {
+	f, ok := forms[kind]
+	if !ok {
 		return nil, fmt.Errorf("kind %d carries no message", kind)
 	}
-	v := m()
+	v := f.empty()
 	return v, wire.Unmarshal(payload, v)
-}
-
-// value is the message behind a pointer that Decode returned, as a store's
-// method would be given it.
-func value(p any) any {
-	switch q := p.(type) {
-	case *wire.Own:
-		return *q
-	case *wire.LoadOrganization:
-		return *q
-	case *wire.LoadEntries:
-		return *q
-	case *wire.LoadPieces:
-		return *q
-	case *wire.Find:
-		return *q
-	case *wire.Page:
-		return *q
-	case *wire.PageIndex:
-		return *q
-	case *wire.LoadObject:
-		return *q
-	case *wire.LoadKeys:
-		return *q
-	case *wire.PutKeys:
-		return *q
-	case *wire.PutSnapshot:
-		return *q
-	case *wire.PutObject:
-		return *q
-	case *wire.Sends:
-		return *q
-	case *wire.Chain:
-		return *q
-	}
-	return p
 }

@@ -1,9 +1,11 @@
 package hostile
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -25,11 +27,7 @@ const frameHead = 4 + 8 + 1
 
 // Bytes is the frame on the line.
 func (f Frame) Bytes() []byte {
-	n := len(f.Payload)
-	if f.Length != 0 {
-		n = f.Length
-	}
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, frameHead+len(f.Payload)), uint32(n))
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, frameHead+len(f.Payload)), uint32(cmp.Or(f.Length, len(f.Payload))))
 	b = binary.BigEndian.AppendUint64(b, f.ID)
 	return append(append(b, byte(f.Kind)), f.Payload...)
 }
@@ -101,11 +99,7 @@ func (p *Proxy) Rewrite(h Hook) {
 func (p *Proxy) Seen() map[wire.Kind]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := make(map[wire.Kind]int, len(p.seen))
-	for k, n := range p.seen {
-		m[k] = n
-	}
-	return m
+	return maps.Clone(p.seen)
 }
 
 // Close cuts everything.
@@ -245,7 +239,7 @@ func (p *Proxy) lie(x *Crossing) {
 		return
 	}
 	answer, err := Decode(x.Kind, x.Payload)
-	if err != nil || !p.tell(value(question), answer) {
+	if err != nil || !p.tell(forms[x.Question.Kind].value(question), answer) {
 		return
 	}
 	if b, err := wire.Marshal(answer); err == nil {

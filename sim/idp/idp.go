@@ -10,7 +10,6 @@
 package idp
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -112,7 +111,7 @@ func open(h http.HandlerFunc) http.HandlerFunc {
 }
 
 func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]any{
+	loopback.Answer(w, http.StatusOK, map[string]any{
 		"issuer": p.Issuer, "authorization_endpoint": p.Issuer + "/authorize", "token_endpoint": p.Issuer + "/token",
 		"userinfo_endpoint": p.Issuer + "/userinfo", "jwks_uri": p.Issuer + "/jwks",
 		"response_types_supported": []string{"code", "id_token"}, "response_modes_supported": []string{"query", "fragment"},
@@ -127,16 +126,10 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (p *Provider) jwks(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, p.Keys.public())
-}
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // who asked may be gone
+	loopback.Answer(w, http.StatusOK, p.Keys.public())
 }
 
 // refuse answers an error as RFC 6749, section 5.2, has it.
 func refuse(w http.ResponseWriter, status int, code, description string) {
-	answer(w, status, map[string]string{"error": code, "error_description": description})
+	loopback.Answer(w, status, map[string]string{"error": code, "error_description": description})
 }

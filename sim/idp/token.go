@@ -1,6 +1,7 @@
 package idp
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cloister/sim/loopback"
 )
 
 // token exchanges a code.
@@ -43,7 +46,7 @@ func (p *Provider) token(f *flavour) http.HandlerFunc {
 			}
 			out["id_token"] = id
 		}
-		answer(w, http.StatusOK, out)
+		loopback.Answer(w, http.StatusOK, out)
 	}
 }
 
@@ -92,7 +95,7 @@ func (p *Provider) signedIn(w http.ResponseWriter, r *http.Request, f *flavour) 
 
 func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	if who, ok := p.signedIn(w, r, nil); ok {
-		answer(w, http.StatusOK, map[string]any{"sub": who.subject(), "email": who.email, "email_verified": who.verified, "name": who.name})
+		loopback.Answer(w, http.StatusOK, map[string]any{"sub": who.subject(), "email": who.email, "email_verified": who.verified, "name": who.name})
 	}
 }
 
@@ -105,10 +108,10 @@ func (p *Provider) me(f *flavour) http.HandlerFunc {
 		}
 		username, _, _ := strings.Cut(who.email, "@")
 		if f.path == "x" {
-			answer(w, http.StatusOK, map[string]any{"data": map[string]string{"id": who.number(), "name": who.name, "username": username}})
+			loopback.Answer(w, http.StatusOK, map[string]any{"data": map[string]string{"id": who.number(), "name": who.name, "username": username}})
 			return
 		}
-		answer(w, http.StatusOK, map[string]any{"id": who.number(), "username": username, "global_name": who.name, "email": who.email, "verified": who.verified})
+		loopback.Answer(w, http.StatusOK, map[string]any{"id": who.number(), "username": username, "global_name": who.name, "email": who.email, "verified": who.verified})
 	}
 }
 
@@ -131,9 +134,7 @@ func (p *Provider) issue(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "invalid_request", "the body must be a JSON object with sub, aud, nonce, email, emailVerified, name, expiresIn, alg")
 		return
 	}
-	if in.Alg == "" {
-		in.Alg = Algorithms[0]
-	}
+	in.Alg = cmp.Or(in.Alg, Algorithms[0])
 	life := int64(idLife / time.Second)
 	if in.ExpiresIn != nil {
 		life = *in.ExpiresIn
@@ -153,5 +154,5 @@ func (p *Provider) issue(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, "server_error", "the token could not be signed")
 		return
 	}
-	answer(w, http.StatusOK, map[string]string{"idToken": token})
+	loopback.Answer(w, http.StatusOK, map[string]string{"idToken": token})
 }

@@ -2,8 +2,9 @@ package inbox
 
 import (
 	"crypto/subtle"
-	"encoding/json"
 	"net/http"
+
+	"cloister/sim/loopback"
 )
 
 // Bounds of text messages.
@@ -41,7 +42,7 @@ func (g Gateway) sms(b *Box) http.HandlerFunc {
 			refuse(w, http.StatusBadRequest, "To, From, Body or Idempotency-Key is too long")
 		default:
 			id := b.AddOnce(key, Message{Kind: KindText, From: shown(from, false), To: shown(to, false), Text: shown(body, true)})
-			answer(w, http.StatusCreated, map[string]string{"sid": "SM" + id, "status": "queued"})
+			loopback.Answer(w, http.StatusCreated, map[string]string{"sid": "SM" + id, "status": "queued"})
 		}
 	}
 }
@@ -49,12 +50,5 @@ func (g Gateway) sms(b *Box) http.HandlerFunc {
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	answer(w, status, map[string]string{"message": message})
-}
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	e := json.NewEncoder(w)
-	_ = e.Encode(v) // who asked may be gone
+	loopback.Answer(w, status, map[string]string{"message": message})
 }

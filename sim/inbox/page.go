@@ -27,14 +27,14 @@ func (b *Box) Handler(g Gateway) http.Handler {
 	m.HandleFunc("GET /inbox.css", file("inbox.css", "text/css; charset=utf-8"))
 	m.HandleFunc("GET /inbox.js", file("inbox.js", "text/javascript; charset=utf-8"))
 	m.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, http.StatusOK, map[string]any{"messages": b.Messages(r.URL.Query().Get("to"))})
+		loopback.Answer(w, http.StatusOK, map[string]any{"messages": b.Messages(r.URL.Query().Get("to"))})
 	})
 	m.HandleFunc("DELETE /messages", func(w http.ResponseWriter, _ *http.Request) {
 		b.Clear()
 		w.WriteHeader(http.StatusNoContent)
 	})
 	m.HandleFunc("GET /messages/{id}", b.found(func(w http.ResponseWriter, msg Message) {
-		answer(w, http.StatusOK, msg)
+		loopback.Answer(w, http.StatusOK, msg)
 	}))
 	m.HandleFunc("GET /messages/{id}/html", b.found(func(w http.ResponseWriter, msg Message) {
 		w.Header().Set("Content-Security-Policy", mailPolicy)

@@ -3,6 +3,7 @@
 package loopback
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -52,4 +53,11 @@ func SameOrigin(h http.Handler) http.Handler {
 		http.Error(w, "pages of other sites may not do this", http.StatusForbidden)
 	}))
 	return p.Handler(h)
+}
+
+// Answer answers in JSON.
+func Answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // who asked may be gone
 }

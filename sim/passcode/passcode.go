@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +26,15 @@ func Encrypt(bundle, pinned, code, public string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	attempt, err := json.Marshal(map[string]string{"otp_code": code, "public_key": public})
+	if err != nil {
+		return "", err
+	}
+	return Seal(point, attempt)
+}
+
+// Seal encrypts to an enclave's point, as clients do whatever they send encrypted.
+func Seal(point, plain []byte) (string, error) {
 	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
 	if err != nil {
 		return "", err
@@ -33,11 +43,7 @@ func Encrypt(bundle, pinned, code, public string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	attempt, err := json.Marshal(map[string]string{"otp_code": code, "public_key": public})
-	if err != nil {
-		return "", err
-	}
-	sealed, err := s.Seal(append(append([]byte{}, enc...), point...), attempt)
+	sealed, err := s.Seal(slices.Concat(enc, point), plain)
 	return fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, sealed), err
 }
 

@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdh"
 	"crypto/ed25519"
@@ -20,7 +21,9 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
+	"cloister/attestation/request"
 	"cloister/sim/laptop"
+	"cloister/sim/passcode"
 )
 
 // A Target is where scripts are played.
@@ -140,16 +143,12 @@ type play struct {
 }
 
 func (p *play) add(name string, k laptop.KeyPair) error {
-	compressed, err := hex.DecodeString(k.PublicKey)
-	if err != nil {
-		return err
-	}
 	private, err := ecdhKey(k)
 	if err != nil {
 		return err
 	}
 	p.keys[name] = k
-	p.names.set(name+".public", hex.EncodeToString(compressed))
+	p.names.set(name+".public", k.PublicKey)
 	p.names.set(name+".point", hex.EncodeToString(private.PublicKey().Bytes()))
 	return nil
 }
@@ -206,8 +205,6 @@ func (p *play) step(ctx context.Context, st step) error {
 	return verify(words[1], words[2:])
 }
 
-var versioned = regexp.MustCompile(`_V[0-9]+$`)
-
 // ask makes the body of a request and sends it.
 func (p *play) ask(ctx context.Context, st step, o whose) error {
 	body, err := p.names.fillJSON(st.body)
@@ -227,7 +224,7 @@ func (p *play) ask(ctx context.Context, st step, o whose) error {
 		if err != nil {
 			return err
 		}
-		p.path = "/public/v1/submit/" + strings.ToLower(strings.TrimPrefix(versioned.ReplaceAllString(what, ""), "ACTIVITY_TYPE_"))
+		p.path = "/public/v1/submit/" + request.Operation(what)
 		if p.sent, err = json.Marshal(struct {
 			Type         string          `json:"type"`
 			TimestampMs  string          `json:"timestampMs"`
@@ -237,19 +234,7 @@ func (p *play) ask(ctx context.Context, st step, o whose) error {
 			return err
 		}
 	case "query":
-		members := map[string]any{}
-		if body != "" {
-			if err := json.Unmarshal([]byte(body), &members); err != nil {
-				return err
-			}
-		}
-		if _, ok := members["organizationId"]; !ok {
-			members["organizationId"] = organization
-		}
-		p.path = "/public/v1/query/" + what
-		if p.sent, err = json.Marshal(members); err != nil {
-			return err
-		}
+		p.path, p.sent = "/public/v1/query/"+what, request.WithOrganization([]byte(cmp.Or(body, "{}")), organization)
 	}
 	return p.send(ctx, o.as)
 }
@@ -266,12 +251,12 @@ func (p *play) send(ctx context.Context, as string) error {
 		if !ok {
 			return fmt.Errorf("no key is named %q", as)
 		}
-		head, err := laptop.Stamp(k, p.sent)
+		key, err := request.ParseKey(k.PrivateKey)
 		if err != nil {
 			return err
 		}
-		for _, h := range head {
-			r.Header.Set(h.Name, h.Value)
+		if err := key.Set(r.Header, p.sent); err != nil {
+			return err
 		}
 	}
 	a, err := p.target.Client.Do(r)
@@ -321,10 +306,7 @@ func inner(bundle string, into any) error {
 		return errors.New("not a bundle")
 	}
 	b, err := hex.DecodeString(outer.Data)
-	if err != nil {
-		return errors.New("not a bundle")
-	}
-	if json.Unmarshal(b, into) != nil {
+	if err != nil || json.Unmarshal(b, into) != nil {
 		return errors.New("not a bundle")
 	}
 	return nil
@@ -342,20 +324,9 @@ func (p *play) seal(name, bundle, text string) error {
 	if err != nil {
 		return err
 	}
-	to, err := hpke.DHKEM(ecdh.P256()).NewPublicKey(point)
-	if err != nil {
-		return err
-	}
-	enc, s, err := hpke.NewSender(to, hpke.HKDFSHA256(), hpke.AES256GCM(), info)
-	if err != nil {
-		return err
-	}
-	sealed, err := s.Seal(append(bytes.Clone(enc), point...), []byte(text))
-	if err != nil {
-		return err
-	}
-	p.names.set(name, fmt.Sprintf(`{"encappedPublic":"%x","ciphertext":"%x"}`, enc, sealed))
-	return nil
+	sealed, err := passcode.Seal(point, []byte(text))
+	p.names.set(name, sealed)
+	return err
 }
 
 // open decrypts an export bundle with a key of the script.

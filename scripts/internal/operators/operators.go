@@ -55,9 +55,9 @@ func (o *Operators) Manifest() attestation.Manifest {
 	}
 }
 
-// Approved is what the door boot is asked with for its operation manifest: the manifest, and approvals by as many as the
+// ManifestBody is what the door boot is asked with for its operation manifest: the manifest, and approvals by as many as the
 // threshold.
-func (o *Operators) Approved(m attestation.Manifest) (map[string]any, error) {
+func (o *Operators) ManifestBody(m attestation.Manifest) (map[string]any, error) {
 	raw, err := m.Encode()
 	if err != nil {
 		return nil, err

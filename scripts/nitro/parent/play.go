@@ -48,7 +48,7 @@ func play(r *attestation.Release) error {
 		case 2:
 			m.PCRs.PCR2 = another
 		}
-		approved, err := all.Approved(m)
+		approved, err := all.ManifestBody(m)
 		if err != nil {
 			return err
 		}
