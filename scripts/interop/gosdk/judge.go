@@ -30,6 +30,17 @@ var wanted = []struct {
 	{models.CurveEd25519, models.AddressFormatSolana, "m/44'/501'/0'/0'"},
 }
 
+// accountParams ask for the first n of them.
+func accountParams(n int) []*models.WalletAccountParams {
+	var params []*models.WalletAccountParams
+	for _, w := range wanted[:n] {
+		params = append(params, &models.WalletAccountParams{
+			Curve: w.curve.Pointer(), AddressFormat: w.format.Pointer(), Path: &w.path, PathFormat: models.PathFormatBip32.Pointer(),
+		})
+	}
+	return params
+}
+
 // A payload is what a signature is asked for.
 type payload struct {
 	text     string

@@ -78,24 +78,22 @@ func (p *place) rootClient() (*session, error) {
 
 // clientOf: the SDK's schemes have a type that cannot be named outside of it.
 func (p *place) clientOf(scheme, private string) (*session, error) {
-	for _, s := range []struct {
-		name string
-		open func() (*apikey.Key, error)
-	}{
-		{string(apikey.SchemeP256), func() (*apikey.Key, error) { return apikey.FromTurnkeyPrivateKey(private, apikey.SchemeP256) }},
-		{string(apikey.SchemeSECP256K1), func() (*apikey.Key, error) { return apikey.FromTurnkeyPrivateKey(private, apikey.SchemeSECP256K1) }},
-		{string(apikey.SchemeED25519), func() (*apikey.Key, error) { return apikey.FromTurnkeyPrivateKey(private, apikey.SchemeED25519) }},
-	} {
-		if s.name != scheme {
-			continue
-		}
-		key, err := s.open()
-		if err != nil {
-			return nil, fmt.Errorf("opening a key of %s: %w", scheme, err)
-		}
-		return p.session(key), nil
+	var key *apikey.Key
+	var err error
+	switch scheme {
+	case string(apikey.SchemeP256):
+		key, err = apikey.FromTurnkeyPrivateKey(private, apikey.SchemeP256)
+	case string(apikey.SchemeSECP256K1):
+		key, err = apikey.FromTurnkeyPrivateKey(private, apikey.SchemeSECP256K1)
+	case string(apikey.SchemeED25519):
+		key, err = apikey.FromTurnkeyPrivateKey(private, apikey.SchemeED25519)
+	default:
+		err = errors.New("no such scheme")
 	}
-	return nil, fmt.Errorf("no scheme %q", scheme)
+	if err != nil {
+		return nil, fmt.Errorf("opening a key of %s: %w", scheme, err)
+	}
+	return p.session(key), nil
 }
 
 // newKeys makes an API key of every scheme that the SDK stamps with.

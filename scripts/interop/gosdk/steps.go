@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/go-openapi/runtime"
 	"github.com/tkhq/go-sdk/pkg/api/client/activities"
 	"github.com/tkhq/go-sdk/pkg/api/client/api_keys"
 	"github.com/tkhq/go-sdk/pkg/api/client/private_keys"
@@ -105,8 +103,7 @@ func (p *place) registerKeys(root *session, keys map[string]string) ([]*session,
 	}
 	var params []*models.APIKeyParamsV2
 	for _, k := range made {
-		name, public := "go "+k.Scheme, k.TkPublicKey
-		params = append(params, &models.APIKeyParamsV2{APIKeyName: &name, PublicKey: &public, CurveType: curveOf(k)})
+		params = append(params, apiKeyParams(k)...)
 	}
 	body := &models.CreateAPIKeysRequest{
 		OrganizationID: root.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeCreateAPIKeysV2),
@@ -140,16 +137,9 @@ func curveOf(k *apikey.Key) *models.APIKeyCurve {
 // makeWallet makes a wallet with an account of every curve and format, and checks its proofs.
 func (p *place) makeWallet(root *session) ([]account, string, error) {
 	name, words, yes := "Go wallet", int32(12), true
-	var params []*models.WalletAccountParams
-	for _, w := range wanted {
-		path := w.path
-		params = append(params, &models.WalletAccountParams{
-			Curve: w.curve.Pointer(), AddressFormat: w.format.Pointer(), Path: &path, PathFormat: models.PathFormatBip32.Pointer(),
-		})
-	}
 	body := &models.CreateWalletRequest{
 		OrganizationID: root.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeCreateWallet),
-		Parameters:        &models.CreateWalletIntent{WalletName: &name, Accounts: params, MnemonicLength: &words},
+		Parameters:        &models.CreateWalletIntent{WalletName: &name, Accounts: accountParams(len(wanted)), MnemonicLength: &words},
 		GenerateAppProofs: &yes,
 	}
 	made, err := root.api.Wallets.CreateWallet(wallets.NewCreateWalletParams().WithBody(body), root.auth)
@@ -227,9 +217,8 @@ func (s *session) refusals(a account) error {
 		{a.SignWith, bad, 400},
 	} {
 		_, err := s.sign(c.with, c.what)
-		var refused *runtime.APIError
-		if !errors.As(err, &refused) || refused.Code != c.status {
-			return fmt.Errorf("signing with %s, %s: %v, status %d expected", c.with, c.what.hash, err, c.status)
+		if err := refusedAs(c.status, err); err != nil {
+			return fmt.Errorf("signing with %s, %s: %w", c.with, c.what.hash, err)
 		}
 	}
 	return nil
@@ -258,17 +247,11 @@ func (s *session) signAll(a account) (int, error) {
 }
 
 func (s *session) sign(with string, what payload) (*models.SignRawPayloadResult, error) {
-	body := &models.SignRawPayloadRequest{
-		OrganizationID: s.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeSignRawPayloadV2),
-		Parameters: &models.SignRawPayloadIntentV2{
-			SignWith: &with, Payload: &what.text, Encoding: what.encoding.Pointer(), HashFunction: what.hash.Pointer(),
-		},
-	}
-	got, err := s.api.Signing.SignRawPayload(signing.NewSignRawPayloadParams().WithBody(body), s.auth)
+	made, err := s.raw(s.rawBody(with, what))
 	if err != nil {
 		return nil, err
 	}
-	return got.Payload.Activity.Result.SignRawPayloadResult, nil
+	return made.Result.SignRawPayloadResult, nil
 }
 
 func (s *session) signBatch(with string, what payload) ([]*models.SignRawPayloadResult, error) {

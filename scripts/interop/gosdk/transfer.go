@@ -97,14 +97,9 @@ func (t *transferrer) walletTarget() (string, error) {
 }
 
 func (t *transferrer) importWallet(name, bundle string) (*models.ImportWalletResult, error) {
-	var params []*models.WalletAccountParams
-	for _, w := range wanted {
-		path := w.path
-		params = append(params, &models.WalletAccountParams{Curve: w.curve.Pointer(), AddressFormat: w.format.Pointer(), Path: &path, PathFormat: models.PathFormatBip32.Pointer()})
-	}
 	got, err := t.api.Wallets.ImportWallet(wallets.NewImportWalletParams().WithBody(&models.ImportWalletRequest{
 		OrganizationID: t.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeImportWallet),
-		Parameters: &models.ImportWalletIntent{UserID: &t.user, WalletName: &name, EncryptedBundle: &bundle, Accounts: params},
+		Parameters: &models.ImportWalletIntent{UserID: &t.user, WalletName: &name, EncryptedBundle: &bundle, Accounts: accountParams(len(wanted))},
 	}), t.auth)
 	if err != nil {
 		return nil, err

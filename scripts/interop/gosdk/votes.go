@@ -54,12 +54,10 @@ func (p *place) makeVoters(root *session) (*voters, error) {
 			Authenticators: []*models.AuthenticatorParamsV2{}, OauthProviders: []*models.OauthProviderParams{}})
 	}
 	name, wallet, one := "Go voters", "Shared", int32(1)
-	path := wanted[0].path
 	made, err := root.api.Organizations.CreateSubOrganization(organizations.NewCreateSubOrganizationParams().WithBody(&models.CreateSubOrganizationRequest{
 		OrganizationID: root.org, TimestampMs: util.RequestTimestamp(), Type: activityType(models.ActivityTypeCreateSubOrganizationV7),
 		Parameters: &models.CreateSubOrganizationIntentV7{SubOrganizationName: &name, RootUsers: rootUsers, RootQuorumThreshold: &one,
-			Wallet: &models.WalletParams{WalletName: &wallet, Accounts: []*models.WalletAccountParams{{Curve: wanted[0].curve.Pointer(),
-				AddressFormat: wanted[0].format.Pointer(), Path: &path, PathFormat: models.PathFormatBip32.Pointer()}}}},
+			Wallet: &models.WalletParams{WalletName: &wallet, Accounts: accountParams(1)}},
 	}), root.auth)
 	if err != nil {
 		return nil, err
