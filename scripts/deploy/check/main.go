@@ -30,7 +30,13 @@ func main() {
 	queries := flag.String("queries", "", "file to write the dashboard's queries to")
 	flag.Parse()
 	c := &check{dir: *dir}
-	if err := errors.Join(c.read(*metrics, *settings), c.rules(), c.dashboard(*queries), c.manifests(), c.environments(), c.compose()); err != nil {
+	c.read(*metrics, *settings)
+	c.rules()
+	c.dashboard(*queries)
+	c.manifests()
+	c.environments()
+	c.compose()
+	if err := errors.Join(c.errs...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -47,6 +53,22 @@ type check struct {
 	used     map[string]bool // variables that the files name
 
 	alerts, panels, objects int
+	errs                    []error
+}
+
+func (c *check) wrong(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
+}
+
+// file is a file of the folder, nil if it cannot be read, which is wrong.
+func (c *check) file(name string) []byte { return c.text(filepath.Join(c.dir, name)) }
+
+func (c *check) text(name string) []byte {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		c.wrong("%w", err)
+	}
+	return text
 }
 
 var (
@@ -63,56 +85,42 @@ var (
 // scraped are metrics that Prometheus makes of a scrape.
 var scraped = []string{"up"}
 
-func (c *check) read(metrics, settings string) error {
+func (c *check) read(metrics, settings string) {
 	c.exported, c.known, c.named, c.used = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	text, err := os.ReadFile(metrics)
-	if err != nil {
-		return err
-	}
-	for _, m := range series.FindAllSubmatch(text, -1) {
+	for _, m := range series.FindAllSubmatch(c.text(metrics), -1) {
 		c.exported[string(m[1])] = true
 	}
 	for _, name := range scraped {
 		c.exported[name] = true
 	}
-	if text, err = os.ReadFile(settings); err != nil {
-		return err
-	}
-	for _, m := range variable.FindAll(text, -1) {
+	for _, m := range variable.FindAll(c.text(settings), -1) {
 		c.known[string(m)] = true
 	}
 	if len(c.exported) < 20 || len(c.known) < 20 {
-		return fmt.Errorf("%d metrics and %d settings: these are no files of a running host", len(c.exported), len(c.known))
+		c.wrong("%d metrics and %d settings: these are no files of a running host", len(c.exported), len(c.known))
 	}
-	return nil
 }
 
 // query notes the metrics of one query.
-func (c *check) query(where, expr string) (errs error) {
+func (c *check) query(where, expr string) {
 	bare := inside.ReplaceAllString(grouped.ReplaceAllString(quoted.ReplaceAllString(expr, ""), " "), " ")
 	names := metric.FindAllString(bare, -1)
 	if len(names) == 0 {
-		errs = fmt.Errorf("%s: names no metric", where)
+		c.wrong("%s: names no metric", where)
 	}
 	for _, name := range names {
 		c.named[name] = true
 		if !c.exported[name] {
-			errs = errors.Join(errs, fmt.Errorf("%s: nothing exports %s", where, name))
+			c.wrong("%s: nothing exports %s", where, name)
 		}
 	}
-	return errs
 }
 
-// strict reads a YAML file into v; a field that v does not have is an error.
-func (c *check) strict(name string, v any) error {
-	text, err := os.ReadFile(filepath.Join(c.dir, name))
-	if err != nil {
-		return err
+// strict reads a YAML file into v; a field that v does not have is wrong.
+func (c *check) strict(name string, v any) {
+	if err := yaml.UnmarshalStrict(c.file(name), v); err != nil {
+		c.wrong("%s: %w", name, err)
 	}
-	if err := yaml.UnmarshalStrict(text, v); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }
 
 type ruleFile struct {
@@ -146,11 +154,8 @@ var (
 )
 
 // anchors are the headings of the runbook as addresses name them, with their sections.
-func (c *check) anchors() (map[string]string, error) {
-	text, err := os.ReadFile(filepath.Join(c.dir, "RUNBOOK.md"))
-	if err != nil {
-		return nil, err
-	}
+func (c *check) anchors() map[string]string {
+	text := c.file("RUNBOOK.md")
 	sections := map[string]string{}
 	all := heading.FindAllSubmatchIndex(text, -1)
 	for i, m := range all {
@@ -161,19 +166,18 @@ func (c *check) anchors() (map[string]string, error) {
 		title := strings.ToLower(string(text[m[2]:m[3]]))
 		sections[strings.ReplaceAll(between.ReplaceAllString(title, ""), " ", "-")] = string(text[m[1]:end])
 	}
-	return sections, nil
+	return sections
 }
 
 // parts are what every section about alerts says, in this order.
 var parts = []string{"**What it means.**", "**Safe meanwhile.**", "**Look.**", "**Do.**", "**Never.**", "**Over when**"}
 
-func (c *check) rules() (errs error) {
+func (c *check) rules() {
 	var rules ruleFile
 	var tests testFile
-	sections, err := c.anchors()
-	if err := errors.Join(err, c.strict("prometheus/rules.yaml", &rules), c.strict("prometheus/rules_test.yaml", &tests)); err != nil {
-		return err
-	}
+	sections := c.anchors()
+	c.strict("prometheus/rules.yaml", &rules)
+	c.strict("prometheus/rules_test.yaml", &tests)
 	fires, silent := map[string]bool{}, map[string]bool{}
 	for _, t := range tests.Tests {
 		for _, a := range t.Alerts {
@@ -181,34 +185,33 @@ func (c *check) rules() (errs error) {
 			silent[a.Name] = silent[a.Name] || len(a.Expected) == 0
 		}
 	}
-	wrong := func(format string, args ...any) { errs = errors.Join(errs, fmt.Errorf(format, args...)) }
 	called := map[string]bool{} // sections
 	seen := map[string]bool{}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			c.alerts++
-			errs = errors.Join(errs, c.query(r.Alert, r.Expr))
+			c.query(r.Alert, r.Expr)
 			if seen[r.Alert] {
-				wrong("%s: there are two", r.Alert)
+				c.wrong("%s: there are two", r.Alert)
 			}
 			seen[r.Alert] = true
 			if s := r.Labels["severity"]; s != "page" && s != "ticket" {
-				wrong("%s: severity %q", r.Alert, s)
+				c.wrong("%s: severity %q", r.Alert, s)
 			}
 			if r.Annotations["summary"] == "" {
-				wrong("%s: no summary", r.Alert)
+				c.wrong("%s: no summary", r.Alert)
 			}
 			anchor, ok := strings.CutPrefix(r.Annotations["runbook"], "scripts/deploy/RUNBOOK.md#")
 			section, there := sections[anchor]
 			if !ok || !there {
-				wrong("%s: the runbook has no section %q", r.Alert, anchor)
+				c.wrong("%s: the runbook has no section %q", r.Alert, anchor)
 			}
 			called[anchor] = true
 			if !strings.Contains(section, "`"+r.Alert+"`") {
-				wrong("%s: its section %q does not name it", r.Alert, anchor)
+				c.wrong("%s: its section %q does not name it", r.Alert, anchor)
 			}
 			if !fires[r.Alert] || !silent[r.Alert] {
-				wrong("%s: fires in a test: %t, is silent in one: %t", r.Alert, fires[r.Alert], silent[r.Alert])
+				c.wrong("%s: fires in a test: %t, is silent in one: %t", r.Alert, fires[r.Alert], silent[r.Alert])
 			}
 		}
 	}
@@ -217,17 +220,16 @@ func (c *check) rules() (errs error) {
 		for _, p := range parts {
 			i := strings.Index(sections[anchor], p)
 			if i <= at {
-				wrong("section %q: %q is missing or out of order", anchor, p)
+				c.wrong("section %q: %q is missing or out of order", anchor, p)
 			}
 			at = max(at, i)
 		}
 	}
 	for name := range fires {
 		if !seen[name] {
-			wrong("a test is about %s, which is no alert", name)
+			c.wrong("a test is about %s, which is no alert", name)
 		}
 	}
-	return errs
 }
 
 // A panel is what is looked at of a dashboard's panel; the rest is Grafana's.
@@ -243,21 +245,17 @@ type panel struct {
 	Panels  []panel
 }
 
-func (c *check) dashboard(out string) (errs error) {
-	text, err := os.ReadFile(filepath.Join(c.dir, "grafana/cloister.json"))
-	if err != nil {
-		return err
-	}
+func (c *check) dashboard(out string) {
 	var board struct {
 		UID, Title  string
 		Panels      []panel
 		Annotations struct{ List []struct{ Name, Expr string } }
 	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		return fmt.Errorf("dashboard: %w", err)
+	if err := json.Unmarshal(c.file("grafana/cloister.json"), &board); err != nil {
+		c.wrong("dashboard: %w", err)
 	}
 	if board.UID == "" || board.Title == "" {
-		errs = errors.New("dashboard: no uid or title")
+		c.wrong("dashboard: no uid or title")
 	}
 	type record struct {
 		Record string `json:"record"`
@@ -265,25 +263,25 @@ func (c *check) dashboard(out string) (errs error) {
 	}
 	var records []record
 	note := func(where, expr string) {
-		errs = errors.Join(errs, c.query("dashboard, "+where, expr))
+		c.query("dashboard, "+where, expr)
 		// Grafana puts these in.
 		expr = strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*").Replace(expr)
 		if strings.Contains(expr, "$") {
-			errs = errors.Join(errs, fmt.Errorf("dashboard, %s: a variable that nobody sets: %s", where, expr))
+			c.wrong("dashboard, %s: a variable that nobody sets: %s", where, expr)
 		}
 		records = append(records, record{fmt.Sprintf("query_%d", len(records)), expr})
 	}
 	ids := map[int]bool{}
 	for _, p := range board.Panels {
 		if ids[p.ID] || p.ID == 0 {
-			errs = errors.Join(errs, fmt.Errorf("dashboard, %s: id %d twice or none", p.Title, p.ID))
+			c.wrong("dashboard, %s: id %d twice or none", p.Title, p.ID)
 		}
 		ids[p.ID] = true
 		if p.Grid.Width < 1 || p.Grid.Left+p.Grid.Width > 24 {
-			errs = errors.Join(errs, fmt.Errorf("dashboard, %s: out of the 24 columns", p.Title))
+			c.wrong("dashboard, %s: out of the 24 columns", p.Title)
 		}
 		if p.Type != "row" && len(p.Targets) == 0 {
-			errs = errors.Join(errs, fmt.Errorf("dashboard, %s: asks nothing", p.Title))
+			c.wrong("dashboard, %s: asks nothing", p.Title)
 		}
 		for _, t := range p.Targets {
 			note(p.Title, t.Expr)
@@ -294,57 +292,48 @@ func (c *check) dashboard(out string) (errs error) {
 	}
 	c.panels = len(records)
 	b, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": records}}})
-	if err != nil {
-		return errors.Join(errs, err)
+	if err := errors.Join(err, os.WriteFile(out, b, 0o600)); err != nil {
+		c.wrong("writing the queries: %w", err)
 	}
-	return errors.Join(errs, os.WriteFile(out, b, 0o600))
 }
 
 // setting notes a variable of the host.
-func (c *check) setting(where, name string) error {
+func (c *check) setting(where, name string) {
 	c.used[name] = true
 	if !c.known[name] {
-		return fmt.Errorf("%s: the host has no setting %s", where, name)
+		c.wrong("%s: the host has no setting %s", where, name)
 	}
-	return nil
 }
 
 // environments looks at what sets variables as text: the unit's file and the image's.
-func (c *check) environments() (errs error) {
+func (c *check) environments() {
 	for _, name := range []string{"systemd/host.env", "systemd/cloister-host.service", "container/Dockerfile", "systemd/backup.env"} {
-		text, err := os.ReadFile(filepath.Join(c.dir, name))
-		if err != nil {
-			return err
-		}
-		for line := range bytes.Lines(text) {
+		for line := range bytes.Lines(c.file(name)) {
 			if bytes.HasPrefix(line, []byte("#")) {
 				continue
 			}
 			for _, v := range variable.FindAll(line, -1) {
-				errs = errors.Join(errs, c.setting(name, string(v)))
+				c.setting(name, string(v))
 			}
 		}
 	}
-	return errs
 }
 
-func (c *check) compose() (errs error) {
+func (c *check) compose() {
 	var file struct {
 		Name     string
 		Services map[string]map[string]any
 		Networks, Volumes,
 		Secrets map[string]any
 	}
-	if err := c.strict("container/compose.yaml", &file); err != nil {
-		return err
-	}
+	c.strict("container/compose.yaml", &file)
 	environment, _ := file.Services["host"]["environment"].(map[string]any)
 	if len(environment) == 0 {
-		errs = errors.New("compose: the host has no environment")
+		c.wrong("compose: the host has no environment")
 	}
 	for name := range environment {
 		if strings.HasPrefix(name, "CLOISTER_") {
-			errs = errors.Join(errs, c.setting("compose", name))
+			c.setting("compose", name)
 		}
 	}
 	for service, fields := range file.Services {
@@ -352,7 +341,7 @@ func (c *check) compose() (errs error) {
 			list, _ := fields[kind].([]any)
 			for _, name := range list {
 				if _, ok := defined[fmt.Sprint(name)]; !ok {
-					errs = errors.Join(errs, fmt.Errorf("compose: %s names %s %v, which is not there", service, kind, name))
+					c.wrong("compose: %s names %s %v, which is not there", service, kind, name)
 				}
 			}
 		}
@@ -367,13 +356,10 @@ func (c *check) compose() (errs error) {
 			ErrnoRet uint     `json:"errnoRet"`
 		} `json:"syscalls"`
 	}
-	if err := c.strict("container/seccomp.json", &seccomp); err != nil {
-		return errors.Join(errs, err)
-	}
+	c.strict("container/seccomp.json", &seccomp)
 	for _, s := range seccomp.Syscalls {
 		if slices.Contains(s.Names, "socket") || !slices.IsSorted(s.Names) {
-			errs = errors.Join(errs, errors.New("seccomp: forbids sockets, or is not in order"))
+			c.wrong("seccomp: forbids sockets, or is not in order")
 		}
 	}
-	return errs
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,29 +14,24 @@ import (
 )
 
 // manifests decodes what is for Kubernetes and holds it against itself.
-func (c *check) manifests() (errs error) {
+func (c *check) manifests() {
 	files, err := filepath.Glob(filepath.Join(c.dir, "kubernetes/*.yaml"))
 	if err != nil || len(files) == 0 {
-		return errors.Join(err, errors.New("no manifest"))
+		c.wrong("no manifest")
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
 		var all []any
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		for _, document := range bytes.Split(c.text(file), []byte("\n---\n")) {
 			c.objects++
 			o, err := decode(document)
 			if err != nil {
-				errs = errors.Join(errs, fmt.Errorf("%s: %w", filepath.Base(file), err))
+				c.wrong("%s: %w", filepath.Base(file), err)
 				continue
 			}
 			all = append(all, o)
 		}
-		errs = errors.Join(errs, c.together(all))
+		c.together(all)
 	}
-	return errs
 }
 
 func decode(document []byte) (any, error) {
@@ -60,8 +53,7 @@ func decode(document []byte) (any, error) {
 }
 
 // together holds objects against each other: who selects, names or probes something finds it.
-func (c *check) together(all []any) (errs error) {
-	wrong := func(format string, args ...any) { errs = errors.Join(errs, fmt.Errorf(format, args...)) }
+func (c *check) together(all []any) {
 	var pod *core.PodTemplateSpec
 	maps := map[string]bool{}
 	for _, o := range all {
@@ -71,21 +63,22 @@ func (c *check) together(all []any) (errs error) {
 		case *core.ConfigMap:
 			maps[o.Name] = true
 			for name := range o.Data {
-				errs = errors.Join(errs, c.setting("kubernetes", name))
+				c.setting("kubernetes", name)
 			}
 		}
 	}
 	if pod == nil {
-		return errors.Join(errs, errors.New("kubernetes: nothing runs"))
+		c.wrong("kubernetes: nothing runs")
+		return
 	}
 	selects := func(what string, labels map[string]string) {
 		for k, v := range labels {
 			if pod.Labels[k] != v {
-				wrong("kubernetes: %s selects %s=%s, which no pod has", what, k, v)
+				c.wrong("kubernetes: %s selects %s=%s, which no pod has", what, k, v)
 			}
 		}
 		if len(labels) == 0 {
-			wrong("kubernetes: %s selects everything", what)
+			c.wrong("kubernetes: %s selects everything", what)
 		}
 	}
 	ports := map[string]int32{}
@@ -93,7 +86,7 @@ func (c *check) together(all []any) (errs error) {
 		for _, p := range k.Ports {
 			ports[p.Name] = p.ContainerPort
 		}
-		errs = errors.Join(errs, checkContainer(&k, &pod.Spec, maps))
+		c.container(&k, &pod.Spec, maps)
 	}
 	for _, o := range all {
 		switch o := o.(type) {
@@ -103,7 +96,7 @@ func (c *check) together(all []any) (errs error) {
 			selects("the service", o.Spec.Selector)
 			for _, p := range o.Spec.Ports {
 				if ports[p.TargetPort.StrVal] == 0 {
-					wrong("kubernetes: the service leads to port %s, which is none", p.TargetPort.String())
+					c.wrong("kubernetes: the service leads to port %s, which is none", p.TargetPort.String())
 				}
 			}
 		case *policy.PodDisruptionBudget:
@@ -112,24 +105,21 @@ func (c *check) together(all []any) (errs error) {
 			selects("the network policy", o.Spec.PodSelector.MatchLabels)
 			for _, in := range o.Spec.Ingress {
 				if len(in.From) == 0 {
-					wrong("kubernetes: the network policy lets everybody in")
+					c.wrong("kubernetes: the network policy lets everybody in")
 				}
 				for _, p := range in.Ports {
 					if p.Port == nil || ports[p.Port.StrVal] == 0 {
-						wrong("kubernetes: the network policy names a port that is none")
+						c.wrong("kubernetes: the network policy names a port that is none")
 					}
 				}
 			}
 		}
 	}
-	return errs
 }
 
-// checkContainer looks at one container: probes, bounds, rights.
-func checkContainer(k *core.Container, pod *core.PodSpec, maps map[string]bool) (errs error) {
-	wrong := func(format string, args ...any) {
-		errs = errors.Join(errs, fmt.Errorf("kubernetes, "+k.Name+": "+format, args...))
-	}
+// container looks at one container: probes, bounds, rights.
+func (c *check) container(k *core.Container, pod *core.PodSpec, maps map[string]bool) {
+	wrong := func(format string, args ...any) { c.wrong("kubernetes, "+k.Name+": "+format, args...) }
 	for _, p := range []struct {
 		name, path string
 		probe      *core.Probe
@@ -167,5 +157,4 @@ func checkContainer(k *core.Container, pod *core.PodSpec, maps map[string]bool) 
 			wrong("volume %s is not there", m.Name)
 		}
 	}
-	return errs
 }
