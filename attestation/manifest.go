@@ -153,9 +153,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 }
 
 // Hash is the SHA-256 of a manifest's bytes, as user_data carries it.
-func Hash(manifest []byte) [32]byte {
-	return sha256.Sum256(manifest)
-}
+func Hash(manifest []byte) [32]byte { return sha256.Sum256(manifest) }
 
 func (m *Manifest) check() error {
 	switch {

@@ -133,9 +133,7 @@ func (o Operators) CheckHolders() error {
 }
 
 // Equal tells whether these are the same operators, in the same order.
-func (o Operators) Equal(other Operators) bool {
-	return o.Digest() == other.Digest()
-}
+func (o Operators) Equal(other Operators) bool { return o.Digest() == other.Digest() }
 
 // Digest is the SHA-256 of the operators' JSON as manifests hold it, behind a
 // domain of its own.

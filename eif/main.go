@@ -27,9 +27,7 @@ const (
 
 var errUsage = errors.New("usage: cloister-eif build|sign|check, each with -help")
 
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now))
-}
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now)) }
 
 // run is the whole command. now is asked when a certificate is used.
 func run(args []string, stdout, stderr io.Writer, now func() time.Time) int {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,7 +120,7 @@ func runAll(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := waitReady(ctx, c.APIURL+"/readyz"); err != nil {
+	if err := laptop.AwaitOK(ctx, c.APIURL+"/readyz"); err != nil {
 		return err
 	}
 	o.tell(stdout, c)
@@ -161,27 +160,6 @@ func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials
 		return nil, err
 	}
 	return d.Boot(ctx, address, o.organizations)
-}
-
-func waitReady(ctx context.Context, url string) error {
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		r, err := http.DefaultClient.Do(req)
-		if err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // tell prints how to go on: three lines that can be pasted.

@@ -14,6 +14,4 @@ import (
 	"time"
 )
 
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.ReadFile, time.Now))
-}
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.ReadFile, time.Now)) }

@@ -14,12 +14,13 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cloister/scripts/internal/deployment"
 )
 
 const (
@@ -34,12 +35,10 @@ func main() {
 	flag.StringVar(&w.node.url, "node", "", "address of the node")
 	rich := flag.String("rich", "", "private key of an account with money")
 	flag.Parse()
-	err := w.run(*rich)
-	w.Kill()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sending:", err)
-		os.Exit(1)
-	}
+	deployment.Main("sending", func() error {
+		defer w.Kill()
+		return w.run(*rich)
+	})
 }
 
 // run is everything, in order.

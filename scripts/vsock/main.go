@@ -213,7 +213,7 @@ func (w *world) play(ctx context.Context) error {
 	if s != "hello" {
 		return fmt.Errorf("the enclave's state is %q, want hello", s)
 	}
-	if err := w.answers(ctx, w.api+"/healthz"); err != nil {
+	if err := laptop.AwaitOK(ctx, w.api+"/healthz"); err != nil {
 		return err
 	}
 	say("the host answers at %s", w.api)
@@ -256,7 +256,7 @@ func (w *world) provision(ctx context.Context) error {
 		return fmt.Errorf("boot: %w", err)
 	}
 	say("the enclave serves: %d of %d operators gave their shares", threshold, operatorCount)
-	return w.answers(ctx, w.api+"/readyz")
+	return laptop.AwaitOK(ctx, w.api+"/readyz")
 }
 
 // restart kills the enclave's machine and brings up another: what was stored is
@@ -274,7 +274,7 @@ func (w *world) restart(ctx context.Context, enclave *guest.Guest) error {
 	if err := w.boot(ctx, 1, 0); err != nil {
 		return fmt.Errorf("boot after a loss of power: %w", err)
 	}
-	if err := w.answers(ctx, w.api+"/readyz"); err != nil {
+	if err := laptop.AwaitOK(ctx, w.api+"/readyz"); err != nil {
 		return err
 	}
 	s, err := script.Parse("afterwards", afterwards)
@@ -331,37 +331,8 @@ func (w *world) status(ctx context.Context) (string, error) {
 		if err == nil {
 			return s.State, nil
 		}
-		if !sleep(ctx, 100*time.Millisecond) {
+		if !laptop.Pause(ctx, 100*time.Millisecond) {
 			return "", fmt.Errorf("asking the enclave: %w", err)
 		}
-	}
-}
-
-func (w *world) answers(ctx context.Context, url string) error {
-	for {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		a, err := http.DefaultClient.Do(r)
-		if err == nil {
-			_ = a.Body.Close()
-			if a.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(a.Status)
-		}
-		if !sleep(ctx, 100*time.Millisecond) {
-			return err
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

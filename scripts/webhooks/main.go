@@ -11,10 +11,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
+
+	"cloister/scripts/internal/deployment"
 )
 
 func main() {
@@ -23,12 +24,10 @@ func main() {
 	flag.StringVar(&w.store, "store", "", "its store")
 	events := flag.Int("events", 10_000, "how many to deliver")
 	flag.Parse()
-	err := w.run(*events)
-	w.Kill()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "webhooks:", err)
-		os.Exit(1)
-	}
+	deployment.Main("webhooks", func() error {
+		defer w.Kill()
+		return w.run(*events)
+	})
 }
 
 // atOnce is how many requests are under way.

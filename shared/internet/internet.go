@@ -81,6 +81,4 @@ func Public(a netip.Addr) bool {
 }
 
 // isatap tells the interface ids of RFC 5214.
-func isatap(b [16]byte) bool {
-	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
-}
+func isatap(b [16]byte) bool { return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe }

@@ -80,7 +80,7 @@ func (d *Door) callStamped(ctx context.Context, door wire.Door, op string, body 
 		switch {
 		case r.Status < 500:
 			return r, nil
-		case r.Status == 503 && time.Now().Before(deadline) && pause(ctx, 200*time.Millisecond):
+		case r.Status == 503 && time.Now().Before(deadline) && Pause(ctx, 200*time.Millisecond):
 			continue
 		}
 		return r, fmt.Errorf("%s: %s", op, r.Body)

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Hea
 		switch {
 		case err != nil:
 			return err
-		case r.Status == 503 && bytes.Contains(r.Body, []byte(busy)) && time.Now().Before(deadline) && pause(ctx, 200*time.Millisecond):
+		case r.Status == 503 && bytes.Contains(r.Body, []byte(busy)) && time.Now().Before(deadline) && Pause(ctx, 200*time.Millisecond):
 			continue
 		case r.Status != 200:
 			return fmt.Errorf("%s: %s", op, r.Body)
@@ -70,8 +71,8 @@ func (d *Door) Call(ctx context.Context, op string, body []byte, head []wire.Hea
 	}
 }
 
-// pause waits and tells whether there is still time.
-func pause(ctx context.Context, d time.Duration) bool {
+// Pause waits and tells whether there is still time.
+func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -79,6 +80,27 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-t.C:
 		return true
+	}
+}
+
+// AwaitOK gets a URL again until that is answered with 200.
+func AwaitOK(ctx context.Context, url string) error {
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_ = a.Body.Close()
+			if a.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(a.Status)
+		}
+		if !Pause(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 	}
 }
 

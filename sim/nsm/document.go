@@ -41,13 +41,9 @@ func head(b []byte, major byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, major|27), n)
 }
 
-func text(b []byte, s string) []byte {
-	return append(head(b, cborText, uint64(len(s))), s...)
-}
+func text(b []byte, s string) []byte { return append(head(b, cborText, uint64(len(s))), s...) }
 
-func bytestring(b, v []byte) []byte {
-	return append(head(b, cborBytes, uint64(len(v))), v...)
-}
+func bytestring(b, v []byte) []byte { return append(head(b, cborBytes, uint64(len(v))), v...) }
 
 // optional writes null for an absent value.
 func optional(b, v []byte) []byte {

@@ -16,6 +16,14 @@ import (
 	"cloister/attestation/request"
 )
 
+// Main runs a program of this name, and says why it failed.
+func Main(name string, run func() error) {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
+
 // Object is a JSON object.
 type Object = map[string]any
 

@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -166,9 +165,4 @@ func run() error {
 	return nil
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "check:", err)
-		os.Exit(1)
-	}
-}
+func main() { deployment.Main("check", run) }

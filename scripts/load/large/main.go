@@ -50,10 +50,8 @@ type bench struct {
 
 func (b *bench) late() bool { return !b.until.IsZero() && time.Now().After(b.until) }
 
-func (b *bench) any() *sub { return b.subs[mrand.IntN(len(b.subs))] }
-func (b *bench) walletOwner() *sub {
-	return b.subs[mrand.IntN(len(b.subs)/withWallet)*withWallet]
-}
+func (b *bench) any() *sub         { return b.subs[mrand.IntN(len(b.subs))] }
+func (b *bench) walletOwner() *sub { return b.subs[mrand.IntN(len(b.subs)/withWallet)*withWallet] }
 
 func (b *bench) found(kind string, value func(*sub) string, of func() *sub) func() error {
 	return func() error {
@@ -343,9 +341,4 @@ func (b *bench) steps(accounts, subs, activities string) error {
 	return nil
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "large:", err)
-		os.Exit(1)
-	}
-}
+func main() { deployment.Main("large", run) }

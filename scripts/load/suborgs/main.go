@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	mrand "math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,9 +186,4 @@ func run() (err error) {
 	return nil
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "suborgs:", err)
-		os.Exit(1)
-	}
-}
+func main() { deployment.Main("suborgs", run) }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -143,9 +142,4 @@ func run() error {
 	return nil
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "touched:", err)
-		os.Exit(1)
-	}
-}
+func main() { deployment.Main("touched", run) }
