@@ -1,102 +1,79 @@
 package nsm
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/sha512"
 	"encoding/asn1"
-	"encoding/binary"
 	"errors"
 	"math/big"
 	"time"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
-// The major types of CBOR that a document needs.
-const (
-	cborUint  = 0
-	cborBytes = 2
-	cborText  = 3
-	cborArray = 4
-	cborMap   = 5
-)
-
-// The real module writes the payload as a map of open length.
-const (
-	openMap   = 0xbf
-	closeOpen = 0xff
-)
-
-// head appends a major type with its number or length in the shortest form.
-func head(b []byte, major byte, n uint64) []byte {
-	switch major <<= 5; {
-	case n < 24:
-		return append(b, major|byte(n))
-	case n < 1<<8:
-		return append(b, major|24, byte(n))
-	case n < 1<<16:
-		return binary.BigEndian.AppendUint16(append(b, major|25), uint16(n))
-	case n < 1<<32:
-		return binary.BigEndian.AppendUint32(append(b, major|26), uint32(n))
+// sorted writes the registers in their order.
+var sorted = func() cbor.EncMode {
+	m, err := cbor.EncOptions{Sort: cbor.SortCoreDeterministic}.EncMode()
+	if err != nil {
+		panic(err) // there is no such order
 	}
-	// A timestamp in milliseconds is the one number of this size.
-	return binary.BigEndian.AppendUint64(append(b, major|27), n)
-}
-
-func text(b []byte, s string) []byte { return append(head(b, cborText, uint64(len(s))), s...) }
-
-func bytestring(b, v []byte) []byte { return append(head(b, cborBytes, uint64(len(v))), v...) }
-
-// optional writes null for an absent value.
-func optional(b, v []byte) []byte {
-	if len(v) == 0 {
-		return append(b, 0xf6)
-	}
-	return bytestring(b, v)
-}
+	return m
+}()
 
 // document writes the payload in the order of the real module, signs it and
 // wraps it. The chain must be fresh.
 func (d *Device) document(now time.Time, publicKey, userData, nonce []byte) ([]byte, error) {
 	leaf := d.chain[len(d.chain)-1]
-	p := text(text([]byte{openMap}, "module_id"), d.moduleID)
-	p = text(text(p, "digest"), "SHA384")
-	p = head(text(p, "timestamp"), cborUint, uint64(now.UnixMilli()))
-	p = d.lockedPCRs(text(p, "pcrs"))
-	p = bytestring(text(p, "certificate"), leaf.cert.Raw)
-	p = head(text(p, "cabundle"), cborArray, uint64(len(d.chain)))
-	p = bytestring(p, d.root.cert.Raw)
+	bundle := [][]byte{d.root.cert.Raw}
 	for _, l := range d.chain[:len(d.chain)-1] {
-		p = bytestring(p, l.cert.Raw)
+		bundle = append(bundle, l.cert.Raw)
 	}
-	p = optional(text(p, "public_key"), publicKey)
-	p = optional(text(p, "user_data"), userData)
-	p = optional(text(p, "nonce"), nonce)
-	return sign(leaf, append(p, closeOpen))
-}
-
-func (d *Device) lockedPCRs(b []byte) []byte {
-	n := uint64(0)
-	for _, l := range d.locked {
-		if l {
-			n++
-		}
-	}
-	b = head(b, cborMap, n)
+	pcrs := map[int][]byte{}
 	for i, v := range d.pcrs {
 		if d.locked[i] {
-			b = bytestring(head(b, cborUint, uint64(i)), v[:])
+			pcrs[i] = v[:]
 		}
 	}
-	return b
+	var b bytes.Buffer
+	e := sorted.NewEncoder(&b)
+	err := e.StartIndefiniteMap() // as the real module does
+	for _, v := range []any{
+		"module_id", d.moduleID,
+		"digest", "SHA384",
+		"timestamp", now.UnixMilli(),
+		"pcrs", pcrs,
+		"certificate", leaf.cert.Raw,
+		"cabundle", bundle,
+		"public_key", orNull(publicKey),
+		"user_data", orNull(userData),
+		"nonce", orNull(nonce),
+	} {
+		err = errors.Join(err, e.Encode(v))
+	}
+	if err := errors.Join(err, e.EndIndefinite()); err != nil {
+		return nil, err
+	}
+	return sign(leaf, b.Bytes())
+}
+
+// orNull is nil, which is written as null, for an absent value.
+func orNull(v []byte) any {
+	if len(v) == 0 {
+		return nil
+	}
+	return v
 }
 
 // sign makes COSE_Sign1 with ES384: the signature is over the array
 // ["Signature1", protected, no external data, payload].
 func sign(leaf link, payload []byte) ([]byte, error) {
 	protected := []byte{0xa1, 0x01, 0x38, 0x22} // {1: -35}
-	tbs := text(head(nil, cborArray, 4), "Signature1")
-	tbs = bytestring(bytestring(tbs, protected), nil)
-	tbs = bytestring(tbs, payload)
-	digest := sha512.Sum384(tbs)
+	signed, err := cbor.Marshal([]any{"Signature1", protected, []byte{}, payload})
+	if err != nil {
+		return nil, err
+	}
+	digest := sha512.Sum384(signed)
 	der, err := leaf.key.Sign(nil, digest[:], crypto.SHA384) // deterministic
 	if err != nil {
 		return nil, err
@@ -108,7 +85,5 @@ func sign(leaf link, payload []byte) ([]byte, error) {
 	signature := make([]byte, 96)
 	rs.R.FillBytes(signature[:48])
 	rs.S.FillBytes(signature[48:])
-	out := bytestring(head(nil, cborArray, 4), protected)
-	out = head(out, cborMap, 0)
-	return bytestring(bytestring(out, payload), signature), nil
+	return cbor.Marshal([]any{protected, map[int]int{}, payload, signature})
 }

@@ -35,7 +35,9 @@ func (d *Device) Exchange(request, response []byte) (int, error) {
 		err = errBufferTooSmall
 	}
 	if err != nil {
-		a = text(text(head(nil, cborMap, 1), "Error"), refusal(err))
+		if a, err = cbor.Marshal(map[string]string{"Error": refusal(err)}); err != nil {
+			return 0, err
+		}
 	}
 	if len(a) > len(response) {
 		return 0, errors.New("no room for the answer")
@@ -61,13 +63,10 @@ func (d *Device) perform(request []byte) ([]byte, error) {
 	if strict.Unmarshal(request, &name) == nil {
 		switch name {
 		case "GetRandom":
-			var b [randomSize]byte
-			if err := d.Random(b[:]); err != nil {
-				return nil, err
-			}
-			return fields(name, 1, func(a []byte) []byte { return bytestring(text(a, "random"), b[:]) }), nil
+			b := make([]byte, randomSize)
+			return answer(name, map[string][]byte{"random": b}, d.Random(b))
 		case "DescribeNSM":
-			return d.describe(), nil
+			return answer(name, d.describe(), nil)
 		}
 		return nil, ErrInvalidArgument
 	}
@@ -82,12 +81,6 @@ func (d *Device) perform(request []byte) ([]byte, error) {
 }
 
 func (d *Device) performWith(name string, in cbor.RawMessage) ([]byte, error) {
-	read := func(into any) error {
-		if strict.Unmarshal(in, into) != nil {
-			return ErrInvalidArgument
-		}
-		return nil
-	}
 	var index struct {
 		Index uint16 `cbor:"index"`
 	}
@@ -98,89 +91,77 @@ func (d *Device) performWith(name string, in cbor.RawMessage) ([]byte, error) {
 			Nonce     []byte `cbor:"nonce"`
 			PublicKey []byte `cbor:"public_key"`
 		}
-		if err := read(&f); err != nil {
-			return nil, err
+		if strict.Unmarshal(in, &f) != nil {
+			return nil, ErrInvalidArgument
 		}
 		doc, err := d.Attest(f.PublicKey, f.UserData, f.Nonce)
-		if err != nil {
-			return nil, err
-		}
-		return fields(name, 1, func(a []byte) []byte { return bytestring(text(a, "document"), doc) }), nil
+		return answer(name, map[string][]byte{"document": doc}, err)
 	case "ExtendPCR":
 		var f struct {
 			Index uint16 `cbor:"index"`
 			Data  []byte `cbor:"data"`
 		}
-		if err := read(&f); err != nil {
-			return nil, err
+		if strict.Unmarshal(in, &f) != nil {
+			return nil, ErrInvalidArgument
 		}
 		v, err := d.ExtendPCR(int(f.Index), f.Data)
-		if err != nil {
-			return nil, err
-		}
-		return fields(name, 1, func(a []byte) []byte { return bytestring(text(a, "data"), v) }), nil
+		return answer(name, map[string][]byte{"data": v}, err)
 	case "DescribePCR":
-		if err := read(&index); err != nil {
-			return nil, err
+		if strict.Unmarshal(in, &index) != nil {
+			return nil, ErrInvalidArgument
 		}
 		v, locked, err := d.DescribePCR(int(index.Index))
-		if err != nil {
-			return nil, err
-		}
-		return fields(name, 2, func(a []byte) []byte { return bytestring(text(boolean(text(a, "lock"), locked), "data"), v) }), nil
+		return answer(name, struct {
+			Lock bool   `cbor:"lock"`
+			Data []byte `cbor:"data"`
+		}{locked, v}, err)
 	case "LockPCR":
-		if err := read(&index); err != nil {
-			return nil, err
+		if strict.Unmarshal(in, &index) != nil {
+			return nil, ErrInvalidArgument
 		}
-		if err := d.LockPCR(int(index.Index)); err != nil {
-			return nil, err
-		}
-		return text(nil, name), nil
+		return answer(name, nil, d.LockPCR(int(index.Index)))
 	case "LockPCRs":
 		var f struct {
 			Range uint16 `cbor:"range"`
 		}
-		if err := read(&f); err != nil {
-			return nil, err
+		if strict.Unmarshal(in, &f) != nil {
+			return nil, ErrInvalidArgument
 		}
-		if err := d.LockPCRs(int(f.Range)); err != nil {
-			return nil, err
-		}
-		return text(nil, name), nil
+		return answer(name, nil, d.LockPCRs(int(f.Range)))
 	}
 	return nil, ErrInvalidArgument
 }
 
-// describe is what the module says of itself.
-func (d *Device) describe() []byte {
+// answer is what a request of this name is answered with: its fields, or the name alone.
+func answer(name string, fields any, err error) ([]byte, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case fields == nil:
+		return cbor.Marshal(name)
+	}
+	return cbor.Marshal(map[string]any{name: fields})
+}
+
+// A description is what the module says of itself.
+type description struct {
+	Major    int    `cbor:"version_major"`
+	Minor    int    `cbor:"version_minor"`
+	Patch    int    `cbor:"version_patch"`
+	ModuleID string `cbor:"module_id"`
+	MaxPCRs  int    `cbor:"max_pcrs"`
+	Locked   []int  `cbor:"locked_pcrs"`
+	Digest   string `cbor:"digest"`
+}
+
+func (d *Device) describe() description {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var locked []byte
-	n := uint64(0)
+	locked := []int{}
 	for i, l := range d.locked {
 		if l {
-			locked, n = head(locked, cborUint, uint64(i)), n+1
+			locked = append(locked, i)
 		}
 	}
-	return fields("DescribeNSM", 7, func(a []byte) []byte {
-		for i, name := range []string{"version_major", "version_minor", "version_patch"} {
-			a = head(text(a, name), cborUint, []uint64{1, 0, 0}[i])
-		}
-		a = text(text(a, "module_id"), d.moduleID)
-		a = head(text(a, "max_pcrs"), cborUint, pcrCount)
-		a = append(head(text(a, "locked_pcrs"), cborArray, n), locked...)
-		return text(text(a, "digest"), "SHA384")
-	})
-}
-
-// fields is an answer with n fields, which f appends.
-func fields(name string, n uint64, f func([]byte) []byte) []byte {
-	return f(head(text(head(nil, cborMap, 1), name), cborMap, n))
-}
-
-func boolean(b []byte, v bool) []byte {
-	if v {
-		return append(b, 0xf5)
-	}
-	return append(b, 0xf4)
+	return description{Major: 1, ModuleID: d.moduleID, MaxPCRs: pcrCount, Locked: locked, Digest: "SHA384"}
 }
