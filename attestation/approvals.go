@@ -52,9 +52,8 @@ func (o Operators) CheckApprovals(manifestHash [32]byte, approvals []ManifestApp
 	return nil
 }
 
-// CheckOwnApprovals refuses a manifest that has no predecessor and names
-// operators unless these have approved it. What it says nothing about: a later
-// manifest, which its predecessor's operators approve.
+// CheckOwnApprovals refuses a manifest without a predecessor unless the operators that it
+// names have approved it. A later manifest passes: its predecessor's operators approve it.
 func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval) error {
 	if m.Predecessor != "" || !m.Operators.Named() {
 		return nil
@@ -62,9 +61,9 @@ func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval
 	return m.Operators.CheckApprovals(hash, approvals)
 }
 
-// CheckSuccession refuses a manifest that may not come after this one, whose hash
-// is given: it must name it, belong to the same deployment and have a higher
-// nonce, and this one's operators must have approved it.
+// CheckSuccession refuses a manifest that may not follow this one, whose hash is given: it
+// must name this one, belong to the same deployment, have a higher nonce, and be approved by
+// this one's operators.
 func (m *Manifest) CheckSuccession(hash [32]byte, next *Manifest, nextHash [32]byte, approvals []ManifestApproval) error {
 	switch {
 	case next.Predecessor != hex.EncodeToString(hash[:]):
@@ -92,8 +91,7 @@ func (p Policy) checkApprovals(m *Manifest, hash [32]byte, approvals []ManifestA
 	return nil
 }
 
-// checkSignatures also wants the order of the envelope, so that nobody counts
-// twice.
+// checkSignatures also wants the order of the envelope, so that nobody counts twice.
 func checkSignatures(hash [32]byte, approvals []ManifestApproval) error {
 	if len(approvals) > MaxOperators {
 		return errors.New("approvals: too many")
@@ -133,8 +131,8 @@ func EncodeEnvelope(manifest []byte, approvals ...ManifestApproval) []byte {
 	return fmt.Appendf(nil, `{"manifest":%s,"manifestSetApprovals":%s}`, manifest, list)
 }
 
-// ParseEnvelope reads what EncodeEnvelope writes, and nothing else: one envelope
-// has one encoding. It gives the manifest's bytes. It verifies no signature.
+// ParseEnvelope reads exactly what EncodeEnvelope writes, and gives the manifest's bytes.
+// It verifies no signature.
 func ParseEnvelope(raw []byte) (manifest []byte, approvals []ManifestApproval, err error) {
 	var e envelope
 	if err := decodeStrict(raw, MaxEnvelope, &e); err != nil {

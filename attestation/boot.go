@@ -41,8 +41,8 @@ type Timestamp struct {
 // Measurements say which program runs, not whose deployment it is: anybody can run
 // the same image with operators and a root secret of his own. So a boot proof is
 // accepted only if the policy pins the image and Operators, or the manifest, which
-// is both. They are to be had from those who run the deployment, as the release is
-// from those who build it; never from the server that is verified.
+// names both. Take them from those who run the deployment, never from the server
+// that is verified.
 type Policy struct {
 	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
 	SimulatorRootPEM string
@@ -53,19 +53,18 @@ type Policy struct {
 	// binary that the manifest must name, in lower-case hex.
 	ExpectedApplicationDigest string
 	// AllowedManifestSHA256, when not empty, lists the acceptable manifests, each
-	// 32 bytes in lower-case hex. A manifest of our format names its image and the
-	// root secret, so pinning it pins both. Every upgrade has a manifest of its own.
+	// 32 bytes in lower-case hex. A manifest of our format names image and root secret,
+	// so it pins both. Every upgrade has a manifest of its own.
 	AllowedManifestSHA256 []string
-	// Operators, when named, are those whose threshold must have approved the
-	// manifest: of a first manifest its own, of a later one its predecessor's. They
-	// pin the deployment across its upgrades. ShareKeys are not looked at.
+	// Operators, when named, must have approved the manifest by their threshold: a
+	// first manifest's own, else its predecessor's. They pin the deployment across
+	// upgrades. ShareKeys are not looked at.
 	Operators Operators
 	// AllowDebug accepts an image in debug mode, whose measurements are zero:
 	// nothing then shows which code runs, and its parent can read along.
 	AllowDebug bool
-	// AllowUnpinned accepts a boot proof although image or deployment is not pinned:
-	// it then shows that some enclave runs, not which or whose, and Boot.Pinned is
-	// false. For looking at what is not yet known; nothing may rest on it.
+	// AllowUnpinned accepts a boot proof although image or deployment is not pinned,
+	// with Boot.Pinned false: some enclave runs, nobody knows which or whose.
 	AllowUnpinned bool
 	// ForeignManifest accepts a manifest that is not of our format. Its hash is
 	// checked as always; its content is not looked at.
@@ -105,8 +104,8 @@ type Boot struct {
 // VerifyBootProof verifies a boot proof under the policy: the document, exactly
 // 32 registers with the commitment to live key and manifest in PCR17, no nonce,
 // user_data = SHA-256(manifest), one live key throughout, image and deployment
-// pinned (see Policy), and a manifest of our format that fits the image, the root and
-// the host's words, with the approvals that it needs (see Policy.Operators).
+// pinned, and a manifest of our format that fits image, root and the host's words,
+// with the approvals that it needs (see Policy.Operators).
 func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
 	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
 	manifest, manifestErr := parseBase64("qosManifestB64", b.QOSManifestB64, MaxManifest)
@@ -229,8 +228,7 @@ func (b *Boot) checkImage() error {
 	return nil
 }
 
-// checkPinned demands that the caller knows which image to expect and whose. In debug
-// mode there is nothing to compare.
+// checkPinned demands that the caller expects an image and a deployment, unless in debug mode.
 func (b *Boot) checkPinned() error {
 	if b.Document.Debug {
 		return nil

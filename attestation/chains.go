@@ -23,10 +23,8 @@ const maxChains = 256
 // documents of a boot cost one signature and not five. The zero value is ready; it
 // is safe for concurrent use, and given to verifiers as Policy.Chains.
 //
-// What is remembered is named by the certificates' own bytes and the root's. A
-// document's hash would name nothing: its bytes are malleable. That a chain is
-// remembered says nothing of a document but who may have signed it; everything
-// else about it is checked as ever.
+// A chain is named by the bytes of its certificates and its root. It says who may have
+// signed a document; everything else about the document is checked as ever.
 type Chains struct {
 	mu    sync.Mutex
 	known map[[32]byte]chain
@@ -50,8 +48,7 @@ func chainName(d document, root trust) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// leaf gives the key that a chain led to before, nil if it did not, or not at a
-// time at which the same certificates are valid.
+// leaf gives the key that a chain led to before; nil if it did not, or is not valid at this time.
 func (c *Chains) leaf(d document, root trust, at time.Time) *ecdsa.PublicKey {
 	if c == nil {
 		return nil
@@ -65,8 +62,7 @@ func (c *Chains) leaf(d document, root trust, at time.Time) *ecdsa.PublicKey {
 	return k.leaf
 }
 
-// keep remembers the chain of a document that was verified at a time within the
-// validity of all its certificates.
+// keep remembers the chain of a document that was verified at this time.
 func (c *Chains) keep(d document, root trust, at time.Time) {
 	if c == nil {
 		return

@@ -35,9 +35,8 @@ type Document struct {
 // document for ever), and that it is no debug image. Of the policy it uses the
 // root, Chains, AllowDebug, ExpectedPCRs (compared when given), Now and MaxBootAge.
 //
-// It accepts CBOR tag 18 before the document. It does not interpret PublicKey,
-// UserData and Nonce. The document's bytes are malleable (another signature over
-// the same content may exist), so they identify nothing.
+// It accepts CBOR tag 18 before the document, and does not interpret PublicKey, UserData
+// and Nonce. A document's bytes identify nothing: other signatures over the same content may exist.
 func VerifyDocument(raw []byte, p Policy) (*Document, error) {
 	root, err := p.root()
 	if err != nil {
@@ -228,8 +227,8 @@ func checkP384(c *x509.Certificate) error {
 	return nil
 }
 
-// verifySignatureAndChain believes the library only when its error is nil: it
-// also hands out a result together with an error. It must have read what we read.
+// verifySignatureAndChain believes the library only without an error, since it also hands
+// out results with one, and only if it has read what we have read.
 func verifySignatureAndChain(raw []byte, ours document, root trust, at time.Time) error {
 	res, err := nitrite.Verify(raw, nitrite.VerifyOptions{Roots: root.pool, CurrentTime: at})
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// An Expectation is what a caller knows of its own request. A field left empty
-// is not compared; one that is set must be named by the proof and be equal. So a
-// true proof of another request, or an old one, is refused.
+// An Expectation is what a caller knows of its own request. A field left empty is not
+// compared; one that is set must be equal in the proof. So a true proof of another request,
+// or an old one, is refused.
 //
-// Fingerprint binds best: the caller computes it from the body that it sent, and
-// it holds for one activity only.
+// Fingerprint binds best: the caller computes it from the body that it sent, and it holds for
+// one activity only.
 type Expectation struct {
 	Type           string // one of the Type constants
 	OrganizationID string
@@ -92,9 +92,8 @@ func checkSame(name, want, got string) error {
 	return nil
 }
 
-// VerifyAppProofs verifies all app proofs of a reply, each under the boot proof
-// of its key, and holds each against the expectation. No proof at all is an
-// error: a proof that was asked for and is missing was withheld.
+// VerifyAppProofs verifies all app proofs of a reply, each under the boot proof of its key,
+// and holds each against the expectation. No proof at all is an error: it was withheld.
 func VerifyAppProofs(proofs []AppProof, boots []BootProof, p Policy, e Expectation) ([]*Proof, error) {
 	if len(proofs) == 0 || len(proofs) > MaxProofs {
 		return nil, fmt.Errorf("%d app proofs, want 1 to %d", len(proofs), MaxProofs)

@@ -12,10 +12,9 @@ import (
 // MaxHandOverBox is the longest box of a hand-over in bytes.
 const MaxHandOverBox = 8 << 10
 
-// A HandOver is a deployment's keyring on its way from a live enclave to the one
-// that comes after it, which waits with its setup key. Only that one opens the
-// box, and only from who signed it does it take one: an enclave that runs under
-// the manifest before its own.
+// A HandOver is a deployment's keyring on its way from a live enclave to its
+// successor, which waits with its setup key. Only the successor opens the box, and
+// it takes one only from an enclave that runs under the manifest before its own.
 type HandOver struct {
 	BootProof  BootProof `json:"bootProof"`  // of the enclave that gives
 	Nonce      string    `json:"nonce"`      // with which the setup document was made, 32 bytes hex

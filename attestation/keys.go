@@ -34,9 +34,8 @@ type PublicKeys struct {
 	Freshness             *ClaimFreshness `json:"freshness,omitempty"`
 }
 
-// A KeysDocument is what GET /public/v1/discovery/keys answers: the keys, signed
-// by the live key, with the boot proof of that. Keys and root stand in it once
-// more for who reads it without tools; that part must say the same.
+// A KeysDocument is what GET /public/v1/discovery/keys answers: the keys, signed by the live
+// key, with its boot proof. Keys and root stand in it once more, for readers without tools.
 type KeysDocument struct {
 	Keys               Keys      `json:"keys"`
 	AttestationRootPEM string    `json:"attestationRootPem"`
@@ -44,9 +43,9 @@ type KeysDocument struct {
 	BootProof          BootProof `json:"bootProof"`
 }
 
-// VerifyKeys verifies a keys document: its boot proof and app proof under the
-// policy, and that nothing in it says otherwise. The Claim of the result is a
-// *PublicKeys. How old it may be the policy says; keys last longer than boots.
+// VerifyKeys verifies a keys document: its boot proof and app proof under the policy, and
+// that nothing in it says otherwise. The Claim of the result is a *PublicKeys. The policy
+// says how old it may be; keys last longer than boots.
 func VerifyKeys(raw []byte, p Policy) (*Proof, error) {
 	d, err := parseJSON[KeysDocument]("keys", raw, MaxKeys)
 	if err != nil {
@@ -76,9 +75,8 @@ func rootPEM(der []byte) string {
 	return strings.TrimSuffix(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), "\n")
 }
 
-// DocumentRoot gives the certificate that an attestation document names as its
-// root, as Boot.RootPEM would, and its hash as PublicKeys states it. It verifies
-// nothing.
+// DocumentRoot gives the certificate that an attestation document names as its root, as
+// Boot.RootPEM does, and its hash as PublicKeys states it. It verifies nothing.
 func DocumentRoot(document []byte) (text, sha string, err error) {
 	if len(document) == 0 || len(document) > MaxDocument {
 		return "", "", fmt.Errorf("attestation document: %w", errMalformed)

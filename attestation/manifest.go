@@ -41,9 +41,8 @@ type Manifest struct {
 	DeploymentLabel   string `json:"deploymentLabel"`   // names the deployment
 	Owner             string `json:"owner"`             // who runs it, may be empty
 	Nonce             uint64 `json:"nonce"`             // rises with every manifest of the deployment
-	// Predecessor is the SHA-256, in hex, of the manifest before this one, whose
-	// operators approve this one. The first manifest of a deployment has none and is
-	// approved by its own.
+	// Predecessor is the SHA-256, in hex, of the manifest before this one, whose operators
+	// approve this one. The first manifest has none and is approved by its own operators.
 	Predecessor     string       `json:"predecessor,omitempty"`
 	PCRs            Measurements `json:"pcrs"`            // of the image
 	QuorumPublicKey string       `json:"quorumPublicKey"` // 130 bytes hex: encryption ‖ signing key
@@ -52,15 +51,13 @@ type Manifest struct {
 	SeedSource      string       `json:"seedSource"`      // one of the Seed constants
 	Freshness       Freshness    `json:"freshness"`       // what is promised about rollback
 	MinKeyringEpoch uint64       `json:"minKeyringEpoch"` // older keyrings are refused
-	// RotateRootSecret makes the enclave that first boots under this manifest draw a
-	// new root secret in shares. It is in force once a later manifest names its quorum
-	// public key.
+	// RotateRootSecret makes the enclave that first boots under this manifest draw a new root
+	// secret in shares, in force once a later manifest names its quorum public key.
 	RotateRootSecret bool `json:"rotateRootSecret,omitempty"`
 	// RotateStorageKey makes the enclave that first boots under this manifest draw a new
 	// storage key, and wrap every organization's data key anew while it serves.
-	// ForgetStorageKey makes it forget the storage key before, which it refuses while a
-	// data key is under that. MinKeyringEpoch is then the epoch that comes of it: one
-	// more than it was.
+	// ForgetStorageKey makes it forget the storage key before, which it refuses while a data
+	// key is under that. MinKeyringEpoch is then the new epoch: one more than it was.
 	RotateStorageKey bool `json:"rotateStorageKey,omitempty"`
 	ForgetStorageKey bool `json:"forgetStorageKey,omitempty"`
 	// ConfigurationSHA256 is the SHA-256, in hex, of the configuration that the
@@ -81,9 +78,8 @@ type Operators struct {
 	Threshold int `json:"threshold"`
 	// PublicKeys verify what operators sign.
 	PublicKeys []string `json:"publicKeys"`
-	// ShareKeys, in the same order, are those that operators' shares of the root
-	// secret are encrypted to: likewise compressed P-256 keys, none of them also a key
-	// that signs. Absent where nobody holds shares.
+	// ShareKeys, in the same order, are those that the shares of the root secret are encrypted
+	// to: compressed P-256 keys too, none of which also signs. Absent where nobody holds shares.
 	ShareKeys []string `json:"shareKeys,omitempty"`
 }
 

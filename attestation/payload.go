@@ -31,9 +31,8 @@ var outcomes = map[string]bool{
 type Claim interface {
 	// Type is the proof's type, one of the Type constants.
 	Type() string
-	// Names gives organization, activity and fingerprint; the last two are empty
-	// where the claim leaves them out, and all of them where it is about the
-	// deployment.
+	// Names gives organization, activity and fingerprint; the last two are empty where the
+	// claim leaves them out, all three where it is about the deployment.
 	Names() (organizationID, activityID, fingerprint string)
 	// Fresh is what the claim says about freshness; nil where it says nothing.
 	Fresh() *ClaimFreshness
@@ -42,8 +41,7 @@ type Claim interface {
 	write(*writer)
 }
 
-// ClaimFreshness says how far the state behind a claim can be trusted to be the
-// newest.
+// ClaimFreshness says how far the state behind a claim can be trusted to be the newest.
 type ClaimFreshness struct {
 	Mode       string `json:"mode"`       // FreshSinceBoot
 	BootNumber string `json:"bootNumber"` // decimal, as the enclave counts
@@ -107,9 +105,8 @@ type payload struct {
 	PublicKeys    *PublicKeys        `json:"publicKeysProof,omitempty"`
 }
 
-// EncodePayload gives the text to be signed, the same for the same arguments. It
-// refuses a claim that ParsePayload would refuse. The time is cut to
-// milliseconds.
+// EncodePayload gives the text to be signed, the same for the same arguments. It refuses a
+// claim that ParsePayload would refuse. The time is cut to milliseconds.
 func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("app proof payload: %w", err)
@@ -317,8 +314,7 @@ func (c *SignatureMade) check() error {
 	return checkNames(c, true)
 }
 
-// checkNames wants an organization always, and activity and fingerprint both or,
-// unless they are a must, neither.
+// checkNames wants an organization, and activity and fingerprint both or, unless must, neither.
 func checkNames(c Claim, must bool) error {
 	org, activity, fingerprint := c.Names()
 	if err := checkText("organizationId", org, 1); err != nil {

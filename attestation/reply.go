@@ -16,10 +16,9 @@ type Reply struct {
 	OrganizationID, ActivityID, Fingerprint string
 }
 
-// ParseReply finds proofs in JSON as the interface answers it: an app proof or a
-// boot proof alone, {"appProofs": […]}, {"bootProof": {…}} or {"activity": {…}}
-// with appProofs in it. Members beside these are ignored, members within a proof
-// are held against the format.
+// ParseReply finds proofs in JSON as the interface answers it: an app proof or a boot proof
+// alone, {"appProofs": […]}, {"bootProof": {…}} or {"activity": {…}} with appProofs in it.
+// Other members are ignored, but those within a proof are held against the format.
 func ParseReply(raw []byte) (*Reply, error) {
 	r, err := parseReply(raw)
 	if err != nil {
@@ -109,9 +108,9 @@ func (r *Reply) addBootProof(raw []byte) error {
 	return nil
 }
 
-// Expects is what a proof that came with this reply must say, so that it is about
-// the activity beside it. An address may belong to an organization that the
-// activity made, and a proof of another maker's may name no activity at all.
+// Expects is what a proof that came with this reply must say to be about the activity beside
+// it. An address may belong to an organization that the activity made, and a proof of another
+// maker's may name no activity.
 func (r *Reply) Expects(p *Proof) Expectation {
 	var e Expectation
 	if _, activity, _ := p.Claim.Names(); activity == "" {

@@ -42,16 +42,15 @@ type Setup struct {
 	Nonce [SetupNonceSize]byte
 }
 
-// VerifySetup verifies the answer of an enclave that waits for its root secret,
-// for somebody who is about to give away part of it: the document under the
-// policy's root, made for this nonce; no debug image; setup key and manifest
-// committed in PCR16, which is locked, and nothing in any register above it; the
-// manifest approved by the threshold of Policy.Operators, which must be named;
-// its predecessor, where it has one, of the same deployment; and the image pinned
-// by PCR 0, 1 and 2 or by the manifest's hash, and equal to the manifest's.
+// VerifySetup verifies the answer of an enclave that waits for its root secret, for somebody
+// who is about to give away part of it: the document under the policy's root, made for this
+// nonce; no debug image; setup key and manifest committed in PCR16, which is locked, and
+// nothing in any register above it; the manifest approved by the threshold of
+// Policy.Operators, which must be named; its predecessor, where it has one, of the same
+// deployment; and the image pinned by PCR 0, 1 and 2 or by the manifest's hash, and equal to
+// the manifest's.
 //
-// AllowDebug, AllowUnpinned and ForeignManifest are refused: what is given to
-// such an enclave is lost.
+// AllowDebug, AllowUnpinned and ForeignManifest are refused: such an enclave keeps no secret.
 func VerifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, error) {
 	s, err := verifySetup(a, nonce, p)
 	if err != nil {
@@ -135,10 +134,9 @@ func (s *Setup) checkPredecessor(text string) error {
 	return s.Predecessor.CheckSuccession(Hash(raw), s.Manifest, s.ManifestHash, s.Approvals)
 }
 
-// SealTo encrypts to the encryption half of a boot key (260 hex digits) with HPKE,
-// base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. The result is
-// the encapsulated key (65 bytes) and the ciphertext behind it. It opens under the
-// same info only.
+// SealTo encrypts to the encryption half of a boot key (260 hex digits) with HPKE, base mode:
+// DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. The result is the encapsulated key (65
+// bytes) and the ciphertext. It opens under the same info only.
 func SealTo(bootKeyHex string, info, plain []byte) ([]byte, error) {
 	if err := checkPair("boot key", bootKeyHex); err != nil {
 		return nil, err

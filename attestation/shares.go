@@ -32,8 +32,8 @@ type ShareSet struct {
 	Random          string    `json:"random"`          // 32 bytes, hex: no two sets are alike
 	Operators       Operators `json:"operators"`       // a threshold of at least 2, and keys for shares
 	Shares          []Share   `json:"shares"`          // in the order of the operators
-	// KeyService, where there is one, makes the shares worth nothing alone: what they
-	// make is the secret under a pad that follows from a key which the service keeps.
+	// KeyService, where there is one, makes the shares worth nothing alone: they make the
+	// secret under a pad, which follows from a key that the service keeps.
 	KeyService *KeyService `json:"keyService,omitempty"`
 }
 
@@ -227,8 +227,7 @@ type AttestedShares struct {
 // MaxAttestedShares is the longest JSON of AttestedShares in bytes.
 const MaxAttestedShares = 256 << 10
 
-// ParseAttestedShares reads the JSON of an attested share set. It verifies
-// nothing but the form; see VerifyShares.
+// ParseAttestedShares reads the JSON of an attested share set. It verifies only its form; see VerifyShares.
 func ParseAttestedShares(raw []byte) (set []byte, s *ShareSet, document []byte, err error) {
 	var a AttestedShares
 	if err := decodeStrict(raw, MaxAttestedShares, &a); err != nil {
@@ -275,9 +274,8 @@ func VerifyShares(raw []byte, p Policy) (*ShareSet, error) {
 	return s, nil
 }
 
-// A ShareSubmission is one operator's share on its way to an enclave that waits
-// for its root secret: encrypted to the setup key, bound to manifest, share set
-// and nonce, and signed by the operator.
+// A ShareSubmission is one operator's share for an enclave that waits for its root secret:
+// encrypted to the setup key, bound to manifest, share set and nonce, signed by the operator.
 type ShareSubmission struct {
 	Operator       int    `json:"operator"`       // place in the share set, from 1
 	ManifestSHA256 string `json:"manifestSha256"` // hex
@@ -316,8 +314,8 @@ func (s *ShareSubmission) Check(publicKey string) error {
 	)
 }
 
-// Submit seals an operator's share to a verified enclave and signs that. The set's
-// bytes must be those that the operator has verified: the share is bound to them.
+// Submit seals an operator's share to a verified enclave and signs that. The share is
+// bound to the set's bytes, which must be those that the operator has verified.
 func (s *Setup) Submit(set []byte, operator int, share []byte, signing *ecdsa.PrivateKey) (*ShareSubmission, error) {
 	digest := ShareSetDigest(set)
 	out := &ShareSubmission{Operator: operator, ManifestSHA256: hex.EncodeToString(s.ManifestHash[:]), ShareSetDigest: hex.EncodeToString(digest[:]),

@@ -94,9 +94,8 @@ func IsReplyNonce(s string) bool {
 	return s != "" && len(s) <= MaxReplyNonce && strings.Trim(s, nonceLetters) == ""
 }
 
-// A SignedReply is what the live key signs of a request and its reply. Whoever
-// verifies fills in what it sent and what it got, never what a reply claims of
-// either.
+// A SignedReply is what the live key signs of a request and its reply. A verifier fills in
+// what it sent and what it got, never what a reply claims of either.
 type SignedReply struct {
 	// Deployment is the SHA-256 of the deployment's genesis record.
 	Deployment [32]byte
@@ -118,11 +117,10 @@ type SignedReply struct {
 	TimeMs uint64
 }
 
-// HashCredentials hashes the credential headers of a request at a door: SHA-256
-// over a line "name: value\n" for each that the request carries, names in lower
-// case and in the order of CredentialHeaders. values gives those of a header, as
-// sent, without blanks around them. It refuses a header that comes twice, and
-// values that no header can carry.
+// HashCredentials hashes the credential headers of a request at a door: SHA-256 over a line
+// "name: value\n" for each that the request carries, names in lower case and in the order of
+// CredentialHeaders. values gives a header's values as sent, without blanks around them. It
+// refuses a header that comes twice, and values that no header can carry.
 func HashCredentials(door string, values func(name string) []string) ([32]byte, error) {
 	h, size := sha256.New(), 0
 	for _, name := range CredentialHeaders(door) {
@@ -145,9 +143,8 @@ func HashCredentials(door string, values func(name string) []string) ([32]byte, 
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// Text gives the bytes that are signed: ASCII lines, each ended by a line feed, in
-// the order that README.md shows. It refuses what would not have exactly one such
-// text.
+// Text gives the bytes that are signed: ASCII lines, each ended by a line feed, in the order
+// that README.md shows. It refuses what would not have exactly one such text.
 func (s SignedReply) Text() ([]byte, error) {
 	switch {
 	case CredentialHeaders(s.Door) == nil:
@@ -189,9 +186,8 @@ type ReplyHeaders struct{ Signature, Time, LiveKey, Deployment string }
 // errUnsigned says that a reply carries no signature.
 var errUnsigned = errors.New("signed reply: reply carries no signature")
 
-// Into takes over what only the reply can say: deployment, live key and time. It
-// returns the signature's 64 bytes. An absent header is an error, as is any other
-// spelling than the documented one.
+// Into takes over what only the reply can say, deployment, live key and time, and returns the
+// signature's 64 bytes. It refuses an absent header and any spelling but the documented one.
 func (h ReplyHeaders) Into(s *SignedReply) (signature []byte, err error) {
 	if h == (ReplyHeaders{}) {
 		return nil, errUnsigned
@@ -206,13 +202,11 @@ func (h ReplyHeaders) Into(s *SignedReply) (signature []byte, err error) {
 	return signature, nil
 }
 
-// VerifyReply verifies that this boot's live key signed a reply: that the key is
-// the boot's, that the signature holds over the text, and that the time fits the
-// boot, the root and the policy's MaxProofAge. A high s is accepted.
+// VerifyReply verifies that this boot's live key signed a reply, at a time that fits the boot,
+// the root and the policy's MaxProofAge. A high s is accepted.
 //
-// It vouches for the fields of s. That they are those of the caller's own request
-// and of the reply at hand is the caller's to see to, by filling them in from
-// these; package attestation/client does all of it.
+// It vouches for the fields of s. The caller fills them in from its own request and from the
+// reply at hand; package attestation/client does all of it.
 func (b *Boot) VerifyReply(s SignedReply, signature []byte) error {
 	if b.signing == nil {
 		return errors.New("signed reply: boot was not verified")
@@ -226,8 +220,8 @@ func (b *Boot) VerifyReply(s SignedReply, signature []byte) error {
 	return b.checkTime("signed reply", time.UnixMilli(int64(s.TimeMs)))
 }
 
-// At is the boot with its policy's Now put to another time, from which the ages of
-// what it signed are then measured: a boot is verified once and used for long.
+// At is the boot with its policy's Now at another time, from which the ages of what it signed
+// are measured: a boot is verified once and used for long.
 func (b *Boot) At(now time.Time) *Boot {
 	c := *b
 	c.policy.Now = now

@@ -48,10 +48,9 @@ const (
 	maxWebhookHeader = 256 // bytes of one header's value
 )
 
-// VerifyWebhook verifies a webhook by its headers, which get finds by name
-// (http.Header.Get does), over the exact bytes of its body. It must have been
-// signed less than window away from now, in either direction. The error is a
-// WebhookFault.
+// VerifyWebhook verifies a webhook by its headers, which get finds by name (http.Header.Get
+// does), over the exact bytes of its body. It must have been signed at most window before or
+// after now. The error is a WebhookFault.
 func VerifyWebhook(get func(name string) string, body []byte, keys []WebhookKey, now time.Time, window time.Duration) (*Webhook, error) {
 	var values [6]string
 	for i, name := range []string{"X-Turnkey-Timestamp", "X-Turnkey-Event-Id", "X-Turnkey-Signature-Key-Id", "X-Turnkey-Signature-Algorithm",
@@ -93,9 +92,9 @@ func VerifyWebhook(get func(name string) string, body []byte, keys []WebhookKey,
 	return nil, WebhookNoKey
 }
 
-// ParseWebhookKeys reads what GET /public/v1/discovery/webhooks/jwks answers. Keys
-// of other kinds are passed over, as a JWKS wants it. Who takes them from the host
-// believes the host: see VerifyKeys for the way that does not.
+// ParseWebhookKeys reads what GET /public/v1/discovery/webhooks/jwks answers. Keys of other
+// kinds are passed over, as a JWKS wants it. These keys are the host's word; VerifyKeys gives
+// proven ones.
 func ParseWebhookKeys(raw []byte) ([]WebhookKey, error) {
 	var set struct {
 		Keys []struct {

@@ -2,9 +2,8 @@
 // public interface and of the auth proxy must carry the signature of an attested
 // live key over what was asked and what is answered, or it is an error.
 //
-// Whoever stands between caller and enclave, the host first of all, can then
-// refuse a reply and nothing else: an altered, invented, old or foreign one is
-// never handed to the caller.
+// Host and network can then withhold a reply, and nothing else: an altered, invented,
+// old or foreign one is never handed to the caller.
 package client
 
 import (
@@ -33,19 +32,16 @@ const (
 // maxBoots bounds the live keys that are remembered. A deployment has a few.
 const maxBoots = 64
 
-// A Transport is an http.RoundTripper that insists on signed replies. It asks for
-// a signature with a fresh nonce, verifies the boot proof of the live key that
-// signed, once for each key, and gives back only replies that are proven to answer
-// the very request that was sent: its path, body and credential headers.
+// A Transport is an http.RoundTripper that insists on signed replies. It asks for a signature
+// with a fresh nonce, verifies the boot proof of each live key once, and gives back only
+// replies that answer the very request that was sent: its path, body and credential headers.
 //
-// With an error no reply is returned. A reply without signature, such as the
-// host's own 503, gives an *Unsigned. Requests that are no operations of the
-// interface (attestation.Route) are refused and not sent; so are redirects, since
-// nobody signs them. A request's body is read whole before it is sent, a reply's
-// before it is given back. Retrying is the caller's.
+// With an error no reply is returned. A reply without signature, such as the host's own 503,
+// gives an *Unsigned. Requests that are no operations of the interface (attestation.Route) are
+// refused and not sent; so are redirects, since nobody signs them. A request's body is read
+// whole before it is sent, a reply's before it is given back. Retrying is the caller's.
 //
-// Policy and Proofs must be set before first use. A Transport is safe for
-// concurrent use.
+// Policy and Proofs must be set before first use. A Transport is safe for concurrent use.
 type Transport struct {
 	// Policy says which boots are believed: by measurements and operators, or by
 	// manifest. AllowUnpinned does not help. Its Now is not looked at.
@@ -56,10 +52,9 @@ type Transport struct {
 	Now func() time.Time
 	// Proofs finds the boot proof of a live key. See Discovery.
 	Proofs func(ctx context.Context, liveKey string) (attestation.BootProof, error)
-	// Deployment, if set, is the only one whose replies are taken: 64 digits of
-	// lower-case hex. If it is empty the first proven one is held on to. It tells
-	// deployments of the same operators apart and replaces no pin of Policy: an
-	// enclave has the name from whoever handed it the keyring.
+	// Deployment, if set, is the only one whose replies are taken: 64 digits of lower-case hex.
+	// If it is empty the first proven one is held on to. It tells deployments of the same
+	// operators apart. It replaces no pin of Policy: whoever hands an enclave its keyring names it.
 	Deployment string
 	// Prefix is what stands before the paths of the interface, if anything.
 	Prefix string

@@ -12,10 +12,9 @@ import (
 	"cloister/attestation"
 )
 
-// Discovery finds boot proofs at the public interface at base, a URL without a
-// slash at the end: those of all boots of the deployment, without a credential. via
-// carries the requests; nil means http.DefaultTransport. What it finds proves
-// itself: the request is sent plain.
+// Discovery finds boot proofs at the public interface at base, a URL without a slash at the
+// end: those of all boots of the deployment, without a credential. via carries the requests;
+// nil means http.DefaultTransport. The reply needs no signature: it proves itself.
 func Discovery(base string, via http.RoundTripper) func(context.Context, string) (attestation.BootProof, error) {
 	return func(ctx context.Context, liveKey string) (attestation.BootProof, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/public/v1/discovery/boot_proof/"+url.PathEscape(liveKey), nil)

@@ -151,8 +151,8 @@ func (a *API) activity(ctx context.Context, path string, body []byte) (*Activity
 	return reply.Activity, nil
 }
 
-// Activity is the body of a submit. No two of an API are the same, so that each is an
-// activity of its own; the same body sent again is the same one.
+// Activity is the body of a submit. No two are the same, so each makes an activity of its own;
+// the same body sent again makes none.
 func (a *API) Activity(typ string, parameters any) ([]byte, error) {
 	now := time.Now
 	if a.Now != nil {

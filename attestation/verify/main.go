@@ -1,12 +1,12 @@
 // Command cloister-verify checks app proofs and boot proofs, offline but for
 // `keys -url`.
 //
-// It reads replies of the interface from files, says in plain words what is
-// proven, and exits with 0; with 1 and the reason when anything is refused; with
-// 2 when it was called wrongly. `cloister-verify keys` checks the document of
-// public keys, of a running deployment too, and writes them for tools. `cloister-verify policies` says what is likely
-// wrong with an organization's policies. See the README of the folder above.
-// What operators do to start an enclave (operator-key, manifest, approve, nonce, shares, share) stands in operator.go.
+// It reads replies of the interface from files, says in plain words what is proven, and exits
+// with 0; with 1 and the reason when anything is refused; with 2 when it was called wrongly.
+// `cloister-verify keys` checks the document of public keys, of a running deployment too, and
+// writes them for tools. `cloister-verify policies` says what is likely wrong with an
+// organization's policies. What operators do to start an enclave (operator-key, manifest,
+// approve, nonce, shares, share) stands in operator.go. See the README of the folder above.
 package main
 
 import (

@@ -20,9 +20,8 @@ const (
 // errUnpinned ends what was looked at and accepted under -unpinned or -allow-debug alone.
 var errUnpinned = errors.New("true of some enclave, and nothing shows which program it runs for whom")
 
-// run is the whole command. Only now is asked for the time, and only when an age
-// is bounded; only readFile touches the disk, but for operator-key, which makes a
-// file.
+// run is the whole command. now is asked only when an age is bounded. Only readFile touches
+// the disk, and operator-key, which makes a file.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, readFile func(string) ([]byte, error), now func() time.Time) int {
 	in := &input{stdin: stdin, readFile: readFile}
 	if len(args) > 0 {
@@ -105,8 +104,7 @@ func (o *options) read(in *input) (proofs, error) {
 	return p, nil
 }
 
-// verify prints nothing before all is verified, so that a refusal is never
-// preceded by words of success.
+// verify prints nothing before all is verified: no words of success before a refusal.
 func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) error {
 	boots := make([]*attestation.Boot, 0, len(p.boots))
 	for _, b := range p.boots {
@@ -150,8 +148,8 @@ func (o *options) verify(p proofs, policy attestation.Policy, out io.Writer) err
 	return nil
 }
 
-// checkOne wants one proof at least that says what the caller asked about. The
-// last refusal is the reason given, which with one proof is the reason.
+// checkOne wants at least one proof that says what the caller asked about. The reason given is
+// the last refusal.
 func (o *options) checkOne(all []*attestation.Proof) error {
 	if !o.expectsProof() {
 		return nil
