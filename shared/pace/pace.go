@@ -7,6 +7,7 @@ package pace
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,4 +157,22 @@ func (b *Buckets[K]) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.young) + len(b.old)
+}
+
+// Source is what is counted as one address: an IPv4 address, or the 64 bits of an
+// IPv6 address that one customer is given at the least. Addresses that cannot be
+// read are counted together.
+func Source(address string) netip.Addr {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return netip.Addr{}
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip
+	}
+	p, err := ip.Prefix(64)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return p.Addr()
 }
