@@ -22,10 +22,9 @@ import (
 	"cloister/eif/image"
 )
 
-// commandLine is what the kernel is told unless the caller says otherwise: how to
-// reboot where there is no BIOS, that a panic ends the enclave at once, and that
-// neither the processor's nor the boot loader's randomness is believed. What the
-// enclave's safety needs it checks for itself after the boot.
+// commandLine is what the kernel is told unless the caller says otherwise: how to reboot where
+// there is no BIOS, that a panic ends the enclave at once, and that neither the processor's nor the
+// boot loader's randomness is believed. The enclave checks after the boot what its safety needs.
 const commandLine = "reboot=k panic=1 pci=off console=ttyS0 quiet random.trust_cpu=off random.trust_bootloader=off"
 
 const maxInit = 128 << 20 // bytes of the enclave binary

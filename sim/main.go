@@ -1,10 +1,9 @@
 // Command cloister-sim runs Cloister on a laptop: a host and an enclave as two
 // processes over TCP, with a simulated security module and an embedded store.
 //
-// Everything that it weakens stands in this folder: the root secret lies in a
-// sealed file beside its passphrase, the attestation root is thrown together on
-// first start, and the manifest says "simulator". The enclave itself is the one
-// of production.
+// Everything that it weakens stands in this folder: the root secret lies in a sealed file beside
+// its passphrase, the attestation root is made on first start, and the manifest says
+// "simulator". The enclave itself is the one of production.
 package main
 
 import (

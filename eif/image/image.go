@@ -1,12 +1,10 @@
 // Package image writes and reads enclave images of AWS Nitro Enclaves (EIF,
 // version 4) and computes what the hypervisor measures of them.
 //
-// An image here is always a kernel, its command line, metadata and exactly two
-// ramdisks, in the order in which nitro-cli writes them, and perhaps a
-// signature. The measurements are taken over the contents laid end to end and do
-// not say where one section ends and the next begins; what keeps two different
-// images apart is that PCR 0, 1 and 2 are compared together and that the number
-// of ramdisks is fixed.
+// An image here is always a kernel, its command line, metadata and exactly two ramdisks, in the
+// order in which nitro-cli writes them, and perhaps a signature. The measurements are taken over
+// the contents laid end to end and do not say where one section ends and the next begins. PCR 0, 1
+// and 2 compared together, and the fixed number of ramdisks, keep different images apart.
 package image
 
 import (
@@ -181,11 +179,10 @@ func checkCommandLine(s string) error {
 	return nil
 }
 
-// Parse reads an image that may come from anybody. It takes exactly the layout
-// that Encode and nitro-cli write: the sections of order without gaps or rests,
-// zero where nothing is defined, the right checksum, well-formed metadata, and
-// under a signature one that verifies and is over this image's PCR0. The result
-// shares memory with raw.
+// Parse reads an image that may come from anybody. It takes exactly the layout that Encode and
+// nitro-cli write: the sections of order without gaps or rests, zero where nothing is defined, the
+// right checksum, well-formed metadata, and any signature valid and over this image's PCR0. The
+// result shares memory with raw.
 func Parse(raw []byte) (*Image, error) {
 	m := &Image{}
 	sections, err := m.parseHeader(raw)

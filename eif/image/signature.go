@@ -70,11 +70,10 @@ var strict = func() cbor.DecMode {
 	return mode
 }()
 
-// Sign signs the image with a P-384 key and the certificate of its public half,
-// in PEM, which must be valid at now: nitro-cli refuses to start an image whose
-// certificate is not. The signature is deterministic (RFC 6979), so the same
-// image, key and certificate give the same file. An earlier signature is
-// replaced.
+// Sign signs the image with a P-384 key and the certificate of its public half, in PEM, which must
+// be valid at now: nitro-cli refuses an image whose certificate is not. The signature is
+// deterministic (RFC 6979), so the same image, key and certificate give the same file. An earlier
+// signature is replaced.
 func (m *Image) Sign(certificate []byte, key *ecdsa.PrivateKey, now time.Time) error {
 	cert, err := parseCertificate(certificate)
 	if err != nil {

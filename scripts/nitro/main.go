@@ -1,6 +1,5 @@
-// Command nitro boots an enclave image in QEMU's nitro-enclave machine, beside
-// another guest that stands for the parent instance, and holds what the enclave
-// says against what the image was measured as. See run.sh.
+// Command nitro boots an enclave image in QEMU's nitro-enclave machine, beside another guest that stands for the parent
+// instance, and holds what the enclave says against what the image was measured as. See run.sh.
 package main
 
 import (

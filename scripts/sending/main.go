@@ -1,6 +1,5 @@
-// Command sending sends transactions through a simulator to a node of go-ethereum
-// and holds what comes of them against the chain. It starts the simulator itself,
-// since it kills it in the middle.
+// Command sending sends transactions through a simulator to a node of go-ethereum and holds what comes of them against the
+// chain. It starts the simulator itself, since it kills it in the middle.
 //
 //	sending -sim bin/cloister-sim -dir DIR -node URL -rich KEY -port N -proxy-port N
 //

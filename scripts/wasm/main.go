@@ -1,8 +1,6 @@
-// Command wasm builds the verifier for browsers into the folder from which the
-// host embeds it: attestation/wasm compiled to WebAssembly and compressed, and
-// beside it the script of the toolchain that starts it. It prints the SHA-256 of
-// the uncompressed file, which the dashboard's page shows too. The same source and
-// toolchain give the same bytes everywhere.
+// Command wasm builds the verifier for browsers into the folder from which the host embeds it: attestation/wasm compiled to
+// WebAssembly and compressed, and the toolchain's script that starts it. It prints the SHA-256 of the uncompressed file,
+// which the dashboard's page shows too. The same source and toolchain give the same bytes everywhere.
 //
 //	go run ./scripts/wasm [FOLDER]
 package main

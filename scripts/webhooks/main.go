@@ -1,8 +1,6 @@
-// Command webhooks lets a simulator tell receivers of many activities: one is well,
-// the others fail, close the connection, answer slowly, hang until they are mended.
-// It kills the simulator, host and enclave on the way, and ends when every receiver
-// has heard of every activity. What came is written to a file, for the published
-// verifier to judge. It starts the simulator itself.
+// Command webhooks lets a simulator, which it starts, tell receivers of many activities: one is well, the others fail, close
+// the connection, answer slowly, hang until they are mended. It kills the simulator, host and enclave on the way, and ends
+// when every receiver has heard of every activity. What came is written to a file, for the published verifier to judge.
 //
 //	webhooks -sim bin/cloister-sim -dir DIR -port N -proxy-port N [-store STORE] [-events 10000]
 package main

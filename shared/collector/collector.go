@@ -1,11 +1,10 @@
 // Package collector tunes Go's garbage collector for a process that allocates
 // tens of kilobytes for each request and keeps next to nothing.
 //
-// At the runtime's default such a process, small as its heap is, collects dozens
-// of times a second and spends a tenth of its CPU on it; a large fixed
-// percentage saves that and multiplies the memory of a process that does keep
-// something. Spare allows a fixed amount of garbage instead, and never less than
-// the runtime's default does.
+// At the runtime's default such a process collects dozens of times a second and spends a tenth of
+// its CPU on it. A large fixed percentage saves that, but multiplies the memory of a process that
+// does keep something. Spare allows a fixed amount of garbage instead, and never less than the
+// runtime's default.
 package collector
 
 import (
@@ -22,10 +21,9 @@ const (
 
 const live = "/gc/heap/live:bytes"
 
-// Spare lets garbage grow to about this many bytes before it is collected, or
-// to the size of what lives if that is more. It adjusts itself after every
-// collection, for as long as the process runs. A GOGC in the environment is
-// overruled.
+// Spare lets garbage grow to about this many bytes before it is collected, or to the size of what
+// lives if that is more. It adjusts itself after every collection. It overrules a GOGC in the
+// environment.
 func Spare(bytes uint64) {
 	tune(bytes)
 	arm(bytes)

@@ -47,12 +47,11 @@ func prefixes(all ...string) []netip.Prefix {
 	return ps
 }
 
-// Public tells whether an address is one of the public Internet, where anybody may
-// be sent. Private, loopback, link-local, carriers', multicast, reserved,
-// documentation and benchmark addresses are not, those where clouds tell their
-// guests secrets neither, and an IPv6 address that stands for an IPv4 one (mapped,
-// NAT64, 6to4, ISATAP) is as public as that. NAT64 under a prefix of the operator's
-// own cannot be seen here: who has one keeps private networks out of its gateway.
+// Public tells whether an address is one of the public Internet. Private, loopback, link-local,
+// carriers', multicast, reserved, documentation and benchmark addresses are not, nor are those
+// where clouds tell their guests secrets. An IPv6 address that stands for an IPv4 one (mapped,
+// NAT64, 6to4, ISATAP) is as public as that. NAT64 under an operator's own prefix cannot be seen
+// here: its gateway must keep private networks out.
 func Public(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.IsValid() || a.Zone() != "" {

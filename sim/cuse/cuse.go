@@ -2,10 +2,9 @@
 // Linux's CUSE ("character device in userspace", the protocol of fuse(4) with the
 // messages of include/uapi/linux/fuse.h, version 7.31).
 //
-// The device's one ioctl carries pointers to a request and a response, which the
-// kernel cannot know from its number. So the device is "unrestricted": asked for
-// an ioctl, it answers twice with the places of the caller's memory that it wants
-// to read and write, and is asked again with their content.
+// The device's one ioctl carries pointers to a request and a response, which the kernel cannot
+// know from its number. So the device is "unrestricted": twice it answers with the places of the
+// caller's memory that it wants to read and write, and is asked again with their content.
 package cuse
 
 import (

@@ -1,12 +1,11 @@
-// Command guest is /init of the two QEMU guests of scripts/vsock: the parent
-// instance and the enclave's machine. It stands for what Nitro provides and is
-// not in the image: in the enclave's guest the security module, in the parent's
-// the nitro-cli that waits for the heartbeat, a network, and the relay for hosts
-// on other machines.
+// Command guest is /init of the two QEMU guests of scripts/vsock: the parent instance and the
+// enclave's machine. It stands for what Nitro provides and is not in the image: in the enclave's
+// guest the security module, in the parent's the nitro-cli that waits for the heartbeat, a
+// network, and the relay for hosts on other machines.
 //
-// The kernel's command line says which of them this is (role=enclave or
-// role=parent), and PID 1 finds it in its environment. The enclave itself is the
-// program of production, unmodified, which this one becomes by execve.
+// The kernel's command line says which this is (role=enclave or role=parent), and PID 1 finds it
+// in its environment. The enclave is the unmodified program of production, which this one becomes
+// by execve.
 package main
 
 import (

@@ -1,11 +1,10 @@
-// Package hostile is a host as an attacker would write it: a proxy between host
-// and enclave that reads and rewrites the frames of every role, a store that
-// answers with lies, and raw connections that keep no rule.
+// Package hostile is a host as an attacker would write it: a proxy between host and enclave that
+// reads and rewrites the frames of every role, a store that answers with lies, and raw
+// connections that keep no rule.
 //
-// Nothing here checks anything. What an attack must not achieve, and which alarm
-// of the enclave must count it, stands in the tests: one table of attacks, each
-// made many times against a running enclave, and a second run of the same table
-// in a build that can switch checks off, where the attacks succeed.
+// The tests hold one table of attacks, and which alarm of the enclave must count each. Every
+// attack is made many times against a running enclave, and again in a build that can switch
+// checks off, where it succeeds.
 package hostile
 
 import (

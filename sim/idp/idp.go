@@ -1,12 +1,11 @@
-// Package idp is the simulator's identity provider: a small OpenID provider for
-// trying OAuth on a laptop without an account anywhere. It lets everybody be
-// whoever they say, so nothing that matters may trust it.
+// Package idp is the simulator's identity provider: a small OpenID provider for trying OAuth on a
+// laptop without an account anywhere. It lets everybody be whoever they say, so nothing that
+// matters may trust it.
 //
-// Below its issuer URL it has what applications and the enclave ask of a provider:
-// discovery, keys, an authorization endpoint with a sign-in page, the code flow with
-// PKCE, identity tokens without a code as wallet kits ask for them, and userinfo.
-// Beside that it has the endpoints of two providers that know only OAuth 2.0, in
-// the shape of X and Discord, and one that makes any token for scripts.
+// Below its issuer URL it has discovery, keys, an authorization endpoint with a sign-in page, the
+// code flow with PKCE, identity tokens without a code as wallet kits ask for them, and userinfo.
+// It also has the endpoints of two providers that know only OAuth 2.0, in the shape of X and
+// Discord, and one that makes any token for scripts.
 package idp
 
 import (

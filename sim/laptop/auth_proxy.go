@@ -12,11 +12,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// enableProxy turns the auth proxy of the root organization on, once in the life of
-// a data directory: the request is kept before it is sent, and the same request
-// again changes nothing, so that a crash at any place ends with one proxy, and a
-// proxy that somebody has turned off stays off. What it may not do, since the
-// organization is its owner's, it leaves.
+// enableProxy turns the auth proxy of the root organization on, once in the life of a data
+// directory. The request is kept before it is sent, and sent again it changes nothing: a crash
+// at any place ends with one proxy, and a proxy that somebody has turned off stays off. A
+// refusal is left as it is, since the organization is its owner's.
 func (d *Dir) enableProxy(ctx context.Context, e *Door, c *Credentials) error {
 	request := func() ([]byte, error) {
 		return json.Marshal(map[string]any{"type": "ACTIVITY_TYPE_ENABLE_AUTH_PROXY", "organizationId": c.OrganizationID,

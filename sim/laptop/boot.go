@@ -44,9 +44,8 @@ func DialDoor(ctx context.Context, address string) (*Door, error) {
 // Close ends the connection.
 func (d *Door) Close() { _ = d.conn.Close() }
 
-// busy is what the enclave says while the store is not there yet, as after a crash of
-// the database, or nobody has taken the range yet; every boot operation may be asked
-// again then.
+// busy is what the enclave says while the store is not there yet, as after a crash of the
+// database, or nobody has taken the range. Every boot operation may then be asked again.
 const busy = "try again"
 
 // patience is how long a boot operation is asked again.
@@ -325,8 +324,8 @@ func Stamp(k KeyPair, body []byte) ([]wire.Header, error) {
 	return []wire.Header{{Name: request.HeaderStamp, Value: value}}, nil
 }
 
-// pending is an admission on its way: kept before it is sent, so that a crash
-// in between ends with one organization and its key.
+// pending is an admission, kept before it is sent, so that a crash ends with one organization
+// and its key.
 type pending struct {
 	RootAPIKey KeyPair         `json:"rootApiKey"`
 	Body       json.RawMessage `json:"body"`

@@ -1,11 +1,10 @@
-// Package nsm is a Nitro security module made of software, for machines that
-// have none. It behaves as /dev/nsm: 32 registers that are extended and locked,
-// attestation documents in the exact format, randomness and a clock.
+// Package nsm is a Nitro security module made of software, for machines that have none. It
+// behaves as /dev/nsm: 32 registers that are extended and locked, attestation documents in the
+// exact format, randomness and a clock.
 //
-// Its documents lead to a throw-away root of its own, so nobody believes them
-// who was not told to. It promises the same answers as the device, and none of
-// its security: whoever runs the process can make it attest anything. The
-// production enclave cannot link it.
+// Its documents lead to a throw-away root of its own, which nobody believes who was not told to.
+// It has the device's answers and none of its security: whoever runs the process can make it
+// attest anything. The production enclave cannot link it.
 package nsm
 
 import (

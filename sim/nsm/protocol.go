@@ -25,10 +25,9 @@ var strict = func() cbor.DecMode {
 
 var errBufferTooSmall = errors.New("BufferTooSmall")
 
-// Exchange answers one request in the protocol of /dev/nsm: what the ioctl of
-// the device does. It puts the answer into response and tells its length. What
-// the module refuses is an answer too; an error is a response that is too short
-// even for that.
+// Exchange answers one request in the protocol of /dev/nsm, as the device's ioctl does: it puts
+// the answer into response and tells its length. A refusal is an answer too; an error is a
+// response that is too short even for that.
 func (d *Device) Exchange(request, response []byte) (int, error) {
 	a, err := d.perform(request)
 	if err == nil && len(a) > min(len(response), MaxResponse) {

@@ -1,10 +1,9 @@
-// Package script plays the end-to-end scripts of sim/testdata: stamped requests
-// over HTTP and what comes back. A script knows an address and an organization
-// of its own and nothing of what stands behind them, so the same scripts run
-// against a simulator and against real programs in virtual machines.
+// Package script plays the end-to-end scripts of sim/testdata: stamped requests over HTTP and
+// what comes back. A script knows only an address and an organization of its own, so the same
+// scripts run against a simulator and against real programs in virtual machines.
 //
-// A script is a text of steps. A line that begins with a blank belongs to the
-// step above it, # begins a comment, empty lines separate.
+// A script is a text of steps. A line that begins with a blank belongs to the step above it, #
+// begins a comment, empty lines separate.
 //
 //	key NAME                       makes a P-256 key: ${NAME.public}, compressed; ${NAME.point}, not compressed
 //	submit TYPE [as NAME] [in ORGANIZATION]
@@ -21,16 +20,15 @@
 //	verify secp256k1 PUBLIC DIGEST R S
 //	verify ed25519 PUBLIC MESSAGE R S     a signature must be that of PUBLIC; all in hex
 //
-// NAME is a key of the script; root is the organization's root user's, and nobody
-// leaves the stamp out. ${organization} and ${user} are the organization and its
-// root user, ${now} is the time in milliseconds, ${now-1h} an hour before.
+// NAME is a key of the script; root is the root user's, and nobody leaves the stamp out.
+// ${organization} and ${user} are the organization and its root user, ${now} is the time in
+// milliseconds, ${now-1h} an hour before.
 //
-// A pattern is JSON. An object matches an object that has its members and maybe
-// others (with "exactly" no others); an array matches one of the same length,
-// element by element, and with "..." at its end a longer one. The string "..."
-// matches anything, "~EXPRESSION" a string that the regular expression matches
-// as a whole, and "${NAME}" sets the name where it is not set yet and matches its
-// value where it is.
+// A pattern is JSON. An object matches an object that has its members and maybe others (with
+// "exactly" no others); an array matches one of the same length, element by element, and with
+// "..." at its end a longer one. The string "..." matches anything, "~EXPRESSION" a string that
+// the regular expression matches as a whole, and "${NAME}" sets the name, or matches its value
+// where it is set.
 package script
 
 import (

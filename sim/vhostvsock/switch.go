@@ -1,11 +1,10 @@
-// Package vhostvsock joins the AF_VSOCK of several QEMU guests without any vsock
-// in the kernel underneath: it is the back end of QEMU's vhost-user-vsock device
-// (the vhost-user protocol of QEMU's documentation, virtio 1.2 section 5.10).
+// Package vhostvsock joins the AF_VSOCK of several QEMU guests without any vsock in the kernel
+// underneath: it is the back end of QEMU's vhost-user-vsock device (the vhost-user protocol of
+// QEMU's documentation, virtio 1.2 section 5.10).
 //
-// Every guest has a context id; a packet goes from guest to guest as it is, so a
-// guest with the id 3 is to the others what the parent instance is to Nitro
-// enclaves. Flow control is the guests' own. It is for tests: a guest's memory
-// is not defended against, only mistakes in it.
+// Every guest has a context id. A packet goes from guest to guest as it is, so a guest with the
+// id 3 is to the others what the parent instance is to Nitro enclaves. Flow control is the
+// guests' own. It is for tests: it withstands mistakes in a guest's memory, not attacks.
 package vhostvsock
 
 import (

@@ -1,7 +1,6 @@
-// Command check sends signing requests as the load generator does, keeps every
-// reply, and then holds each one against the request: the signature recovers to
-// the address, the app proofs verify under the boot proof and name this very
-// body, and the activity reads back from the store as it was answered.
+// Command check sends signing requests as the load generator does, and holds every reply against its request: the signature
+// recovers to the address, the app proofs verify under the boot proof and name this very body, and the activity reads back
+// from the store as it was answered.
 //
 //	go run ./scripts/load/check -data DIR -address 0x… [-n 5000] [-c 16]
 package main

@@ -1,12 +1,10 @@
-// Command suborgs makes sub-organizations under the organization of a running
-// simulator, many at a time, and measures at each size what it costs to find one
-// and to use one.
+// Command suborgs makes sub-organizations under the organization of a running simulator, many at a time, and measures at
+// each size what it costs to find one and to use one. It checks that a walk over all pages shows each once, and that each
+// search finds the one that it is for.
 //
 //	go run ./scripts/load/suborgs -data DIR [-sizes 1000,10000,100000] [-c 16] [-reps 200]
 //
-// DIR is the simulator's data directory. What it counts it also checks: a walk
-// over all pages must show every sub-organization made, once, and each search
-// the one that it is for.
+// DIR is the simulator's data directory.
 package main
 
 import (

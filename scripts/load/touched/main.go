@@ -1,11 +1,10 @@
-// Command touched asks whoami once in each organization that a simulator was
-// made with, and tells what that does to the enclave's memory.
+// Command touched asks whoami once in each organization that a simulator was made with, and tells what that does to the
+// enclave's memory.
 //
 //	go run ./scripts/load/touched -data DIR [-c 16] [-state BYTES] [-steps 5]
 //
-// DIR is the simulator's data directory, with organizations.json. It fails when
-// an answer is not the organization's own, or when what the enclave counts as
-// opened is above BYTES whenever it is looked at.
+// DIR is the simulator's data directory, with organizations.json. It fails when an answer is not the organization's own, or
+// when what the enclave counts as opened is above BYTES.
 package main
 
 import (

@@ -1,7 +1,5 @@
-// Command parent is /init of the guest that stands for the parent instance in
-// scripts/nitro: it answers the enclave's heartbeat as nitro-cli does, runs the
-// host, asks the enclave, and prints what it asks and hears on the console, a line
-// each. It judges nothing.
+// Command parent is /init of the guest that stands for the parent instance in scripts/nitro: it answers the enclave's
+// heartbeat as nitro-cli does, runs the host, asks the enclave, and prints what it asks and hears, a line each.
 package main
 
 import (
