@@ -29,7 +29,6 @@ const commandLine = "reboot=k panic=1 pci=off console=ttyS0 quiet random.trust_c
 
 const maxInit = 128 << 20 // bytes of the enclave binary
 
-// buildOptions is the command line of build.
 type buildOptions struct {
 	kernel, kernelSHA256, kernelName string
 	init, modules, commandLine       string

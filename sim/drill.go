@@ -106,7 +106,6 @@ func runDrill(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return host.err
 }
 
-// bringUp does what operators do.
 func bringUp(ctx context.Context, machine, address string) error {
 	d := &laptop.Dir{Path: machine}
 	b, err := os.ReadFile(filepath.Join(machine, "configuration.json"))

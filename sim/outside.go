@@ -43,7 +43,6 @@ type outside struct {
 	stop func()
 }
 
-// startOutside starts inbox and identity provider.
 func (o *options) startOutside() (*outside, error) {
 	keys, err := o.dir().IdentityKeys()
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"cloister/sim/laptop"
 )
 
-// child is a process of the simulator's.
 type child struct {
 	name string
 	cmd  *exec.Cmd
@@ -152,7 +151,6 @@ func (o *options) bootOrDie(ctx context.Context, address string, enclave, host *
 	}
 }
 
-// boot gives the enclave its manifest and configuration.
 func (o *options) boot(ctx context.Context, address string) (*laptop.Credentials, error) {
 	d := o.dir()
 	var err error

@@ -18,7 +18,6 @@ const maxSettings = 1 << 20 // bytes of a root, measurements or credentials file
 
 var errUnreadable = errors.New("cannot read")
 
-// options is the command line.
 type options struct {
 	apps, boots                   []string
 	credentials, root, measured   string

@@ -32,7 +32,6 @@ type operatorKey struct {
 	share *ecdh.PrivateKey
 }
 
-// operatorCommands are the subcommands of an operator.
 var operatorCommands = map[string]func(*operatorFlags) error{
 	"operator-key": newOperatorKey, "manifest": canonicalManifest, "approve": approve, "nonce": newNonce, "shares": checkShares, "share": giveShare,
 }
@@ -52,7 +51,6 @@ What is expected of an image: -release FILE, -measurements FILE or -pcr0, -pcr1 
 
 `
 
-// operatorFlags is the command line of an operator's command.
 type operatorFlags struct {
 	options
 	in             *input

@@ -120,7 +120,6 @@ func judge(r *attestation.Release, lines []string) error {
 	return nil
 }
 
-// state wants a status.
 func state(r *attestation.Release, e exchange, want string) error {
 	var s struct{ State, ApplicationDigest string }
 	if e.status != 200 || json.Unmarshal(e.reply, &s) != nil || s.State != want || s.ApplicationDigest != r.ApplicationDigest {

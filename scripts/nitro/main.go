@@ -198,7 +198,6 @@ func ticks() (string, error) {
 	return "", errors.New("/proc/cpuinfo does not say how fast the processor runs")
 }
 
-// start starts a guest with QEMU's firmware.
 func (o *options) start(dir, name string, args ...string) (*guest.Guest, error) {
 	for folder := range strings.SplitSeq(o.firmware, ",") {
 		args = append(args, "-L", folder)

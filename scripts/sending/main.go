@@ -40,7 +40,6 @@ func main() {
 	})
 }
 
-// run is everything, in order.
 func (w *world) run(rich string) error {
 	liar, late := &liar{}, httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	lying := httptest.NewServer(liar)
@@ -111,7 +110,6 @@ func (w *world) send(more object) (string, error) {
 	return text(m, "activity", "result", "ethSendTransactionResultV2", "sendTransactionStatusId"), err
 }
 
-// until waits for a status.
 func (w *world) until(id, want string) (object, error) {
 	deadline := time.Now().Add(10 * time.Minute)
 	for {
@@ -273,7 +271,6 @@ func (w *world) reverts(f *funder) error {
 	return err
 }
 
-// raw sends what sign_transaction has signed.
 func (w *world) raw() error {
 	nonce, err := w.node.count(w.account, "pending")
 	if err != nil {

@@ -97,7 +97,6 @@ func (f *funder) pay(n *node, to string, value *big.Int) error {
 	return err
 }
 
-// deploy makes a contract and answers its address.
 func (f *funder) deploy(n *node, code string) (string, error) {
 	b, err := hex.DecodeString(code)
 	if err != nil {

@@ -24,7 +24,6 @@ type world struct {
 	account string
 }
 
-// start starts the simulator and waits until it answers.
 func (w *world) start() error {
 	return w.Start([]string{"CLOISTER_CHAIN=" + w.chains, "CLOISTER_CHAIN_TIMEOUT=2s"})
 }
@@ -45,7 +44,6 @@ func (w *world) queryBody(query object) []byte {
 	return request.WithOrganization(b, w.API.OrganizationID)
 }
 
-// post stamps and sends a body.
 func (w *world) post(path string, body []byte) (status int, m object, err error) {
 	status, reply, err := w.API.Post(context.Background(), path, body)
 	if err == nil {
@@ -75,7 +73,6 @@ func (w *world) createWallet() (string, error) {
 	return text(m, "activity", "result", "createWalletResult", "addresses", "0"), err
 }
 
-// text follows keys into a reply.
 func text(v any, keys ...string) string {
 	for _, k := range keys {
 		switch x := v.(type) {

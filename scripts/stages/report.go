@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// word says how a stage ended.
 func (r *result) word() string {
 	switch {
 	case !r.OK:

@@ -29,7 +29,6 @@ type stage struct {
 	needs string
 }
 
-// tests tells whether the stage is one of Go tests.
 func (s stage) tests() bool { return strings.HasPrefix(s.run, "go test ") }
 
 // What only make test runs: each is a smaller version of stages of the campaign.

@@ -272,7 +272,6 @@ func (w *world) startHost(ctx context.Context) (end func(), err error) {
 	return end, err
 }
 
-// await tries until it works.
 func await[T any](try func() (T, error)) (got T, err error) {
 	for deadline := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
 		if got, err = try(); err == nil || time.Now().After(deadline) {

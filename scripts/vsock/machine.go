@@ -22,7 +22,6 @@ var (
 // A kernel is Debian's package of one, unpacked.
 type kernel struct{ folder string }
 
-// image is the kernel itself.
 func (k kernel) image() (string, error) {
 	found, err := filepath.Glob(filepath.Join(k.folder, "boot/vmlinuz-*"))
 	if err != nil || len(found) != 1 {
@@ -80,7 +79,6 @@ type plan struct {
 	network                string // -netdev, or empty
 }
 
-// start starts a machine.
 func (w *world) start(p plan) (*guest.Guest, error) {
 	args := []string{"-smp", "1", "-m", fmt.Sprint(p.memory), "-M", "pc,memory-backend=memory",
 		"-object", fmt.Sprintf("memory-backend-memfd,id=memory,size=%dM,share=on", p.memory),

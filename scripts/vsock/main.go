@@ -180,7 +180,6 @@ func (w *world) startEnclave(settings string) (*guest.Guest, error) {
 	return w.start(plan{name: "enclave", initrd: "enclave.cpio", settings: "role=enclave " + settings, id: enclaveID, memory: 1024})
 }
 
-// play is the test.
 func (w *world) play(ctx context.Context) error {
 	parent, err := w.startParent()
 	if err != nil {

@@ -28,10 +28,8 @@ func main() {
 	})
 }
 
-// atOnce is how many requests are under way.
 const atOnce = 16
 
-// run is everything, in order.
 func (w *world) run(events int) error {
 	record, err := newRecord(w.Dir)
 	if err != nil {
@@ -92,7 +90,6 @@ func (w *world) run(events int) error {
 	return w.writeKeys()
 }
 
-// act makes n activities and answers their ids.
 func (w *world) act(n int) (ids []string, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

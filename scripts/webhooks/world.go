@@ -22,7 +22,6 @@ type world struct {
 	tags    atomic.Int64
 }
 
-// start starts the simulator and waits until it answers.
 func (w *world) start() error { return w.Start(nil, "-store", w.store, "-webhook-loopback") }
 
 // fetchKeys asks for the key set as a receiver does.

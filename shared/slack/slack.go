@@ -18,7 +18,6 @@ import (
 // of hosts and enclaves is finer. Four times as much gains nothing (scripts/load).
 const Timers = 4 * time.Millisecond
 
-// threads are those of this process.
 const threads = "proc/self/task"
 
 // Allow gives each thread of this process, and those that they start, this slack. root is the

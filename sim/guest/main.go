@@ -96,7 +96,6 @@ func enclave() error {
 	return fmt.Errorf("becoming the enclave: %w", unix.Exec(program, []string{program}, nil))
 }
 
-// module is the process of the emulated security module.
 func module() error {
 	b, err := os.ReadFile(moduleRoot)
 	if err != nil {

@@ -109,7 +109,6 @@ func (r *request) back(v url.Values) string {
 	return r.redirect + join + v.Encode()
 }
 
-// authorize shows the sign-in page.
 func (p *Provider) authorize(f *flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -165,7 +164,6 @@ func (p *Provider) signIn(f *flavour) http.HandlerFunc {
 	}
 }
 
-// grant is what the application gets.
 func (p *Provider) grant(r *request, who person) (url.Values, error) {
 	if r.kind == "code" {
 		v := url.Values{"code": {p.grants.code(grant{request: *r, who: who})}}

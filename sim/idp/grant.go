@@ -49,7 +49,6 @@ type grant struct {
 	access string
 }
 
-// grants are codes not yet exchanged and access tokens.
 type grants struct {
 	now func() time.Time
 
@@ -106,7 +105,6 @@ func (g *grants) exchange(f *flavour, code, client, redirect, verifier string) (
 	return &token, true
 }
 
-// whose tells who granted an access token.
 func (g *grants) whose(f *flavour, token string) (person, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

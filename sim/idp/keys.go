@@ -79,7 +79,6 @@ func (k *Keys) public() *jose.JSONWebKeySet {
 	return s
 }
 
-// claims are what an identity token says.
 type claims struct {
 	Issuer        string `json:"iss"`
 	Subject       string `json:"sub"`
@@ -92,7 +91,6 @@ type claims struct {
 	Name          string `json:"name,omitempty"`
 }
 
-// sign makes an identity token.
 func (k *Keys) sign(alg string, c *claims) (string, error) {
 	j := k.of(alg)
 	if j == nil {

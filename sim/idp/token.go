@@ -13,7 +13,6 @@ import (
 	"cloister/sim/loopback"
 )
 
-// token exchanges a code.
 func (p *Provider) token(f *flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -75,7 +74,6 @@ func (p *Provider) client(r *http.Request, f *flavour) (string, bool) {
 	return id, f == nil || secret != ""
 }
 
-// bearer is the access token that a request comes with.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

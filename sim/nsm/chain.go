@@ -39,7 +39,6 @@ type Root struct {
 	link
 }
 
-// link is a certificate and its key.
 type link struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey

@@ -69,7 +69,6 @@ func asks(st step) bool {
 	return false
 }
 
-// names are what a script has named.
 type names struct {
 	values map[string]string
 	now    func() time.Time
@@ -130,7 +129,6 @@ func (n *names) moment(ago string) (string, error) {
 	return strconv.FormatInt(n.last, 10), nil
 }
 
-// play is a script on its way.
 type play struct {
 	target Target
 	names  *names
@@ -205,7 +203,6 @@ func (p *play) step(ctx context.Context, st step) error {
 	return verify(words[1], words[2:])
 }
 
-// ask makes the body of a request and sends it.
 func (p *play) ask(ctx context.Context, st step, o whose) error {
 	body, err := p.names.fillJSON(st.body)
 	if err != nil {
@@ -239,7 +236,6 @@ func (p *play) ask(ctx context.Context, st step, o whose) error {
 	return p.send(ctx, o.as)
 }
 
-// send stamps and sends the bytes.
 func (p *play) send(ctx context.Context, as string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.target.URL+p.path, bytes.NewReader(p.sent))
 	if err != nil {

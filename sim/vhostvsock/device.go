@@ -69,7 +69,6 @@ func newDevice(c *net.UnixConn, cid uint64, in chan *packet, carry func(uint64, 
 	return d
 }
 
-// serve answers QEMU until it hangs up.
 func (d *device) serve() error {
 	defer func() {
 		for i := range d.rings {
@@ -121,7 +120,6 @@ func (d *device) serve() error {
 	}
 }
 
-// descriptors are the files that came with a message.
 func descriptors(control []byte) ([]int, error) {
 	if len(control) == 0 {
 		return nil, nil

@@ -101,7 +101,6 @@ func (c *check) read(metrics, settings string) {
 	}
 }
 
-// query notes the metrics of one query.
 func (c *check) query(where, expr string) {
 	bare := inside.ReplaceAllString(grouped.ReplaceAllString(quoted.ReplaceAllString(expr, ""), " "), " ")
 	names := metric.FindAllString(bare, -1)
@@ -297,7 +296,6 @@ func (c *check) dashboard(out string) {
 	}
 }
 
-// setting notes a variable of the host.
 func (c *check) setting(where, name string) {
 	c.used[name] = true
 	if !c.known[name] {

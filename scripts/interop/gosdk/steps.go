@@ -13,7 +13,6 @@ import (
 	"github.com/tkhq/go-sdk/pkg/util"
 )
 
-// makeAll is the first phase.
 func (p *place) makeAll() (memory, error) {
 	m := memory{Keys: map[string]string{}}
 	root, err := p.rootClient()

@@ -27,7 +27,6 @@ import (
 	"cloister/scripts/internal/deployment"
 )
 
-// client sends stamped requests.
 type client struct {
 	api                *request.API
 	AttestationRootPEM string
@@ -50,7 +49,6 @@ func (k *client) send(path string, body []byte) ([]byte, error) {
 	return reply, err
 }
 
-// exchange is one request and what came of it.
 type exchange struct {
 	body, payload, reply []byte
 	err                  error
@@ -65,7 +63,6 @@ type activity struct {
 	}
 }
 
-// check holds a reply against its request.
 func (k *client) check(x *exchange, address string, boots []attestation.BootProof) error {
 	var a activity
 	if err := json.Unmarshal(x.reply, &a); err != nil {

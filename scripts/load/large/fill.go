@@ -71,7 +71,6 @@ func (b *bench) makeSub(n int) error {
 	return b.keep(s)
 }
 
-// grow makes sub-organizations until there are so many.
 func (b *bench) grow(to int) error {
 	from := len(b.subs)
 	b.subs = append(b.subs, make([]*sub, max(to-from, 0))...)

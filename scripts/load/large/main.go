@@ -26,7 +26,6 @@ import (
 	"cloister/scripts/internal/deployment"
 )
 
-// bench is a run.
 type bench struct {
 	programs
 	deployment.Table
@@ -139,7 +138,6 @@ func (b *bench) requests() error {
 	return b.memory("after use")
 }
 
-// memory tells what the processes hold.
 func (b *bench) memory(when string) error {
 	now, _, err := deployment.Resident(b.enclave.pid())
 	if err != nil {
@@ -306,7 +304,6 @@ func run() error {
 	return b.steps(*accounts, *subs, *activities)
 }
 
-// steps fills and measures.
 func (b *bench) steps(accounts, subs, activities string) error {
 	for _, kind := range []struct {
 		text, what string

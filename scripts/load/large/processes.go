@@ -110,7 +110,6 @@ func (p programs) begin() (*enclave, error) {
 	return e, err
 }
 
-// boot leads the enclave to serving.
 func (e *enclave) boot(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, e.sim, "boot", "-data-dir", e.data, "-enclave-addr", e.address, "-api-addr", apiAddr, "-auth-proxy-addr", proxyAddr)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -189,7 +188,6 @@ func (e *enclave) end() {
 	e.leave()
 }
 
-// through carries requests over a link.
 type through struct{ link *link.Link }
 
 func (t through) RoundTrip(r *http.Request) (*http.Response, error) {

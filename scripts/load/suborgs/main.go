@@ -27,7 +27,6 @@ type (
 	sub    = deployment.Sub
 )
 
-// bench is a run against one simulator.
 type bench struct {
 	deployment.Table
 	root    *request.API
@@ -40,7 +39,6 @@ type bench struct {
 // shared is the user name that every second sub-organization has.
 const shared = "Shared"
 
-// grow makes sub-organizations until there are n.
 func (b *bench) grow(n int) error {
 	from := len(b.subs)
 	b.subs = append(b.subs, make([]*sub, n-from)...)

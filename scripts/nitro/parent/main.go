@@ -80,7 +80,6 @@ func run() error {
 	return play(release)
 }
 
-// heartbeat answers one.
 func heartbeat(l *vsock.Listener) error {
 	if err := l.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -129,7 +128,6 @@ func ask(op string, in any) ([]byte, error) {
 	}
 }
 
-// call is one question over a connection of its own.
 func call(op string, body []byte) (r wire.Reply, err error) {
 	nc, err := vsock.Dial(enclaveID, enclavePort, nil)
 	if err != nil {
