@@ -61,9 +61,8 @@ func (m *Manifest) CheckOwnApprovals(hash [32]byte, approvals []ManifestApproval
 	return m.Operators.CheckApprovals(hash, approvals)
 }
 
-// CheckSuccession refuses a manifest that may not follow this one, whose hash is given: it
-// must name this one, belong to the same deployment, have a higher nonce, and be approved by
-// this one's operators.
+// CheckSuccession refuses a manifest that may not follow this one, whose hash is given: it must name this
+// one, belong to the same deployment, have a higher nonce, and be approved by this one's operators.
 func (m *Manifest) CheckSuccession(hash [32]byte, next *Manifest, nextHash [32]byte, approvals []ManifestApproval) error {
 	switch {
 	case next.Predecessor != hex.EncodeToString(hash[:]):
@@ -108,8 +107,7 @@ func checkSignatures(hash [32]byte, approvals []ManifestApproval) error {
 	return nil
 }
 
-// SortApprovals puts approvals into the order of the envelope and drops what
-// comes twice.
+// SortApprovals puts approvals into the order of the envelope and drops what comes twice.
 func SortApprovals(approvals []ManifestApproval) []ManifestApproval {
 	out := slices.SortedStableFunc(slices.Values(approvals), func(a, b ManifestApproval) int { return strings.Compare(a.PublicKey, b.PublicKey) })
 	return slices.CompactFunc(out, func(a, b ManifestApproval) bool { return a.PublicKey == b.PublicKey })

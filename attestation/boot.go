@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// A BootProof is what get_boot_proof answers. Only the document and what it
-// covers (live key, manifest) is attested; the other members are the host's word
-// and are refused where they contradict the manifest.
+// A BootProof is what get_boot_proof answers. Only the document and what it covers (live key, manifest) is
+// attested; the other members are the host's word and are refused where they contradict the manifest.
 type BootProof struct {
 	EphemeralPublicKeyHex  string    `json:"ephemeralPublicKeyHex"`        // 130 bytes, lower-case hex
 	AWSAttestationDocB64   string    `json:"awsAttestationDocB64"`         // standard base64, padded
@@ -38,11 +37,10 @@ type Timestamp struct {
 // A Policy says what a verifier believes. The zero value believes in the AWS
 // root and accepts no boot proof, because it pins nothing.
 //
-// Measurements say which program runs, not whose deployment it is: anybody can run
-// the same image with operators and a root secret of his own. So a boot proof is
-// accepted only if the policy pins the image and Operators, or the manifest, which
-// names both. Take them from those who run the deployment, never from the server
-// that is verified.
+// Measurements say which program runs, not whose deployment it is: anybody can run the same image with
+// operators and a root secret of his own. So a boot proof is accepted only if the policy pins the image and
+// Operators, or the manifest, which names both. Take them from those who run the deployment, never from the
+// server that is verified.
 type Policy struct {
 	// SimulatorRootPEM, when not empty, is believed instead of the AWS root.
 	SimulatorRootPEM string
@@ -56,9 +54,8 @@ type Policy struct {
 	// 32 bytes in lower-case hex. A manifest of our format names image and root secret,
 	// so it pins both. Every upgrade has a manifest of its own.
 	AllowedManifestSHA256 []string
-	// Operators, when named, must have approved the manifest by their threshold: a
-	// first manifest's own, else its predecessor's. They pin the deployment across
-	// upgrades. ShareKeys are not looked at.
+	// Operators, when named, must have approved the manifest by their threshold: a first manifest's own, else
+	// its predecessor's. They pin the deployment across upgrades. ShareKeys are not looked at.
 	Operators Operators
 	// AllowDebug accepts an image in debug mode, whose measurements are zero:
 	// nothing then shows which code runs, and its parent can read along.
@@ -74,8 +71,7 @@ type Policy struct {
 	// MaxBootAge and MaxProofAge bound the age of the document and of an app
 	// proof at Now; zero means no bound.
 	MaxBootAge, MaxProofAge time.Duration
-	// Chains, when not nil, remembers chains of certificates from one document to
-	// the next.
+	// Chains, when not nil, remembers chains of certificates from one document to the next.
 	Chains *Chains
 }
 
@@ -101,11 +97,10 @@ type Boot struct {
 	signing *ecdsa.PublicKey
 }
 
-// VerifyBootProof verifies a boot proof under the policy: the document, exactly
-// 32 registers with the commitment to live key and manifest in PCR17, no nonce,
-// user_data = SHA-256(manifest), one live key throughout, image and deployment
-// pinned, and a manifest of our format that fits image, root and the host's words,
-// with the approvals that it needs (see Policy.Operators).
+// VerifyBootProof verifies a boot proof under the policy: the document, exactly 32 registers with the
+// commitment to live key and manifest in PCR17, no nonce, user_data = SHA-256(manifest), one live key
+// throughout, image and deployment pinned, and a manifest of our format that fits image, root and the host's
+// words, with the approvals that it needs (see Policy.Operators).
 func VerifyBootProof(b BootProof, p Policy) (*Boot, error) {
 	raw, err := parseBase64("awsAttestationDocB64", b.AWSAttestationDocB64, MaxDocument)
 	manifest, manifestErr := parseBase64("qosManifestB64", b.QOSManifestB64, MaxManifest)

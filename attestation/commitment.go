@@ -17,9 +17,8 @@ const (
 	liveDomain  = "qos-live-manifest-pcr-commitment-v1"
 )
 
-// SetupExtension is what PCR16 is extended with: SHA-384 of the commitment's
-// JSON text. The key is the boot key in 260 lower-case hex digits; manifestHash
-// is the SHA-256 of the manifest's bytes.
+// SetupExtension is what PCR16 is extended with: SHA-384 of the commitment's JSON text. The key is the boot
+// key in 260 lower-case hex digits; manifestHash is the SHA-256 of the manifest's bytes.
 func SetupExtension(bootKeyHex string, manifestHash [32]byte) [48]byte {
 	return extension(setupDomain, bootKeyHex, manifestHash)
 }

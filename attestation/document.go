@@ -30,10 +30,9 @@ type Document struct {
 	Simulator bool
 }
 
-// VerifyDocument verifies an attestation document: its form, its signature and
-// its chain at the document's own time (a leaf lives three hours, a stored
-// document for ever), and that it is no debug image. Of the policy it uses the
-// root, Chains, AllowDebug, ExpectedPCRs (compared when given), Now and MaxBootAge.
+// VerifyDocument verifies an attestation document: its form, its signature and its chain at the document's
+// own time (a leaf lives three hours, a stored document for ever), and that it is no debug image. Of the
+// policy it uses the root, Chains, AllowDebug, ExpectedPCRs (compared when given), Now and MaxBootAge.
 //
 // It accepts CBOR tag 18 before the document, and does not interpret PublicKey, UserData
 // and Nonce. A document's bytes identify nothing: other signatures over the same content may exist.
@@ -91,8 +90,7 @@ var (
 	errNoDebugImages = errors.New("measurements are zero: a debug image")
 )
 
-// mustDecMode turns constant options into a decoder; they cannot be wrong at
-// run time only.
+// mustDecMode turns constant options into a decoder; they cannot be wrong at run time only.
 func mustDecMode(indef cbor.IndefLengthMode) cbor.DecMode {
 	m, err := cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// An Expectation is what a caller knows of its own request. A field left empty is not
-// compared; one that is set must be equal in the proof. So a true proof of another request,
-// or an old one, is refused.
+// An Expectation is what a caller knows of its own request. A field left empty is not compared; one that is
+// set must be equal in the proof. So a true proof of another request, or an old one, is refused.
 //
 // Fingerprint binds best: the caller computes it from the body that it sent, and it holds for
 // one activity only.
@@ -56,8 +55,7 @@ func (e Expectation) Check(p *Proof) error {
 	return e.checkClaim(p.Claim)
 }
 
-// checkClaim compares the fields of each type with the claim; a claim of another
-// type has them all empty.
+// checkClaim compares the fields of each type with the claim; a claim of another type has them all empty.
 func (e Expectation) checkClaim(c Claim) error {
 	var a AddressDerivation
 	var o PolicyOutcome

@@ -39,9 +39,8 @@ func (h *HandOver) Text(setupKeyHex string, manifestHash [32]byte) ([]byte, erro
 	return fmt.Appendf(nil, "cloister hand-over 1\n%s\n%s\n%x\n%s\n%x\n", h.Deployment, setupKeyHex, manifestHash, h.Nonce, sha256.Sum256(box)), nil
 }
 
-// Verify refuses a hand-over unless the enclave of giver, a verified boot proof,
-// has signed it for this setup key and manifest. It gives the deployment and the
-// box, which OpenBox opens under HandOverInfo.
+// Verify refuses a hand-over unless the enclave of giver, a verified boot proof, has signed it for this setup
+// key and manifest. It gives the deployment and the box, which OpenBox opens under HandOverInfo.
 func (h *HandOver) Verify(giver *Boot, setupKeyHex string, manifestHash [32]byte) (deployment [32]byte, box []byte, err error) {
 	refuse := func(err error) ([32]byte, []byte, error) { return [32]byte{}, nil, fmt.Errorf("hand-over: %w", err) }
 	if giver == nil || giver.signing == nil || giver.Manifest == nil {

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Keys are the public keys of a deployment that clients pin, in the texts in which
-// they compare them: P-256 points in lower-case hex, uncompressed (65 bytes)
-// unless it says otherwise. Each has one role.
+// Keys are the public keys of a deployment that clients pin, in the texts in which they compare them: P-256
+// points in lower-case hex, uncompressed (65 bytes) unless it says otherwise. Each has one role.
 type Keys struct {
 	Signer         string `json:"signer"`         // signs import, export and secret bundles
 	SignerPair     string `json:"signerPair"`     // 130 bytes: an encryption key and Signer
@@ -25,9 +24,8 @@ type Keys struct {
 	Webhook string `json:"webhook,omitempty"`
 }
 
-// PublicKeys states the keys of the deployment, and the root that its attestation
-// leads to: the SHA-256 of the certificate's DER, in upper-case hex as clients
-// compare it.
+// PublicKeys states the keys of the deployment, and the root that its attestation leads to: the SHA-256 of
+// the certificate's DER, in upper-case hex as clients compare it.
 type PublicKeys struct {
 	Keys                  Keys            `json:"keys"`
 	AttestationRootSHA256 string          `json:"attestationRootSha256"`

@@ -2,8 +2,7 @@ package attestation
 
 import "time"
 
-// What is read from a stranger is bounded by these, before it is parsed where
-// that is possible.
+// What is read from a stranger is bounded by these, before it is parsed where that is possible.
 const (
 	// MaxDocument is the longest attestation document in bytes: the security
 	// module's own limit for a response.

@@ -26,8 +26,7 @@ var outcomes = map[string]bool{
 	"OUTCOME_REQUIRES_AUTHENTICATORS": true, "OUTCOME_TIME_INACTIVE": true,
 }
 
-// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome,
-// *SignatureMade or *PublicKeys.
+// A Claim is what an app proof states: *AddressDerivation, *PolicyOutcome, *SignatureMade or *PublicKeys.
 type Claim interface {
 	// Type is the proof's type, one of the Type constants.
 	Type() string
@@ -60,9 +59,8 @@ type AddressDerivation struct {
 	Freshness      *ClaimFreshness `json:"freshness,omitempty"`
 }
 
-// PolicyOutcome states how the organization's policies judged a request. The
-// digests are 32 bytes in hex; what they cover is written in enclave/README.md.
-// UserRequestApprovals may be empty but not nil.
+// PolicyOutcome states how the organization's policies judged a request. The digests are 32 bytes in hex;
+// what they cover is written in enclave/README.md. UserRequestApprovals may be empty but not nil.
 type PolicyOutcome struct {
 	OrganizationID               string          `json:"organizationId"`
 	Outcome                      string          `json:"outcome"`

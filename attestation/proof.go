@@ -29,9 +29,8 @@ type Proof struct {
 	Boot *Boot
 }
 
-// VerifyAppProofSignature checks scheme, key and signature of an app proof, and
-// neither its content nor whose key it is. A high s is accepted, since the twin
-// of a signature states nothing new.
+// VerifyAppProofSignature checks scheme, key and signature of an app proof, and neither its content nor whose
+// key it is. A high s is accepted, since the twin of a signature states nothing new.
 func VerifyAppProofSignature(a AppProof) error {
 	if a.Scheme != Scheme {
 		return errors.New("app proof: unknown scheme")
@@ -66,9 +65,8 @@ func VerifyAppProof(a AppProof, b BootProof, p Policy) (*Proof, error) {
 	return boot.VerifyAppProof(a)
 }
 
-// VerifyAppProof verifies an app proof of this boot: the live key's signature
-// over the exact text, a known claim, a time that fits the boot and the policy,
-// and freshness that is not other than the manifest's.
+// VerifyAppProof verifies an app proof of this boot: the live key's signature over the exact text, a known
+// claim, a time that fits the boot and the policy, and freshness that is not other than the manifest's.
 func (b *Boot) VerifyAppProof(a AppProof) (*Proof, error) {
 	if b.signing == nil {
 		return nil, errors.New("app proof: boot was not verified")

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// MaxRelease is the longest release file in bytes, MaxModules how many kernel
-// modules one may name.
+// MaxRelease is the longest release file in bytes, MaxModules how many kernel modules one may name.
 const (
 	MaxRelease = 64 << 10
 	MaxModules = 32
@@ -24,9 +23,8 @@ const (
 	PlatformQEMU  = "qemu"  // QEMU's nitro-enclave machine, for tests: it attests nothing
 )
 
-// A Release is what a builder publishes about an enclave image: what it measures
-// as, and from what anybody can build it again. It is a file of its own beside
-// the image; eif/README.md says how both come about.
+// A Release is what a builder publishes about an enclave image: what it measures as, and from what anybody
+// can build it again. It is a file of its own beside the image; eif/README.md says how both come about.
 type Release struct {
 	Format            int             `json:"format"`            // 1
 	Application       string          `json:"application"`       // Application
@@ -74,8 +72,7 @@ func ParseRelease(raw []byte) (*Release, error) {
 	return r, nil
 }
 
-// Encode gives the file: indented JSON that ends with a line feed. It refuses what
-// ParseRelease would refuse.
+// Encode gives the file: indented JSON that ends with a line feed. It refuses what ParseRelease would refuse.
 func (r *Release) Encode() ([]byte, error) {
 	out := *r
 	if out.Modules == nil {

@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// A Reply holds the proofs found in a reply of the interface. Nothing in it is
-// verified.
+// A Reply holds the proofs found in a reply of the interface. Nothing in it is verified.
 type Reply struct {
 	AppProofs  []AppProof
 	BootProofs []BootProof
@@ -108,9 +107,8 @@ func (r *Reply) addBootProof(raw []byte) error {
 	return nil
 }
 
-// Expects is what a proof that came with this reply must say to be about the activity beside
-// it. An address may belong to an organization that the activity made, and a proof of another
-// maker's may name no activity.
+// Expects is what a proof that came with this reply must say to be about the activity beside it. An address
+// may belong to an organization that the activity made, and a proof of another maker's may name no activity.
 func (r *Reply) Expects(p *Proof) Expectation {
 	var e Expectation
 	if _, activity, _ := p.Claim.Names(); activity == "" {

@@ -19,9 +19,8 @@ import (
 	"github.com/hf/nitrite"
 )
 
-// AWSRootSHA256 is the SHA-256 of the DER form of the root certificate of AWS
-// Nitro Enclaves, in lower-case hex. The certificate itself comes with a
-// dependency; this hash is what is trusted.
+// AWSRootSHA256 is the SHA-256 of the DER form of the root certificate of AWS Nitro Enclaves, in lower-case
+// hex. The certificate itself comes with a dependency; this hash is what is trusted.
 const AWSRootSHA256 = "641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b"
 
 // trust is a root that a document must lead to.
@@ -42,9 +41,8 @@ var awsTrust = sync.OnceValues(func() (trust, error) {
 	return t, nil
 })
 
-// root gives the one root that the policy trusts. The two kinds never mix: who
-// names a simulator's root no longer accepts real documents, and the AWS root
-// cannot be passed off as a simulator's.
+// root gives the one root that the policy trusts. The two kinds never mix: who names a simulator's root no
+// longer accepts real documents, and the AWS root cannot be passed off as a simulator's.
 func (p Policy) root() (trust, error) {
 	if p.SimulatorRootPEM == "" {
 		return awsTrust()
@@ -95,8 +93,7 @@ func parseRoot(text string) (trust, error) {
 	return trust{cert: c, pool: pool}, nil
 }
 
-// maxChains bounds the chains that a Chains remembers. A module takes a new leaf
-// every few hours.
+// maxChains bounds the chains that a Chains remembers. A module takes a new leaf every few hours.
 const maxChains = 256
 
 // Chains remembers which leaf certificates led to which root, so that the further

@@ -9,8 +9,7 @@ import (
 	"fmt"
 )
 
-// SetupNonceSize is the size in bytes of the nonce that a setup document is asked
-// for with.
+// SetupNonceSize is the size in bytes of the nonce that a setup document is asked for with.
 const SetupNonceSize = 32
 
 // A SetupAnswer is what an enclave that waits for its root secret answers: who it
@@ -42,13 +41,12 @@ type Setup struct {
 	Nonce [SetupNonceSize]byte
 }
 
-// VerifySetup verifies the answer of an enclave that waits for its root secret, for somebody
-// who is about to give away part of it: the document under the policy's root, made for this
-// nonce; no debug image; setup key and manifest committed in PCR16, which is locked, and
-// nothing in any register above it; the manifest approved by the threshold of
-// Policy.Operators, which must be named; its predecessor, where it has one, of the same
-// deployment; and the image pinned by PCR 0, 1 and 2 or by the manifest's hash, and equal to
-// the manifest's.
+// VerifySetup verifies the answer of an enclave that waits for its root secret, for somebody who is about to
+// give away part of it: the document under the policy's root, made for this nonce; no debug image; setup key
+// and manifest committed in PCR16, which is locked, and nothing in any register above it; the manifest
+// approved by the threshold of Policy.Operators, which must be named; its predecessor, where it has one, of
+// the same deployment; and the image pinned by PCR 0, 1 and 2 or by the manifest's hash, and equal to the
+// manifest's.
 //
 // AllowDebug, AllowUnpinned and ForeignManifest are refused: such an enclave keeps no secret.
 func VerifySetup(a SetupAnswer, nonce [SetupNonceSize]byte, p Policy) (*Setup, error) {

@@ -37,8 +37,7 @@ type ShareSet struct {
 	KeyService *KeyService `json:"keyService,omitempty"`
 }
 
-// KeyService is a second factor beside operators' shares: a data key of a cloud's
-// key management service.
+// KeyService is a second factor beside operators' shares: a data key of a cloud's key management service.
 type KeyService struct {
 	CiphertextBlob string `json:"ciphertextBlob"` // the data key under the service's own, hex
 	Commitment     string `json:"commitment"`     // SHA-256 of the data key with the set's random, hex
@@ -58,8 +57,7 @@ type Share struct {
 
 const shareBoxSize = pointSize + ShareSize + 16
 
-// ParseShareSet reads a share set. It accepts exactly the bytes that Encode
-// writes.
+// ParseShareSet reads a share set. It accepts exactly the bytes that Encode writes.
 func ParseShareSet(raw []byte) (*ShareSet, error) {
 	var s ShareSet
 	if err := decodeStrict(raw, MaxShareSet, &s); err != nil {
@@ -135,8 +133,7 @@ func (o Operators) CheckHolders() error {
 // Equal tells whether these are the same operators, in the same order.
 func (o Operators) Equal(other Operators) bool { return o.Digest() == other.Digest() }
 
-// Digest is the SHA-256 of the operators' JSON as manifests hold it, behind a
-// domain of its own.
+// Digest is the SHA-256 of the operators' JSON as manifests hold it, behind a domain of its own.
 func (o Operators) Digest() [32]byte {
 	if o.PublicKeys == nil {
 		o.PublicKeys = []string{}
@@ -184,8 +181,7 @@ func (s *ShareSet) Add(share []byte) error {
 	return nil
 }
 
-// Holds tells whether share is the one that the set commits to for an operator,
-// counted from 1.
+// Holds tells whether share is the one that the set commits to for an operator, counted from 1.
 func (s *ShareSet) Holds(operator int, share []byte) bool {
 	return operator >= 1 && operator <= len(s.Shares) && len(share) == ShareSize &&
 		subtle.ConstantTimeCompare([]byte(s.commitment(operator, share)), []byte(s.Shares[operator-1].Commitment)) == 1
@@ -211,8 +207,7 @@ func (s *ShareSet) Open(operator int, key *ecdh.PrivateKey) ([]byte, error) {
 	return share, nil
 }
 
-// Operator gives the place, counted from 1, of the operator with this signing
-// key; 0 for none.
+// Operator gives the place, counted from 1, of the operator with this signing key; 0 for none.
 func (s *ShareSet) Operator(publicKey string) int {
 	return slices.Index(s.Operators.PublicKeys, publicKey) + 1
 }

@@ -43,8 +43,7 @@ func checkOptionalHash(name, s string) error {
 	return checkHex(name, s, 32)
 }
 
-// parseBase64 takes the standard alphabet with padding and no line breaks; max
-// bounds the decoded bytes.
+// parseBase64 takes the standard alphabet with padding and no line breaks; max bounds the decoded bytes.
 func parseBase64(name, s string, max int) ([]byte, error) {
 	if len(s) > base64.StdEncoding.EncodedLen(max) {
 		return nil, fmt.Errorf("%s is too long", name)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// A WebhookFault says why a webhook is not believed, in the word that the published
-// verifier has for it.
+// A WebhookFault says why a webhook is not believed, in the word that the published verifier has for it.
 type WebhookFault string
 
 // The faults.
@@ -92,9 +91,8 @@ func VerifyWebhook(get func(name string) string, body []byte, keys []WebhookKey,
 	return nil, WebhookNoKey
 }
 
-// ParseWebhookKeys reads what GET /public/v1/discovery/webhooks/jwks answers. Keys of other
-// kinds are passed over, as a JWKS wants it. These keys are the host's word; VerifyKeys gives
-// proven ones.
+// ParseWebhookKeys reads what GET /public/v1/discovery/webhooks/jwks answers. Keys of other kinds are passed
+// over, as a JWKS wants it. These keys are the host's word; VerifyKeys gives proven ones.
 func ParseWebhookKeys(raw []byte) ([]WebhookKey, error) {
 	var set struct {
 		Keys []struct {

@@ -1,8 +1,7 @@
 package attestation
 
-// A writer writes one JSON object after the other's members, the same bytes as encodeJSON
-// does of a struct. It is for what is written with every signature: reflection took a
-// hundredth of a request.
+// A writer writes one JSON object after the other's members, the same bytes as encodeJSON does of a struct.
+// It is for what is written with every signature: reflection took a hundredth of a request.
 type writer []byte
 
 // name begins a member.
@@ -21,8 +20,7 @@ func (w *writer) open(name string) {
 
 func (w *writer) close() { *w = append(*w, '}') }
 
-// value writes a member by reflection. It has strings alone in it, with which nothing
-// can fail.
+// value writes a member by reflection. It has strings alone in it, with which nothing can fail.
 func (w *writer) value(name string, v any) {
 	w.name(name)
 	w.encode(v)

@@ -165,8 +165,7 @@ func trimNumber(name string) string {
 	return name
 }
 
-// program refuses what cannot run alone in an enclave, and gives the toolchain
-// that made it.
+// program refuses what cannot run alone in an enclave, and gives the toolchain that made it.
 func program(raw []byte) (toolchain string, err error) {
 	file, err := elf.NewFile(bytes.NewReader(raw))
 	if err != nil {
@@ -192,8 +191,7 @@ func digest(raw []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// finish writes the image, reads it back, and only then writes and prints what it
-// measures as.
+// finish writes the image, reads it back, and only then writes and prints what it measures as.
 func finish(m *image.Image, r *attestation.Release, out string, stdout io.Writer) error {
 	raw, err := m.Encode()
 	if err != nil {

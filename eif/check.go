@@ -138,8 +138,7 @@ func openRelease(name string) (*attestation.Release, error) {
 	return r, nil
 }
 
-// compare refuses an image that is not what the release file says, in whatever
-// part.
+// compare refuses an image that is not what the release file says, in whatever part.
 func compare(m *image.Image, raw []byte, r *attestation.Release) error {
 	pcrs, err := m.Measure()
 	if err != nil {
@@ -163,9 +162,8 @@ func compare(m *image.Image, raw []byte, r *attestation.Release) error {
 // maxPrinted is the longest answer of nitro-cli in bytes.
 const maxPrinted = 1 << 20
 
-// compareNitro holds measurements against what nitro-cli printed: words perhaps, and
-// then JSON whose member Measurements names the registers. The rest of it is about
-// other things.
+// compareNitro holds measurements against what nitro-cli printed: words perhaps, and then JSON whose member
+// Measurements names the registers. The rest of it is about other things.
 func compareNitro(ours attestation.ReleasePCRs, name string) error {
 	raw, err := read(name, maxPrinted)
 	if err != nil {

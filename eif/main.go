@@ -5,9 +5,8 @@
 //	cloister-eif sign -key FILE -cert FILE -o IMAGE IMAGE
 //	cloister-eif check [-release FILE] IMAGE
 //
-// build and sign write the image and, beside it, IMAGE.json: the release file of
-// package attestation, with measurements and inputs. Exit status: 0, 1 when
-// something was refused, 2 when it was called wrongly.
+// build and sign write the image and, beside it, IMAGE.json: the release file of package attestation, with
+// measurements and inputs. Exit status: 0, 1 when something was refused, 2 when it was called wrongly.
 package main
 
 import (

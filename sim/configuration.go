@@ -63,8 +63,7 @@ type endpoints struct {
 	UserURL  string `json:"userUrl"`
 }
 
-// besides are the flags, with the laptop's inbox and providers where they name
-// nothing else.
+// besides are the flags, with the laptop's inbox and providers where they name nothing else.
 func (o *options) besides() *configured {
 	x, out := o.configured, &o.outside
 	if *out == (addresses{}) {

@@ -20,8 +20,7 @@ import (
 // fencedExit is the exit status of an enclave that was fenced.
 const fencedExit = 3
 
-// runEnclave is the enclave's process. Its first line on stdout is where it
-// listens.
+// runEnclave is the enclave's process. Its first line on stdout is where it listens.
 func runEnclave(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	collector.Spare(core.SpareBytes)
 	slack.AllowHere()

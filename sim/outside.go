@@ -27,8 +27,7 @@ const (
 // this machine only, and settings that are measured stay the same over a start.
 var gateway = inbox.Gateway{User: "cloister", Password: "simulator"}
 
-// addresses are where the world outside of the enclave is on a laptop. All are empty
-// without the inbox.
+// addresses are where the world outside of the enclave is on a laptop. All are empty without the inbox.
 type addresses struct {
 	inbox                      string // URL of the page
 	smtp                       string // host:port; neither TLS nor a password

@@ -27,8 +27,7 @@ type child struct {
 
 // start runs a program that dies with this one, however this one dies.
 func start(name string, cmd *exec.Cmd) (*child, error) {
-	// A process group of its own: Ctrl-C is for this process, which stops the
-	// others in order.
+	// A process group of its own: Ctrl-C is for this process, which stops the others in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the %s: %w", name, err)

@@ -1,10 +1,8 @@
-// Package checks verifies proofs step by step and says of each step, in words,
-// how it came out: for people who want to see what was looked at, such as the
-// readers of the dashboard's page for it.
+// Package checks verifies proofs step by step and says of each step, in words, how it came out: for people
+// who want to see what was looked at, such as the readers of the dashboard's page for it.
 //
-// The verdict is that of package attestation, asked with everything at once; the
-// steps before it only tell which part of it held. It opens no file, no socket
-// and no clock.
+// The verdict is that of package attestation, asked with everything at once; the steps before it only tell
+// which part of it held. It opens no file, no socket and no clock.
 package checks
 
 import (
@@ -42,11 +40,9 @@ type Question struct {
 	Operators string `json:"operators"`
 	// SimulatorRoot is a simulator's root in PEM, believed instead of AWS's.
 	SimulatorRoot string `json:"simulatorRoot"`
-	// Body is the exact body of the request that the app proofs are to be about, nil
-	// if that is not asked.
+	// Body is the exact body of the request that the app proofs are to be about, nil if that is not asked.
 	Body *string `json:"body"`
-	// NowMs is the reader's time in milliseconds since 1970; what lies after it is
-	// refused. 0: not looked at.
+	// NowMs is the reader's time in milliseconds since 1970; what lies after it is refused. 0: not looked at.
 	NowMs int64 `json:"nowMs"`
 }
 
@@ -303,8 +299,7 @@ func (e *examination) tell(b *attestation.Boot) {
 	}
 }
 
-// proofs verifies the app proofs, and ties them to the request and to the activity
-// that they came with.
+// proofs verifies the app proofs, and ties them to the request and to the activity that they came with.
 func (e *examination) proofs() {
 	if e.apps == 0 {
 		e.skip("App proofs", "There is none.")

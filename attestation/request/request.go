@@ -67,8 +67,7 @@ type Activity struct {
 	AppProofs      []json.RawMessage `json:"appProofs"`
 }
 
-// Waits tells whether the activity is not decided yet: it wants other votes, or is
-// being done.
+// Waits tells whether the activity is not decided yet: it wants other votes, or is being done.
 func (a *Activity) Waits() bool {
 	switch a.Status {
 	case "ACTIVITY_STATUS_CREATED", "ACTIVITY_STATUS_PENDING", "ACTIVITY_STATUS_CONSENSUS_NEEDED", "ACTIVITY_STATUS_AUTHENTICATORS_NEEDED":
@@ -77,8 +76,7 @@ func (a *Activity) Waits() bool {
 	return false
 }
 
-// Into decodes the result of an activity that is completed, without the member that
-// names it.
+// Into decodes the result of an activity that is completed, without the member that names it.
 func (a *Activity) Into(result any) error {
 	if a.Status != "ACTIVITY_STATUS_COMPLETED" {
 		return fmt.Errorf("activity %s is %s: %s", a.ID, a.Status, a.Failure)

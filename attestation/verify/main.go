@@ -1,5 +1,4 @@
-// Command cloister-verify checks app proofs and boot proofs, offline but for
-// `keys -url`.
+// Command cloister-verify checks app proofs and boot proofs, offline but for `keys -url`.
 //
 // It reads replies of the interface from files, says in plain words what is proven, and exits
 // with 0; with 1 and the reason when anything is refused; with 2 when it was called wrongly.

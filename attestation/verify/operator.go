@@ -18,9 +18,8 @@ import (
 	"cloister/attestation"
 )
 
-// An operatorKey is an operator's two keys on P-256, as their file holds them:
-// one signs approvals and shares, to the other the operator's share is encrypted.
-// Two keys, because one may not serve two purposes.
+// An operatorKey is an operator's two keys on P-256, as their file holds them: one signs approvals and
+// shares, to the other the operator's share is encrypted. Two keys, because one may not serve two purposes.
 type operatorKey struct {
 	Format    int    `json:"format"`    // 1
 	PublicKey string `json:"publicKey"` // compressed, hex; of Sign
@@ -154,8 +153,7 @@ func (o *operatorFlags) readKey() (*operatorKey, error) {
 	return k, nil
 }
 
-// canonicalManifest takes any order and blanks, and no member that it does not
-// know.
+// canonicalManifest takes any order and blanks, and no member that it does not know.
 func canonicalManifest(o *operatorFlags) error {
 	raw, err := o.in.read(o.manifest, attestation.MaxManifest)
 	if err != nil {
@@ -215,8 +213,7 @@ func newNonce(o *operatorFlags) error {
 	return err
 }
 
-// readShares gives the set once it is verified, its bytes, and the place of the
-// operator in it.
+// readShares gives the set once it is verified, its bytes, and the place of the operator in it.
 func (o *operatorFlags) readShares(k *operatorKey, p attestation.Policy) (*attestation.ShareSet, []byte, int, error) {
 	raw, err := o.in.read(o.shares, maxSettings)
 	if err != nil {

@@ -6,10 +6,9 @@
 //	cloisterVerify(question: string): string
 //	cloisterLint(organization: string): string
 //
-// and then sets cloisterVerifyReady. Argument and result of the one are the JSON of
-// checks.Question and checks.Report. The other takes that of a lint.Organization and
-// gives {"warnings": [lint.Warning…]} or {"error": why}. It asks for nothing: no
-// network, no clock, no storage.
+// and then sets cloisterVerifyReady. Argument and result of the one are the JSON of checks.Question and
+// checks.Report. The other takes that of a lint.Organization and gives {"warnings": [lint.Warning…]} or
+// {"error": why}. It asks for nothing: no network, no clock, no storage.
 package main
 
 import (

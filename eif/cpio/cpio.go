@@ -1,8 +1,6 @@
-// Package cpio writes the archives that a Linux kernel unpacks as its first
-// file system: format "newc" (initramfs buffer format of the kernel's
-// documentation), not compressed. An archive depends on nothing but the entries:
-// they are sorted by name, numbered from 1, belong to user and group 0 and bear
-// the time 0.
+// Package cpio writes the archives that a Linux kernel unpacks as its first file system: format "newc"
+// (initramfs buffer format of the kernel's documentation), not compressed. An archive depends on nothing but
+// the entries: they are sorted by name, numbered from 1, belong to user and group 0 and bear the time 0.
 package cpio
 
 import (
@@ -15,8 +13,7 @@ import (
 	"strings"
 )
 
-// MaxFile and MaxEntries bound what one archive may hold; the format itself ends
-// at 4 GiB for a file.
+// MaxFile and MaxEntries bound what one archive may hold; the format itself ends at 4 GiB for a file.
 const (
 	MaxFile    = 256 << 20
 	MaxEntries = 1024
@@ -64,8 +61,7 @@ func Archive(entries ...Entry) ([]byte, error) {
 	}
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.name, b.name) })
-	// The kernel makes no directories by itself; sorted by bytes, a directory
-	// stands before what is in it.
+	// The kernel makes no directories by itself; sorted by bytes, a directory stands before what is in it.
 	dirs := map[string]bool{".": true}
 	for i, e := range sorted {
 		if err := e.check(); err != nil {

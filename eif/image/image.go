@@ -19,8 +19,7 @@ import (
 	"strings"
 )
 
-// What a section may hold, in bytes. An image that exceeds one of them is
-// neither written nor read.
+// What a section may hold, in bytes. An image that exceeds one of them is neither written nor read.
 const (
 	MaxKernel      = 64 << 20
 	MaxCommandLine = 2047 // of Linux on x86, without the NUL that ends it there
@@ -39,8 +38,7 @@ const (
 	DefaultProcessors = 2
 )
 
-// The file begins with a header of fixed size; each section has one too. All
-// numbers are big-endian.
+// The file begins with a header of fixed size; each section has one too. All numbers are big-endian.
 const (
 	magic       = ".eif"
 	version     = 4
@@ -86,8 +84,7 @@ type Image struct {
 	Kernel             []byte
 	// CommandLine is that of the kernel: printable ASCII.
 	CommandLine string
-	// Metadata describes the image. It is in no measurement, so nothing may
-	// depend on it.
+	// Metadata describes the image. It is in no measurement, so nothing may depend on it.
 	Metadata Metadata
 	// Ramdisks are unpacked over each other in this order. The first is measured
 	// with the kernel, the second by itself.
@@ -293,8 +290,7 @@ type PCRs struct {
 	PCR8 PCR // the signing certificate; zero for an image without signature
 }
 
-// Measure computes the measurements. It refuses an image that could not be
-// written.
+// Measure computes the measurements. It refuses an image that could not be written.
 func (m *Image) Measure() (PCRs, error) {
 	if _, err := m.sections(); err != nil {
 		return PCRs{}, err

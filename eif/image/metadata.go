@@ -85,8 +85,7 @@ func has(object map[string]json.RawMessage, names ...string) bool {
 	return len(object) == len(names)
 }
 
-// once reads one value and refuses a member that appears twice in an object, and
-// nesting deeper than depth.
+// once reads one value and refuses a member that appears twice in an object, and nesting deeper than depth.
 func once(d *json.Decoder, depth int) error {
 	t, err := d.Token()
 	if err != nil {

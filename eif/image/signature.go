@@ -28,9 +28,8 @@ const MaxCertificate = 16 << 10
 
 const signatureSize = 96 // r‖s of P-384
 
-// The section is CBOR as Rust's serde writes it: byte strings are arrays of
-// integers there, and structures are maps in the order of their members, which
-// QEMU's loader relies on.
+// The section is CBOR as Rust's serde writes it: byte strings are arrays of integers there, and structures
+// are maps in the order of their members, which QEMU's loader relies on.
 type (
 	pcrSignature struct {
 		Certificate []uint16 `cbor:"signing_certificate"` // PEM
@@ -70,10 +69,9 @@ var strict = func() cbor.DecMode {
 	return mode
 }()
 
-// Sign signs the image with a P-384 key and the certificate of its public half, in PEM, which must
-// be valid at now: nitro-cli refuses an image whose certificate is not. The signature is
-// deterministic (RFC 6979), so the same image, key and certificate give the same file. An earlier
-// signature is replaced.
+// Sign signs the image with a P-384 key and the certificate of its public half, in PEM, which must be valid
+// at now: nitro-cli refuses an image whose certificate is not. The signature is deterministic (RFC 6979), so
+// the same image, key and certificate give the same file. An earlier signature is replaced.
 func (m *Image) Sign(certificate []byte, key *ecdsa.PrivateKey, now time.Time) error {
 	cert, err := parseCertificate(certificate)
 	if err != nil {
@@ -121,8 +119,7 @@ func (m *Image) Sign(certificate []byte, key *ecdsa.PrivateKey, now time.Time) e
 	return nil
 }
 
-// parseSignature accepts one signature that its own certificate verifies and
-// that is over this PCR0.
+// parseSignature accepts one signature that its own certificate verifies and that is over this PCR0.
 func parseSignature(raw []byte, pcr0 PCR) (*Signature, error) {
 	var all []pcrSignature
 	if err := strict.Unmarshal(raw, &all); err != nil || len(all) != 1 {

@@ -51,8 +51,7 @@ func (k kernel) drivers(folder string, names ...string) ([]cpio.Entry, error) {
 	return all, nil
 }
 
-// archive writes a first file system: the entries, and files of this machine by
-// their names there.
+// archive writes a first file system: the entries, and files of this machine by their names there.
 func archive(to string, files map[string]string, entries ...cpio.Entry) error {
 	for name, path := range files {
 		b, err := os.ReadFile(path)

@@ -287,8 +287,7 @@ func (w *world) restart(ctx context.Context, enclave *guest.Guest) error {
 	return nil
 }
 
-// afterwards is played where import.txt was: the same transaction has the same
-// signature.
+// afterwards is played where import.txt was: the same transaction has the same signature.
 const afterwards = `
 query list_wallets
 -> 200
@@ -336,8 +335,7 @@ func (w *world) status(ctx context.Context) (string, error) {
 	}
 }
 
-// playAll plays the end-to-end scripts, each in an organization of its own, against
-// the host over HTTP.
+// playAll plays the end-to-end scripts, each in an organization of its own, against the host over HTTP.
 func (w *world) playAll(ctx context.Context) (int, error) {
 	files, err := filepath.Glob(filepath.Join(w.scripts, "*.txt"))
 	if err != nil || len(files) == 0 {

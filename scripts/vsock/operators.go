@@ -148,9 +148,8 @@ func (w *world) give(ctx context.Context, place int) error {
 	return w.ask(ctx, "share", submission, nil)
 }
 
-// verify is what attestation.VerifySetup does, but for one thing: that refuses,
-// and rightly, a manifest of a real enclave under any root but AWS's, which is
-// what there is here.
+// verify is what attestation.VerifySetup does, but for one thing: that refuses, and rightly, a manifest of a
+// real enclave under any root but AWS's, which is what there is here.
 func (w *world) verify(a attestation.SetupAnswer, nonce [attestation.SetupNonceSize]byte) (*attestation.Setup, error) {
 	if _, err := attestation.VerifySetup(a, nonce, w.policy()); err == nil {
 		return nil, errors.New("a real enclave's manifest was accepted under an emulated root")
@@ -197,8 +196,7 @@ func (w *world) organization(ctx context.Context, name string) (script.Organizat
 	return script.Organization{ID: made.OrganizationID, UserID: made.RootUserID, Key: made.RootAPIKey}, err
 }
 
-// proof asks for the boot proof as a client does and holds the document against
-// image, manifest and live key.
+// proof asks for the boot proof as a client does and holds the document against image, manifest and live key.
 func (w *world) proof(ctx context.Context, o script.Organization) error {
 	stamps, err := request.ParseKey(o.Key.PrivateKey)
 	if err != nil {

@@ -1,10 +1,9 @@
 // Package collector tunes Go's garbage collector for a process that allocates
 // tens of kilobytes for each request and keeps next to nothing.
 //
-// At the runtime's default such a process collects dozens of times a second and spends a tenth of
-// its CPU on it. A large fixed percentage saves that, but multiplies the memory of a process that
-// does keep something. Spare allows a fixed amount of garbage instead, and never less than the
-// runtime's default.
+// At the runtime's default such a process collects dozens of times a second and spends a tenth of its CPU on
+// it. A large fixed percentage saves that, but multiplies the memory of a process that does keep something.
+// Spare allows a fixed amount of garbage instead, and never less than the runtime's default.
 package collector
 
 import (
@@ -21,9 +20,8 @@ const (
 
 const live = "/gc/heap/live:bytes"
 
-// Spare lets garbage grow to about this many bytes before it is collected, or to the size of what
-// lives if that is more. It adjusts itself after every collection. It overrules a GOGC in the
-// environment.
+// Spare lets garbage grow to about this many bytes before it is collected, or to the size of what lives if
+// that is more. It adjusts itself after every collection. It overrules a GOGC in the environment.
 func Spare(bytes uint64) {
 	tune(bytes)
 	arm(bytes)
@@ -48,8 +46,7 @@ func tune(bytes uint64) {
 	debug.SetGCPercent(Percent(bytes, n))
 }
 
-// Percent is the collector's percentage that allows so many bytes of garbage
-// beside so many that live.
+// Percent is the collector's percentage that allows so many bytes of garbage beside so many that live.
 func Percent(spare, live uint64) int {
 	if live == 0 {
 		return most

@@ -1,13 +1,11 @@
-// Package internet says which addresses are of the public Internet. Both processes go
-// by it: the enclave when a destination is set, the host again when it connects,
-// since a name can lead anywhere by then.
+// Package internet says which addresses are of the public Internet. Both processes go by it: the enclave when
+// a destination is set, the host again when it connects, since a name can lead anywhere by then.
 package internet
 
 import "net/netip"
 
-// notPublic are the prefixes that lead to no host of the public Internet: the
-// registries of special-purpose addresses (RFC 6890 and what joined them later),
-// and what clouds answer their guests at.
+// notPublic are the prefixes that lead to no host of the public Internet: the registries of special-purpose
+// addresses (RFC 6890 and what joined them later), and what clouds answer their guests at.
 var notPublic = prefixes(
 	"0.0.0.0/8",        // this host, this network
 	"10.0.0.0/8",       // private
@@ -47,11 +45,10 @@ func prefixes(all ...string) []netip.Prefix {
 	return ps
 }
 
-// Public tells whether an address is one of the public Internet. Private, loopback, link-local,
-// carriers', multicast, reserved, documentation and benchmark addresses are not, nor are those
-// where clouds tell their guests secrets. An IPv6 address that stands for an IPv4 one (mapped,
-// NAT64, 6to4, ISATAP) is as public as that. NAT64 under an operator's own prefix cannot be seen
-// here: its gateway must keep private networks out.
+// Public tells whether an address is one of the public Internet. Private, loopback, link-local, carriers',
+// multicast, reserved, documentation and benchmark addresses are not, nor are those where clouds tell their
+// guests secrets. An IPv6 address that stands for an IPv4 one (mapped, NAT64, 6to4, ISATAP) is as public as
+// that. NAT64 under an operator's own prefix cannot be seen here: its gateway must keep private networks out.
 func Public(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.IsValid() || a.Zone() != "" {

@@ -21,8 +21,7 @@ type Rate struct {
 	Per   time.Duration
 }
 
-// MaxCount bounds the count of a rate, so that its interval is no less than a
-// microsecond.
+// MaxCount bounds the count of a rate, so that its interval is no less than a microsecond.
 const MaxCount = 1_000_000
 
 // Off is the text of the zero Rate.
@@ -84,8 +83,7 @@ func (c Count) Again() string {
 	return ((c.Wait + time.Millisecond - 1) / time.Millisecond * time.Millisecond).String()
 }
 
-// Least is the Count of a request that two buckets counted: the refusal, else
-// the one that leaves less.
+// Least is the Count of a request that two buckets counted: the refusal, else the one that leaves less.
 func Least(a, b Count) Count {
 	switch {
 	case a.Limit == 0, b.Refused && !a.Refused:
@@ -98,9 +96,8 @@ func Least(a, b Count) Count {
 	return a
 }
 
-// Buckets hold the bucket of each key. A key that was not seen for a while has
-// a full one: at most "most" are kept, and a key is forgotten only after half as many
-// others came since. Use New.
+// Buckets hold the bucket of each key. A key that was not seen for a while has a full one: at most "most" are
+// kept, and a key is forgotten only after half as many others came since. Use New.
 type Buckets[K comparable] struct {
 	interval, full int64 // nanoseconds for one token, and for all
 	count          uint32
@@ -124,8 +121,7 @@ func New[K comparable](r Rate, most int) *Buckets[K] {
 	return b
 }
 
-// Take counts one request of k. A refused one costs nothing. A clock that goes
-// back empties buckets at most.
+// Take counts one request of k. A refused one costs nothing. A clock that goes back empties buckets at most.
 func (b *Buckets[K]) Take(k K, now time.Time) Count {
 	if b.count == 0 {
 		return Count{}
@@ -159,9 +155,8 @@ func (b *Buckets[K]) Len() int {
 	return len(b.young) + len(b.old)
 }
 
-// Source is what is counted as one address: an IPv4 address, or the 64 bits of an
-// IPv6 address that one customer is given at the least. Addresses that cannot be
-// read are counted together.
+// Source is what is counted as one address: an IPv4 address, or the 64 bits of an IPv6 address that one
+// customer is given at the least. Addresses that cannot be read are counted together.
 func Source(address string) netip.Addr {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

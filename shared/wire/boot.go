@@ -79,9 +79,8 @@ const (
 	orStanding = `that of manifest once nothing is missing, until then {"state","shares"}`
 )
 
-// BootOperations are all operations of the door boot, in the order of an enclave's
-// life. The enclave dispatches by this table, hosts serve to everybody what it says,
-// and enclave/README.md holds it.
+// BootOperations are all operations of the door boot, in the order of an enclave's life. The enclave
+// dispatches by this table, hosts serve to everybody what it says, and enclave/README.md holds it.
 var BootOperations = []BootOperation{
 	{Name: OpStatus, Public: true, Looks: true, Reply: `{"state","applicationDigest","counters",…}`,
 		Does: "how far it has come; in seed threshold and whose shares are here, in serving deployment, boot number and age of the attestation"},

@@ -21,11 +21,10 @@ var (
 	ErrTooLarge = errors.New("message too large")
 )
 
-// A Handler answers one question. It has a goroutine to itself while it runs
-// and owns payload. The answer must be the kind that belongs to the question, or
-// KindFailed, and within its size; anything else goes out as KindFailed.
-// ctx ends when the asker gave up (then the answer is dropped), the answer is
-// written, or the connection is closed. A panic is not caught here.
+// A Handler answers one question. It has a goroutine to itself while it runs and owns payload. The answer
+// must be the kind that belongs to the question, or KindFailed, and within its size; anything else goes out
+// as KindFailed. ctx ends when the asker gave up (then the answer is dropped), the answer is written, or the
+// connection is closed. A panic is not caught here.
 type Handler func(ctx context.Context, kind Kind, payload []byte) (Kind, []byte)
 
 // Options say what a connection is for and what it may take.
@@ -48,8 +47,7 @@ type Options struct {
 	// FrameTimeout bounds the time from a frame's first byte to its last, and
 	// until the first frame begins. Between frames a peer may be silent.
 	FrameTimeout time.Duration
-	// WriteTimeout bounds how long the peer may refuse to take bytes; it is
-	// kept to within a quarter.
+	// WriteTimeout bounds how long the peer may refuse to take bytes; it is kept to within a quarter.
 	WriteTimeout time.Duration
 	// FirstFrame makes FrameTimeout hold for the wait for the first frame.
 	FirstFrame bool
@@ -64,13 +62,11 @@ type Stats struct {
 	Busy    uint64 // questions of theirs turned away
 }
 
-// frameCost is what a frame counts beside its payload, so that empty ones are
-// bounded too.
+// frameCost is what a frame counts beside its payload, so that empty ones are bounded too.
 const frameCost = 64
 
-// unreadAnswers times MaxInFlight frames may wait to be written before a peer
-// that asks for more is cut off. An honest one, which cancels and asks anew,
-// does not come near.
+// unreadAnswers times MaxInFlight frames may wait to be written before a peer that asks for more is cut off.
+// An honest one, which cancels and asks anew, does not come near.
 const unreadAnswers = 64
 
 type frame struct {
@@ -117,9 +113,8 @@ type Conn struct {
 	busy    uint64
 }
 
-// NewConn starts a connection over nc, behind its hello, and owns nc from now
-// on. Close ends it. A time-out without a clock is a mistake of the caller and
-// panics.
+// NewConn starts a connection over nc, behind its hello, and owns nc from now on. Close ends it. A time-out
+// without a clock is a mistake of the caller and panics.
 func NewConn(nc net.Conn, o Options) *Conn {
 	if o.Now == nil && (o.FrameTimeout != 0 || o.WriteTimeout != 0) {
 		panic("wire: time-outs without a clock")
@@ -184,10 +179,9 @@ func (c *Conn) fail(err error) {
 
 func breach(what string) error { return fmt.Errorf("%w: %s", ErrBreach, what) }
 
-// Ask sends a question and waits for its answer, which may be KindFailed. When
-// ctx ends the peer is told that nobody waits, and the error is ctx's. payload
-// belongs to the connection until Ask returns and, if it returns early, must
-// not be changed after.
+// Ask sends a question and waits for its answer, which may be KindFailed. When ctx ends the peer is told that
+// nobody waits, and the error is ctx's. payload belongs to the connection until Ask returns and, if it
+// returns early, must not be changed after.
 func (c *Conn) Ask(ctx context.Context, kind Kind, payload []byte) (Kind, []byte, error) {
 	most := c.limits.questionsOut[kind]
 	if most == 0 {
@@ -424,9 +418,8 @@ type job struct {
 	frame   frame
 }
 
-// idleWorkers is how many goroutines of one connection wait for the next
-// question. One that has served has a stack of the right size already: growing
-// a new one for each question costs more than all else here.
+// idleWorkers is how many goroutines of one connection wait for the next question. One that has served has a
+// stack of the right size already: growing a new one for each question costs more than all else here.
 const idleWorkers = 64
 
 // start hands a job to a worker that waits, or to a new one.

@@ -1,6 +1,5 @@
-// Package wire is all that crosses between host and enclave: the messages, how
-// they are written as bytes, how bytes are framed, and a connection that
-// carries many questions and answers at once.
+// Package wire is all that crosses between host and enclave: the messages, how they are written as bytes, how
+// bytes are framed, and a connection that carries many questions and answers at once.
 //
 // What it promises:
 //

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// A frame is: length of the payload (4 bytes, big-endian), id (8), kind (1),
-// payload. Ids are chosen by the asker, who uses each once on a connection; an
-// answer repeats the id of its question.
+// A frame is: length of the payload (4 bytes, big-endian), id (8), kind (1), payload. Ids are chosen by the
+// asker, who uses each once on a connection; an answer repeats the id of its question.
 const headSize = 4 + 8 + 1
 
 // A Side is one end of a connection.

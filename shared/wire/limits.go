@@ -44,8 +44,7 @@ const (
 	MaxWebhook  = 4 << 20 // body of a webhook
 	MaxMail     = 256 << 10
 
-	// DefaultWait is a call's deadline when the host names none; MaxWait bounds
-	// what it may name.
+	// DefaultWait is a call's deadline when the host names none; MaxWait bounds what it may name.
 	DefaultWait = 30 * time.Second
 	MaxWait     = 5 * time.Minute
 )

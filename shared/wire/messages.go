@@ -3,9 +3,8 @@ package wire
 // A Kind says which message a frame carries. Kinds are never renumbered.
 type Kind uint8
 
-// Questions says who asks which of them, on connections of which role, and what
-// answers it. KindFailed answers when the host could not do it, which for a write
-// means "unknown", never "not stored".
+// Questions says who asks which of them, on connections of which role, and what answers it. KindFailed
+// answers when the host could not do it, which for a write means "unknown", never "not stored".
 const (
 	KindHello Kind = 1 // first frame on every connection, by the dialing host
 
@@ -58,10 +57,9 @@ const (
 // A Role is what a connection is for. The host dials all of them.
 type Role uint8
 
-// RoleCalls carries calls from the host. On the others the enclave asks and
-// the host answers; they are apart so that a slow load never delays a batch,
-// and a slow node of a chain or name outside neither. RoleStream carries no frames
-// behind its hello: it is the byte stream that the enclave asked for by KindDial.
+// RoleCalls carries calls from the host. On the others the enclave asks and the host answers; they are apart
+// so that a slow load never delays a batch, and a slow node of a chain or name outside neither. RoleStream
+// carries no frames behind its hello: it is the byte stream that the enclave asked for by KindDial.
 const (
 	RoleCalls     Role = 1
 	RoleStores    Role = 2
@@ -81,8 +79,7 @@ type ID [16]byte
 // Hash is a SHA-256 digest or a node of an RFC 6962 tree.
 type Hash [32]byte
 
-// A Ticket names a stream that the enclave has asked for. It is drawn by the enclave
-// and good once.
+// A Ticket names a stream that the enclave has asked for. It is drawn by the enclave and good once.
 type Ticket [16]byte
 
 // Hello opens a connection. A ticket comes with RoleStream and with no other.
@@ -109,16 +106,14 @@ type Header struct {
 	Value string `cbor:"2,keyasint"`
 }
 
-// From is hearsay of the host about who called. It serves logs, rate limits, an
-// organization's IP allowlist and the auth proxy's list of origins, which can only
-// keep out, and no other decision.
+// From is hearsay of the host about who called. It serves logs, rate limits, an organization's IP allowlist
+// and the auth proxy's list of origins, which can only keep out, and no other decision.
 type From struct {
 	Address string `cbor:"1,keyasint,omitempty"`
 	Origin  string `cbor:"2,keyasint,omitempty"`
 }
 
-// A Call is one request of a client, unread by the host. Every field is
-// chosen by an attacker.
+// A Call is one request of a client, unread by the host. Every field is chosen by an attacker.
 type Call struct {
 	Door Door     `cbor:"1,keyasint"`
 	Op   string   `cbor:"2,keyasint"` // last segment of the path
@@ -141,15 +136,13 @@ type Reply struct {
 	// how many are left, of the bucket with the fewest. Limit 0: not counted.
 	Limit     uint32 `cbor:"5,keyasint,omitempty"`
 	Remaining uint32 `cbor:"6,keyasint,omitempty"`
-	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may
-	// read the reply.
+	// Readable is said at the door of the auth proxy: a page of Call.From.Origin may read the reply.
 	Readable bool `cbor:"7,keyasint,omitempty"`
 	// Signed is there where the call asked by HeaderSignReply and the enclave serves.
 	Signed *Signed `cbor:"10,keyasint,omitempty"`
-	// Moved is one more than the range of the organization that the call is about,
-	// when this enclave does not own it: nothing was done here, and whoever does own
-	// it is to be asked. 0: not so. Of a range that was lost while the call was under
-	// way the call may have been done; the same body again finds out.
+	// Moved is one more than the range of the organization that the call is about, when this enclave does not
+	// own it: nothing was done here, and whoever does own it is to be asked. 0: not so. Of a range that was
+	// lost while the call was under way the call may have been done; the same body again finds out.
 	Moved uint16 `cbor:"20,keyasint,omitempty"`
 }
 
@@ -157,8 +150,7 @@ type Reply struct {
 // for a signed reply; its value is the client's nonce.
 const HeaderSignReply = "X-Cloister-Sign-Reply"
 
-// Signed is what a signed reply carries beside its body; package attestation says
-// what is signed.
+// Signed is what a signed reply carries beside its body; package attestation says what is signed.
 type Signed struct {
 	Deployment Hash   `cbor:"1,keyasint"`
 	LiveKey    []byte `cbor:"2,keyasint"` // 130 bytes
@@ -166,9 +158,8 @@ type Signed struct {
 	Signature  []byte `cbor:"4,keyasint"` // r ‖ s, 64 bytes
 }
 
-// A Range is a part of a deployment's organizations: a top-level organization and
-// all below it lie in one. A deployment has 1 to MaxRanges, fixed when it was made;
-// with one, everything is range 0.
+// A Range is a part of a deployment's organizations: a top-level organization and all below it lie in one. A
+// deployment has 1 to MaxRanges, fixed when it was made; with one, everything is range 0.
 type Range uint8
 
 // RangeOf is the range of an organization in a deployment of so many.
@@ -177,9 +168,8 @@ func RangeOf(id ID, ranges int) Range { return Range(int(id[0]) * ranges / 256) 
 // Own asks for a range of the store, or extends or gives back what is owned. A range
 // is owned by at most one boot; ownership is a row with an epoch.
 //
-// Take: succeeds only while the row's epoch is still Expect (0: no row yet);
-// the row then holds Boot and epoch Expect+1. Look changes nothing. Renew and
-// Release succeed only while the row holds Boot and Expect.
+// Take: succeeds only while the row's epoch is still Expect (0: no row yet); the row then holds Boot and
+// epoch Expect+1. Look changes nothing. Renew and Release succeed only while the row holds Boot and Expect.
 type Own struct {
 	Action OwnAction `cbor:"1,keyasint"`
 	Boot   ID        `cbor:"2,keyasint"`
@@ -236,10 +226,9 @@ type Entry struct {
 	Sends []SendMark `cbor:"11,keyasint,omitempty"`
 }
 
-// An IndexChange puts or drops the row that leads from a key to the entry's
-// organization. Key is a keyed hash: the host learns which rows have one value
-// and not what it is. Rank orders the rows of a key and is the same in all of an
-// organization's. A row that is there may be put again, one that is not dropped.
+// An IndexChange puts or drops the row that leads from a key to the entry's organization. Key is a keyed
+// hash: the host learns which rows have one value and not what it is. Rank orders the rows of a key and is
+// the same in all of an organization's. A row that is there may be put again, one that is not dropped.
 type IndexChange struct {
 	Key  Hash   `cbor:"1,keyasint"`
 	Rank uint64 `cbor:"2,keyasint"`
@@ -269,8 +258,7 @@ type Batch struct {
 // Verdict is the store's answer to a batch.
 type Verdict uint8
 
-// Stored and the two ways to lose the store. A store that is not sure answers
-// KindFailed instead.
+// Stored and the two ways to lose the store. A store that is not sure answers KindFailed instead.
 const (
 	VerdictStored     Verdict = 1 // these bytes are stored, now or before
 	VerdictConflict   Verdict = 2 // something else stands at one of the places, or a place before it is empty
@@ -322,9 +310,8 @@ type Pieces struct {
 	Pieces [][]byte `cbor:"1,keyasint"`
 }
 
-// Find asks for the newest entry of each of these activities, or for the
-// entries at these places, with inclusion proofs for the tree of TreeSize
-// leaves. Entries at or past TreeSize are not answered.
+// Find asks for the newest entry of each of these activities, or for the entries at these places, with
+// inclusion proofs for the tree of TreeSize leaves. Entries at or past TreeSize are not answered.
 type Find struct {
 	Organization ID       `cbor:"1,keyasint"`
 	TreeSize     uint64   `cbor:"2,keyasint"`
@@ -332,9 +319,8 @@ type Find struct {
 	Seqs         []uint64 `cbor:"4,keyasint,omitempty"`
 }
 
-// Page asks for newest entries of activities, newest first, filtered. Before
-// and After are ids of activities: After X means those behind X in the list,
-// Before X those just ahead of it, still in list order.
+// Page asks for newest entries of activities, newest first, filtered. Before and After are ids of activities:
+// After X means those behind X in the list, Before X those just ahead of it, still in list order.
 type Page struct {
 	Organization ID       `cbor:"1,keyasint"`
 	TreeSize     uint64   `cbor:"2,keyasint"`
@@ -393,9 +379,8 @@ type Keys struct {
 	Keys []WrappedKey `cbor:"1,keyasint"`
 }
 
-// PutKeys puts data keys that were wrapped anew in the place of what is stored, all
-// or none. A key that is not stored is not added. Done is false when the boot does
-// not own the range.
+// PutKeys puts data keys that were wrapped anew in the place of what is stored, all or none. A key that is
+// not stored is not added. Done is false when the boot does not own the range.
 type PutKeys struct {
 	Range Range        `cbor:"1,keyasint,omitempty"`
 	Boot  ID           `cbor:"2,keyasint"`
@@ -409,10 +394,9 @@ type PutKeys struct {
 // Without a Snapshot it brings pieces ahead of the one that will name them: they
 // are added, there is at least one, and Drop is empty.
 //
-// It is done only for the owner of the range, and a snapshot only in the place
-// of the one that it was built on: Over is what that one counts, 0 if there is
-// none. The very same snapshot again counts as done. Done says whether it was;
-// with OK false nothing was changed and trying again changes nothing.
+// It is done only for the owner of the range, and a snapshot only in the place of the one that it was built
+// on: Over is what that one counts, 0 if there is none. The very same snapshot again counts as done. Done
+// says whether it was; with OK false nothing was changed and trying again changes nothing.
 type PutSnapshot struct {
 	Organization ID       `cbor:"1,keyasint"`
 	Count        uint64   `cbor:"2,keyasint"`
@@ -425,17 +409,15 @@ type PutSnapshot struct {
 	Range        Range    `cbor:"9,keyasint,omitempty"`
 }
 
-// PutObject stores a small object of the deployment under a name: the genesis
-// record, the wrapped keyring, boot proofs. Once makes it fail to replace: the
-// same bytes count as done.
+// PutObject stores a small object of the deployment under a name: the genesis record, the wrapped keyring,
+// boot proofs. Once makes it fail to replace: the same bytes count as done.
 type PutObject struct {
 	Name  string `cbor:"1,keyasint"`
 	Bytes []byte `cbor:"2,keyasint"`
 	Once  bool   `cbor:"3,keyasint"`
 }
 
-// LoadObject asks for an object, or with Newest for the one last stored whose
-// name begins with Name.
+// LoadObject asks for an object, or with Newest for the one last stored whose name begins with Name.
 type LoadObject struct {
 	Name   string `cbor:"1,keyasint"`
 	Newest bool   `cbor:"2,keyasint,omitempty"`

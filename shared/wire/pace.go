@@ -38,9 +38,8 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends what is queued. It flushes only when the queue is empty, and
-// lets the others run once before that: under load many frames leave in one
-// system call.
+// write sends what is queued. It flushes only when the queue is empty, and lets the others run once before
+// that: under load many frames leave in one system call.
 func (c *Conn) write() {
 	w := bufio.NewWriterSize(c.nc, 64<<10)
 	var deadline time.Time

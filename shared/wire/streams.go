@@ -14,8 +14,7 @@ type Dial struct {
 // A DialVerdict says what came of a Dial.
 type DialVerdict uint8
 
-// The verdicts. With DialOpen the stream stands already; with all others none does
-// and none will.
+// The verdicts. With DialOpen the stream stands already; with all others none does and none will.
 const (
 	DialOpen    DialVerdict = 1
 	DialRefused DialVerdict = 2 // the host connects to no such place: it is not public and its operator does not allow it

@@ -20,8 +20,7 @@ type Table struct {
 	TimeMs     uint64       `json:"timeMs"`     // by the enclave's clock
 	Ranges     int          `json:"ranges"`     // of the deployment
 	Owned      []TableRange `json:"owned"`      // in order
-	// Retiring says that the enclave wants to be rid of what it owns and to get nothing
-	// more, until it ends.
+	// Retiring says that the enclave wants to be rid of what it owns and to get nothing more, until it ends.
 	Retiring bool `json:"retiring,omitempty"`
 }
 

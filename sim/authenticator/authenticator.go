@@ -1,6 +1,5 @@
-// Package authenticator is a passkey in software: it makes registrations and
-// assertions as a browser with an authenticator would, for tests and for trials
-// against the simulator. It guards its key from nobody.
+// Package authenticator is a passkey in software: it makes registrations and assertions as a browser with an
+// authenticator would, for tests and for trials against the simulator. It guards its key from nobody.
 package authenticator
 
 import (
@@ -48,8 +47,7 @@ const (
 // Format is an attestation format, and how it is signed where there is a choice.
 type Format string
 
-// The formats. Packed is signed by the passkey itself, PackedX5C by an
-// attestation key with a certificate.
+// The formats. Packed is signed by the passkey itself, PackedX5C by an attestation key with a certificate.
 const (
 	None      Format = "none"
 	Packed    Format = "packed"
@@ -57,8 +55,7 @@ const (
 	U2F       Format = "fido-u2f"
 )
 
-// An Authenticator holds one passkey. Its exported fields are for changing before
-// it is asked for something.
+// An Authenticator holds one passkey. Its exported fields are for changing before it is asked for something.
 type Authenticator struct {
 	RPID         string
 	Origin       string
@@ -130,8 +127,7 @@ func sign(key crypto.Signer, message []byte) ([]byte, error) {
 	return key.Sign(rand.Reader, digest[:], crypto.SHA256)
 }
 
-// ClientData is the clientDataJSON of a browser; typ is webauthn.create or
-// webauthn.get.
+// ClientData is the clientDataJSON of a browser; typ is webauthn.create or webauthn.get.
 func (a *Authenticator) ClientData(typ string, challenge []byte) []byte {
 	origin, _ := json.Marshal(a.Origin)
 	return fmt.Appendf(nil, `{"type":"%s","challenge":"%s","origin":%s,"crossOrigin":false}`, typ, base64.RawURLEncoding.EncodeToString(challenge), origin)

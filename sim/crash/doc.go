@@ -1,9 +1,8 @@
 // Package crash kills a running Cloister with kill -9, a thousand times if asked, and holds
 // what is left against what its clients were told. It has only tests.
 //
-// Host, enclave and store run as a user's processes; eight clients send requests over HTTP; a
-// proxy between host and enclave reads frames, so that a process can be killed at a chosen
-// point of a request's way:
+// Host, enclave and store run as a user's processes; eight clients send requests over HTTP; a proxy between
+// host and enclave reads frames, so that a process can be killed at a chosen point of a request's way:
 //
 //   - unsent: the host has the request, the enclave has not;
 //   - sent: the enclave has decided, its batch has not reached the store;

@@ -1,6 +1,5 @@
-// Package cuse answers for the character device /dev/nsm from user space, by
-// Linux's CUSE ("character device in userspace", the protocol of fuse(4) with the
-// messages of include/uapi/linux/fuse.h, version 7.31).
+// Package cuse answers for the character device /dev/nsm from user space, by Linux's CUSE ("character device
+// in userspace", the protocol of fuse(4) with the messages of include/uapi/linux/fuse.h, version 7.31).
 //
 // The device's one ioctl carries pointers to a request and a response, which the kernel cannot
 // know from its number. So the device is "unrestricted": twice it answers with the places of the
@@ -15,8 +14,7 @@ import (
 	"syscall"
 )
 
-// An Exchange answers one request of the security module into response and tells
-// how long the answer is.
+// An Exchange answers one request of the security module into response and tells how long the answer is.
 type Exchange func(request, response []byte) (int, error)
 
 // Operations of the protocol.
@@ -129,8 +127,7 @@ type place struct{ base, size uint64 }
 
 func placeAt(b []byte) place { return place{le.Uint64(b), le.Uint64(b[8:])} }
 
-// again asks the kernel for the same ioctl with the content of in, and for room
-// to write out.
+// again asks the kernel for the same ioctl with the content of in, and for room to write out.
 func again(in, out []place) []byte {
 	b := make([]byte, 4, 16+16*(len(in)+len(out)))
 	b = le.AppendUint32(b, retry)

@@ -3,9 +3,8 @@
 // guest the security module, in the parent's the nitro-cli that waits for the heartbeat, a
 // network, and the relay for hosts on other machines.
 //
-// The kernel's command line says which this is (role=enclave or role=parent), and PID 1 finds it
-// in its environment. The enclave is the unmodified program of production, which this one becomes
-// by execve.
+// The kernel's command line says which this is (role=enclave or role=parent), and PID 1 finds it in its
+// environment. The enclave is the unmodified program of production, which this one becomes by execve.
 package main
 
 import (
@@ -73,9 +72,8 @@ func enclave() error {
 	if err := setup.Load(drivers); err != nil {
 		return err
 	}
-	// The kernel here has no driver of the security module, which would also feed
-	// the kernel's pool and say so. The emulated one cannot; it says so all the
-	// same, or with random=NAME something else.
+	// The kernel here has no driver of the security module, which would also feed the kernel's pool and say
+	// so. The emulated one cannot; it says so all the same, or with random=NAME something else.
 	if err := os.WriteFile(randomSource, []byte(setting("random", "nsm-hwrng")+"\n"), 0o444); err != nil {
 		return err
 	}

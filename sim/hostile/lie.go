@@ -1,10 +1,8 @@
-// Package hostile is a host as an attacker would write it: a proxy between host and enclave that
-// reads and rewrites the frames of every role, a store that answers with lies, and raw
-// connections that keep no rule.
+// Package hostile is a host as an attacker would write it: a proxy between host and enclave that reads and
+// rewrites the frames of every role, a store that answers with lies, and raw connections that keep no rule.
 //
-// The tests hold one table of attacks, and which alarm of the enclave must count each. Every
-// attack is made many times against a running enclave, and again in a build that can switch
-// checks off, where it succeeds.
+// The tests hold one table of attacks, and which alarm of the enclave must count each. Every attack is made
+// many times against a running enclave, and again in a build that can switch checks off, where it succeeds.
 package hostile
 
 import (
@@ -14,9 +12,8 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Lie changes the answer to a question before the enclave sees it. The
-// question is a message of package wire, the answer a pointer to one. It tells
-// whether it changed anything.
+// A Lie changes the answer to a question before the enclave sees it. The question is a message of package
+// wire, the answer a pointer to one. It tells whether it changed anything.
 type Lie func(question, answer any) bool
 
 // A Liar tells at most one lie at a time. The zero value tells the truth.
@@ -92,8 +89,7 @@ var forms = map[wire.Kind]form{
 	wire.KindChain: byValue[wire.Chain](), wire.KindChainState: byPointer[wire.ChainState](),
 }
 
-// Decode reads the payload of a frame as the message of its kind; the result is
-// a pointer to it.
+// Decode reads the payload of a frame as the message of its kind; the result is a pointer to it.
 func Decode(kind wire.Kind, payload []byte) (any, error) {
 	f, ok := forms[kind]
 	if !ok {

@@ -192,8 +192,7 @@ func (q *questions) of(f Frame) *Frame {
 	return nil
 }
 
-// pump carries frames from one side to the other; to is the enclave when put is
-// to be used.
+// pump carries frames from one side to the other; to is the enclave when put is to be used.
 func (p *Proxy) pump(from, to net.Conn, role wire.Role, asked *questions, put func(...Frame)) {
 	inward := to.RemoteAddr().String() == p.enclave
 	for {
@@ -247,8 +246,7 @@ func (p *Proxy) lie(x *Crossing) {
 	}
 }
 
-// Dial opens a connection of a role to an enclave and says hello, for frames
-// that no host would send.
+// Dial opens a connection of a role to an enclave and says hello, for frames that no host would send.
 func Dial(enclave string, role wire.Role) (net.Conn, error) {
 	return dial(enclave, wire.Hello{Role: role})
 }

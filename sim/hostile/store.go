@@ -9,12 +9,10 @@ import (
 	"cloister/shared/wire"
 )
 
-// A Deed is done instead of asking the store. With done false the store is
-// asked after all.
+// A Deed is done instead of asking the store. With done false the store is asked after all.
 type Deed func(ctx context.Context, question any) (answer any, err error, done bool)
 
-// Store is a store that forgets nothing it was given, does deeds of its own and
-// lies in its answers.
+// Store is a store that forgets nothing it was given, does deeds of its own and lies in its answers.
 type Store struct {
 	store.Store // the honest one
 	Liar
@@ -45,8 +43,7 @@ func (s *Store) Snapshots(id wire.ID) []wire.PutSnapshot {
 	return s.puts[id]
 }
 
-// Hoard keeps a snapshot, so that its pieces can be served whatever the honest
-// store has dropped.
+// Hoard keeps a snapshot, so that its pieces can be served whatever the honest store has dropped.
 func (s *Store) Hoard(put wire.PutSnapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

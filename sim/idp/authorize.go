@@ -132,8 +132,7 @@ func (p *Provider) parseRequest(w http.ResponseWriter, r *http.Request, f *flavo
 	return req, false
 }
 
-// signIn takes the form of the sign-in page. Everything that was asked is in its
-// URL, and is checked again.
+// signIn takes the form of the sign-in page. Everything that was asked is in its URL, and is checked again.
 func (p *Provider) signIn(f *flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()

@@ -77,9 +77,8 @@ func keep(m map[string]*grant, names []string, name string, gr *grant) []string 
 	return names
 }
 
-// exchange turns a code into an access token, once, if all is as it was asked for.
-// A code that comes twice ends the token that it was exchanged for: one of the two
-// has stolen it (RFC 6749, section 4.1.2).
+// exchange turns a code into an access token, once, if all is as it was asked for. A code that comes twice
+// ends the token that it was exchanged for: one of the two has stolen it (RFC 6749, section 4.1.2).
 func (g *grants) exchange(f *flavour, code, client, redirect, verifier string) (*grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package idp is the simulator's identity provider: a small OpenID provider for trying OAuth on a
-// laptop without an account anywhere. It lets everybody be whoever they say, so nothing that
-// matters may trust it.
+// Package idp is the simulator's identity provider: a small OpenID provider for trying OAuth on a laptop
+// without an account anywhere. It lets everybody be whoever they say, so nothing that matters may trust it.
 //
 // Below its issuer URL it has discovery, keys, an authorization endpoint with a sign-in page, the
 // code flow with PKCE, identity tokens without a code as wallet kits ask for them, and userinfo.
@@ -51,8 +50,7 @@ func New(c Config) (*Provider, error) {
 	return &Provider{c, u.Path, &grants{now: c.Now, codes: map[string]*grant{}, tokens: map[string]*grant{}}}, nil
 }
 
-// plain tells whether a URI has only characters that stand for themselves in a
-// header.
+// plain tells whether a URI has only characters that stand for themselves in a header.
 func plain(s string) bool {
 	return s != "" && len(s) <= maxURI && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"'<>;,\`, c) })
 }
@@ -97,8 +95,7 @@ func (p *Provider) Handler() http.Handler {
 	return m
 }
 
-// open lets pages of any origin read an answer, as they may of every provider's. None
-// of it goes by cookies.
+// open lets pages of any origin read an answer, as they may of every provider's. None of it goes by cookies.
 func open(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Headers": "authorization, content-type",

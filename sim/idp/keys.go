@@ -14,8 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Algorithms are those that identity tokens can be signed with; the first is the
-// usual one.
+// Algorithms are those that identity tokens can be signed with; the first is the usual one.
 var Algorithms = []string{string(jose.RS256), string(jose.ES256)}
 
 // Keys are what tokens are signed with, one key for each algorithm.

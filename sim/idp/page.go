@@ -46,8 +46,7 @@ func (p *Provider) show(w http.ResponseWriter, r *request, q url.Values, s signI
 	p.write(w, http.StatusOK, "form-action 'self' "+target, s)
 }
 
-// fail tells the person at the browser what is wrong with a request that cannot be
-// sent back.
+// fail tells the person at the browser what is wrong with a request that cannot be sent back.
 func (p *Provider) fail(w http.ResponseWriter, reason string) {
 	p.write(w, http.StatusBadRequest, "form-action 'none'", signInPage{Provider: "the simulator's identity provider", Refused: reason})
 }

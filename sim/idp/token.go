@@ -113,8 +113,7 @@ func (p *Provider) me(f *flavour) http.HandlerFunc {
 	}
 }
 
-// issue makes any identity token of this issuer, for tests and scripts. No real
-// provider has the like.
+// issue makes any identity token of this issuer, for tests and scripts. No real provider has the like.
 func (p *Provider) issue(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Subject       string `json:"sub"`

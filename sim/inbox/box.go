@@ -22,8 +22,7 @@ const (
 	KindText = "text"
 )
 
-// A Message is one that arrived. A mail to several recipients is a message for
-// each.
+// A Message is one that arrived. A mail to several recipients is a message for each.
 type Message struct {
 	ID         string    `json:"id"`
 	Kind       string    `json:"kind"` // KindMail or KindText

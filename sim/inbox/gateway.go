@@ -14,8 +14,7 @@ const (
 	maxWords  = 6400 // bytes of Body
 )
 
-// A Gateway is who may send text messages; both are asked for by basic
-// authentication.
+// A Gateway is who may send text messages; both are asked for by basic authentication.
 type Gateway struct{ User, Password string }
 
 // sms takes text messages in the form that gateways commonly have: a form with To,

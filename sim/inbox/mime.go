@@ -22,9 +22,8 @@ const (
 
 var errMalformed = errors.New("the mail is malformed")
 
-// readMail reads what a mail says: its subject, and its first plain and its first
-// HTML part. A part that cannot be read is left out; a mail of which nothing can be
-// is an error.
+// readMail reads what a mail says: its subject, and its first plain and its first HTML part. A part that
+// cannot be read is left out; a mail of which nothing can be is an error.
 func readMail(raw []byte) (Message, error) {
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
 	if err != nil {
@@ -46,8 +45,7 @@ func header(s string) string {
 	return shown(s, false)
 }
 
-// shown makes s UTF-8 without control characters, line ends and tabs excepted
-// where lines are wanted.
+// shown makes s UTF-8 without control characters, line ends and tabs excepted where lines are wanted.
 func shown(s string, lines bool) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(c rune) rune {

@@ -197,8 +197,7 @@ func (d *Dir) Boot(ctx context.Context, address string, more int) (*Credentials,
 	return c, writeSecret(d.file(fileCredentials), append(text, '\n'))
 }
 
-// Join leads one more enclave of a deployment that was booted before from hello to
-// serving.
+// Join leads one more enclave of a deployment that was booted before from hello to serving.
 func (d *Dir) Join(ctx context.Context, address string) error {
 	e, err := DialDoor(ctx, address)
 	if err != nil {
@@ -324,8 +323,7 @@ func Stamp(k KeyPair, body []byte) ([]wire.Header, error) {
 	return []wire.Header{{Name: request.HeaderStamp, Value: value}}, nil
 }
 
-// pending is an admission, kept before it is sent, so that a crash ends with one organization
-// and its key.
+// pending is an admission, kept before it is sent, so that a crash ends with one organization and its key.
 type pending struct {
 	RootAPIKey KeyPair         `json:"rootApiKey"`
 	Body       json.RawMessage `json:"body"`
@@ -402,8 +400,7 @@ func (d *Dir) Organizations() (all []Organization, err error) {
 	return all, err
 }
 
-// more makes organizations for tests, many at a time, until the file lists as
-// many as asked for.
+// more makes organizations for tests, many at a time, until the file lists as many as asked for.
 func (d *Dir) more(ctx context.Context, e *Door, admission KeyPair, want int) error {
 	have, err := d.Organizations()
 	if err != nil || len(have) >= want {

@@ -1,7 +1,6 @@
-// Package laptop stands for a Nitro instance and its operators on a laptop: a data directory with
-// the secrets of the simulated enclave, the manifest, the admission key and the first
-// organization. It keeps nothing secret from its own machine. The enclave that it starts is the
-// one of production.
+// Package laptop stands for a Nitro instance and its operators on a laptop: a data directory with the secrets
+// of the simulated enclave, the manifest, the admission key and the first organization. It keeps nothing
+// secret from its own machine. The enclave that it starts is the one of production.
 package laptop
 
 import (

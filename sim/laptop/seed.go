@@ -16,9 +16,8 @@ import (
 	"cloister/enclave/core"
 )
 
-// SeedFile keeps the root secret in a file sealed for development: AES-256-GCM
-// under scrypt of a passphrase that lies beside it. It keeps nothing secret from
-// its own machine, and every manifest and proof names it.
+// SeedFile keeps the root secret in a file sealed for development: AES-256-GCM under scrypt of a passphrase
+// that lies beside it. It keeps nothing secret from its own machine, and every manifest and proof names it.
 type SeedFile struct{ Seed, Passphrase string }
 
 var _ core.RootSecret = (*SeedFile)(nil)

@@ -4,6 +4,5 @@
 // every secret of the enclave in nine encodings, and the enclave's memory for keys that it
 // should have forgotten. A second run sends passcodes by mail and text, and searches for those.
 //
-// Both are the ordinary build. The test learns the secrets by opening the deployment: see
-// secrets_test.go.
+// Both are the ordinary build. The test learns the secrets by opening the deployment: see secrets_test.go.
 package leak

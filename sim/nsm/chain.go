@@ -59,8 +59,7 @@ func (r *Root) PEM() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.cert.Raw}))
 }
 
-// Marshal gives certificate and private key as two PEM blocks, to be kept and
-// read back with ParseRoot.
+// Marshal gives certificate and private key as two PEM blocks, to be kept and read back with ParseRoot.
 func (r *Root) Marshal() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(r.key)
 	if err != nil {

@@ -62,8 +62,7 @@ type Device struct {
 	chain  []link // region, zone, instance, leaf
 }
 
-// New gives a device as an enclave finds it at start: registers 0 to 15 locked,
-// the others zero and open.
+// New gives a device as an enclave finds it at start: registers 0 to 15 locked, the others zero and open.
 func New(cfg Config) (*Device, error) {
 	if cfg.Root == nil || cfg.Now == nil || cfg.Rand == nil {
 		return nil, errors.New("making a security module: root, clock or randomness is missing")

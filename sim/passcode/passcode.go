@@ -1,6 +1,5 @@
-// Package passcode is the client's part of a log-in with a passcode, for tests: it
-// encrypts the code to the enclave and signs with the key that the verification token
-// is bound to.
+// Package passcode is the client's part of a log-in with a passcode, for tests: it encrypts the code to the
+// enclave and signs with the key that the verification token is bound to.
 package passcode
 
 import (
@@ -94,8 +93,7 @@ func (c *Client) Sign(message string) (map[string]any, error) {
 	return map[string]any{"publicKey": c.Public, "scheme": "CLIENT_SIGNATURE_SCHEME_API_P256", "message": message, "signature": hex.EncodeToString(raw)}, nil
 }
 
-// SignLogIn is the client's signature over a log-in: the token becomes a session of
-// this key.
+// SignLogIn is the client's signature over a log-in: the token becomes a session of this key.
 func (c *Client) SignLogIn(token, session string) (map[string]any, error) {
 	claims, err := Claims(token)
 	if err != nil {

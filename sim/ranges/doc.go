@@ -1,7 +1,6 @@
-// Package ranges holds a deployment of several enclaves and hosts to what it promises: ranges
-// move without losing what is newest, a stale or stray hand-over is refused, a superseded
-// enclave answers nothing, and whoever is killed, nothing acknowledged is lost and service goes
-// on. It has only tests.
+// Package ranges holds a deployment of several enclaves and hosts to what it promises: ranges move without
+// losing what is newest, a stale or stray hand-over is refused, a superseded enclave answers nothing, and
+// whoever is killed, nothing acknowledged is lost and service goes on. It has only tests.
 //
 // Those of moves run in one process over an embedded store that lies when told to. The campaign
 // of kills runs an operator's processes over PostgreSQL: each of two enclaves and two hosts is

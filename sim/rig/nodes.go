@@ -9,9 +9,8 @@ import (
 	"cloister/host/egress"
 )
 
-// Nodes are of chains on which nothing ever happens: they say how they stand, and
-// are too busy to take a transaction. For tests in which something may be sent and
-// it does not matter what comes of it.
+// Nodes are of chains on which nothing ever happens: they say how they stand, and are too busy to take a
+// transaction. For tests in which something may be sent and it does not matter what comes of it.
 func Nodes(t testing.TB) egress.Nodes {
 	node := func(answers map[string]any) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,8 +29,7 @@ import (
 // patience bounds one wait. It ends a test that hangs; nothing is measured by it.
 const patience = 5 * time.Minute
 
-// Options change what a rig is made of. The zero value is an enclave and a host
-// with an SQLite store.
+// Options change what a rig is made of. The zero value is an enclave and a host with an SQLite store.
 type Options struct {
 	Dir    string      // data directory; empty: the test's own
 	Store  store.Store // instead of SQLite in Dir

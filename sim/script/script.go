@@ -24,11 +24,10 @@
 // ${organization} and ${user} are the organization and its root user, ${now} is the time in
 // milliseconds, ${now-1h} an hour before.
 //
-// A pattern is JSON. An object matches an object that has its members and maybe others (with
-// "exactly" no others); an array matches one of the same length, element by element, and with
-// "..." at its end a longer one. The string "..." matches anything, "~EXPRESSION" a string that
-// the regular expression matches as a whole, and "${NAME}" sets the name, or matches its value
-// where it is set.
+// A pattern is JSON. An object matches an object that has its members and maybe others (with "exactly" no
+// others); an array matches one of the same length, element by element, and with "..." at its end a longer
+// one. The string "..." matches anything, "~EXPRESSION" a string that the regular expression matches as a
+// whole, and "${NAME}" sets the name, or matches its value where it is set.
 package script
 
 import (

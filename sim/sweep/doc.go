@@ -1,5 +1,4 @@
-// Package sweep holds the test that every single failure of the store and of the connection is
-// survived.
+// Package sweep holds the test that every single failure of the store and of the connection is survived.
 //
 // One scenario, from boot over an orderly stop to a second boot, is run undisturbed to count the
 // calls of the store and the frames between host and enclave. Then it is run again for each of

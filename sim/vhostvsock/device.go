@@ -277,8 +277,7 @@ func (d *device) give(r *ring) {
 	}
 }
 
-// fill writes the waiting packet, or as much of it as there is room for, and tells
-// how many bytes that are.
+// fill writes the waiting packet, or as much of it as there is room for, and tells how many bytes that are.
 func (d *device) fill(bufs [][]byte) uint32 {
 	room := -headLen
 	for _, b := range bufs {

@@ -48,8 +48,7 @@ func (m *memory) unmap() {
 	*m = nil
 }
 
-// at is n bytes of memory at an address, the guest's or QEMU's; nil where there is
-// none.
+// at is n bytes of memory at an address, the guest's or QEMU's; nil where there is none.
 func (m *memory) at(address, n uint64, guest bool) []byte {
 	for _, r := range *m {
 		begin := r.qemu
@@ -63,8 +62,7 @@ func (m *memory) at(address, n uint64, guest bool) []byte {
 	return nil
 }
 
-// A ring is one split virtqueue (virtio 1.2, section 2.7). The addresses are
-// QEMU's.
+// A ring is one split virtqueue (virtio 1.2, section 2.7). The addresses are QEMU's.
 type ring struct {
 	size                   uint32
 	table, available, used uint64
@@ -85,8 +83,7 @@ func (r *ring) stop() {
 	r.kick = nil
 }
 
-// wait blocks until the guest says that there is something new; false when the
-// ring was stopped.
+// wait blocks until the guest says that there is something new; false when the ring was stopped.
 func (r *ring) wait() bool {
 	var b [8]byte
 	_, err := r.kick.Read(b[:])
@@ -121,8 +118,7 @@ func (r *ring) pop(m *memory) (chain uint16, bufs [][]byte, ok bool) {
 	return chain, bufs, true
 }
 
-// push gives a chain back with n bytes written to it, and tells the guest unless it
-// does not want to hear.
+// push gives a chain back with n bytes written to it, and tells the guest unless it does not want to hear.
 func (r *ring) push(m *memory, chain uint16, n uint32) {
 	used := m.at(r.used, 4+8*uint64(r.size), false)
 	available := m.at(r.available, 4, false)

@@ -121,9 +121,8 @@ func (s *Switch) follow(p *packet) {
 	}
 }
 
-// carry takes a packet from the guest with the id cid to where it is addressed. A
-// packet that names another sender is dropped; one to nobody is answered with a
-// reset, as a connection to a machine that is gone.
+// carry takes a packet from the guest with the id cid to where it is addressed. A packet that names another
+// sender is dropped; one to nobody is answered with a reset, as a connection to a machine that is gone.
 func (s *Switch) carry(cid uint64, p *packet, stopped <-chan struct{}) {
 	if p.from() != cid || p.kind() != stream {
 		return

@@ -47,8 +47,7 @@ func open(data string, clients int, limit int64) (b *bench, err error) {
 	return b, err
 }
 
-// touch asks whoami as the organization's root user and holds the answer against
-// who that is.
+// touch asks whoami as the organization's root user and holds the answer against who that is.
 func (b *bench) touch(o *organization) error {
 	key, err := request.ParseKey(o.RootAPIKey.PrivateKey)
 	if err != nil {
