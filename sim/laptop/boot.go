@@ -297,18 +297,15 @@ func (d *Dir) key(name string) (KeyPair, error) {
 	if err != nil {
 		return KeyPair{}, err
 	}
-	return pairOf(strings.TrimSpace(string(b)))
-}
-
-func NewKey() (KeyPair, error) { return request.NewKeyPair(rand.Reader) }
-
-func pairOf(private string) (KeyPair, error) {
+	private := strings.TrimSpace(string(b))
 	k, err := request.ParseKey(private)
 	if err != nil {
 		return KeyPair{}, err
 	}
 	return KeyPair{PublicKey: k.Public(), PrivateKey: private}, nil
 }
+
+func NewKey() (KeyPair, error) { return request.NewKeyPair(rand.Reader) }
 
 // Stamp is the X-Stamp header over body by a key.
 func Stamp(k KeyPair, body []byte) ([]wire.Header, error) {
