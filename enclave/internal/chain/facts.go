@@ -1,6 +1,10 @@
 package chain
 
-import "cloister/enclave/internal/fault"
+import (
+	"encoding/hex"
+
+	"cloister/enclave/internal/fault"
+)
 
 // Facts are trees of what policies may read, in the terms of Go, since a chain
 // knows no policies: bool, int64, uint64, *big.Int (not changed afterwards),
@@ -17,6 +21,11 @@ type Map map[string]any
 // Hex is text in hexadecimal, lower case, which policies compare without regard
 // to case.
 type Hex string
+
+// ZeroX is b as policies read it, with 0x.
+func ZeroX(b []byte) Hex {
+	return Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
+}
 
 // Dynamic is typed by what it holds and not by the schema: arguments of calls,
 // typed data, authorizations.

@@ -11,8 +11,7 @@ import (
 // what is stored is the text, so the numbers may change between releases.
 type Format uint8
 
-// The formats of the interface, in its order. A Set knows which of them can be
-// made today.
+// The formats of the interface, in its order.
 const (
 	Uncompressed Format = 1 + iota
 	Compressed

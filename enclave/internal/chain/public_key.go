@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"golang.org/x/crypto/sha3"
 
 	"cloister/enclave/internal/p256"
 )
@@ -83,4 +84,21 @@ func (p PublicKey) Compressed() []byte {
 		return p.raw[:compressedSize]
 	}
 	return p.Bytes()
+}
+
+// KeccakAccount is the last 20 bytes of the Keccak-256 of a secp256k1 point: the name
+// of its account on Ethereum, Tempo and Tron.
+func (p PublicKey) KeccakAccount() [20]byte {
+	sum := Keccak(p.raw[1:])
+	return [20]byte(sum[12:])
+}
+
+// Keccak is Keccak-256 of the parts in a row.
+func Keccak(parts ...[]byte) (sum [32]byte) {
+	h := sha3.NewLegacyKeccak256()
+	for _, part := range parts {
+		h.Write(part)
+	}
+	h.Sum(sum[:0])
+	return sum
 }

@@ -15,7 +15,6 @@ type SigningKey struct {
 
 // A Reader is a chain whose transactions can be read.
 type Reader interface {
-	Chain
 	// Read takes an unsigned transaction apart, strictly: what it cannot explain
 	// it refuses, and so bytes that another reader would pass over. It answers only
 	// with a transaction that the signer can sign. The errors are *fault.Error with

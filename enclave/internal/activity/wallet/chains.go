@@ -2,25 +2,17 @@ package wallet
 
 import (
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/chain/aptos"
+	"cloister/enclave/internal/chain/addressonly"
 	"cloister/enclave/internal/chain/btc"
-	"cloister/enclave/internal/chain/cosmos"
 	"cloister/enclave/internal/chain/eth"
-	"cloister/enclave/internal/chain/plain"
 	"cloister/enclave/internal/chain/sol"
-	"cloister/enclave/internal/chain/spark"
-	"cloister/enclave/internal/chain/sui"
 	"cloister/enclave/internal/chain/tempo"
-	"cloister/enclave/internal/chain/ton"
 	"cloister/enclave/internal/chain/tron"
-	"cloister/enclave/internal/chain/xlm"
-	"cloister/enclave/internal/chain/xrp"
 	"cloister/enclave/internal/fault"
 )
 
-// chains are those whose addresses can be made.
-var chains = chain.NewSet(plain.Chain{}, eth.Chain{}, sol.Chain{}, btc.Chain{}, tron.Chain{}, cosmos.Chain{}, sui.Chain{}, aptos.Chain{}, xlm.Chain{},
-	xrp.Chain{}, ton.Chain{}, spark.Chain{})
+// addresses are all that can be made.
+var addresses = chain.Join(addressonly.Addresses, eth.Addresses, sol.Addresses, btc.Addresses, tron.Addresses)
 
 // readers are the chains whose transactions are signed, each with the language of its contract interfaces.
 var readers = map[TransactionType]struct {

@@ -67,7 +67,7 @@ func placeOf(typ InterfaceType, address string) string {
 
 // describe finds the interface of a contract as its chain reads it, or nil. A stored one that today's rules
 // refuse is an error: what policies read by it would vanish silently.
-func describe(tx *org.Tx, c chain.Chain, typ InterfaceType, address string) (chain.Description, error) {
+func describe(tx *org.Tx, c chain.Reader, typ InterfaceType, address string) (chain.Description, error) {
 	reader, ok := c.(chain.Describer)
 	if !ok {
 		return nil, nil

@@ -150,7 +150,7 @@ func keepKey(tx *activity.Tx, k *org.PrivateKey, key *keys.PrivateKey, formats [
 	k.PublicKey, k.CreatedMs, k.UpdatedMs = hex.EncodeToString(key.Public().Bytes()), tx.NowMs, tx.NowMs
 	for i, name := range formats {
 		format, _ := chain.ParseFormat(string(name)) // Valid
-		address, err := chains.Address(format, key.Public())
+		address, err := addresses.Address(format, key.Public())
 		if err != nil {
 			return err
 		}

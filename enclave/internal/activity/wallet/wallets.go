@@ -213,7 +213,7 @@ func deriveAccount(seed *keys.Wallet, p *WalletAccountParams) (*org.Account, err
 		return nil, err
 	}
 	defer k.Wipe()
-	address, err := chains.Address(format, k.Public())
+	address, err := addresses.Address(format, k.Public())
 	if err != nil {
 		return nil, err
 	}

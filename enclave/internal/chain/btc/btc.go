@@ -58,7 +58,7 @@ type account struct {
 	kind kind
 }
 
-var accounts = [...]account{
+var accounts = map[chain.Format]account{
 	chain.BitcoinMainnetP2PKH:  {&mainnet, p2pkh},
 	chain.BitcoinMainnetP2SH:   {&mainnet, p2sh},
 	chain.BitcoinMainnetP2WPKH: {&mainnet, p2wpkh},
@@ -83,35 +83,19 @@ var accounts = [...]account{
 	chain.DogeTestnet:          {&dogeTestnet, p2pkh},
 }
 
-// accountOf finds the account of a format, nothing for a format of another chain.
-func accountOf(f chain.Format) account {
-	if int(f) >= len(accounts) {
-		return account{}
-	}
-	return accounts[f]
-}
-
-// Formats lists the twenty formats of Bitcoin and the two of Dogecoin.
-func (Chain) Formats() []chain.Format {
-	var out []chain.Format
-	for f := range accounts {
-		if accounts[f].net != nil {
-			out = append(out, chain.Format(f))
-		}
-	}
-	return out
-}
-
-// Address is base58check for P2PKH and P2SH, bech32 (BIP-173) for P2WPKH and P2WSH
+// Addresses are base58check for P2PKH and P2SH, bech32 (BIP-173) for P2WPKH and P2WSH
 // and bech32m (BIP-350) for P2TR.
-func (Chain) Address(f chain.Format, p chain.PublicKey) (string, error) {
-	a := accountOf(f)
-	if a.net == nil {
-		return "", fault.New(fault.InvalidArgument, "invalid address format")
+var Addresses = addresses()
+
+func addresses() chain.Addresses {
+	all := make(chain.Addresses, len(accounts))
+	for f, a := range accounts {
+		all[f] = a.address
 	}
-	if err := f.Accept(p.Curve()); err != nil {
-		return "", err
-	}
+	return all
+}
+
+func (a account) address(p chain.PublicKey) (string, error) {
 	script, ok := scriptOf(a.kind, p)
 	if !ok {
 		return "", fault.New(fault.InvalidArgument, "invalid public key: it has no taproot output")

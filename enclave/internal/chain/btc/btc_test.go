@@ -54,13 +54,13 @@ func TestAddressVectors(t *testing.T) {
 		}
 	}
 	load(t, "../testdata/derivation.json", &d)
-	set, made := chain.NewSet(btc.Chain{}), map[chain.Format]int{}
+	set, made := btc.Addresses, map[chain.Format]int{}
 	for _, v := range d.Vectors {
 		f, err := chain.ParseFormat(v.Format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !set.Has(f) {
+		if set[f] == nil {
 			continue
 		}
 		want := ""
@@ -79,7 +79,7 @@ func TestAddressVectors(t *testing.T) {
 		made[f]++
 	}
 	n := 0
-	for _, f := range (btc.Chain{}).Formats() {
+	for f := range btc.Addresses {
 		if made[f] == 0 {
 			t.Errorf("%v: no vector", f)
 		}
@@ -112,7 +112,7 @@ func TestAddressesOfBIPs(t *testing.T) {
 		{"BIP-173, of P2PK", chain.BitcoinMainnetP2WSH, "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798", "bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3"},
 		{"BIP-173, of P2PK", chain.BitcoinTestnetP2WSH, "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798", "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7"},
 	} {
-		if got, err := (btc.Chain{}).Address(v.format, public(t, v.public)); err != nil || got != v.want {
+		if got, err := btc.Addresses.Address(v.format, public(t, v.public)); err != nil || got != v.want {
 			t.Errorf("%s, %v: %s, want %s (%v)", v.what, v.format, got, v.want, err)
 		}
 	}
@@ -162,14 +162,14 @@ func TestAddressRefuses(t *testing.T) {
 	}
 	for f := chain.Format(0); f < 60; f++ {
 		has := false
-		for _, g := range (btc.Chain{}).Formats() {
+		for g := range btc.Addresses {
 			has = has || f == g
 		}
-		if text, err := (btc.Chain{}).Address(f, p); has != (err == nil) || has != (text != "") || err != nil && fault.Of(err) == nil {
+		if text, err := btc.Addresses.Address(f, p); has != (err == nil) || has != (text != "") || err != nil && fault.Of(err) == nil {
 			t.Errorf("%v: %q, %v", f, text, err)
 		}
 		for _, other := range []chain.PublicKey{{}, ed} {
-			if text, err := (btc.Chain{}).Address(f, other); fault.Of(err) == nil || text != "" {
+			if text, err := btc.Addresses.Address(f, other); fault.Of(err) == nil || text != "" {
 				t.Errorf("%v with a key on %v: %q, %v", f, other.Curve(), text, err)
 			}
 		}
@@ -195,7 +195,7 @@ func TestTaprootOutputKey(t *testing.T) {
 // p2trProgram is the output key as the address has it.
 func p2trProgram(t testing.TB, p chain.PublicKey) string {
 	t.Helper()
-	text, err := (btc.Chain{}).Address(chain.BitcoinMainnetP2TR, p)
+	text, err := btc.Addresses.Address(chain.BitcoinMainnetP2TR, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func BenchmarkAddress(b *testing.B) {
 		b.Run(f.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := (btc.Chain{}).Address(f, p); err != nil {
+				if _, err := btc.Addresses.Address(f, p); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -75,7 +75,7 @@ func scriptsOf(by chain.SigningKey) (*network, [kinds][]byte, error) {
 	if c := by.Public.Curve(); c != chain.Secp256k1 {
 		return nil, scripts, chain.Invalid("a key on %v cannot sign it", c)
 	}
-	a := accountOf(by.Format)
+	a := accounts[by.Format]
 	wanted := []kind{a.kind}
 	switch {
 	case by.Format == 0:

@@ -51,7 +51,7 @@ func vectors(t testing.TB) []vector {
 func formatOf(t testing.TB, k testKey, address string) chain.Format {
 	t.Helper()
 	for f := chain.BitcoinTestnetP2PKH; f <= chain.BitcoinTestnetP2TR; f++ {
-		if text, err := (btc.Chain{}).Address(f, k.public); err == nil && text == address {
+		if text, err := btc.Addresses.Address(f, k.public); err == nil && text == address {
 			return f
 		}
 	}

@@ -139,7 +139,7 @@ func (i *Interface) add(f *function) error {
 		seen[name] = true
 	}
 	signature := f.inputs.appendName([]byte(f.name))
-	sum := keccak(signature)
+	sum := chain.Keccak(signature)
 	selector := [4]byte(sum[:4])
 	f.signature = string(signature)
 	switch old := i.functions[selector]; {

@@ -110,7 +110,7 @@ func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 			return nil, false
 		}
 		if t.kind == kindBytes {
-			return hexOf(d.data[at : at+n]), true
+			return chain.ZeroX(d.data[at : at+n]), true
 		}
 		// Policies read text. What is none differs from every text that they name.
 		return strings.ToValidUTF8(string(d.data[at:at+n]), "\ufffd"), true
@@ -156,9 +156,9 @@ func (t *abiType) read(w []byte) (any, bool) {
 	case kindBool:
 		return w[31] == 1, isZero(w[:31]) && w[31] <= 1
 	case kindAddress:
-		return hexOf(w[12:]), isZero(w[:12])
+		return chain.ZeroX(w[12:]), isZero(w[:12])
 	case kindFixed:
-		return hexOf(w[:t.size]), isZero(w[t.size:])
+		return chain.ZeroX(w[:t.size]), isZero(w[t.size:])
 	case kindDecimal:
 		_, ok := integer(w, t.size, t.signed)
 		return nil, ok

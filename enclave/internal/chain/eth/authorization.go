@@ -26,13 +26,13 @@ func (a *Authorization) Digest() [32]byte {
 	items = rlp.AppendBig(items, a.chainID)
 	items = rlp.AppendBytes(items, a.address)
 	items = rlp.AppendBig(items, a.nonce)
-	return keccak(append(rlp.AppendListHead([]byte{5}, len(items)), items...))
+	return chain.Keccak(append(rlp.AppendListHead([]byte{5}, len(items)), items...))
 }
 
 // Facts are the members of eth.eip_7702_authorization.
 func (a *Authorization) Facts() chain.Struct {
 	return chain.Struct{
-		"address":  hexOf(a.address),
+		"address":  chain.ZeroX(a.address),
 		"chain_id": chain.Dynamic{Value: numberFact(a.chainID, false)},
 		"nonce":    chain.Dynamic{Value: numberFact(a.nonce, false)},
 	}

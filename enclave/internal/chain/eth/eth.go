@@ -9,29 +9,17 @@ package eth
 import (
 	"encoding/hex"
 
-	"golang.org/x/crypto/sha3"
-
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/fault"
 )
 
 // Chain is Ethereum. The zero value is ready.
 type Chain struct{}
 
-// Formats lists ADDRESS_FORMAT_ETHEREUM.
-func (Chain) Formats() []chain.Format { return []chain.Format{chain.Ethereum} }
-
-// Address is 0x and 40 hexadecimal digits whose case is the EIP-55 checksum.
-func (Chain) Address(f chain.Format, p chain.PublicKey) (string, error) {
-	if f != chain.Ethereum {
-		return "", fault.New(fault.InvalidArgument, "invalid address format")
-	}
-	if err := f.Accept(p.Curve()); err != nil {
-		return "", err
-	}
-	sum := keccak(p.Bytes()[1:])
-	return checksumAddress(sum[12:]), nil
-}
+// Addresses are 0x and 40 hexadecimal digits whose case is the EIP-55 checksum.
+var Addresses = chain.Addresses{chain.Ethereum: func(p chain.PublicKey) (string, error) {
+	account := p.KeccakAccount()
+	return checksumAddress(account[:]), nil
+}}
 
 // checksumAddress writes 20 bytes as EIP-55 text: a letter is a capital when the
 // digit at its place in the hash of the lower-case text is 8 or more.
@@ -40,7 +28,7 @@ func checksumAddress(account []byte) string {
 	copy(text[:], "0x")
 	digits := text[2:]
 	hex.Encode(digits, account)
-	sum := keccak(digits)
+	sum := chain.Keccak(digits)
 	for i, c := range digits {
 		nibble := sum[i/2] >> (4 * (1 - i%2)) & 15
 		if c >= 'a' && nibble >= 8 {
@@ -48,11 +36,4 @@ func checksumAddress(account []byte) string {
 		}
 	}
 	return string(text[:])
-}
-
-func keccak(b []byte) (sum [32]byte) {
-	h := sha3.NewLegacyKeccak256()
-	h.Write(b)
-	h.Sum(sum[:0])
-	return sum
 }

@@ -1,7 +1,6 @@
 package eth
 
 import (
-	"encoding/hex"
 	"math/big"
 
 	"cloister/enclave/internal/chain"
@@ -20,6 +19,7 @@ func (t *transaction) Root() string { return "eth.tx" }
 // function and do not decode are refused: they would pass by every policy that
 // looks at that function, and a contract may read them all the same.
 func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
+	from := t.by.KeccakAccount()
 	feeCap, tip, blobPrice := new(big.Int), t.tip, t.blobPrice
 	if t.kind >= typeDynamicFee {
 		feeCap = t.price
@@ -33,10 +33,10 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 		"type":                     typeNames[t.kind],
 		"chain_id":                 t.chainID,
 		"nonce":                    t.nonce,
-		"from":                     addressOf(t.by),
+		"from":                     chain.ZeroX(from[:]),
 		"to":                       chain.Hex(""),
 		"value":                    t.value,
-		"data":                     hexOf(t.data),
+		"data":                     chain.ZeroX(t.data),
 		"gas":                      t.gas,
 		"gas_price":                t.price,
 		"max_fee_per_gas":          feeCap,
@@ -48,7 +48,7 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	if len(t.to) == 0 {
 		return facts, nil
 	}
-	to := hexOf(t.to)
+	to := chain.ZeroX(t.to)
 	facts["to"] = to
 	if len(t.data) < 4 || described == nil {
 		return facts, nil
@@ -65,21 +65,10 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	switch {
 	case ok:
 		facts["function_name"] = name
-		facts["function_signature"] = hexOf(selector[:])
+		facts["function_signature"] = chain.ZeroX(selector[:])
 		facts["contract_call_args"] = chain.Dynamic{Value: args}
 	case name != "":
 		return nil, chain.Invalid("data do not decode as %s of the interface uploaded for %s", name, to)
 	}
 	return facts, nil
-}
-
-// hexOf writes bytes as policies compare them.
-func hexOf(b []byte) chain.Hex {
-	return chain.Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
-}
-
-// addressOf is the address of a secp256k1 key in lower case.
-func addressOf(p chain.PublicKey) chain.Hex {
-	sum := keccak(p.Bytes()[1:])
-	return hexOf(sum[12:])
 }

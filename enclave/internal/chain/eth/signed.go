@@ -58,12 +58,11 @@ func ReadSigned(b []byte) (*Signed, error) {
 	if err := l.Err(); err != nil {
 		return nil, errSignedField(chain.Invalid("%v", err))
 	}
-	out := &Signed{Hash: keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsignedBody(body)}
-	if out.Key, err = recoverKey(keccak(out.Unsigned), byte(v), r, s); err != nil {
+	out := &Signed{Hash: chain.Keccak(b), ChainID: f.chainID, Nonce: f.nonce, Unsigned: f.unsignedBody(body)}
+	if out.Key, err = recoverKey(chain.Keccak(out.Unsigned), byte(v), r, s); err != nil {
 		return nil, errSignedField(chain.Invalid("%v", err))
 	}
-	sum := keccak(out.Key.Bytes()[1:])
-	copy(out.From[:], sum[12:])
+	out.From = out.Key.KeccakAccount()
 	return out, nil
 }
 

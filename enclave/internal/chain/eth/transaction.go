@@ -130,7 +130,7 @@ func (f *fields) read(l *rlp.List) []byte {
 	f.value = l.Big("value")
 	f.data = l.Bytes("data")
 	if f.kind != typeLegacy {
-		readAccessList(l.List("accessList"))
+		l.AccessList("accessList")
 	}
 	switch f.kind {
 	case typeBlob:
@@ -145,18 +145,6 @@ func (f *fields) read(l *rlp.List) []byte {
 func (f *fields) checkChain(l *rlp.List) {
 	if f.chainID == 0 || f.chainID > maxChainID {
 		l.Fail("chainId", "must be 1 to %d", uint64(maxChainID))
-	}
-}
-
-func readAccessList(l *rlp.List) {
-	for l.More() {
-		entry := l.List("accessList")
-		entry.FixedBytes("accessList.address", 20)
-		slots := entry.List("accessList.storageKeys")
-		for slots.More() {
-			slots.FixedBytes("accessList.storageKeys", 32)
-		}
-		entry.End("accessList")
 	}
 }
 
@@ -193,7 +181,7 @@ func readAuthorizations(l *rlp.List) {
 
 // Digests are the one Keccak-256 that is signed.
 func (t *transaction) Digests() []chain.Digest {
-	sum := keccak(t.raw)
+	sum := chain.Keccak(t.raw)
 	return []chain.Digest{{Scheme: chain.ECDSA, Message: sum[:]}}
 }
 

@@ -32,7 +32,7 @@ func signer(t testing.TB, key string) chain.SigningKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := eth.Chain{}.Address(chain.Ethereum, p)
+	a, err := eth.Addresses.Address(chain.Ethereum, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package eth
 
 import (
-	"golang.org/x/crypto/sha3"
-
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/strictjson"
@@ -93,11 +91,7 @@ func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, 
 	if m != nil {
 		return nil, digest, m.under("message")
 	}
-	h := sha3.NewLegacyKeccak256()
-	h.Write([]byte{0x19, 1})
-	h.Write(domainHash[:])
-	h.Write(hash[:])
-	h.Sum(digest[:0])
+	digest = chain.Keccak([]byte{0x19, 1}, domainHash[:], hash[:])
 	return chain.Struct{"primary_type": in.PrimaryType, "domain": domainFacts, "message": chain.Dynamic{Value: message}}, digest, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"cloister/enclave/internal/chain"
 )
 
 // A misfit is why typed data were refused. The path is gathered from the inside
@@ -211,7 +213,7 @@ func (r *typedReader) hashType(s *structType) *misfit {
 	for _, w := range within {
 		text = append(text, w.text...)
 	}
-	s.hash, s.hashed = keccak(text), true
+	s.hash, s.hashed = chain.Keccak(text), true
 	return nil
 }
 

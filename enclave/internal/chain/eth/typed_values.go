@@ -42,7 +42,7 @@ func (r *typedReader) object(s *structType) (hash [32]byte, facts chain.Map, m *
 			return hash, nil, refusal("is missing, of type " + s.members[i].typ.name).under(s.members[i].name)
 		}
 	}
-	return keccak(words), facts, nil
+	return chain.Keccak(words), facts, nil
 }
 
 // list reads a list: the hash of its elements, and what policies see.
@@ -98,14 +98,14 @@ func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact
 		return word, nil, refusal("must be a string, of type " + t.name)
 	}
 	if t.kind == kindString {
-		return keccak(text), string(text), nil
+		return chain.Keccak(text), string(text), nil
 	}
 	b, ok := hexBytes(text)
 	switch {
 	case !ok:
 		return word, nil, refusal("must be hexadecimal with 0x, of type " + t.name)
 	case t.kind == kindBytes:
-		return keccak(b), hexOf(b), nil
+		return chain.Keccak(b), chain.ZeroX(b), nil
 	case len(b) != t.size:
 		return word, nil, refusal("must be " + strconv.Itoa(t.size) + " bytes, of type " + t.name)
 	case t.kind == kindAddress:
@@ -113,7 +113,7 @@ func (r *typedReader) value(t *valueType, dimensions []int) (word [32]byte, fact
 	default:
 		copy(word[:], b)
 	}
-	return word, hexOf(b), nil
+	return word, chain.ZeroX(b), nil
 }
 
 func anyFact[T any](word [32]byte, fact T, m *misfit) ([32]byte, any, *misfit) {

@@ -125,7 +125,7 @@ func TestBitcoinAddresses(t *testing.T) {
 		k := newBtcKey(t, seed+1)
 		for _, n := range networks {
 			for i, a := range k.addresses(t, n.params, btcutil.Hash160(k.private.PubKey().SerializeCompressed())) {
-				got, err := (btc.Chain{}).Address(n.first+chain.Format(i), k.public)
+				got, err := btc.Addresses.Address(n.first+chain.Format(i), k.public)
 				if err != nil || got != a.EncodeAddress() {
 					t.Errorf("%s, %d: %s, want %s (%v)", n.params.Name, i, got, a.EncodeAddress(), err)
 				}

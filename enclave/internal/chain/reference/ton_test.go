@@ -8,7 +8,7 @@ import (
 	"github.com/xssnick/tonutils-go/ton/wallet"
 
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/chain/ton"
+	"cloister/enclave/internal/chain/addressonly"
 )
 
 // TestTONAddresses makes addresses of many keys in both ways.
@@ -47,7 +47,7 @@ func checkTON(t *testing.T, key []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ton.Chain{}.Address(f, p)
+		got, err := addressonly.Addresses.Address(f, p)
 		if err != nil || got != want.Bounce(false).String() {
 			t.Errorf("%v of %x: %s, want %s (%v)", f, key, got, want, err)
 		}

@@ -203,6 +203,20 @@ func (l *List) Addressee(name string) []byte {
 	return b
 }
 
+// AccessList takes an access list of EIP-2930.
+func (l *List) AccessList(name string) {
+	list := l.List(name)
+	for list.More() {
+		entry := list.List(name)
+		entry.FixedBytes(name+".address", 20)
+		slots := entry.List(name + ".storageKeys")
+		for slots.More() {
+			slots.FixedBytes(name+".storageKeys", 32)
+		}
+		entry.End(name)
+	}
+}
+
 // Number takes a number of up to size bytes, as big-endian bytes without
 // leading zeros; zero is empty.
 func (l *List) Number(name string, size int) []byte {

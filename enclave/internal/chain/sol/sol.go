@@ -14,22 +14,10 @@ import (
 	"github.com/mr-tron/base58"
 
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/fault"
 )
 
 // Chain is Solana. The zero value is ready.
 type Chain struct{}
 
-// Formats lists ADDRESS_FORMAT_SOLANA.
-func (Chain) Formats() []chain.Format { return []chain.Format{chain.Solana} }
-
-// Address is the base58 text of the 32 bytes, 32 to 44 characters.
-func (Chain) Address(f chain.Format, p chain.PublicKey) (string, error) {
-	if f != chain.Solana {
-		return "", fault.New(fault.InvalidArgument, "invalid address format")
-	}
-	if err := f.Accept(p.Curve()); err != nil {
-		return "", err
-	}
-	return base58.Encode(p.Bytes()), nil
-}
+// Addresses are the base58 text of the 32 bytes, 32 to 44 characters.
+var Addresses = chain.Addresses{chain.Solana: func(p chain.PublicKey) (string, error) { return base58.Encode(p.Bytes()), nil }}

@@ -701,13 +701,13 @@ func mustRead(t testing.TB, raw []byte) chain.Transaction {
 
 func TestAddress(t *testing.T) {
 	p, _ := chain.NewPublicKey(chain.Ed25519, number(1).key())
-	if a, err := (sol.Chain{}).Address(chain.Solana, p); err != nil || a != number(1).name() {
+	if a, err := sol.Addresses.Address(chain.Solana, p); err != nil || a != number(1).name() {
 		t.Error(a, err)
 	}
-	if _, err := (sol.Chain{}).Address(chain.Ethereum, p); err == nil {
+	if _, err := sol.Addresses.Address(chain.Ethereum, p); err == nil {
 		t.Error("an address of another chain")
 	}
-	if !slices.Equal(sol.Chain{}.Formats(), []chain.Format{chain.Solana}) {
+	if len(sol.Addresses) != 1 || sol.Addresses[chain.Solana] == nil {
 		t.Error("formats")
 	}
 }

@@ -11,15 +11,11 @@ package tempo
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"math/big"
 
-	"golang.org/x/crypto/sha3"
-
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/chain/rlp"
-	"cloister/enclave/internal/fault"
 )
 
 const (
@@ -34,16 +30,9 @@ const (
 	selectorSize = 4
 )
 
-// Chain is Tempo. The zero value is ready.
+// Chain is Tempo, where an account is named by its Ethereum address. The zero value
+// is ready.
 type Chain struct{}
-
-// Formats is empty: an account of Tempo is named by its Ethereum address.
-func (Chain) Formats() []chain.Format { return nil }
-
-// Address refuses, as there is no format of Tempo's own.
-func (Chain) Address(chain.Format, chain.PublicKey) (string, error) {
-	return "", fault.New(fault.InvalidArgument, "invalid address format")
-}
 
 type call struct{ to, input []byte }
 
@@ -103,7 +92,7 @@ func (t *transaction) read(l *rlp.List) error {
 	}
 	t.gas = l.Uint64("gas")
 	t.readCalls(l.List("calls"))
-	readAccessList(l.List("accessList"))
+	l.AccessList("accessList")
 	t.nonceKey = l.Big("nonceKey")
 	t.nonce = l.Uint64("nonce")
 	t.validBefore = l.Uint64("validBefore")
@@ -144,18 +133,6 @@ func (t *transaction) readCalls(l *rlp.List) {
 	}
 }
 
-func readAccessList(l *rlp.List) {
-	for l.More() {
-		entry := l.List("accessList")
-		entry.FixedBytes("accessList.address", 20)
-		slots := entry.List("accessList.storageKeys")
-		for slots.More() {
-			slots.FixedBytes("accessList.storageKeys", 32)
-		}
-		entry.End("accessList")
-	}
-}
-
 // readFeePayer tells whether a fee payer is still to sign.
 func readFeePayer(l *rlp.List) (bool, error) {
 	if l.AtList() {
@@ -178,25 +155,25 @@ func (t *transaction) Root() string { return "tempo.tx" }
 // 0x; fee_token is empty if the network is to choose it, or a fee payer. A call
 // that creates a contract has an empty to, and no selector, as its data is code.
 func (t *transaction) Facts(chain.Described) (chain.Struct, error) {
-	sum := keccak(t.by.Bytes()[1:])
+	from := t.by.KeccakAccount()
 	token := chain.Hex("")
 	if len(t.feeToken) > 0 {
-		token = hexOf(t.feeToken)
+		token = chain.ZeroX(t.feeToken)
 	}
 	calls := make([]any, len(t.calls))
 	for i, c := range t.calls {
 		to, selector := chain.Hex(""), chain.Hex("")
 		if len(c.to) > 0 {
-			to = hexOf(c.to)
+			to = chain.ZeroX(c.to)
 			if len(c.input) >= selectorSize {
-				selector = hexOf(c.input[:selectorSize])
+				selector = chain.ZeroX(c.input[:selectorSize])
 			}
 		}
-		calls[i] = chain.Struct{"to": to, "input": hexOf(c.input), "function_signature": selector}
+		calls[i] = chain.Struct{"to": to, "input": chain.ZeroX(c.input), "function_signature": selector}
 	}
 	return chain.Struct{
 		"chain_id":                 t.chainID,
-		"from":                     hexOf(sum[12:]),
+		"from":                     chain.ZeroX(from[:]),
 		"nonce":                    t.wholeNonce(),
 		"gas_limit":                t.gas,
 		"max_fee_per_gas":          t.feeCap,
@@ -224,7 +201,7 @@ func (t *transaction) wholeNonce() *big.Int {
 
 // Digests are the one Keccak-256 that is signed.
 func (t *transaction) Digests() []chain.Digest {
-	sum := keccak(t.raw)
+	sum := chain.Keccak(t.raw)
 	return []chain.Digest{{Scheme: chain.ECDSA, Message: sum[:]}}
 }
 
@@ -243,16 +220,4 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 	out := append(make([]byte, 0, len(t.raw)+len(end)+2), kind)
 	out = rlp.AppendListHead(out, len(t.body)+len(end))
 	return append(append(out, t.body...), end...), nil
-}
-
-// hexOf writes bytes as policies compare them.
-func hexOf(b []byte) chain.Hex {
-	return chain.Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
-}
-
-func keccak(b []byte) (sum [32]byte) {
-	h := sha3.NewLegacyKeccak256()
-	h.Write(b)
-	h.Sum(sum[:0])
-	return sum
 }

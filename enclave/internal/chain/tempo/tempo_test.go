@@ -307,12 +307,6 @@ func TestSigners(t *testing.T) {
 	}
 }
 
-func TestNoAddresses(t *testing.T) {
-	if _, err := (tempo.Chain{}).Address(chain.Ethereum, signer(t).Public); len(tempo.Chain{}.Formats()) != 0 || fault.Of(err) == nil {
-		t.Errorf("%v", err)
-	}
-}
-
 // No byte can be added to a transaction, and none taken away.
 func TestMutations(t *testing.T) {
 	by := signer(t)

@@ -19,10 +19,8 @@ import (
 	"crypto/sha256"
 
 	"github.com/mr-tron/base58"
-	"golang.org/x/crypto/sha3"
 
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/fault"
 )
 
 // prefix begins the 21 bytes of every address; the test networks use it too.
@@ -35,23 +33,11 @@ type Chain struct{}
 
 var _ chain.Reader = Chain{}
 
-// Formats lists ADDRESS_FORMAT_TRON.
-func (Chain) Formats() []chain.Format { return []chain.Format{chain.Tron} }
-
-// Address is T and 33 more characters.
-func (Chain) Address(f chain.Format, p chain.PublicKey) (string, error) {
-	if f != chain.Tron {
-		return "", fault.New(fault.InvalidArgument, "invalid address format")
-	}
-	if err := f.Accept(p.Curve()); err != nil {
-		return "", err
-	}
-	h := sha3.NewLegacyKeccak256()
-	h.Write(p.Bytes()[1:])
-	var sum [32]byte
-	h.Sum(sum[:0])
-	return text(append([]byte{prefix}, sum[12:]...)), nil
-}
+// Addresses are T and 33 more characters.
+var Addresses = chain.Addresses{chain.Tron: func(p chain.PublicKey) (string, error) {
+	account := p.KeccakAccount()
+	return text(append([]byte{prefix}, account[:]...)), nil
+}}
 
 // text writes the 21 bytes of an address with the checksum of base58check.
 func text(address []byte) string {

@@ -118,12 +118,12 @@ const (
 
 func TestAddress(t *testing.T) {
 	by := signer(t)
-	if got, err := (tron.Chain{}).Address(chain.Tron, by.Public); err != nil || got != by.Address {
+	if got, err := tron.Addresses.Address(chain.Tron, by.Public); err != nil || got != by.Address {
 		t.Errorf("%s, %v", got, err)
 	}
 	ed := publicKey(t, chain.Ed25519, strings.Repeat("01", 32))
 	for f, p := range map[chain.Format]chain.PublicKey{chain.Ethereum: by.Public, 0: by.Public, chain.Tron: ed} {
-		if got, err := (tron.Chain{}).Address(f, p); fault.Of(err) == nil || got != "" {
+		if got, err := tron.Addresses.Address(f, p); fault.Of(err) == nil || got != "" {
 			t.Errorf("%v: %q, %v", f, got, err)
 		}
 	}
@@ -353,7 +353,7 @@ func BenchmarkAddress(b *testing.B) {
 	b.Run("address", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			tron.Chain{}.Address(chain.Tron, p)
+			tron.Addresses.Address(chain.Tron, p)
 		}
 	})
 	b.Run("keccak and checksum alone", func(b *testing.B) {

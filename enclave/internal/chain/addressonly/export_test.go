@@ -1,4 +1,4 @@
-package ton
+package addressonly
 
 import "cloister/enclave/internal/chain"
 

@@ -1,4 +1,4 @@
-package ton_test
+package addressonly_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"cloister/enclave/internal/chain"
-	"cloister/enclave/internal/chain/ton"
+	"cloister/enclave/internal/chain/addressonly"
 	"cloister/enclave/internal/fault"
 )
 
@@ -41,7 +41,7 @@ func TestCodes(t *testing.T) {
 	if err := json.Unmarshal(b, &codes); err != nil {
 		t.Fatal(err)
 	}
-	if len(codes) != len(ton.Codes) {
+	if len(codes) != len(addressonly.Codes) {
 		t.Fatalf("%d codes", len(codes))
 	}
 	for name, text := range codes {
@@ -54,7 +54,7 @@ func TestCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		hash, depth := root(t, boc)
-		if want := ton.Codes[f]; hash != want.Hash || depth != want.Depth {
+		if want := addressonly.Codes[f]; hash != want.Hash || depth != want.Depth {
 			t.Errorf("%s: hash %x, depth %d", name, hash, depth)
 		}
 	}
@@ -113,13 +113,13 @@ func TestAddress(t *testing.T) {
 		chain.TonV4R2: "UQAp3LwSV1M7jdVutXnTaTY3aU912WKZ9F1rEmBLjB4xYE2Y",
 		chain.TonV5R1: "UQAOTUHMuYgPVQooxXzyFIryQxeB-TGNwCEqQ950pXSVuqD2",
 	} {
-		if got, err := (ton.Chain{}).Address(f, p); err != nil || got != want {
+		if got, err := addressonly.Addresses.Address(f, p); err != nil || got != want {
 			t.Errorf("%v: %s, %v", f, got, err)
 		}
 	}
 	secp := publicKey(t, chain.Secp256k1, "0390c9c99541bfc8aa65747f8963c542e937454adb17233bb9f6f44fc8474269a8")
 	for f, p := range map[chain.Format]chain.PublicKey{chain.Solana: p, 0: p, chain.TonV3R2: secp, chain.TonV5R1: {}} {
-		if got, err := (ton.Chain{}).Address(f, p); fault.Of(err) == nil || got != "" {
+		if got, err := addressonly.Addresses.Address(f, p); fault.Of(err) == nil || got != "" {
 			t.Errorf("%v: %q, %v", f, got, err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestAddress(t *testing.T) {
 
 // The check value of CRC-16/XMODEM.
 func TestCRC16(t *testing.T) {
-	if got := ton.CRC16([]byte("123456789")); got != 0x31c3 {
+	if got := addressonly.CRC16([]byte("123456789")); got != 0x31c3 {
 		t.Errorf("%04x", got)
 	}
 }
@@ -137,7 +137,7 @@ func BenchmarkAddress(b *testing.B) {
 	b.Run("address", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			ton.Chain{}.Address(chain.TonV5R1, p)
+			addressonly.Addresses.Address(chain.TonV5R1, p)
 		}
 	})
 	b.Run("hashes alone", func(b *testing.B) {
