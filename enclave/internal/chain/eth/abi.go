@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/strictjson"
@@ -33,13 +34,11 @@ type function struct {
 var errNoABI = errors.New("no JSON array of objects")
 
 // Describe reads the interface of a contract: an array of objects as Solidity's
-// compiler writes it, of at most MaxInterface bytes. What it answers is an
-// *Interface. Members of objects that it does not know it passes over; events,
-// errors and the like it checks and forgets. Beside what is malformed, and more
-// types than 1024 and one for every 8 bytes of text, it refuses what would make
-// the meaning of a call uncertain: two functions with one
-// selector, unless they are the same in all that policies see, and two inputs of
-// a function with one name.
+// compiler writes it, of at most MaxInterface bytes. It answers an *Interface. It
+// passes over members that it does not know; it checks events, errors and the like,
+// and forgets them. It refuses what would make the meaning of a call uncertain: two
+// functions with one selector, unless they are the same in all that policies see, and
+// two inputs of a function with one name.
 func (Chain) Describe(text string) (chain.Description, error) {
 	if len(text) > MaxInterface {
 		return nil, fmt.Errorf("more than %d bytes", MaxInterface)
@@ -68,9 +67,8 @@ type abiReader struct {
 	left  int // types that may still be made
 }
 
-// What types take in memory is bounded by their text: one for each so many bytes,
-// and a few. A name of 255 bytes can be of a hundred and more, each a list of the
-// next.
+// An interface may hold fewTypes types, and one more for each typeText bytes of its text,
+// which bounds their memory. A name of 255 bytes can stand for a hundred lists of lists.
 const (
 	typeText = 8
 	fewTypes = 1024
@@ -116,11 +114,11 @@ func (r *abiReader) item() error {
 	case "constructor", "receive", "fallback":
 		return nil
 	case "function", "event", "error":
-		if !isIdentifier(f.name) {
-			return errors.New("no name")
-		}
 	default:
 		return errors.New("unknown type")
+	}
+	if !isIdentifier(f.name) {
+		return errors.New("no name")
 	}
 	if string(typ) != "function" {
 		return nil
@@ -238,9 +236,8 @@ const (
 	hugeHead = 1 << 40 // more than any data can hold
 )
 
-// typeOf reads the name of a type. tuple is what a tuple in it consists of; a
-// name that speaks of a tuple without it gives a tuple of nothing. It answers nil
-// for a name of no type.
+// typeOf reads the name of a type, nil if there is none. tuple is what the word tuple
+// in the name stands for; nil stands for a tuple of nothing.
 func typeOf(name string, tuple *abiType) *abiType {
 	if len(name) > maxTypeText {
 		return nil
@@ -277,33 +274,22 @@ func typeOf(name string, tuple *abiType) *abiType {
 	if t.kind, t.size = elementary(t.name); t.kind == kindNone {
 		t.decimals()
 	}
-	t.dynamic = t.kind == kindBytes || t.kind == kindString
 	if t.kind == kindNone {
 		return nil
 	}
+	t.dynamic = t.kind == kindBytes || t.kind == kindString
 	return t
 }
 
 // decimals reads fixedMxN and ufixedMxN.
 func (t *abiType) decimals() {
-	rest := t.name
-	t.signed = rest != "" && rest[0] != 'u'
-	if !t.signed && rest != "" {
-		rest = rest[1:]
-	}
-	const fixed = "fixed"
-	if len(rest) < len(fixed) || rest[:len(fixed)] != fixed {
-		return
-	}
-	for i := len(fixed); i < len(rest); i++ {
-		if rest[i] != 'x' {
-			continue
-		}
-		bits, ok := decimal(rest[len(fixed):i], 8, 256)
-		if _, places := decimal(rest[i+1:], 1, 80); ok && places && bits%8 == 0 {
-			t.kind, t.size = kindDecimal, bits
-		}
-		return
+	rest, unsigned := strings.CutPrefix(t.name, "u")
+	t.signed = !unsigned
+	size, isFixed := strings.CutPrefix(rest, "fixed")
+	m, n, _ := strings.Cut(size, "x")
+	bits, ok := decimal(m, 8, 256)
+	if _, places := decimal(n, 1, 80); isFixed && ok && places && bits%8 == 0 {
+		t.kind, t.size = kindDecimal, bits
 	}
 }
 

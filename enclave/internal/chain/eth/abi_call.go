@@ -1,44 +1,42 @@
 package eth
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math/big"
 	"strings"
 
 	"cloister/enclave/internal/chain"
 )
 
-// call reads the data of a call: the selector, and the arguments as the ABI lays
-// them out. args holds the inputs that have a name: addresses and bytes of any
-// kind as chain.Hex with 0x, numbers as int64 or *big.Int, tuples, lists and
-// arrays as []any. A number beyond the int of policies, and a fixed-point number,
-// is nil: there, but not to be read.
+// call reads the data of a call, 4 bytes or more: the selector, and the arguments as
+// the ABI lays them out. name is empty if no function has the selector, and args nil
+// if the data are not its arguments: a contract may find a meaning in them all the
+// same.
 //
-// ok is false, and args nil, if no function has the selector or the data are not
-// its arguments. In the latter case name and selector are given all the same: a
-// contract may yet find a meaning in data that are refused here.
+// args holds the inputs that have a name: addresses and bytes of any kind as chain.Hex
+// with 0x, numbers as int64 or *big.Int, tuples, lists and arrays as []any. A number
+// beyond the int of policies, and a fixed-point number, is nil: there, but not to be
+// read.
 //
-// Refused is what contracts refuse: data that end too early, offsets and lengths
-// that lead outside, a bool that is neither 0 nor 1, an address, number or bytesN
-// with anything in the bytes that it does not use. What contracts pass over is
-// passed over: bytes after the arguments, between them, and in the padding of
-// bytes and strings, and offsets in an unusual order. Were that refused, a policy
-// that denies a call could be dodged by writing the same call in another way.
-// Offsets may lead to the same place twice, as contracts allow, but not so often
-// that little data stand for many values.
-func (i *Interface) call(data []byte) (name string, selector [4]byte, args chain.Map, ok bool) {
-	if len(data) < len(selector) {
-		return "", selector, nil, false
-	}
-	f := i.functions[[4]byte(data)]
+// It refuses what contracts refuse: data that end too early, offsets and lengths that
+// lead outside, a bool that is neither 0 nor 1, an address, number or bytesN with
+// anything in the bytes that it does not use. It passes over what contracts pass over:
+// bytes after the arguments, between them, and in the padding of bytes and strings, and
+// offsets in an unusual order. Were that refused, the same call written in another way
+// would dodge a policy that denies it. Offsets may lead to the same place twice, as
+// contracts allow, but not so often that little data stand for many values.
+func (i *Interface) call(data []byte) (name string, args chain.Map) {
+	selector := [4]byte(data)
+	f := i.functions[selector]
 	if f == nil {
-		return "", selector, nil, false
+		return "", nil
 	}
-	selector = [4]byte(data)
 	d := decoder{data: data[len(selector):]}
 	d.left = 8*(len(d.data)/wordSize) + 1024
 	values, ok := d.sequence(f.inputs, len(f.inputs.parts), 0)
 	if !ok {
-		return f.name, selector, nil, false
+		return f.name, nil
 	}
 	args = make(chain.Map, len(values))
 	for n, v := range values {
@@ -46,7 +44,7 @@ func (i *Interface) call(data []byte) (name string, selector [4]byte, args chain
 			args[f.names[n]] = v
 		}
 	}
-	return f.name, selector, args, true
+	return f.name, args
 }
 
 // decoder reads the arguments of one call.
@@ -74,18 +72,11 @@ func (d *decoder) length(at uint64) (uint64, bool) {
 	if !ok || !isZero(w[:24]) {
 		return 0, false
 	}
-	n := new(big.Int).SetBytes(w[24:]).Uint64()
+	n := binary.BigEndian.Uint64(w[24:])
 	return n, n <= uint64(len(d.data))
 }
 
-func isZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // value reads a value whose encoding begins at a place.
 func (d *decoder) value(t *abiType, at uint64) (any, bool) {

@@ -14,16 +14,14 @@ const maxAuthorization = 4096
 // Authorization is an authorization of EIP-7702 that has been read: an account
 // lends itself the code of a contract. It is immutable and safe for concurrent use.
 type Authorization struct {
-	address []byte
-	chainID *big.Int
-	nonce   *big.Int
+	address        []byte
+	chainID, nonce *big.Int
 }
 
 // Digest is what is signed: the Keccak-256 of 5 and the RLP of the chain's id, the
 // address and the nonce.
 func (a *Authorization) Digest() [32]byte {
-	var items []byte
-	items = rlp.AppendBig(items, a.chainID)
+	items := rlp.AppendBig(nil, a.chainID)
 	items = rlp.AppendBytes(items, a.address)
 	items = rlp.AppendBig(items, a.nonce)
 	return chain.Keccak(append(rlp.AppendListHead([]byte{5}, len(items)), items...))

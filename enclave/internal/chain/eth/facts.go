@@ -11,23 +11,21 @@ var typeNames = [...]string{"LEGACY", "TYPE_1", "TYPE_2", "TYPE_3", "TYPE_4"}
 // Root is eth.tx.
 func (t *transaction) Root() string { return "eth.tx" }
 
-// Facts are the members of eth.tx. What the type does not have is 0, and
-// gas_price is max_fee_per_gas from type 2 on; the id of a chain is 0 before
-// EIP-155, when a transaction was good on all. Addresses are in lower case, to is
-// empty where a contract is created. The three facts of the call are filled in if
-// described knows the contract and the function. Data that are called by a known
-// function and do not decode are refused: they would pass by every policy that
-// looks at that function, and a contract may read them all the same.
+// Facts are the members of eth.tx. What the type does not have is 0; gas_price is
+// max_fee_per_gas from type 2 on; chain_id is 0 before EIP-155, when a transaction was
+// good on all chains. Addresses are in lower case; to is empty where a contract is
+// created. The three facts of the call are filled in if described knows the contract
+// and the function. Data that have the selector of a known function and do not decode
+// are refused: they would pass by every policy that looks at that function, and a
+// contract may read them all the same.
 func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	from := t.by.KeccakAccount()
-	feeCap, tip, blobPrice := new(big.Int), t.tip, t.blobPrice
+	feeCap, tip, blobPrice := new(big.Int), new(big.Int), new(big.Int)
 	if t.kind >= typeDynamicFee {
-		feeCap = t.price
-	} else {
-		tip = new(big.Int)
+		feeCap, tip = t.price, t.tip
 	}
-	if blobPrice == nil {
-		blobPrice = new(big.Int)
+	if t.kind == typeBlob {
+		blobPrice = t.blobPrice
 	}
 	facts := chain.Struct{
 		"type":                     typeNames[t.kind],
@@ -61,11 +59,11 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	if !ok || i == nil {
 		return facts, nil
 	}
-	name, selector, args, ok := i.call(t.data)
+	name, args := i.call(t.data)
 	switch {
-	case ok:
+	case args != nil:
 		facts["function_name"] = name
-		facts["function_signature"] = chain.ZeroX(selector[:])
+		facts["function_signature"] = chain.ZeroX(t.data[:4])
 		facts["contract_call_args"] = chain.Dynamic{Value: args}
 	case name != "":
 		return nil, chain.Invalid("data do not decode as %s of the interface uploaded for %s", name, to)

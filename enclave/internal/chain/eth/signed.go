@@ -3,6 +3,7 @@ package eth
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
@@ -14,22 +15,16 @@ import (
 
 // Signed is what can be told of a signed transaction.
 type Signed struct {
-	// Hash names the transaction on its network.
-	Hash [32]byte
-	// From is the address whose key has signed.
-	From [20]byte
-	// ChainID is 0 for a transaction from before EIP-155, which any chain may take.
-	ChainID, Nonce uint64
-	// Unsigned is what has been signed, as Chain.Read takes it, and Key has signed
-	// it.
-	Unsigned []byte
-	Key      chain.PublicKey
+	Hash           [32]byte        // names it on its network
+	From           [20]byte        // the address whose key has signed
+	ChainID, Nonce uint64          // ChainID is 0 before EIP-155, when any chain may take it
+	Unsigned       []byte          // what has been signed, as Chain.Read takes it
+	Key            chain.PublicKey // has signed it
 }
 
-// ReadSigned reads a signed transaction, as strictly as Chain.Read an unsigned
-// one, and recovers who has signed it. The s of the signature must be in the
-// lower half, which all networks ask for. The errors are *fault.Error with the
-// field `signedTransaction`.
+// ReadSigned reads a signed transaction, as strictly as Chain.Read an unsigned one, and
+// recovers who has signed it. The s of the signature must be in the lower half, as all
+// networks ask. The errors are *fault.Error with the field `signedTransaction`.
 func ReadSigned(b []byte) (*Signed, error) {
 	var f fields
 	l, err := f.open(b)
@@ -118,11 +113,7 @@ func ParseAddress(text string) (account [20]byte, err error) {
 	if _, err := hex.Decode(account[:], []byte(text[2:])); err != nil {
 		return [20]byte{}, errAddress
 	}
-	var lower, upper bool
-	for _, c := range text[2:] {
-		lower = lower || c >= 'a'
-		upper = upper || 'A' <= c && c <= 'F'
-	}
+	lower, upper := strings.ContainsAny(text[2:], "abcdef"), strings.ContainsAny(text, "ABCDEF")
 	if lower && upper && checksumAddress(account[:]) != text {
 		return [20]byte{}, errAddress
 	}

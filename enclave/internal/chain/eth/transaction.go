@@ -18,7 +18,7 @@ const (
 	maxChainID = 1<<63 - 37
 )
 
-// The types of transactions: the first byte, and 0 before EIP-2718.
+// The types of transactions: the first byte, or 0 for those from before EIP-2718.
 const (
 	typeLegacy     = 0
 	typeAccessList = 1 // EIP-2930
@@ -46,14 +46,13 @@ type transaction struct {
 	by   chain.PublicKey
 }
 
-// Read takes an unsigned transaction: legacy RLP of 6 items, or of 9 with the
-// chain's id, 0 and 0 (EIP-155), or an envelope of type 1, 2, 3 or 4. All of it
-// is checked, down to access lists and authorizations. Besides what is malformed
-// it refuses what has been signed already, a chain id of 0 or above 2^63-37, a
-// priority fee above the fee, a type 3 that carries its blobs or has none, a type
-// 4 without an authorization, and either where it would create a contract. The
-// signer must be a secp256k1 key named by its id or its Ethereum address. What is
-// answered shares nothing with the argument.
+// Read takes an unsigned transaction: legacy RLP of 6 items, or of 9 with the chain's
+// id, 0 and 0 (EIP-155), or an envelope of type 1, 2, 3 or 4. It checks all of it, down
+// to access lists and authorizations. Besides what is malformed it refuses what has been
+// signed already, a chain id of 0 or above 2^63-37, a priority fee above the fee, a type
+// 3 that carries its blobs or has none, a type 4 without an authorization, and a type 3
+// or 4 that would create a contract. The signer must be a secp256k1 key named by its id
+// or its Ethereum address. The answer shares no memory with the argument.
 func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	if by.Public.Curve() != chain.Secp256k1 || by.Format != 0 && by.Format != chain.Ethereum {
 		return nil, chain.Invalid("only an Ethereum address or the id of a secp256k1 key can sign it")
@@ -127,8 +126,7 @@ func (f *fields) read(l *rlp.List) []byte {
 	} else {
 		f.to = l.FixedBytes("to", 20)
 	}
-	f.value = l.Big("value")
-	f.data = l.Bytes("data")
+	f.value, f.data = l.Big("value"), l.Bytes("data")
 	if f.kind != typeLegacy {
 		l.AccessList("accessList")
 	}
@@ -213,17 +211,17 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 // Unsigned1559 is an unsigned transaction of type 2 without an access list, which
 // creates a contract where to is nil. The amounts must not be negative; nil is 0.
 func Unsigned1559(chainID, nonce uint64, tip, feeCap *big.Int, gas uint64, to *[20]byte, value *big.Int, data []byte) []byte {
+	var addressee []byte
+	if to != nil {
+		addressee = to[:]
+	}
 	body := make([]byte, 0, len(data)+160)
 	body = rlp.AppendUint(body, chainID)
 	body = rlp.AppendUint(body, nonce)
 	body = rlp.AppendBig(body, tip)
 	body = rlp.AppendBig(body, feeCap)
 	body = rlp.AppendUint(body, gas)
-	if to != nil {
-		body = rlp.AppendBytes(body, to[:])
-	} else {
-		body = rlp.AppendBytes(body, nil)
-	}
+	body = rlp.AppendBytes(body, addressee)
 	body = rlp.AppendBig(body, value)
 	body = rlp.AppendBytes(body, data)
 	body = rlp.AppendListHead(body, 0)

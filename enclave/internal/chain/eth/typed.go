@@ -1,6 +1,9 @@
 package eth
 
 import (
+	"slices"
+	"strings"
+
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/strictjson"
@@ -95,17 +98,19 @@ func (r *typedReader) read(in *typedText) (facts chain.Struct, digest [32]byte, 
 	return chain.Struct{"primary_type": in.PrimaryType, "domain": domainFacts, "message": chain.Dynamic{Value: message}}, digest, nil
 }
 
-// domainType is the type of the domain. Its members are known, and which types they
-// may have: those of the EIP, and chainId any uintN. Chains that are not Ethereum's
-// write text where it says address and bytes32.
+// domainType is the type of the domain. Its members have the types of the EIP, or also
+// another: chainId any uintN, and where the EIP says address or bytes32, text, as chains
+// that are not Ethereum's write.
 const domainType = "EIP712Domain"
 
-var domainMembers = []struct {
+type domainMember struct {
 	name, typ string
 	also      kind
 	fact      string // the name that policies read it by
 	absent    any
-}{
+}
+
+var domainMembers = []domainMember{
 	{"name", "string", kindNone, "name", ""},
 	{"version", "string", kindNone, "version", ""},
 	{"chainId", "uint256", kindUint, "chain_id", int64(0)},
@@ -145,17 +150,14 @@ func (r *typedReader) derive(raw strictjson.Raw) (*structType, *misfit) {
 		return nil, refusal("must be an object")
 	}
 	there := make([]bool, len(domainMembers))
-next:
 	for c.more('}') {
 		name := string(c.name())
 		c.skip()
-		for i, known := range domainMembers {
-			if name == known.name {
-				there[i] = true
-				continue next
-			}
+		i := slices.IndexFunc(domainMembers, func(known domainMember) bool { return known.name == name })
+		if i < 0 {
+			return nil, refusal("is no member that domains have").under(quoteShort(name))
 		}
-		return nil, refusal("is no member that domains have").under(quoteShort(name))
+		there[i] = true
 	}
 	var members []typedMember
 	for i, known := range domainMembers {
@@ -169,14 +171,13 @@ next:
 
 // checkDomain holds the type of the domain against what domains have.
 func checkDomain(s *structType) *misfit {
-next:
 	for _, m := range s.members {
-		for _, known := range domainMembers {
-			if m.name == known.name && (m.typ.name == known.typ || m.typ.kind == known.also && known.also != kindNone && len(m.typ.dimensions) == 0) {
-				continue next
-			}
+		fits := func(known domainMember) bool {
+			return m.name == known.name && (m.typ.name == known.typ || m.typ.kind == known.also && known.also != kindNone && len(m.typ.dimensions) == 0)
 		}
-		return refusal("is no member that domains have, or not of its type").under(m.name)
+		if !slices.ContainsFunc(domainMembers, fits) {
+			return refusal("is no member that domains have, or not of its type").under(m.name)
+		}
 	}
 	return nil
 }
@@ -192,10 +193,5 @@ func badJSON(what string, err error) error {
 	if f == nil {
 		return err
 	}
-	const head = "invalid request body: "
-	text := f.Message
-	if len(text) > len(head) && text[:len(head)] == head {
-		text = text[len(head):]
-	}
-	return badPayload(what, "%s", text)
+	return badPayload(what, "%s", strings.TrimPrefix(f.Message, "invalid request body: "))
 }

@@ -139,7 +139,7 @@ func hexBytes(text []byte) ([]byte, bool) {
 	return b, err == nil
 }
 
-// What a number below 2^256 can take to write: digits.
+// The digits that a number below 2^256 can take to write.
 const (
 	maxDecimals = 78
 	maxHexits   = 64
@@ -151,10 +151,6 @@ const (
 func (c *cursor) number() *big.Int {
 	text, quoted := c.string()
 	if !quoted {
-		switch c.peek() {
-		case '{', '[', 't', 'f', 'n':
-			return nil
-		}
 		text = c.word()
 	}
 	digits, hexits := strings.CutPrefix(string(text), "0x")
