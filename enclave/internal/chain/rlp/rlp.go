@@ -1,14 +1,15 @@
-// Package rlp reads and writes recursive length prefix, the encoding of
-// Ethereum's transactions, in its one canonical form: the shortest prefix,
-// numbers without leading zeros, and nothing before, between or after.
+// Package rlp reads and writes recursive length prefix, the encoding of the transactions
+// of Ethereum and Tempo, in its one canonical form: the shortest prefix, numbers without
+// leading zeros, and nothing before, between or after.
 //
-// Reading does not build a tree. The caller opens the lists it expects and
-// takes the items it expects, each by its kind and bounds, so an encoding can
-// be no deeper than what it is read as, and nothing is allocated but big
-// numbers. The work is linear in the input.
+// Reading builds no tree. The caller opens the lists and takes the items that it expects,
+// each by its kind and bounds. So an encoding can be no deeper than what it is read as,
+// nothing is allocated but big numbers, and the work is linear in the input.
 package rlp
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/big"
@@ -86,18 +87,16 @@ func longSize(b []byte, n int) (int, error) {
 	return size, nil
 }
 
-// A List reads the items of a list in order. The first item that is not what it
-// is read as ends the reading: from then on all answers are zero and Err tells
-// the item's name and its fault. Lists opened from one List share its Err. The
-// bytes it answers are parts of the input. A list that is opened and not read
-// to its end, with End or until More says no, has not been checked.
+// A List reads the items of a list in order. The first item that is not what it is read
+// as ends the reading: from then on all answers are zero and Err tells the item's name
+// and its fault. Lists opened from one List share its Err. The bytes that it answers are
+// parts of the input. A list must be read to its end, with End or until More says no.
 type List struct {
 	rest []byte
 	err  *error
 }
 
-// Open begins reading an encoding that is one list. Whatever else it is, a list
-// with bytes after it included, shows in Err.
+// Open begins reading an encoding that is one list, with nothing after it.
 func Open(b []byte) *List {
 	l := &List{err: new(error)}
 	list, content, rest, err := split(b)
@@ -255,15 +254,12 @@ func AppendBytes(dst, b []byte) []byte {
 // AppendNumber appends a number given as big-endian bytes, leading zeros
 // allowed.
 func AppendNumber(dst, b []byte) []byte {
-	for len(b) > 0 && b[0] == 0 {
-		b = b[1:]
-	}
-	return AppendBytes(dst, b)
+	return AppendBytes(dst, bytes.TrimLeft(b, "\x00"))
 }
 
 // AppendUint appends a number.
 func AppendUint(dst []byte, n uint64) []byte {
-	return AppendNumber(dst, []byte{byte(n >> 56), byte(n >> 48), byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	return AppendNumber(dst, binary.BigEndian.AppendUint64(make([]byte, 0, 8), n))
 }
 
 // AppendBig appends a number that is not negative; nil is zero.

@@ -1,6 +1,8 @@
 package sol
 
 import (
+	"slices"
+
 	"github.com/mr-tron/base58"
 
 	"cloister/enclave/internal/chain"
@@ -155,11 +157,9 @@ func (m *message) check() error {
 	case len(m.keys)+m.loaded > maxAccounts:
 		return chain.Invalid("it has %d accounts; Solana takes at most %d", len(m.keys)+m.loaded, maxAccounts)
 	}
-	for i := range m.keys { // 38 at most
-		for j := range i {
-			if m.keys[i] == m.keys[j] {
-				return chain.Invalid("its account keys %d and %d are equal", j, i)
-			}
+	for i, k := range m.keys { // 38 at most
+		if j := slices.Index(m.keys[:i], k); j >= 0 {
+			return chain.Invalid("its account keys %d and %d are equal", j, i)
 		}
 	}
 	for i := range m.instructions {
@@ -177,7 +177,7 @@ func (m *message) check() error {
 				return chain.Invalid("instruction %d names account %d of %d", i, a, len(m.keys)+m.loaded)
 			}
 		}
-		if err := checkProgram(i, &m.keys[in.program], in); err != nil {
+		if err := checkProgram(i, m.keys[in.program], in); err != nil {
 			return err
 		}
 	}
@@ -186,27 +186,22 @@ func (m *message) check() error {
 
 // checkLookups refuses lookups that load nothing, or one entry of a table twice.
 func (m *message) checkLookups() error {
-	if len(m.lookups) == 0 {
-		return nil
-	}
 	type entry struct {
 		table key
 		index byte
 	}
-	seen := make(map[entry]struct{}, m.loaded)
+	seen := make(map[entry]bool, m.loaded)
 	for i := range m.lookups {
 		l := &m.lookups[i]
 		if len(l.writable)+len(l.readonly) == 0 {
 			return chain.Invalid("address table lookup %d loads no account", i)
 		}
-		for _, list := range [][]byte{l.writable, l.readonly} {
-			for _, index := range list {
-				e := entry{l.table, index}
-				if _, twice := seen[e]; twice {
-					return chain.Invalid("address table lookup %d loads an account twice", i)
-				}
-				seen[e] = struct{}{}
+		for _, index := range slices.Concat(l.writable, l.readonly) {
+			e := entry{l.table, index}
+			if seen[e] {
+				return chain.Invalid("address table lookup %d loads an account twice", i)
 			}
+			seen[e] = true
 		}
 	}
 	return nil
@@ -220,8 +215,8 @@ type cursor struct {
 }
 
 func (c *cursor) take(n int, what string) []byte {
-	if c.err == nil && n > len(c.rest) {
-		c.err = chain.Invalid("it ends in its %s", what)
+	if n > len(c.rest) {
+		c.fail("it ends in its %s", what)
 	}
 	if c.err != nil {
 		return make([]byte, keySize)[:min(n, keySize)]
@@ -236,17 +231,14 @@ func (c *cursor) byte(what string) byte { return c.take(1, what)[0] }
 // count is a compact-u16 number of things of at least size bytes each, which
 // must be there: seven bits in each byte, the low ones first, no needless byte.
 func (c *cursor) count(size int, what string) int {
-	n, shift := 0, 0
-	for {
+	n := 0
+	for shift, more := 0, true; more && c.err == nil; shift += 7 {
 		b := c.byte(what)
 		if b == 0 && shift > 0 || shift == 14 && b > 3 {
 			c.fail("a length in its %s is not in its shortest form", what)
 		}
 		n |= int(b&0x7f) << shift
-		if b < 0x80 || c.err != nil {
-			break
-		}
-		shift += 7
+		more = b >= 0x80
 	}
 	if n*size > len(c.rest) {
 		c.fail("it ends in its %s", what)

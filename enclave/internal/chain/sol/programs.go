@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"unicode/utf8"
 
-	"github.com/mr-tron/base58"
-
 	"cloister/enclave/internal/chain"
 )
 
@@ -17,17 +15,17 @@ var (
 )
 
 func mustKey(text string) key {
-	b, err := base58.Decode(text)
+	account, err := ParseAddress(text)
 	if err != nil {
 		panic(err)
 	}
-	return key(b)
+	return account
 }
 
-// checkProgram refuses instruction number i if it is one of the System or token
-// programs that policies could not be told about.
-func checkProgram(i int, program *key, in *instruction) error {
-	switch *program {
+// checkProgram refuses instruction number i if it is one of the System or token programs
+// that policies could not be told about.
+func checkProgram(i int, program key, in *instruction) error {
+	switch program {
 	case systemProgram:
 		return checkSystem(i, in)
 	case tokenProgram, token2022:

@@ -79,11 +79,19 @@ func (w *wire) signature(i int) []byte {
 	return w.raw[w.slots+i*signatureSize:][:signatureSize]
 }
 
-func (w *wire) filled(i int) bool {
-	for _, b := range w.signature(i) {
-		if b != 0 {
-			return true
-		}
+func (w *wire) filled(i int) bool { return !isZero(w.signature(i)) }
+
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
+// Blockhash is the recent blockhash of a wire transaction, all zeros where who made it
+// left that to others. The errors are those of Read.
+func Blockhash(tx []byte) (hash [32]byte, err error) {
+	w, err := parse(tx)
+	if err != nil {
+		return hash, err
 	}
-	return false
+	return [32]byte(w.blockhash), nil
 }
+
+// BlockhashText is a blockhash as WithBlockhash takes it.
+func BlockhashText(hash [32]byte) string { return base58.Encode(hash[:]) }

@@ -11,6 +11,8 @@
 package sol
 
 import (
+	"errors"
+
 	"github.com/mr-tron/base58"
 
 	"cloister/enclave/internal/chain"
@@ -21,3 +23,17 @@ type Chain struct{}
 
 // Addresses are the base58 text of the 32 bytes, 32 to 44 characters.
 var Addresses = chain.Addresses{chain.Solana: func(p chain.PublicKey) (string, error) { return base58.Encode(p.Bytes()), nil }}
+
+var errAddress = errors.New("not the base58 text of 32 bytes")
+
+// ParseAddress reads the address of an account or a program.
+func ParseAddress(text string) (account [32]byte, err error) {
+	if len(text) < 32 || len(text) > 44 {
+		return account, errAddress
+	}
+	b, err := base58.Decode(text)
+	if err != nil || len(b) != len(account) {
+		return account, errAddress
+	}
+	return [32]byte(b), nil
+}

@@ -66,7 +66,7 @@ const lookedUp = "ADDRESS_TABLE_LOOKUP"
 // whose IDL is described, and that it explains, have parsed_instruction_data.
 func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	total := len(t.keys) + t.loaded
-	f := facts{transaction: t, names: make([]string, total), accounts: make([]any, total), tables: make([]string, len(t.lookups)), budget: maxValues}
+	f := facts{transaction: t, names: make([]string, total), accounts: make([]any, total), tables: make([]string, len(t.lookups)), idls: map[byte]*idl{}, budget: maxValues}
 	for i := range f.tables {
 		f.tables[i] = t.lookups[i].table.String()
 	}
@@ -141,9 +141,6 @@ func (f *facts) findPrograms(described chain.Described) error {
 			return err
 		}
 		if d, ok := d.(*idl); ok {
-			if f.idls == nil {
-				f.idls = map[byte]*idl{}
-			}
 			f.idls[byte(i)] = d
 		}
 	}

@@ -127,16 +127,12 @@ func (d defined) wrap(k kind, n int, of strictjson.Raw) *typ {
 
 // use reads a name, or since 0.30 an object with a name.
 func (d defined) use(raw strictjson.Raw) *typ {
-	if name, ok := raw.Text(); ok {
-		return &d.definition(name).typ
-	}
-	m, err := part[members](raw)
-	if err != nil {
-		return unreadable
-	}
-	name, ok := m["name"].Text()
-	if !ok || !isEmpty(m["generics"]) {
-		return unreadable
+	name, ok := raw.Text()
+	if !ok {
+		m, err := part[members](raw)
+		if name, ok = m["name"].Text(); err != nil || !ok || !isEmpty(m["generics"]) {
+			return unreadable
+		}
 	}
 	return &d.definition(name).typ
 }
@@ -158,26 +154,20 @@ func (d defined) define(m members) error {
 	if err != nil {
 		return errors.New("no type")
 	}
-	word, ok := shape["kind"].Text()
-	t := unreadable
-	switch {
-	case !ok:
-		err = errors.New("unknown kind")
-	case word == "struct":
+	var t *typ
+	switch word, _ := shape["kind"].Text(); word {
+	case "struct":
 		t = d.fields(shape["fields"])
-	case word == "enum":
+	case "enum":
 		t = d.variants(shape["variants"])
-	case word == "alias" || word == "type": // the older word has a value
+	case "alias", "type": // the older word has a value
 		of := shape["alias"]
 		if len(of) == 0 {
 			of = shape["value"]
 		}
 		t = &typ{kind: kindAlias, elems: []*typ{d.read(of)}}
 	default:
-		err = errors.New("unknown kind")
-	}
-	if err != nil {
-		return err
+		return errors.New("unknown kind")
 	}
 	if layout, ok := m["serialization"].Text(); len(m["serialization"]) > 0 && (!ok || layout != "borsh") || !isEmpty(m["generics"]) {
 		t = unreadable

@@ -68,13 +68,13 @@ func (v *values) read(t *typ, depth int) (any, bool) {
 		if !ok {
 			return nil, false
 		}
-		return v.list(t.elems[0], n, depth)
+		return v.list(t, n, depth)
 	case kindArray:
-		return v.list(t.elems[0], t.length, depth)
+		return v.list(t, t.length, depth)
 	case kindStruct:
 		return v.fields(t, depth)
 	case kindTuple:
-		return v.tuple(t, depth)
+		return v.row(t, len(t.elems), depth)
 	case kindEnum:
 		return v.variant(t, depth)
 	case kindUnit:
@@ -101,13 +101,10 @@ func (v *values) fixedSize(t *typ) (any, bool) {
 	case kindKey:
 		return base58.Encode(b), true
 	case kindFloat:
-		f := float64(0)
-		if t.length == 4 {
-			f = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-		} else {
-			f = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		if t.length == 4 { // programs refuse what is not a number too
+			return nil, !math.IsNaN(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 		}
-		return nil, !math.IsNaN(f) // programs refuse it too
+		return nil, !math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(b)))
 	}
 	v.unread = true
 	return nil, false
@@ -172,27 +169,24 @@ func (v *values) cOption(t *typ, depth int) (any, bool) {
 		return v.read(t.elems[0], depth+1)
 	}
 	b, ok := v.take(t.elems[0].length)
-	return nil, ok && !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
+	return nil, ok && isZero(b)
 }
 
-func (v *values) list(of *typ, n, depth int) (any, bool) {
+func (v *values) list(t *typ, n, depth int) (any, bool) {
 	if n > *v.budget {
 		return nil, false
 	}
-	out := make([]any, 0, min(n, firstRoom))
-	for range n {
-		one, ok := v.read(of, depth+1)
-		if !ok {
-			return nil, false
-		}
-		out = append(out, one)
-	}
-	return out, true
+	return v.row(t, n, depth)
 }
 
-func (v *values) tuple(t *typ, depth int) (any, bool) {
-	out := make([]any, 0, min(len(t.elems), firstRoom))
-	for _, of := range t.elems {
+// row takes n values, of the one type of a list or the types of a tuple.
+func (v *values) row(t *typ, n, depth int) (any, bool) {
+	out := make([]any, 0, min(n, firstRoom))
+	for i := range n {
+		of := t.elems[0]
+		if t.kind == kindTuple {
+			of = t.elems[i]
+		}
 		one, ok := v.read(of, depth+1)
 		if !ok {
 			return nil, false

@@ -2,11 +2,11 @@
 // around the RLP of 13 fields, with a list of calls in place of one. The fields
 // and what is signed are those of viem 2.57.0 (viem/tempo).
 //
-// Some of what such a transaction can hold policies cannot see. What would change
-// what it does is refused: an authorization list and a key authorization. What
-// does not is taken: an access list, the mark that somebody else will pay the
-// fee, and an amount in a call, since Tempo has no coin of its own and no node
-// takes any but 0. The key of a nonce is shown as part of the nonce.
+// Policies cannot see all that such a transaction can hold. An authorization list and a
+// key authorization would change what it does, and are refused. An access list, the mark
+// that somebody else will pay the fee, and an amount in a call are taken: Tempo has no
+// coin of its own, and no node takes any amount but 0. Policies see the key of a nonce
+// as part of the nonce.
 package tempo
 
 import (
@@ -48,13 +48,12 @@ type transaction struct {
 	calls                   []call
 }
 
-// Read takes an unsigned transaction. It refuses, besides what is malformed, one
-// that has been signed, by the sender or by a fee payer, whose place must be empty
-// or hold the byte 00; one for which a fee payer will sign, with a token for fees,
-// which is then the payer's to choose; no calls, a chain id of 0, a priority fee
-// above the fee, and a time of validity that is over when it begins. The signer must be
-// a secp256k1 key named by its id or its Ethereum address. What is answered
-// shares nothing with the argument.
+// Read takes an unsigned transaction. It refuses, besides what is malformed: one that
+// the sender or a fee payer has signed, whose place must be empty or hold the byte 00; a
+// token for fees where a fee payer will sign, who chooses it; no calls, a chain id of 0,
+// a priority fee above the fee, and a time of validity that is over when it begins. The
+// signer must be a secp256k1 key named by its id or its Ethereum address. The answer
+// shares no memory with the argument.
 func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	switch {
 	case by.Public.Curve() != chain.Secp256k1 || by.Format != 0 && by.Format != chain.Ethereum:
@@ -187,10 +186,9 @@ func (t *transaction) Facts(chain.Described) (chain.Struct, error) {
 
 var maxFact = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
 
-// wholeNonce is the nonce below the nonce's key, which is key·2^64 + nonce, as
-// ERC-4337 writes the two, and 2^256-1 if that is above. Under key 0, which is
-// that of an account's own nonce, it is the nonce alone; and a condition on
-// nonces does not come true under a key of which it does not speak.
+// wholeNonce is key·2^64 + nonce, as ERC-4337 writes a nonce and its key, or 2^256-1 if
+// that is above. Key 0 is that of an account's own nonce, which is then the nonce alone.
+// So a condition on nonces does not come true under a key that it does not speak of.
 func (t *transaction) wholeNonce() *big.Int {
 	n := new(big.Int).Lsh(t.nonceKey, 64)
 	if n.Add(n, new(big.Int).SetUint64(t.nonce)); n.Cmp(maxFact) > 0 {
