@@ -1,16 +1,21 @@
 package bundle
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 
+	"github.com/mr-tron/base58"
+
 	"cloister/enclave/internal/fault"
+	"cloister/enclave/internal/p256"
 	"cloister/enclave/internal/secret"
 	"cloister/enclave/internal/strictjson"
 )
 
 // MaxText bounds a client's bundle as text, in bytes.
-const MaxText = 2*MaxCiphertext + 2*pointSize + 128
+const MaxText = 2*MaxCiphertext + 2*p256.PointSize + 128
 
 // ParseClient reads what a client encrypted to a target of ours:
 // {"encappedPublic":HEX,"ciphertext":HEX}, strictly. The encapsulated key is
@@ -27,7 +32,7 @@ func ParseClient(field, text string) (*Sealed, error) {
 		return nil, fault.Field(field, `invalid bundle: must be {"encappedPublic":"<hex>","ciphertext":"<hex>"}`)
 	}
 	enc, err := hex.DecodeString(b.Encapped)
-	if err != nil || len(enc) != pointSize {
+	if err != nil || len(enc) != p256.PointSize {
 		return nil, fault.Field(field, "invalid bundle: encappedPublic must be the hex of 65 bytes")
 	}
 	point, err := parsePoint(enc)
@@ -55,8 +60,8 @@ func SealCompact(to PublicKey, s secret.Secret) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := append(compress(enc), ciphertext...)
-	return encode58Check(b), nil
+	short := p256.Compressed((*[p256.PointSize]byte)(enc))
+	return encode58Check(append(short[:], ciphertext...)), nil
 }
 
 // ParseCompact reads a compact bundle.
@@ -65,17 +70,38 @@ func ParseCompact(text string) (*Sealed, error) {
 		return nil, errCompact
 	}
 	b, err := decode58Check(text)
-	if err != nil || len(b) <= compressedSize+tagSize {
+	if err != nil || len(b) <= p256.CompressedSize+tagSize {
 		return nil, errCompact
 	}
-	point, err := parsePoint(b[:compressedSize])
+	point, err := parsePoint(b[:p256.CompressedSize])
 	if err != nil {
 		return nil, errCompact
 	}
-	return &Sealed{point, b[compressedSize:]}, nil
+	return &Sealed{point, b[p256.CompressedSize:]}, nil
 }
 
-// compress shortens an uncompressed point.
-func compress(point []byte) []byte {
-	return append([]byte{2 | point[pointSize-1]&1}, point[1:compressedSize]...)
+// checkSize is how many bytes of the double SHA-256 stand behind what is encoded.
+const checkSize = 4
+
+func checksum(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	sum = sha256.Sum256(sum[:])
+	return sum[:checkSize]
+}
+
+// encode58Check writes base58 with a checksum, in the alphabet of Bitcoin.
+func encode58Check(b []byte) string {
+	return base58.Encode(append(b[:len(b):len(b)], checksum(b)...))
+}
+
+func decode58Check(text string) ([]byte, error) {
+	b, err := base58.Decode(text)
+	if err != nil || len(b) < checkSize {
+		return nil, errCompact
+	}
+	b, sum := b[:len(b)-checkSize], b[len(b)-checkSize:]
+	if subtle.ConstantTimeCompare(sum, checksum(b)) != 1 {
+		return nil, errCompact
+	}
+	return b, nil
 }

@@ -1,3 +1,21 @@
+// Package bundle makes and opens what crosses the border of the enclave
+// encrypted to one party: exported secrets, the keys that a client encrypts an
+// import to, what it encrypts to them, and credential bundles.
+//
+// The suite is HPKE (RFC 9180) in base mode, one message for each sender:
+// DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, info `turnkey_hpke`,
+// associated data the sender's encapsulated key and the receiver's public key,
+// 65 bytes each. A receiving key is for one message: who keeps it forgets it when
+// it has opened something.
+//
+// Secrets go in and come out as secret.Secret, and are handled inside erase.Do; what
+// leaves as text is ciphertext or public. What the enclave signs has one form: the
+// members in the published order, a deterministic signature with low s in its only DER
+// encoding. Text from outside is bounded before it is parsed, and read strictly. An
+// opened message is authentic as to its content and says nothing about who sent it.
+//
+// The sender's one-time key is drawn by the standard library from the kernel,
+// into whose pool the enclave's main has mixed the module's randomness.
 package bundle
 
 import (
@@ -13,14 +31,8 @@ import (
 	"cloister/enclave/internal/tally"
 )
 
-// Sizes in bytes: of an uncompressed and a compressed point, of a private key
-// and of the tag behind a ciphertext.
-const (
-	pointSize      = 65
-	compressedSize = 33
-	privateSize    = 32
-	tagSize        = 16
-)
+// tagSize is that of the tag behind a ciphertext, in bytes.
+const tagSize = 16
 
 // MaxCiphertext bounds what is opened, in bytes: no secret is longer than
 // secret.MaxSize.
@@ -34,9 +46,9 @@ type PublicKey struct{ point *ecdh.PublicKey }
 // ParsePublicKey reads the hex of an uncompressed or compressed point, in either
 // case and without 0x. The errors are *fault.Error about field.
 func ParsePublicKey(field, text string) (PublicKey, error) {
-	var b [pointSize]byte
+	var b [p256.PointSize]byte
 	n, err := 0, error(nil)
-	if len(text) == 2*pointSize || len(text) == 2*compressedSize {
+	if len(text) == 2*p256.PointSize || len(text) == 2*p256.CompressedSize {
 		n, err = hex.Decode(b[:], []byte(text))
 	}
 	if n == 0 || err != nil {
@@ -50,21 +62,18 @@ func ParsePublicKey(field, text string) (PublicKey, error) {
 }
 
 // String is the compressed point in lower-case hex.
-func (to PublicKey) String() string { return hex.EncodeToString(compress(to.point.Bytes())) }
-
-var errPoint = errors.New("not a point of P-256")
+func (to PublicKey) String() string {
+	short := p256.Compressed((*[p256.PointSize]byte)(to.point.Bytes()))
+	return hex.EncodeToString(short[:])
+}
 
 // parsePoint reads a point of 65 or 33 bytes. The point at infinity is none.
 func parsePoint(b []byte) (*ecdh.PublicKey, error) {
-	point, ok := p256.Uncompressed(b)
-	if !ok {
-		return nil, errPoint
-	}
-	p, err := ecdh.P256().NewPublicKey(point[:])
+	key, err := p256.ParsePublicKey(b)
 	if err != nil {
-		return nil, errPoint
+		return nil, err
 	}
-	return p, nil
+	return key.ECDH()
 }
 
 // seal encrypts a secret. enc is uncompressed.
@@ -89,7 +98,7 @@ func (to PublicKey) seal(s secret.Secret) (enc, ciphertext []byte, err error) {
 
 // associatedData is what a ciphertext is bound to.
 func associatedData(enc []byte, receiver *ecdh.PublicKey) []byte {
-	return append(append(make([]byte, 0, 2*pointSize), enc...), receiver.Bytes()...)
+	return append(append(make([]byte, 0, 2*p256.PointSize), enc...), receiver.Bytes()...)
 }
 
 // A Sealed is one encrypted message, not opened yet.
@@ -143,7 +152,7 @@ const drawAttempts = 4
 // NewPrivateKey draws a private key to receive one message with.
 func NewPrivateKey(rand io.Reader) (secret.Secret, error) {
 	for range drawAttempts {
-		s, err := secret.New(rand, privateSize)
+		s, err := secret.New(rand, p256.ScalarSize)
 		if err != nil {
 			return secret.Secret{}, err
 		}

@@ -61,20 +61,16 @@ func (s *Signer) Target(organization, user string, private secret.Secret) (strin
 	return s.message(encodeTarget(public.Bytes(), organization, user))
 }
 
-// message wraps an inner document.
+// message wraps an inner document, with a signature of ECDSA over SHA-256 with low s, in
+// DER: one document has one signature.
 func (s *Signer) message(inner []byte) (string, error) {
-	signature, err := s.sign(inner)
+	var der []byte
+	signature, err := s.key.Sign(sha256.Sum256(inner))
+	if err == nil {
+		der, err = signature.DER()
+	}
 	if err != nil {
 		return "", fmt.Errorf("signing a bundle: %w", err)
 	}
-	return fmt.Sprintf(`{"version":"v1.0.0","data":"%x","dataSignature":"%x","enclaveQuorumPublic":"%s"}`, inner, signature, s.public), nil
-}
-
-// sign is ECDSA over SHA-256 with low s, in DER: one message has one signature.
-func (s *Signer) sign(message []byte) ([]byte, error) {
-	signature, err := s.key.Sign(sha256.Sum256(message))
-	if err != nil {
-		return nil, err
-	}
-	return signature.DER()
+	return fmt.Sprintf(`{"version":"v1.0.0","data":"%x","dataSignature":"%x","enclaveQuorumPublic":"%s"}`, inner, der, s.public), nil
 }

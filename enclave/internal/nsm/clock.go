@@ -9,17 +9,14 @@ import (
 
 // How the module's clock is followed.
 const (
-	// every is between two readings, and retry after one that failed.
-	every = time.Hour
-	retry = time.Minute
-	// silent is how long the time may go on without a reading.
-	silent = 3 * time.Hour
-	// behind is how far the module may be behind what was told before. More than
-	// the drift of any oscillator in an hour, and less than any time limit that
-	// users are promised is long.
+	every  = time.Hour     // between two readings
+	retry  = time.Minute   // after a reading that failed
+	silent = 3 * time.Hour // how long the time may go on without a reading
+	// behind is how far the module may be behind what was told before: more than any
+	// oscillator drifts in an hour, and less than any time limit promised to users.
 	behind = time.Minute
-	// slower is how much slower the clock goes while it is ahead of the module:
-	// one part of it. A lease of two seconds is longer by a millisecond then.
+	// While the clock is ahead of the module it loses one part in slower. A lease of two
+	// seconds is longer by a millisecond then.
 	slower = 2000
 )
 
@@ -28,9 +25,8 @@ const (
 type clock struct {
 	at   time.Time
 	from time.Time
-	// ahead is how far at is ahead of the module. The clock is slowed until that
-	// is made up for; it neither steps back nor stands still, since leases run on
-	// it.
+	// ahead is how far at is ahead of the module. The clock is slowed until that is made
+	// up for. Leases run on it, so it neither steps back nor stands still.
 	ahead time.Duration
 }
 
@@ -89,8 +85,7 @@ func (d *Device) Follow(ctx context.Context, after func(time.Duration) <-chan ti
 		d.mu.Lock()
 		mono := d.mono()
 		if err == nil {
-			d.clock, err = d.clock.follow(told, mono)
-			if err != nil {
+			if d.clock, err = d.clock.follow(told, mono); err != nil {
 				d.mu.Unlock()
 				return err
 			}

@@ -1,11 +1,10 @@
 // Package nsm speaks to the Nitro Security Module, /dev/nsm.
 //
-// Requests and answers are CBOR in the form of the module's own library: a
-// request without fields is a text string, any other a map with one entry. They
-// travel by one ioctl. The module is trusted; its answers are bounded and
-// decoded strictly all the same, since a wrong one would be a fault to be seen:
-// no duplicate or unknown keys, no tags, nothing behind the answer, every field
-// of its type and size.
+// Requests and answers are CBOR in the form of the module's own library: a request
+// without fields is a text string, any other a map with one entry. They travel by one
+// ioctl. The module is trusted, but a wrong answer would be a fault to be seen. So its
+// answers are bounded and decoded strictly: no duplicate or unknown keys, no tags,
+// nothing behind the answer, every field of its type and size.
 package nsm
 
 import (
@@ -22,20 +21,17 @@ const path = "/dev/nsm"
 
 // Sizes of the module's protocol, in bytes.
 const (
-	maxRequest  = 0x1000
-	maxResponse = 0x3000
-	// maxRandom is what one GetRandom gives at most.
-	maxRandom = 256
-	// registerSize is a register's: SHA-384.
-	registerSize = 48
+	maxRequest   = 0x1000
+	maxResponse  = 0x3000
+	maxRandom    = 256 // of one GetRandom
+	registerSize = 48  // SHA-384
 )
 
 // registers is how many there are.
 const registers = 32
 
-// An Exchange is one question to the module: it sends request, puts what the
-// module says into response and tells how long that is. Request has at most
-// 4,096 bytes and response has 12,288.
+// An Exchange is one question to the module: it sends request, at most 4,096 bytes, puts
+// the answer into response, 12,288 bytes, and tells how long that is.
 type Exchange func(request, response []byte) (int, error)
 
 // Device is the module. It is safe for concurrent use.
@@ -45,8 +41,7 @@ type Device struct {
 
 	mu    sync.Mutex
 	clock clock
-	// read is the monotonic reading at which the module last told the time.
-	read time.Time
+	read  time.Time // the monotonic reading at which the module last told the time
 }
 
 // Open opens /dev/nsm and reads its clock. mono gives readings of a monotonic
@@ -139,10 +134,15 @@ func (d *Device) Attest(publicKey, userData, nonce []byte) ([]byte, error) {
 		}
 		return b
 	}
-	var a document
+	var a struct {
+		Document octets `cbor:"document"`
+	}
 	err := d.ask("Attestation", map[string]any{"user_data": optional(userData), "nonce": optional(nonce), "public_key": optional(publicKey)}, &a)
 	if err != nil {
 		return nil, err
+	}
+	if len(a.Document) == 0 {
+		return nil, errDocument
 	}
 	return a.Document, nil
 }
@@ -150,18 +150,29 @@ func (d *Device) Attest(publicKey, userData, nonce []byte) ([]byte, error) {
 // ExtendPCR extends a register by data, 1 to 512 bytes, and returns its new
 // value: SHA-384 of the old one and data.
 func (d *Device) ExtendPCR(index int, data []byte) ([]byte, error) {
-	var a extended
+	var a struct {
+		Data octets `cbor:"data"`
+	}
 	if err := d.ask("ExtendPCR", map[string]any{"index": index, "data": data}, &a); err != nil {
 		return nil, err
+	}
+	if len(a.Data) != registerSize {
+		return nil, errRegister
 	}
 	return a.Data, nil
 }
 
 // DescribePCR reads a register.
 func (d *Device) DescribePCR(index int) (value []byte, locked bool, err error) {
-	var a described
+	var a struct {
+		Lock *bool  `cbor:"lock"`
+		Data octets `cbor:"data"`
+	}
 	if err := d.ask("DescribePCR", map[string]any{"index": index}, &a); err != nil {
 		return nil, false, err
+	}
+	if a.Lock == nil || len(a.Data) != registerSize {
+		return nil, false, errRegister
 	}
 	return a.Data, *a.Lock, nil
 }
@@ -174,9 +185,14 @@ func (d *Device) LockPCRs(upTo int) error {
 // Random fills p from the module.
 func (d *Device) Random(p []byte) error {
 	for len(p) > 0 {
-		var a random
+		var a struct {
+			Random octets `cbor:"random"`
+		}
 		if err := d.ask("GetRandom", nil, &a); err != nil {
 			return err
+		}
+		if len(a.Random) == 0 || len(a.Random) > maxRandom {
+			return errRandom
 		}
 		n := copy(p, a.Random)
 		clear(a.Random)

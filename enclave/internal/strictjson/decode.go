@@ -287,17 +287,7 @@ func (d *decoder) array(p *plan, v reflect.Value, r *rules) *failure {
 	if d.peek() != '[' {
 		return d.mismatch("must be an array")
 	}
-	if f := d.enter('['); f != nil {
-		return f
-	}
-	for n := 0; ; n++ {
-		more, f := d.more(n, ']')
-		if !more {
-			return f
-		}
-		if n == d.limits.Items {
-			return refuse("has too many elements")
-		}
+	return d.elements(func(n int) *failure {
 		if n == v.Cap() {
 			v.Grow(max(firstItems, n))
 		}
@@ -306,47 +296,26 @@ func (d *decoder) array(p *plan, v reflect.Value, r *rules) *failure {
 		if null && f == nil {
 			f = refuse("must not be null")
 		}
-		if f != nil {
-			return f.underItem(n)
-		}
-	}
+		return f
+	})
 }
 
 func (d *decoder) freeObject(p *plan, v reflect.Value, r *rules) *failure {
 	if d.peek() != '{' {
 		return d.mismatch("must be an object")
 	}
-	if f := d.enter('{'); f != nil {
-		return f
-	}
 	v.Set(reflect.MakeMap(p.typ))
 	item := reflect.New(p.elem.typ).Elem()
-	var names nameSet
-	for n := 0; ; n++ {
-		more, f := d.more(n, '}')
-		if !more {
-			if v.Len() == 0 {
-				v.SetZero()
-			}
-			return f
-		}
-		if n == d.limits.Members {
-			return refuse("has too many members")
-		}
-		name, f := d.name()
-		if f != nil {
-			return f
-		}
-		if !names.add(name) {
-			return (&failure{kind: repeatedField}).under(quoteName(name))
-		}
+	f := d.members(func(name []byte) *failure {
 		item.SetZero()
 		null, f := d.member(p.elem, item, r)
-		if f != nil {
-			return f.under(quoteName(name))
-		}
-		if !null {
+		if f == nil && !null {
 			v.SetMapIndex(reflect.ValueOf(string(name)), item)
 		}
+		return f
+	})
+	if f == nil && v.Len() == 0 {
+		v.SetZero()
 	}
+	return f
 }

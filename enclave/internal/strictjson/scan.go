@@ -289,9 +289,9 @@ func (d *decoder) skip() ([]byte, *failure) {
 	var f *failure
 	switch {
 	case c == '{':
-		f = d.skipObject(nil)
+		f = d.members(d.skipMember)
 	case c == '[':
-		f = d.skipArray(nil)
+		f = d.elements(d.skipElement)
 	case c == '"':
 		_, _, f = d.text()
 	case c == 't':
@@ -309,8 +309,8 @@ func (d *decoder) skip() ([]byte, *failure) {
 	return d.src[start:d.pos:d.pos], nil
 }
 
-// skipObject takes an object and tells each member, if that is asked for.
-func (d *decoder) skipObject(each func(name, value []byte)) *failure {
+// members takes an object. take takes the value of each member.
+func (d *decoder) members(take func(name []byte) *failure) *failure {
 	if f := d.enter('{'); f != nil {
 		return f
 	}
@@ -330,18 +330,14 @@ func (d *decoder) skipObject(each func(name, value []byte)) *failure {
 		if !names.add(name) {
 			return (&failure{kind: repeatedField}).under(quoteName(name))
 		}
-		value, f := d.skip()
-		if f != nil {
+		if f := take(name); f != nil {
 			return f.under(quoteName(name))
-		}
-		if each != nil {
-			each(name, value)
 		}
 	}
 }
 
-// skipArray takes an array and tells each element, if that is asked for.
-func (d *decoder) skipArray(each func(item []byte)) *failure {
+// elements takes an array. take takes the n-th element.
+func (d *decoder) elements(take func(n int) *failure) *failure {
 	if f := d.enter('['); f != nil {
 		return f
 	}
@@ -353,14 +349,20 @@ func (d *decoder) skipArray(each func(item []byte)) *failure {
 		if n == d.limits.Items {
 			return refuse("has too many elements")
 		}
-		item, f := d.skip()
-		if f != nil {
+		if f := take(n); f != nil {
 			return f.underItem(n)
 		}
-		if each != nil {
-			each(item)
-		}
 	}
+}
+
+func (d *decoder) skipMember([]byte) *failure {
+	_, f := d.skip()
+	return f
+}
+
+func (d *decoder) skipElement(int) *failure {
+	_, f := d.skip()
+	return f
 }
 
 // nameSet finds equal names in one object without quadratic work.

@@ -57,7 +57,12 @@ func (r Raw) Text() (string, bool) {
 // Array are the elements of the array that r is, null ones too; false if it is none.
 func (r Raw) Array() (items []Raw, ok bool) {
 	d := decoder{src: r, limits: rawLimits}
-	if d.skipArray(func(item []byte) { items = append(items, item) }) != nil || !d.end() {
+	f := d.elements(func(int) *failure {
+		item, f := d.skip()
+		items = append(items, item)
+		return f
+	})
+	if f != nil || !d.end() {
 		return nil, false
 	}
 	return items, true
@@ -68,7 +73,12 @@ func (r Raw) Array() (items []Raw, ok bool) {
 func (r Raw) Object() (members map[string]Raw, ok bool) {
 	d := decoder{src: r, limits: rawLimits}
 	members = map[string]Raw{}
-	if d.skipObject(func(name, value []byte) { members[string(name)] = value }) != nil || !d.end() {
+	f := d.members(func(name []byte) *failure {
+		value, f := d.skip()
+		members[string(name)] = value
+		return f
+	})
+	if f != nil || !d.end() {
 		return nil, false
 	}
 	return members, true
