@@ -7,8 +7,8 @@ import (
 	"cloister/enclave/internal/secret"
 )
 
-// Check tells whether mail can be handed in with these settings by senders at
-// address. loopback is what Config.Loopback will be. Errors are *Error.
+// Check tells whether mail can be handed in with these settings by senders at address.
+// loop is what Config.Loopback will be. Errors are *Error.
 func (s MailServer) Check(loop bool, address string) error {
 	if !isAddress(address) {
 		return fail(Refused, "the sender's address is malformed")
@@ -23,9 +23,9 @@ func (s *MailServer) checkAllowed(loop bool, from string) error {
 	}
 	host := strings.ToLower(s.Host)
 	switch {
-	case !validHost(host) || s.Port == 0 || !validHost(strings.ToLower(s.Name)) || s.Security > Plain:
+	case !IsHost(host) || s.Port == 0 || !IsHost(strings.ToLower(s.Name)) || s.Security > Plain:
 		return fail(Refused, "the mail server's settings are malformed")
-	case s.Security == Plain && !(loop && loopback(host)):
+	case s.Security == Plain && !(loop && IsLoopback(host)):
 		return fail(Refused, "mail goes out over TLS only")
 	case len(s.User) > maxUser || strings.ContainsAny(s.User, "\x00\r\n") || !isPassword(s.Password):
 		return fail(Refused, "the mail server's user or password is malformed")
@@ -57,26 +57,20 @@ func isPassword(s secret.Secret) (ok bool) {
 	return ok
 }
 
-// CheckURL tells whether Exchange would go to a URL, and that it leads to no machine's
-// own loopback unless that is allowed. loop is what Config.Loopback
-// will be. Errors are *Error.
+// CheckURL tells whether Exchange would go to a URL, and that it leads to no machine's own
+// loopback unless that is allowed. loop is what Config.Loopback will be. Errors are
+// *Error.
 func CheckURL(text string, loop bool) error {
 	to, err := parseURL(text)
 	switch {
 	case err != nil:
 		return err
-	case loop && loopback(to.host):
+	case loop && IsLoopback(to.host):
 		return nil
 	case !to.secure:
 		return fail(Refused, "the URL must begin with https://")
-	case loopback(to.host):
+	case IsLoopback(to.host):
 		return fail(Refused, "the URL leads to this machine")
 	}
 	return nil
 }
-
-// IsHost tells whether Dial may be asked for a host, which is in lower case.
-func IsHost(host string) bool { return validHost(host) }
-
-// IsLoopback tells whether a host is one that Config.Loopback is about.
-func IsLoopback(host string) bool { return loopback(host) }

@@ -71,7 +71,7 @@ func (c *Client) Exchange(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !to.secure && !(c.cfg.Loopback && loopback(to.host)) {
+	if !to.secure && !(c.cfg.Loopback && IsLoopback(to.host)) {
 		return nil, fail(Refused, "the URL must begin with https://")
 	}
 	out, err := r.encode(to)
@@ -91,11 +91,11 @@ func (c *Client) Exchange(ctx context.Context, r Request) (*Response, error) {
 		}
 	}
 	if _, err := l.Write(out); err != nil {
-		return nil, l.explainLoss("the connection ended while the request was sent", err)
+		return nil, l.explain(Away, "the connection ended while the request was sent", err)
 	}
 	answer, err := readResponse(l)
 	if err != nil {
-		return nil, l.explainLoss("the connection ended before the answer was whole", err)
+		return nil, l.explain(Away, "the connection ended before the answer was whole", err)
 	}
 	return answer, nil
 }

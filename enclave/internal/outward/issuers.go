@@ -254,7 +254,7 @@ func checkPublic(where string, loop bool) error {
 	switch {
 	case err != nil:
 		return err
-	case loop && loopback(to.host):
+	case loop && IsLoopback(to.host):
 		return nil
 	case !to.secure || !publicName(to.host):
 		return fail(Refused, "an issuer and its keys must be at a public name, over https")

@@ -1,18 +1,15 @@
-// Package outward is how the enclave speaks to names outside: HTTP/1.1 over
-// TLS, submission of mail, text messages through an HTTP gateway, and the key
-// sets of identity providers.
+// Package outward speaks to names outside: HTTP/1.1 over TLS, submission of mail, text
+// messages through an HTTP gateway, and the key sets of identity providers.
 //
-// The enclave has no network. It is handed a byte stream that the host dialed,
-// and takes the host for what it is: whoever holds that stream can cut, delay
-// and forge it. So TLS ends here, is verified against roots of the image and of
-// the measured configuration at the enclave's own time, and everything that is
-// read is bounded before it is believed: one request a connection, one deadline
-// over all of it, heads of 16 KiB, bodies of 256 KiB, no redirects followed.
+// The enclave has no network. It is handed a byte stream that the host dialed, and the
+// host can cut, delay and forge it. So TLS ends here and is verified at the enclave's own
+// time, against roots of the image and of the measured configuration. Everything that is
+// read is bounded: one request a connection, one deadline over all of it, heads of 16 KiB,
+// bodies of 256 KiB, no redirects followed.
 //
-// Net/http is not used: it brings connection pools, proxies from the
-// environment, HTTP/2 and lax readings into the enclave, none of which is
-// wanted. What is taken here, net/http takes with the same meaning; the tests
-// hold one against the other.
+// Net/http is not used: it would bring connection pools, proxies from the environment,
+// HTTP/2 and lax readings into the enclave. What is taken here, net/http takes with the
+// same meaning; the tests hold one against the other.
 //
 // Nothing here logs, and no text of an error repeats what the other side sent.
 package outward
@@ -27,9 +24,9 @@ import (
 	"time"
 )
 
-// Dial opens a byte stream to a name outside. host is in lower case, a name or
-// an IP address without brackets. It returns no later than ctx is done. Who
-// dials is not trusted: the stream may lead anywhere.
+// Dial opens a byte stream to a name outside, which may lead anywhere: who dials is not
+// trusted. host is a name in lower case or an IP address without brackets. Dial returns
+// no later than ctx is done.
 type Dial func(ctx context.Context, host string, port uint16) (net.Conn, error)
 
 // Clock is the enclave's own time. After may fire late, never early.
@@ -154,8 +151,7 @@ func (c *Client) open(ctx context.Context, to endpoint, wait time.Duration) (*li
 	return l, nil
 }
 
-// close ends the connection without farewell: everything that counts has been
-// said, and a farewell could be made to wait.
+// close ends the connection without farewell, which could be made to wait.
 func (l *line) close() {
 	if l.uncut() {
 		_ = l.raw.Close()
@@ -163,9 +159,13 @@ func (l *line) close() {
 	l.over(errOver)
 }
 
-// explain names why an exchange failed: the time being up, or the caller having
-// given up, explains whatever error that made.
+// explain names why an exchange failed. That the time was up or the caller gave up
+// explains whatever error that made; else an error of ours stays as it is.
 func (l *line) explain(k Kind, text string, cause error) error {
+	var own *Error
+	if errors.As(cause, &own) {
+		k, text, cause = own.Kind, own.text, own.cause
+	}
 	switch why := context.Cause(l.ctx); {
 	case errors.Is(why, errLate), errors.Is(why, context.DeadlineExceeded):
 		return failBecause(Late, "no whole answer in time", why)
@@ -173,16 +173,6 @@ func (l *line) explain(k Kind, text string, cause error) error {
 		return failBecause(Away, "given up", why)
 	}
 	return failBecause(k, text, cause)
-}
-
-// explainLoss is explain for what was read or written: an error of ours stays as it is,
-// any other is the connection's.
-func (l *line) explainLoss(text string, cause error) error {
-	var own *Error
-	if errors.As(cause, &own) {
-		return l.explain(own.Kind, own.text, own.cause)
-	}
-	return l.explain(Away, text, cause)
 }
 
 // suites are those of TLS 1.2 with a fresh key each and authenticated
@@ -203,8 +193,7 @@ func (c *Client) secure(l *line, host string, protocols ...string) error {
 	if err := t.Handshake(); err != nil {
 		var untrusted *tls.CertificateVerificationError
 		switch {
-		case errors.As(err, &untrusted):
-			// That it was, however long the farewell then took.
+		case errors.As(err, &untrusted): // however long the farewell then took
 			return failBecause(Untrusted, "the server's certificate does not hold", err)
 		case isAlert(err), !isConn(err):
 			return l.explain(Garbled, "no agreement on TLS", err)

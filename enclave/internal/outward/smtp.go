@@ -15,11 +15,10 @@ import (
 // A Result is what became of a message.
 type Result uint8
 
-// The results. Temporary is whatever another try may mend, the host's doing
-// included; a message that is tried again can arrive twice.
+// The results. A message that is tried again can arrive twice.
 const (
 	Delivered Result = iota + 1 // the next server has taken it
-	Temporary                   // try again
+	Temporary                   // another try may mend it; the host may have caused it
 	Permanent                   // trying again gives the same
 )
 
@@ -44,10 +43,11 @@ type Outcome struct {
 // failureOutcome is the outcome of a failure: what is not allowed is never allowed, all
 // else may go well another time.
 func failureOutcome(err error) Outcome {
+	o := Outcome{Result: Temporary, Err: err}
 	if KindOf(err) == Refused {
-		return Outcome{Result: Permanent, Err: err}
+		o.Result = Permanent
 	}
-	return Outcome{Result: Temporary, Err: err}
+	return o
 }
 
 // A Security is how a conversation with a mail server is protected.
@@ -83,9 +83,9 @@ type Mail struct {
 
 // Submit hands one mail to a server. It returns within mailWait of dialing.
 //
-// Net/smtp is not used: it reads replies without bound, goes back to HELO when
-// EHLO is refused, and drops what was slipped in behind the answer to STARTTLS
-// where this refuses it.
+// Net/smtp is not used: it reads replies without bound, goes back to HELO when EHLO is
+// refused, and drops what was slipped in behind the answer to STARTTLS, which is refused
+// here.
 func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 	if err := c.checkAllowed(&s, &m); err != nil {
 		return failureOutcome(err)
@@ -118,15 +118,12 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 	switch {
 	case err == nil:
 		return Outcome{Result: Delivered, Code: t.code}
-	case errors.As(err, &said):
-		// A refusal counts for good only when it is the server's own; before TLS it
-		// is the word of whoever holds the stream.
-		if t.sure && said.final {
-			return Outcome{Result: Permanent, Code: t.code, Err: said}
-		}
+	case errors.As(err, &said) && t.sure && said.final:
+		return Outcome{Result: Permanent, Code: t.code, Err: said}
+	case said != nil: // before TLS, it is the word of whoever holds the stream
 		return Outcome{Result: Temporary, Code: t.code, Err: said}
 	}
-	return Outcome{Result: Temporary, Code: t.code, Err: l.explainLoss("the connection ended in the middle of a mail", err)}
+	return Outcome{Result: Temporary, Code: t.code, Err: l.explain(Away, "the connection ended in the middle of a mail", err)}
 }
 
 // checkAllowed checks mail and settings, and fills in our name.
@@ -148,17 +145,12 @@ func isAddress(s string) bool {
 		return false
 	}
 	for atom := range strings.SplitSeq(s[:at], ".") {
-		if atom == "" {
+		if atom == "" || !isAlnumOr("!#$%&'*+-/=?^_`{|}~", atom) {
 			return false
-		}
-		for i := range len(atom) {
-			if !isAlnum(atom[i]) && strings.IndexByte("!#$%&'*+-/=?^_`{|}~", atom[i]) < 0 {
-				return false
-			}
 		}
 	}
 	domain := strings.ToLower(s[at+1:])
-	return validHost(domain) && publicName(domain)
+	return IsHost(domain) && publicName(domain)
 }
 
 // isMessage refuses what two servers could read in two ways: a line end that is
@@ -269,10 +261,8 @@ func (t *talk) offers(name string, parameter ...string) bool {
 		if len(parameter) == 0 {
 			return true
 		}
-		for _, w := range words[1:] {
-			if w == parameter[0] {
-				return true
-			}
+		if slices.Contains(words[1:], parameter[0]) {
+			return true
 		}
 	}
 	return false

@@ -14,10 +14,11 @@ type endpoint struct {
 	target string // path and query
 }
 
-// loopback tells whether the host is one of the three names that the simulator
-// may reach without TLS. They are compared as text: other spellings of the same
-// address are not meant.
-func loopback(host string) bool { return host == "127.0.0.1" || host == "::1" || host == "localhost" }
+// IsLoopback tells whether a host is one of the three names that Config.Loopback is about,
+// as text: other spellings of the same address are not meant.
+func IsLoopback(host string) bool {
+	return host == "127.0.0.1" || host == "::1" || host == "localhost"
+}
 
 // parseURL takes scheme://host[:port][/path][?query] with the characters that
 // RFC 3986 allows there, and nothing else: no user, no fragment, no space. One
@@ -51,7 +52,7 @@ func parseURL(s string) (endpoint, error) {
 	} else if i := strings.IndexByte(authority, ':'); i >= 0 {
 		host, port = authority[:i], authority[i:]
 	}
-	if host = strings.ToLower(host); !validHost(host) || bracketed != strings.Contains(host, ":") {
+	if host = strings.ToLower(host); !IsHost(host) || bracketed != strings.Contains(host, ":") {
 		return e, fail(Refused, "the URL's host is malformed")
 	}
 	e.host = host
@@ -76,10 +77,10 @@ func parseURL(s string) (endpoint, error) {
 	return e, nil
 }
 
-// validHost takes names of letters, digits and hyphens, and IP addresses. The
-// last label of a name begins with a letter, so that no number in another
-// spelling (127.1, 0x7f.1) passes for a name.
-func validHost(h string) bool {
+// IsHost tells whether Dial may be asked for a host, in lower case: a name of letters,
+// digits and hyphens, or an IP address. The last label of a name begins with a letter, so
+// that no number in another spelling (127.1, 0x7f.1) passes for a name.
+func IsHost(h string) bool {
 	if a, err := netip.ParseAddr(h); err == nil {
 		return a.Zone() == "" && a.String() == h && !a.Is4In6()
 	}
@@ -88,13 +89,8 @@ func validHost(h string) bool {
 	}
 	last := ""
 	for l := range strings.SplitSeq(h, ".") {
-		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || !isAlnumOr("-", l) {
 			return false
-		}
-		for i := range len(l) {
-			if !isAlnum(l[i]) && l[i] != '-' {
-				return false
-			}
 		}
 		last = l
 	}
@@ -126,15 +122,18 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func isAlnum(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isHex(c byte) bool   { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// isToken tells whether s is a token of RFC 9110.
-func isToken(s string) bool {
+// isAlnumOr tells whether s consists of letters, digits and others.
+func isAlnumOr(others, s string) bool {
 	for i := range len(s) {
-		if !isAlnum(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {
+		if !isAlnum(s[i]) && strings.IndexByte(others, s[i]) < 0 {
 			return false
 		}
 	}
-	return s != ""
+	return true
 }
+
+// isToken tells whether s is a token of RFC 9110.
+func isToken(s string) bool { return s != "" && isAlnumOr("!#$%&'*+-.^_`|~", s) }
 
 // visible tells whether s consists of printable ASCII and spaces.
 func visible[S string | []byte](s S) bool {
