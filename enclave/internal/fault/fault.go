@@ -34,29 +34,16 @@ const (
 	Unauthenticated    Code = 16
 )
 
+// statuses are those that the published gateway maps codes to; 11 is OUT_OF_RANGE.
+var statuses = map[Code]int{
+	InvalidArgument: 400, FailedPrecondition: 400, 11: 400, Unauthenticated: 401, PermissionDenied: 403, NotFound: 404,
+	AlreadyExists: 409, Aborted: 409, ResourceExhausted: 429, Cancelled: 499, Unimplemented: 501, Unavailable: 503, DeadlineExceeded: 504,
+}
+
 // HTTPStatus is the status that the published gateway maps a code to.
 func (c Code) HTTPStatus() int {
-	switch c {
-	case InvalidArgument, FailedPrecondition, 11:
-		return 400
-	case Unauthenticated:
-		return 401
-	case PermissionDenied:
-		return 403
-	case NotFound:
-		return 404
-	case AlreadyExists, Aborted:
-		return 409
-	case ResourceExhausted:
-		return 429
-	case Cancelled:
-		return 499
-	case Unimplemented:
-		return 501
-	case Unavailable:
-		return 503
-	case DeadlineExceeded:
-		return 504
+	if status, ok := statuses[c]; ok {
+		return status
 	}
 	return 500
 }

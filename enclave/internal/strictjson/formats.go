@@ -68,35 +68,16 @@ func isLabel(s string) bool {
 	if !isLabelLength(s) {
 		return false
 	}
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return false
-		}
-	}
 	first, _ := utf8.DecodeRuneInString(s)
 	last, _ := utf8.DecodeLastRuneInString(s)
-	return !unicode.IsSpace(first) && !unicode.IsSpace(last)
+	return !unicode.IsSpace(first) && !unicode.IsSpace(last) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; !isLowerHex(c) && (c < 'A' || c > 'F') {
-			return false
-		}
-	}
-	return s != ""
-}
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == "" }
 
 func isAPIKey(s string) bool { return (len(s) == 64 || len(s) == 66) && isHex(s) }
 
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // isNumeric takes an optional minus, digits, and optionally a point and digits.
 func isNumeric(s string) bool {
@@ -122,11 +103,8 @@ func IsEmail(s string) bool {
 		return false
 	}
 	local, domain := s[:at], s[at+1:]
-	for i := range len(local) {
-		c := local[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>[]\,;:"@`, c) >= 0 {
-			return false
-		}
+	if strings.ContainsAny(local, `()<>[]\,;:"@`) || strings.ContainsFunc(local, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return false
 	}
 	if local[0] == '.' || local[len(local)-1] == '.' || strings.Contains(local, "..") {
 		return false
@@ -137,14 +115,9 @@ func IsEmail(s string) bool {
 func isDomain(s string) bool {
 	labels := strings.Split(s, ".")
 	for _, l := range labels {
-		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+		other := func(c rune) bool { return c != '-' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') }
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.ContainsFunc(l, other) {
 			return false
-		}
-		for i := range len(l) {
-			c := l[i] | 0x20
-			if !isDigit(l[i]) && (c < 'a' || c > 'z') && l[i] != '-' {
-				return false
-			}
 		}
 	}
 	return len(labels) >= 2

@@ -258,12 +258,7 @@ func (m *pairs) read(c *cursor, fields map[uint64]field, each func(t uint64, val
 // distinct tells whether no two keys are equal; it loses their order.
 func (m *pairs) distinct() bool {
 	slices.SortFunc(m.keys, bytes.Compare)
-	for i := range m.keys[1:] {
-		if bytes.Equal(m.keys[i], m.keys[i+1]) {
-			return false
-		}
-	}
-	return true
+	return len(slices.CompactFunc(m.keys, bytes.Equal)) == len(m.keys)
 }
 
 // place finds where in a map, read before, a key belongs: the place of the pair with
