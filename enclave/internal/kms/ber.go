@@ -60,16 +60,12 @@ func readNode(b []byte, depth int) (n node, rest []byte, err error) {
 			return n, nil, errBER
 		}
 		rest = b[2:]
-		for {
-			if len(rest) >= 2 && rest[0] == 0 && rest[1] == 0 {
-				return n, rest[2:], nil
+		for !bytes.HasPrefix(rest, []byte{0, 0}) {
+			if rest, err = n.readChild(rest, depth); err != nil {
+				return n, nil, err
 			}
-			var child node
-			if child, rest, err = readNode(rest, depth+1); err != nil || len(n.nodes) == maxNodes {
-				return n, nil, errBER
-			}
-			n.nodes = append(n.nodes, child)
 		}
+		return n, rest[2:], nil
 	}
 	length, body, ok := readLength(b[1:])
 	if !ok || length > len(body) {
@@ -80,13 +76,20 @@ func readNode(b []byte, depth int) (n node, rest []byte, err error) {
 		return n, rest, nil
 	}
 	for inner := n.content; len(inner) > 0; {
-		var child node
-		if child, inner, err = readNode(inner, depth+1); err != nil || len(n.nodes) == maxNodes {
-			return n, nil, errBER
+		if inner, err = n.readChild(inner, depth); err != nil {
+			return n, nil, err
 		}
-		n.nodes = append(n.nodes, child)
 	}
 	return n, rest, nil
+}
+
+func (n *node) readChild(b []byte, depth int) (rest []byte, err error) {
+	child, rest, err := readNode(b, depth+1)
+	if err != nil || len(n.nodes) == maxNodes {
+		return nil, errBER
+	}
+	n.nodes = append(n.nodes, child)
+	return rest, nil
 }
 
 // readLength takes up to two bytes of length; an answer is not longer.

@@ -1,11 +1,10 @@
-// Package kms speaks to AWS Key Management Service as an enclave does, through a
-// host that carries the texts: requests with a Recipient, and the answer, which
-// is CMS EnvelopedData (RFC 5652) for the recipient's key.
+// Package kms speaks to AWS Key Management Service through a host that carries the texts:
+// requests with a Recipient, and the answer, which is CMS EnvelopedData (RFC 5652) for
+// the recipient's key.
 //
-// The answer has no integrity: who carries it can change what comes out. So a
-// caller compares the result with a hash that it knows, and tells nobody more
-// than whether it fits; Open does not look at the padding, which would be a way
-// to ask.
+// The answer has no integrity: the host can change what comes out. So a caller compares
+// the result with a hash that it knows, and tells nobody more than whether it fits. Open
+// does not look at the padding, which would make it a padding oracle.
 package kms
 
 import (
@@ -89,12 +88,8 @@ func (r *Recipient) Open(answer []byte) (key secret.Secret, err error) {
 	erase.Do(func() {
 		cek, oerr := r.decrypt(e.key)
 		defer clear(cek)
-		if oerr != nil || len(cek) != 32 {
-			err = ErrAnswer
-			return
-		}
 		block, berr := aes.NewCipher(cek)
-		if berr != nil {
+		if oerr != nil || berr != nil || len(cek) != 32 {
 			err = ErrAnswer
 			return
 		}

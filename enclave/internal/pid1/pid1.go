@@ -1,11 +1,9 @@
 // Package pid1 makes a bare Linux guest a place where an enclave may run.
 //
-// In an enclave image the enclave is the first and only program: nobody has
-// mounted a file system, loaded a driver or told the parent that the enclave is
-// alive. Prepare and Heartbeat do that. Harden and Seed hold for every
-// production enclave, whoever started it: without them it refuses to start.
-//
-// Everything that this package does to the kernel is handed in.
+// In an enclave image the enclave is the first and only program: nobody has mounted a
+// file system, loaded a driver or told the parent that the enclave is alive. Prepare and
+// Heartbeat do that. Every production enclave refuses to start without Harden and Seed,
+// whoever started it.
 package pid1
 
 import (
@@ -15,6 +13,7 @@ import (
 	"io/fs"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,9 +44,9 @@ type System interface {
 // Mount is what is forbidden on a file system.
 type Mount struct{ NoDevices, NoExecution bool }
 
-// mounts are the file systems that the enclave needs: proc for its own measure
-// and the kernel's settings, sysfs for the source of randomness, devtmpfs for
-// the security module and vsock. It writes no file, so there is no other.
+// mounts are the file systems that the enclave needs: proc for its own measure and the
+// kernel's settings, sysfs for the source of randomness, devtmpfs for the security module
+// and vsock. It writes no file.
 var mounts = []struct {
 	kind, target string
 	mount        Mount
@@ -57,20 +56,19 @@ var mounts = []struct {
 	{"devtmpfs", "/dev", Mount{NoExecution: true}},
 }
 
-// modules is the folder of the image with kernel modules, not compressed. They
-// are loaded in the order of their names, which is why those begin with numbers.
-const modules = "modules"
+// modules is the folder of the image with at most maxModules kernel modules, not
+// compressed. They are loaded in the order of their names, which begin with numbers.
+const (
+	modules    = "modules"
+	maxModules = 64
+)
 
-// maxModules bounds them.
-const maxModules = 64
-
-// locks are settings that end what only the start needs: no module is loaded
-// and no kernel started after the measured ones. A kernel without the mechanism
-// has no such setting.
+// locks are settings after which no module is loaded and no kernel started but the
+// measured ones. A kernel without the mechanism has no such setting.
 var locks = []string{"/proc/sys/kernel/modules_disabled", "/proc/sys/kernel/kexec_load_disabled"}
 
-// Prepare mounts the file systems and loads the image's kernel modules. It is
-// for the first process of a guest only.
+// Prepare mounts the file systems and loads the image's kernel modules. It is for the
+// first process of a guest only.
 func Prepare(s System) error {
 	for _, m := range mounts {
 		if err := s.Mount(m.kind, m.target, m.mount); err != nil {
@@ -122,24 +120,20 @@ func Harden(s System) error {
 }
 
 const (
-	// source names what feeds the kernel's pool of randomness.
-	source = "sys/class/misc/hw_random/rng_current"
-	// module is what it must be: the driver of the security module.
-	module = "nsm-hwrng"
-	// mixed is how many bytes of the module's randomness are mixed in besides.
-	mixed = 64
+	source = "sys/class/misc/hw_random/rng_current" // names what feeds the kernel's pool of randomness
+	module = "nsm-hwrng"                            // what it must be: the driver of the security module
+	mixed  = 64                                     // bytes of the module's randomness that are mixed in besides
 )
 
 // oldest is the first kernel whose generator mixes what it is given into every
 // later byte at once.
 var oldest = [3]int{5, 17, 12}
 
-// Seed is the rule of randomness, before the first key: the kernel is one whose
-// generator is known to be sound, the security module is what feeds it, and 64
-// bytes that random draws from the module are mixed in and counted. Whatever
-// the parent could have known or chosen of the kernel's randomness is then not
-// enough to know a key. There is no way around it: an enclave that cannot
-// satisfy it does not start.
+// Seed is the rule of randomness, before the first key: the kernel is one whose generator
+// is known to be sound, the security module feeds it, and 64 bytes that random draws from
+// the module are mixed in and counted. What the parent could have known or chosen of the
+// kernel's randomness is then not enough to know a key. An enclave that cannot satisfy the
+// rule does not start.
 func Seed(s System, random func([]byte) error) error {
 	release, err := s.Release()
 	if err != nil {
@@ -187,16 +181,11 @@ func recent(release string) bool {
 		}
 		v[i] = int(n)
 	}
-	for i := range v {
-		if v[i] != oldest[i] {
-			return v[i] > oldest[i]
-		}
-	}
-	return true
+	return slices.Compare(v[:], oldest[:]) >= 0
 }
 
-// Where the parent waits to hear that the enclave runs, and what it wants to
-// hear. Without it, nitro-cli ends the enclave.
+// Where the parent waits to hear that the enclave runs, and the byte that it wants.
+// Without it nitro-cli ends the enclave.
 const (
 	ParentCID     = 3
 	HeartbeatPort = 9000
@@ -223,9 +212,9 @@ func Heartbeat(c net.Conn, deadline time.Time) error {
 	return nil
 }
 
-// Await tries until try succeeds or fails in a way that does not pass, at most
-// times, and answers the last error. Drivers make their devices some time after
-// they were loaded, and a parent may be slower than its enclave.
+// Await tries until try succeeds or fails in a way that does not pass, at most times, and
+// answers the last error: drivers make their devices some time after they were loaded, and
+// a parent may be slower than its enclave.
 func Await(times int, pause func(), passes func(error) bool, try func() error) error {
 	for {
 		err := try()

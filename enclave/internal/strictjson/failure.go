@@ -42,40 +42,36 @@ func (f *failure) underItem(i int) *failure { return f.under(strconv.Itoa(i)) }
 // fault puts the failure into the words of the interface. prefix is the path of
 // the text itself.
 func (f *failure) fault(prefix string) *fault.Error {
-	const head = "invalid request body: "
 	if prefix != "" {
 		f.under(prefix)
 	}
 	slices.Reverse(f.path)
 	path := strings.Join(f.path, ".")
 	e := &fault.Error{Code: fault.InvalidArgument}
-	var description string
+	description, shown := f.text, f.text
 	switch f.kind {
 	case badValue:
-		if path == "" { // the text as a whole
-			e.Message = head + f.text
-			return e
+		if path != "" {
+			shown = `"` + path + `" ` + f.text
 		}
-		description = f.text
-		e.Message = head + `"` + path + `" ` + description
-	case badSyntax:
-		e.Message = head + f.text
-		return e
 	case missingField:
 		leaf := ""
 		if len(f.path) > 0 {
 			leaf = f.path[len(f.path)-1]
 		}
 		description = "missing field `" + leaf + "`"
-		e.Message = head + description
+		shown = description
 	case unknownField:
 		description = "unknown field"
-		e.Message = head + description + ` "` + path + `"`
+		shown = description + ` "` + path + `"`
 	case repeatedField:
 		description = "repeated field"
-		e.Message = head + description + ` "` + path + `"`
+		shown = description + ` "` + path + `"`
 	}
-	e.Violations = []fault.Violation{{Field: path, Description: description}}
+	e.Message = "invalid request body: " + shown
+	if f.kind != badSyntax && (f.kind != badValue || path != "") { // else it is about the text as a whole
+		e.Violations = []fault.Violation{{Field: path, Description: description}}
+	}
 	return e
 }
 

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -69,8 +70,7 @@ func parseRules(tag string, p *plan, where string) *rules {
 		p = p.elem
 	}
 	r := &rules{}
-	rest := tag
-	for rest != "" {
+	for rest := tag; rest != ""; {
 		var word string
 		word, rest, _ = strings.Cut(rest, ",")
 		switch word {
@@ -124,39 +124,32 @@ func parseCheck(word string, p *plan) (c check, wrong string) {
 	case p.kind == kindString:
 		return check{op: opFormat, operand: int64(i), text: formats[i].text}, ""
 	case name == "numeric" && (p.kind == kindInt || p.kind == kindUint):
-		return check{op: opMin, operand: minInt64}, "" // an integer is numeric
+		return check{op: opMin, operand: math.MinInt64}, "" // an integer is numeric
 	}
 	return c, "rule for strings only " + word
 }
 
-const minInt64 = -1 << 63
-
 func bound(name string, n int64, p *plan) check {
-	unit := ""
+	text := "must have %s %d "
 	switch p.kind {
 	case kindString:
-		unit = " characters"
+		text += "characters"
 	case kindSlice:
-		unit = " elements"
+		text += "elements"
 	case kindMap:
-		unit = " members"
+		text += "members"
+	default:
+		text = "must be %s %d"
 	}
-	verb := "must have "
-	if unit == "" {
-		verb = "must be "
-	}
-	c := check{op: opMax, operand: n}
 	switch name {
 	case "min":
-		c.op, c.text = opMin, verb+"at least "+strconv.FormatInt(n, 10)+unit
+		return check{op: opMin, operand: n, text: fmt.Sprintf(text, "at least", n)}
 	case "gt":
-		c.op, c.operand, c.text = opMin, n+1, verb+"more than "+strconv.FormatInt(n, 10)+unit
+		return check{op: opMin, operand: n + 1, text: fmt.Sprintf(text, "more than", n)}
 	case "len":
-		c.op, c.text = opLen, verb+"exactly "+strconv.FormatInt(n, 10)+unit
-	default:
-		c.text = verb + "at most " + strconv.FormatInt(n, 10) + unit
+		return check{op: opLen, operand: n, text: fmt.Sprintf(text, "exactly", n)}
 	}
-	return c
+	return check{op: opMax, operand: n, text: fmt.Sprintf(text, "at most", n)}
 }
 
 // check looks at a value that is there.
@@ -183,11 +176,7 @@ func (r *rules) refusesAbsence(p *plan) bool {
 	switch {
 	case r == nil:
 		return false
-	case r.present:
-		return true
-	case p.kind == kindSlice || p.kind == kindMap:
-		return r.check(p, reflect.Zero(p.typ)) != nil
-	case r.required:
+	case r.present || r.required && p.kind != kindSlice && p.kind != kindMap:
 		return true
 	case p.kind == kindPtr || p.kind == kindStruct || p.kind == kindRaw:
 		return false
@@ -218,7 +207,7 @@ func (c *check) holds(p *plan, v reflect.Value) bool {
 	case kindInt:
 		n = v.Int()
 	case kindUint:
-		n = int64(min(v.Uint(), 1<<63-1))
+		n = int64(min(v.Uint(), math.MaxInt64))
 	default:
 		n = int64(v.Len())
 	}

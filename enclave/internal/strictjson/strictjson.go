@@ -1,31 +1,25 @@
 // Package strictjson reads and writes the JSON of requests: one way to read a
 // text, or an error.
 //
-// The standard encoding/json is too lax to stand between a signature and its
-// meaning: it lets the last of two equal members win, matches names without
-// regard to case, replaces invalid UTF-8 and lone surrogates, ignores unknown
-// members unless told, and has a fixed depth of 10,000. Two readers of the same
-// signed bytes could come to different meanings. Here all of that is refused.
+// With encoding/json two readers of the same signed bytes could come to different
+// meanings: it lets the last of two equal members win, matches names without regard to
+// case, replaces invalid UTF-8 and lone surrogates, and ignores unknown members unless
+// told. All of that is refused here.
 //
-// Decode fills what it is given, most often a struct whose exported fields carry `json:"camelCase"` tags and,
-// if they are to be checked, `rule:"..."` tags in the validator syntax of the
-// published interface (listed in rules.go). A member may be written in
-// camelCase or in snake_case, not both, and in no other case. null equals
-// absent, except as an array's element, where it is refused. An array that is
-// absent, null or empty decodes to nil; a pointer to a slice tells absent (nil)
-// from empty. Integers may be numbers or decimal strings, without fraction,
-// exponent, plus, leading zero or minus zero.
+// Decode fills most often a struct. Its exported fields carry `json:"camelCase"` tags
+// and, if they are to be checked, `rule:"..."` tags in the validator syntax of the
+// published interface (listed in rules.go). A member may be written in camelCase or in
+// snake_case, not both, and in no other case. null equals absent, except as an array's
+// element, where it is refused. An array that is absent, null or empty decodes to nil; a
+// pointer to a slice tells absent (nil) from empty. Integers may be numbers or decimal
+// strings, without fraction, exponent, plus, leading zero or minus zero.
 //
-// A document that is not ours to describe may have members that nobody here knows:
-// AllowUnknown passes over them, and a Raw is taken apart as it was found. What else
-// is refused stays refused.
+// Errors are *fault.Error with code InvalidArgument and the path of the field. They
+// repeat names of members, shortened and quoted, never values.
 //
-// Errors are *fault.Error with code InvalidArgument and the path of the field.
-// They repeat names of members, shortened and quoted, never values.
-//
-// Types are analysed once and kept; a mistake in a tag is a programming error
-// and panics at the first use (Prepare makes that happen at start). The package
-// uses no unsafe and is safe for concurrent use.
+// Types are analysed once and kept; a mistake in a tag is a programming error and panics
+// at the first use (Prepare makes that happen at start). The package is safe for
+// concurrent use.
 package strictjson
 
 import (
@@ -33,9 +27,8 @@ import (
 	"reflect"
 )
 
-// Raw is a JSON value of any kind, the bytes as found, checked for syntax,
-// equal names, depth and length. It shares memory with the input of Decode:
-// who keeps it for long must copy it. nil means absent.
+// Raw is a JSON value of any kind as it was found, checked for syntax, equal names, depth
+// and length. It shares memory with the input of Decode. nil means absent.
 type Raw []byte
 
 // rawLimits bound the reading of a Raw, whose length Decode has bounded before.
@@ -90,11 +83,10 @@ type Enum interface{ Valid() bool }
 
 // An Option changes one Decode.
 type Option struct {
-	limits *Limits
-	name   string
-	into   any
-	prefix bool
-
+	limits  *Limits
+	name    string
+	into    any
+	prefix  bool
 	unknown bool
 }
 
@@ -109,15 +101,14 @@ func At(path string) Option { return Option{name: path, prefix: true} }
 // snake_case form, and decodes it into the pointer into.
 func Also(name string, into any) Option { return Option{name: name, into: into} }
 
-// AllowUnknown passes over members that a struct does not have, in whatever depth,
-// where the document is somebody else's. Each is still checked like a Raw, and no
-// name may stand twice.
+// AllowUnknown passes over members that a struct does not have, in whatever depth. Each
+// is still checked like a Raw, and no name may stand twice.
 func AllowUnknown() Option { return Option{unknown: true} }
 
 // Decode reads raw, one JSON value and nothing else but white space, into what into
 // points to: a struct, or anything else that a field of one may be. null is refused,
-// except for a Raw. What into held before is forgotten. On an error
-// its content is undefined. Strings are copied, Raw values are not.
+// except for a Raw. What into held before is forgotten; on an error its content is
+// undefined. Strings are copied, Raw values are not.
 func Decode(raw []byte, into any, opts ...Option) error {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -127,13 +118,13 @@ func Decode(raw []byte, into any, opts ...Option) error {
 	target.SetZero()
 	d := decoder{src: raw, limits: DefaultLimits, opts: opts}
 	prefix := ""
-	for i := range opts {
+	for _, o := range opts {
 		switch {
-		case opts[i].limits != nil:
-			d.limits = *opts[i].limits
-		case opts[i].prefix:
-			prefix = opts[i].name
-		case opts[i].unknown:
+		case o.limits != nil:
+			d.limits = *o.limits
+		case o.prefix:
+			prefix = o.name
+		case o.unknown:
 			d.unknown = true
 		}
 	}
@@ -143,19 +134,18 @@ func Decode(raw []byte, into any, opts ...Option) error {
 	return nil
 }
 
-// Append appends v, a struct or a pointer to one, as JSON without white space.
-// Members follow the order of the fields. Fields tagged omitempty are left out
-// when zero or of length 0; nil pointers and absent Raw values always; other nil
-// slices become [] and nil maps {}. 64-bit integers are strings, 32-bit ones
-// numbers. Map members are sorted. Raw values are copied as they are. Invalid
-// UTF-8 in a string becomes U+FFFD; nothing is escaped for HTML.
+// Append appends v, a struct or a pointer to one, as JSON without white space. Members
+// follow the order of the fields, those of maps are sorted. Left out are fields tagged
+// omitempty when zero or of length 0, and nil pointers and absent Raw values always;
+// other nil slices become [] and nil maps {}. 64-bit integers are strings, 32-bit ones
+// numbers. Invalid UTF-8 in a string becomes U+FFFD; nothing is escaped for HTML.
 func Append(dst []byte, v any) []byte { return appendAny(dst, v, false) }
 
 // Masked stands in the place of a value that is not to be seen, as JSON.
 const Masked = `"[masked]"`
 
-// AppendMasked is Append with Masked for the value of each field that is tagged
-// show:"masked", an empty one too.
+// AppendMasked is Append with Masked for each field tagged show:"masked", an empty one
+// too.
 func AppendMasked(dst []byte, v any) []byte { return appendAny(dst, v, true) }
 
 // Masks reports whether AppendMasked hides anything of a struct of type t.
