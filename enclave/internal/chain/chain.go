@@ -10,6 +10,7 @@ package chain
 
 import (
 	"fmt"
+	"strings"
 
 	"cloister/enclave/internal/fault"
 )
@@ -47,25 +48,13 @@ func (a Addresses) Address(f Format, p PublicKey) (string, error) {
 }
 
 // MatchKey brings an address to the form under which it is looked up: 0x and 40
-// (Ethereum) or 64 (Sui, Aptos) hexadecimal digits in lower case, any other text
-// as it is. Two addresses name the same account exactly when their match keys are
-// equal, where other forms of one account, such as TON's bounceable one, count as
-// other addresses. The argument may be anything; it need not be an address.
+// (Ethereum) or 64 (Sui, Aptos) hexadecimal digits in lower case, any other text as it
+// is. Addresses with one match key name one account. Another form of an account, such as
+// TON's bounceable one, has another match key. The argument may be any text.
 func MatchKey(address string) string {
-	var low [2 + 64]byte
-	if len(address) != 2+40 && len(address) != len(low) || address[:2] != "0x" {
+	digits, ok := strings.CutPrefix(address, "0x")
+	if !ok || len(digits) != 40 && len(digits) != 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
 		return address
 	}
-	for i := range len(address) {
-		c := address[i]
-		switch {
-		case 'A' <= c && c <= 'F':
-			c += 'a' - 'A'
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', i == 1:
-		default:
-			return address
-		}
-		low[i] = c
-	}
-	return string(low[:len(address)])
+	return strings.ToLower(address)
 }

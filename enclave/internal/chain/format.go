@@ -3,6 +3,7 @@ package chain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"cloister/enclave/internal/fault"
 )
@@ -33,10 +34,8 @@ func (c Curve) known() bool { return Secp256k1 <= c && c <= Ed25519 }
 // ParseCurve reads the interface's name of a curve, exactly. The error is a
 // *fault.Error: InvalidArgument, `invalid curve`.
 func ParseCurve(text string) (Curve, error) {
-	for c := Secp256k1; c <= Ed25519; c++ {
-		if curveTexts[c] == text {
-			return c, nil
-		}
+	if i := slices.Index(curveTexts[:], text); i > 0 {
+		return Curve(i), nil
 	}
 	return 0, fault.New(fault.InvalidArgument, "invalid curve")
 }
@@ -154,11 +153,10 @@ func (f Format) known() bool { return Uncompressed <= f && f < formats }
 // ParseFormat reads the interface's name of a format, exactly. The error is a
 // *fault.Error: InvalidArgument, `invalid address format`.
 func ParseFormat(text string) (Format, error) {
-	if len(text) > len(formatPrefix) && text[:len(formatPrefix)] == formatPrefix {
-		for f := Uncompressed; f < formats; f++ {
-			if formatTable[f].text == text[len(formatPrefix):] {
-				return f, nil
-			}
+	name, ok := strings.CutPrefix(text, formatPrefix)
+	for f := Uncompressed; ok && f < formats; f++ {
+		if formatTable[f].text == name {
+			return f, nil
 		}
 	}
 	return 0, fault.New(fault.InvalidArgument, "invalid address format")

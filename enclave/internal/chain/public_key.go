@@ -35,8 +35,8 @@ func NewPublicKey(c Curve, b []byte) (PublicKey, error) {
 	p := PublicKey{curve: c}
 	ok := false
 	switch {
-	case c == Ed25519 && len(b) == ed25519Size:
-		ok = copy(p.raw[:], b) == ed25519Size
+	case c == Ed25519:
+		ok = len(b) == ed25519Size && copy(p.raw[:], b) == len(b)
 	case !sec1(b):
 	case c == Secp256k1:
 		if k, err := secp256k1.ParsePubKey(b); err == nil {
@@ -106,8 +106,8 @@ func Keccak(parts ...[]byte) (sum [32]byte) {
 
 var tapTweak = sha256.Sum256([]byte("TapTweak"))
 
-// TapTweak is what BIP-341 adds to a secp256k1 key that commits to no script; ok is
-// false when it is not below the order, which has a chance of 2^-128.
+// TapTweak is what BIP-341 adds to a secp256k1 key that commits to no script. ok is false
+// when it is not below the order, which has a chance of 2^-128.
 func (p PublicKey) TapTweak() (t secp256k1.ModNScalar, ok bool) {
 	h := sha256.New()
 	h.Write(tapTweak[:])

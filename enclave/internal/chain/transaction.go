@@ -6,24 +6,22 @@ import (
 	"cloister/enclave/internal/fault"
 )
 
-// A SigningKey is the key that is asked to sign a transaction, and the address
-// through which it was named.
+// A SigningKey is the key that is asked to sign a transaction. Format and Address are of
+// the address that named it: zero and empty for the id of a private key, which stands for
+// every address that the key can have.
 type SigningKey struct {
-	Public PublicKey
-	// Format and Address are of the address that named the key; zero and empty
-	// when it was named by the id of a private key, which stands for every address
-	// that the key can have.
+	Public  PublicKey
 	Format  Format
 	Address string
 }
 
 // A Reader is a chain whose transactions can be read.
 type Reader interface {
-	// Read takes an unsigned transaction apart, strictly: what it cannot explain
-	// it refuses, and so bytes that another reader would pass over. It answers only
-	// with a transaction that the signer can sign. The errors are *fault.Error with
-	// the field `unsignedTransaction`: Invalid for what is malformed or not the
-	// signer's, Unsupported for what the network may know and this reader does not.
+	// Read takes an unsigned transaction apart, strictly: it refuses what it cannot
+	// explain, and bytes that another reader would pass over. It answers only a
+	// transaction that the signer can sign. The errors are *fault.Error with the field
+	// `unsignedTransaction`: Invalid for what is malformed or not the signer's,
+	// Unsupported for what the network may know and this reader does not.
 	Read(unsigned []byte, by SigningKey) (Transaction, error)
 }
 
@@ -32,31 +30,29 @@ type Reader interface {
 type Transaction interface {
 	// Root names the facts to policies, such as eth.tx.
 	Root() string
-	// Facts are what policies may look at. An error of described is returned as it
-	// is; the only other is chain.Invalid for a call that an interface describes
-	// and that does not decode, which nobody may decide about unseen.
+	// Facts are what policies may look at. An error of described is returned as it is.
+	// The only other is Invalid, for a call that an interface describes and that does
+	// not decode: nobody may decide about it unseen.
 	Facts(described Described) (Struct, error)
 	// Digests are what the signer's key must sign, in order, one or more.
 	Digests() []Digest
-	// Assemble puts the signatures of Digests in and answers the transaction in the
-	// form that clients send on.
+	// Assemble answers the transaction with the signatures of Digests, in the form that
+	// clients send on.
 	Assemble(signatures []Signature) ([]byte, error)
 }
 
-// A Describer is a chain whose contracts can be described by an interface: an
-// ABI, an IDL.
+// A Describer is a chain with interfaces of contracts: an ABI, an IDL.
 type Describer interface {
 	// Describe reads the text of an interface. What it answers is immutable. Errors
-	// say what is wrong with the text, to whoever uploaded it.
+	// are for whoever uploaded the text.
 	Describe(text string) (Description, error)
 }
 
-// A Description is an interface that the chain's Describe has read; only the
-// same chain knows what is in it.
+// A Description is an interface that the same chain's Describe has read.
 type Description any
 
-// Described finds the interface of a contract by its address: lower-case hex
-// with 0x for Ethereum, base58 for Solana. It answers nil where there is none.
+// Described finds the interface of a contract by its address: lower-case hex with 0x for
+// Ethereum, base58 for Solana. It answers nil where there is none.
 type Described func(address string) (Description, error)
 
 // Scheme is a way to sign.
@@ -70,8 +66,8 @@ const (
 	Schnorr                   // BIP-340 of 32 bytes, the key as it is
 )
 
-// SchemeOf is the scheme in which a key on curve c signs for an address in
-// format f, which is zero for a private key's id.
+// SchemeOf is the scheme in which a key on curve c signs for an address in format f, zero
+// for the id of a private key.
 func SchemeOf(f Format, c Curve) Scheme {
 	switch f {
 	case BitcoinMainnetP2TR, BitcoinTestnetP2TR, BitcoinSignetP2TR, BitcoinRegtestP2TR:
@@ -91,35 +87,31 @@ type Digest struct {
 	Message []byte
 }
 
-// A Signature is what the interface calls r, s and v. For EdDSA and the Schnorr
-// schemes R and S are the two halves of the 64 bytes and V is 0; for ECDSA they
-// are big-endian, S is at most half of the order, and V is the recovery id, 0 or
-// 1.
+// A Signature is what the interface calls r, s and v. For ECDSA R and S are big-endian, S
+// is at most half of the order, and V is the recovery id, 0 or 1. Otherwise R and S are
+// the two halves of the 64 bytes and V is 0.
 type Signature struct {
 	R, S [32]byte
 	V    byte
 }
 
-// Texts are r, s and v as the interface writes them: 64, 64 and 2 hexadecimal
-// digits in lower case without 0x.
+// Texts are r, s and v as the interface writes them: lower-case hex without 0x.
 func (s Signature) Texts() (r, ss, v string) {
 	return hex.EncodeToString(s.R[:]), hex.EncodeToString(s.S[:]), hex.EncodeToString([]byte{s.V})
 }
 
-// Facts are trees of what policies may read, in the terms of Go, since a chain
-// knows no policies: bool, int64, uint64, *big.Int (not changed afterwards),
-// string, Hex, []any, []string, Struct, Map, Dynamic; nil is absent, and reading
-// it is an error of the policy.
+// Facts are trees of bool, int64, uint64, *big.Int (not changed afterwards), string, Hex,
+// []any, []string, Struct, Map and Dynamic; nil is absent, and reading it is an error of
+// the policy.
 
-// Struct is read by .name. The members that the schema of the policy language
-// lists must be there, except the optional ones.
+// Struct is read by .name. The members that the schema of the policy language lists must
+// be there, except the optional ones.
 type Struct map[string]any
 
 // Map is read by ['key'].
 type Map map[string]any
 
-// Hex is text in hexadecimal, lower case, which policies compare without regard
-// to case.
+// Hex is lower-case hexadecimal text, which policies compare without regard to case.
 type Hex string
 
 // ZeroX is b as policies read it, with 0x.
@@ -127,8 +119,7 @@ func ZeroX(b []byte) Hex {
 	return Hex(hex.AppendEncode(append(make([]byte, 0, 2+2*len(b)), "0x"...), b))
 }
 
-// Dynamic is typed by what it holds and not by the schema: arguments of calls,
-// typed data, authorizations.
+// Dynamic is typed by what it holds and not by the schema, such as the arguments of calls.
 type Dynamic struct{ Value any }
 
 const unsignedTransaction = "unsignedTransaction"

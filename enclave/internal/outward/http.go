@@ -38,20 +38,18 @@ type Response struct {
 
 type field struct{ name, value string } // the name in lower case
 
-// Field returns the value of the field that is there exactly once under name,
-// in whatever case. Where it is missing or there twice, ok is false.
+// Field returns the value of the field with a name, in whatever case. Where it is missing
+// or there twice, ok is false.
 func (r *Response) Field(name string) (value string, ok bool) {
 	name = strings.ToLower(name)
-	found := 0
 	for _, f := range r.fields {
-		if f.name == name {
-			value, found = f.value, found+1
+		if f.name == name && ok {
+			return "", false
+		} else if f.name == name {
+			value, ok = f.value, true
 		}
 	}
-	if found != 1 {
-		return "", false
-	}
-	return value, true
+	return value, ok
 }
 
 // ours are the fields that a caller may not set.
@@ -100,8 +98,8 @@ func (c *Client) Exchange(ctx context.Context, r Request) (*Response, error) {
 	return answer, nil
 }
 
-// encode is the request as it goes out. Nothing in it can end a line but what is
-// written here. It is made in one piece, so that there is no other copy.
+// encode is the request as it goes out. Nothing else in it can end a line. It is made in
+// one piece, so that there is no other copy of a secret.
 func (r *Request) encode(to endpoint) ([]byte, error) {
 	if r.Method != "GET" && r.Method != "POST" {
 		return nil, fail(Refused, "the method must be GET or POST")
@@ -133,10 +131,9 @@ func (r *Request) encode(to endpoint) ([]byte, error) {
 	return append(append(out, "\r\n"...), r.Body...), nil
 }
 
-// readResponse reads one answer. It takes less than RFC 9112 lets a recipient
-// take: lines end in CR LF; the body is told by one Content-Length or by
-// chunks, never by the end of the connection; chunks have neither extensions
-// nor trailers; nothing is compressed; nothing stands behind it.
+// readResponse reads one answer. It takes less than RFC 9112 allows: lines end in CR LF;
+// one Content-Length or chunks tell the body, never the end of the connection; chunks
+// have neither extensions nor trailers; nothing is compressed; nothing stands behind it.
 func readResponse(from io.Reader) (*Response, error) {
 	in := &reader{in: bufio.NewReaderSize(from, 4<<10), room: MaxHead}
 	for range maxInterim + 1 {
@@ -153,8 +150,8 @@ func readResponse(from io.Reader) (*Response, error) {
 		if a.Body, err = in.body(a, old); err != nil {
 			return nil, err
 		}
-		// Whatever comes later is never read; what is here already shows that the
-		// other side and we do not agree where the answer ends.
+		// What comes later is never read. What is here already shows that the other
+		// side and we do not agree where the answer ends.
 		if in.in.Buffered() > 0 {
 			return nil, fail(Garbled, "there is more behind the answer")
 		}
@@ -201,17 +198,12 @@ func (r *reader) head() (a *Response, old bool, err error) {
 		return nil, false, err
 	}
 	// HTTP/1.1 200 OK; the reason may be empty, the space before it may not miss.
-	if len(l) < len("HTTP/1.1 200 ") || l[:7] != "HTTP/1." || l[7] != '1' && l[7] != '0' || l[8] != ' ' || l[12] != ' ' {
+	if len(l) < len("HTTP/1.1 200 ") || l[:7] != "HTTP/1." || l[7] != '1' && l[7] != '0' || l[8] != ' ' || l[12] != ' ' || !isNumber(l[9:12]) {
 		return nil, false, fail(Garbled, "the answer has no status line")
 	}
 	old = l[7] == '0'
 	a = &Response{}
-	for _, d := range []byte(l[9:12]) {
-		if !isDigit(d) {
-			return nil, false, fail(Garbled, "the answer has no status line")
-		}
-		a.Status = 10*a.Status + int(d-'0')
-	}
+	a.Status, _ = strconv.Atoi(l[9:12])
 	if a.Status < 100 || a.Status > 599 {
 		return nil, false, fail(Garbled, "the answer has a status that there is not")
 	}
@@ -285,10 +277,9 @@ func (r *reader) body(a *Response, old bool) ([]byte, error) {
 	return r.read(nil, n)
 }
 
-// contentLength reads decimal digits; what is beyond any bound counts as one
-// too many.
+// contentLength reads decimal digits. More than nine count as beyond the bound.
 func contentLength(s string) (int, error) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
+	if !isNumber(s) {
 		return 0, fail(Garbled, "the answer has a malformed length")
 	}
 	if len(s) > 9 {
@@ -317,8 +308,7 @@ func (r *reader) chunks() ([]byte, error) {
 				return nil, err
 			}
 		}
-		// Behind a chunk comes an empty line, and behind the last one no trailer: what
-		// does not end within two bytes is neither.
+		// An empty line follows, behind the last chunk too: no trailer.
 		if _, err = r.line(len("\r\n")); KindOf(err) == TooLarge {
 			return nil, fail(Garbled, "the answer has a malformed chunk or a trailer")
 		} else if err != nil {
@@ -344,7 +334,7 @@ func (r *reader) read(b []byte, n int) ([]byte, error) {
 	return b, nil
 }
 
-// unexpectedEOF makes the end of a stream, however it came, an error.
+// unexpectedEOF makes the end of a stream an error in any case.
 func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -39,11 +39,11 @@ type Reading[K any] struct {
 	Keys func(document []byte) (K, error)
 }
 
-// Issuers are the key sets of identity providers: fetched over TLS that ends
-// here, kept for a while. It is safe for concurrent use.
+// Issuers are the key sets of identity providers, kept for a while. It is safe for
+// concurrent use.
 //
-// A decision asks Keys, which never waits. On ErrNotLoaded it gives up, Load is
-// called with no lock held, and the decision is made again.
+// A decision asks Keys, which never waits. On ErrNotLoaded it gives up, Load is called
+// with no lock held, and the decision is made again.
 type Issuers[K any] struct {
 	client  *Client
 	policy  Policy
@@ -84,11 +84,10 @@ func NewIssuers[K any](c *Client, p Policy, r Reading[K]) *Issuers[K] {
 	return &Issuers[K]{client: c, policy: p, reading: r, known: map[string]*list.Element{}, flights: map[string]*flight{}}
 }
 
-// Keys returns the issuer's key set, provided that has says that it will do: that
-// it has the key of a token, say. has runs under a lock and must not wait. Keys
-// returns ErrNotLoaded when Load may find such a set, ErrNoKey when there is none
-// and it is too early to look again, and what looking again came to when that has
-// failed.
+// Keys returns the issuer's key set, provided that has says that it will do, such as that
+// it has the key of a token. has runs under a lock and must not wait. Keys returns
+// ErrNotLoaded when Load may find such a set. While it is too early to look again, it
+// returns the error of the last look, or ErrNoKey.
 func (s *Issuers[K]) Keys(issuer string, has func(K) bool) (K, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,9 +115,9 @@ func (s *Issuers[K]) keys(issuer string, has func(K) bool) (none K, err error) {
 	return none, ErrNoKey
 }
 
-// Load fetches what Keys(issuer, has) lacks, if it is not too early for that.
-// However many ask at once, a provider is asked once; who gives up waiting does
-// not end it for the others. Errors are *Error, or those of the Reading.
+// Load fetches what Keys(issuer, has) lacks, if it is not too early for that. However many
+// ask at once, a provider is asked once; giving up does not end it for the others. Errors
+// are *Error, or those of the Reading.
 func (s *Issuers[K]) Load(ctx context.Context, issuer string, has func(K) bool) error {
 	where, err := discovery(issuer, s.client.cfg.Loopback)
 	if err != nil {
@@ -172,8 +171,8 @@ func (s *Issuers[K]) load(ctx context.Context, issuer, where string, f *flight) 
 	close(f.done)
 }
 
-// fetchGuarded is fetch, of which a panic is the provider's failure: nobody stands
-// above this goroutine who could catch it, and the documents are anybody's.
+// fetchGuarded is fetch, of which a panic is the provider's failure: nothing above this
+// goroutine could catch it, and the documents are anybody's.
 func (s *Issuers[K]) fetchGuarded(ctx context.Context, issuer, where string) (keys K, life time.Duration, err error) {
 	defer func() {
 		if recover() != nil {
@@ -183,8 +182,7 @@ func (s *Issuers[K]) fetchGuarded(ctx context.Context, issuer, where string) (ke
 	return s.fetch(ctx, issuer, where)
 }
 
-// fetch asks the provider where its keys are, and for them. where its document
-// lies, Load has checked.
+// fetch asks the provider where its keys are, and for them. Load has checked where.
 func (s *Issuers[K]) fetch(ctx context.Context, issuer, where string) (keys K, life time.Duration, err error) {
 	answer, err := s.get(ctx, where)
 	if err != nil {
@@ -247,8 +245,8 @@ func discovery(issuer string, loop bool) (string, error) {
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration", nil
 }
 
-// checkPublic refuses what an organization could name to have somebody's own network
-// asked: issuers and their key sets are where anybody may point the enclave.
+// checkPublic refuses hosts of private networks: any organization may name issuers, and
+// so where the enclave asks.
 func checkPublic(where string, loop bool) error {
 	to, err := parseURL(where)
 	switch {

@@ -40,19 +40,18 @@ type Config struct {
 	Dial  Dial
 	Clock Clock
 	Rand  io.Reader
-	// Roots are the certificates that servers' chains must end in; see Roots.
-	Roots *x509.CertPool
-	// Loopback lets 127.0.0.1, ::1 and localhost, and only these, be reached
-	// without TLS. It is for the simulator.
+	Roots *x509.CertPool // that servers' chains must end in; see Roots
+	// Loopback lets 127.0.0.1, ::1 and localhost, and only these, be reached without
+	// TLS. It is for the simulator.
 	Loopback bool
 }
 
-// A Client speaks to names outside. It holds no connection between calls and is
-// safe for concurrent use.
+// A Client speaks to names outside. It holds no connection between calls and is safe for
+// concurrent use.
 type Client struct{ cfg Config }
 
-// New refuses a configuration with a part missing: without roots crypto/tls
-// would look for some of its own.
+// New refuses a configuration with a part missing: without roots crypto/tls would look for
+// some of its own.
 func New(cfg Config) (*Client, error) {
 	if cfg.Dial == nil || cfg.Clock == nil || cfg.Rand == nil || cfg.Roots == nil {
 		return nil, errors.New("outward: dial, clock, randomness and roots are required")
@@ -83,8 +82,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// An Error is a failure of what went out. Its text is ours alone; the cause
-// behind it, for errors.Is and As, may hold what the other side chose.
+// An Error is a failure of what went out. Its text is ours alone; its cause may hold what
+// the other side chose.
 type Error struct {
 	Kind  Kind
 	text  string
@@ -112,8 +111,8 @@ var (
 	errOver = errors.New("over")
 )
 
-// A line is one connection to a name outside. It is cut when its time is up or
-// the caller's context is done, whatever is being read or written then.
+// A line is one connection to a name outside. It is cut when its time is up or the
+// caller's context is done.
 type line struct {
 	net.Conn // TLS once there is TLS
 	raw      net.Conn
@@ -124,15 +123,12 @@ type line struct {
 
 // open dials. The caller must call close.
 func (c *Client) open(ctx context.Context, to endpoint, wait time.Duration) (*line, error) {
-	switch {
-	case wait <= 0:
+	if wait <= 0 {
 		wait = DefaultWait
-	case wait > MaxWait:
-		wait = MaxWait
 	}
 	l := &line{}
 	l.ctx, l.over = context.WithCancelCause(ctx)
-	up := c.cfg.Clock.After(wait)
+	up := c.cfg.Clock.After(min(wait, MaxWait))
 	go func() {
 		select {
 		case <-up:
@@ -175,8 +171,8 @@ func (l *line) explain(k Kind, text string, cause error) error {
 	return failBecause(k, text, cause)
 }
 
-// suites are those of TLS 1.2 with a fresh key each and authenticated
-// encryption; TLS 1.3 has no others.
+// suites are those of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3
+// has no others.
 var suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,

@@ -19,51 +19,42 @@ var mozilla []byte
 const maxRoots = 512
 
 // Roots are the image's root certificates and the extra ones of the measured
-// configuration, each a PEM block of type CERTIFICATE; text between the blocks
-// is passed over. An extra one must be a certificate authority's. Whether a root
-// is still valid is asked at every use, at the enclave's time.
+// configuration, each a PEM block of type CERTIFICATE; text between the blocks is passed
+// over. Whether a root is still valid is asked at every use, at the enclave's time.
 func Roots(extra []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, bundle := range [][]byte{mozilla, extra} {
-		certificates, err := authorities(bundle)
-		if err != nil {
+		if err := addAuthorities(pool, bundle); err != nil {
 			return nil, err
-		}
-		for _, c := range certificates {
-			pool.AddCert(c)
 		}
 	}
 	return pool, nil
 }
 
-// authorities reads PEM. What is no certificate, or no authority's, is refused
-// rather than left out: who configured it would believe it to be there.
-func authorities(bundle []byte) ([]*x509.Certificate, error) {
+// addAuthorities reads PEM. What is no certificate, or no authority's, is refused rather
+// than left out: who configured it would believe it to be there.
+func addAuthorities(pool *x509.CertPool, bundle []byte) error {
 	announced := bytes.Count(bundle, []byte("-----BEGIN"))
 	if announced > maxRoots {
-		return nil, errors.New("outward: too many root certificates")
+		return errors.New("outward: too many root certificates")
 	}
-	var found []*x509.Certificate
-	for {
-		block, rest := pem.Decode(bundle)
-		if block == nil {
-			break
-		}
-		bundle = rest
+	found := 0
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
-			return nil, errors.New("outward: among the root certificates is something else")
+			return errors.New("outward: among the root certificates is something else")
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("outward: a root certificate: %w", err)
+			return fmt.Errorf("outward: a root certificate: %w", err)
 		}
 		if !c.IsCA || !c.BasicConstraintsValid {
-			return nil, errors.New("outward: a root certificate is not that of an authority")
+			return errors.New("outward: a root certificate is not that of an authority")
 		}
-		found = append(found, c)
+		pool.AddCert(c)
+		found++
 	}
-	if len(found) != announced {
-		return nil, errors.New("outward: a root certificate is malformed")
+	if found != announced {
+		return errors.New("outward: a root certificate is malformed")
 	}
-	return found, nil
+	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"cloister/enclave/internal/strictjson"
 )
 
-// A Gateway takes text messages by HTTP, in the common form: a form with To,
-// From and Body is posted to its URL under a user and password, and the answer
-// is 2xx with the message's id as the member "sid" of a JSON object.
+// A Gateway takes text messages by HTTP: a form with To, From and Body is posted to its
+// URL under a user and password, and the answer is 2xx with the message's id as the
+// member "sid" of a JSON object.
 type Gateway struct {
 	URL      string // https
 	User     string
@@ -24,9 +24,7 @@ type Gateway struct {
 
 // A Text is one text message.
 type Text struct {
-	// ID is the same in every try; it goes along as Idempotency-Key, which some
-	// gateways heed and others pass over.
-	ID   string
+	ID   string // the same in every try; it goes along as Idempotency-Key
 	To   string // E.164: + and 8 to 15 digits
 	Body string // UTF-8, at most MaxText characters; line ends are the only control characters
 }
@@ -53,11 +51,9 @@ func (c *Client) Text(ctx context.Context, g Gateway, m Text) Outcome {
 	case s >= 200 && s < 300:
 		// A page that is no gateway answers 200 as well. Trying again would not mend
 		// that, and might send a message twice where a gateway answers in another form.
-		if o.ID, err = sid(answer.Body); err != nil {
-			o.Err = err
-			return o
+		if o.ID, o.Err = sid(answer.Body); o.Err == nil {
+			o.Result = Delivered
 		}
-		o.Result = Delivered
 		return o
 	case s == 408, s == 425, s == 429, s >= 500:
 		o.Result = Temporary
@@ -81,7 +77,7 @@ func (m *Text) checkAllowed(g *Gateway) error {
 		return err
 	}
 	switch {
-	case len(m.To) < 9 || len(m.To) > 16 || m.To[0] != '+' || m.To[1] == '0' || strings.Trim(m.To[1:], "0123456789") != "":
+	case len(m.To) < 9 || len(m.To) > 16 || m.To[0] != '+' || m.To[1] == '0' || !isNumber(m.To[1:]):
 		return fail(Refused, "the message's number is malformed")
 	case m.Body == "" || len(m.Body) > 4*MaxText || utf8.RuneCountInString(m.Body) > MaxText || !isProse(m.Body):
 		return fail(Refused, "the message is empty, too long or has characters that are not allowed")
@@ -91,8 +87,7 @@ func (m *Text) checkAllowed(g *Gateway) error {
 	return nil
 }
 
-// answerLimits bound what an answer's JSON can blow up to; the answer's bytes are
-// bounded already.
+// answerLimits bound what an answer's JSON can blow up to.
 var answerLimits = strictjson.Limits{Depth: 31, Items: 1000, Members: 1000, Values: 20_000}
 
 // sid takes the id out of a gateway's answer.

@@ -76,8 +76,8 @@ type MailServer struct {
 // A Mail is one message to one recipient, and the envelope that it goes in.
 type Mail struct {
 	From, To string // addresses of the everyday form: ASCII, no quoting
-	// Message is what RFC 5322 and MIME make of it: ASCII, lines of at most 998
-	// bytes that end in CR LF. Points at the beginning of a line are left to Submit.
+	// Message is that of RFC 5322 and MIME: ASCII, lines of at most 998 bytes that end in
+	// CR LF. Submit doubles points at the beginning of a line.
 	Message []byte
 }
 
@@ -137,8 +137,8 @@ func (c *Client) checkAllowed(s *MailServer, m *Mail) error {
 	return s.checkAllowed(c.cfg.Loopback, m.From)
 }
 
-// isAddress takes the addresses that a user of the interface may have. No
-// character that means something to SMTP is among them.
+// isAddress takes the addresses that a user of the interface may have. No character that
+// means something to SMTP is among them.
 func isAddress(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if len(s) > maxAddress || at < 1 || at > maxLocal {
@@ -153,8 +153,8 @@ func isAddress(s string) bool {
 	return IsHost(domain) && publicName(domain)
 }
 
-// isMessage refuses what two servers could read in two ways: a line end that is
-// not CR LF could end a message for one and not for the other.
+// isMessage refuses a line end that is not CR LF: it could end a message for one server
+// and not for another.
 func isMessage(b []byte) bool {
 	if len(b) == 0 || len(b) > MaxMail || !bytes.HasSuffix(b, []byte("\r\n")) {
 		return false
@@ -208,8 +208,7 @@ func (t *talk) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// startTLS greets, demands TLS and greets again: nothing that was said before
-// TLS counts after it.
+// startTLS greets, demands TLS and greets again: nothing said before TLS counts.
 func (t *talk) startTLS(c *Client, host, name string) error {
 	if err := t.greet(name); err != nil {
 		return err
@@ -268,8 +267,8 @@ func (t *talk) offers(name string, parameter ...string) bool {
 	return false
 }
 
-// logIn sends the password. The other end is the server: TLS has said so, or it
-// is this machine.
+// logIn sends the password, and only to the server: TLS has said so, or it is this
+// machine.
 func (t *talk) logIn(user string, password secret.Secret) error {
 	if user == "" {
 		return nil
@@ -323,23 +322,21 @@ func (t *talk) send(m *Mail) error {
 	return nil
 }
 
-// dotStuff doubles the points that begin a line, and adds the one that ends the
-// message. Text ends in CR LF.
+// dotStuff doubles the points that begin a line, and adds the one that ends the message.
+// Text ends in CR LF.
 func dotStuff(text []byte) []byte {
 	out := make([]byte, 0, len(text)+bytes.Count(text, []byte("\n."))+len("..\r\n"))
-	begins := true
-	for _, c := range text {
-		if begins && c == '.' {
+	for line := range bytes.Lines(text) {
+		if line[0] == '.' {
 			out = append(out, '.')
 		}
-		out = append(out, c)
-		begins = c == '\n'
+		out = append(out, line...)
 	}
 	return append(out, '.')
 }
 
-// ask sends a line, or a message, wipes it, and wants a reply with one of the
-// codes. what is what a refusal refuses.
+// ask sends a line, or a message, wipes it, and wants a reply with one of the codes. what
+// names it in a refusal.
 func (t *talk) ask(what string, out []byte, codes ...int) ([]string, error) {
 	if t.in.Buffered() > 0 {
 		return nil, fail(Garbled, "the mail server answers what was not asked")
@@ -354,8 +351,7 @@ func (t *talk) ask(what string, out []byte, codes ...int) ([]string, error) {
 	return t.reply(what, codes...)
 }
 
-// reply reads one reply of one or more lines, all with the same code, which it
-// leaves in t.code.
+// reply reads one reply of one or more lines with one code, which it leaves in t.code.
 func (t *talk) reply(what string, codes ...int) ([]string, error) {
 	var lines []string
 	for code := 0; len(lines) < maxReplyLines; {

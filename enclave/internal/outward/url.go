@@ -20,9 +20,8 @@ func IsLoopback(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "localhost"
 }
 
-// parseURL takes scheme://host[:port][/path][?query] with the characters that
-// RFC 3986 allows there, and nothing else: no user, no fragment, no space. One
-// text has one reading.
+// parseURL takes scheme://host[:port][/path][?query] with the characters that RFC 3986
+// allows there, and nothing else: no user, no fragment, no space.
 func parseURL(s string) (endpoint, error) {
 	e := endpoint{secure: true, port: 443}
 	if len(s) > MaxURL {
@@ -117,6 +116,8 @@ func (e endpoint) authority() string {
 	}
 	return h + ":" + strconv.Itoa(int(e.port))
 }
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func isAlnum(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }

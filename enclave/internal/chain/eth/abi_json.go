@@ -2,13 +2,14 @@ package eth
 
 import (
 	"bytes"
+	"strings"
 
 	"cloister/enclave/internal/strictjson"
 )
 
-// A cursor walks once over JSON that strictjson has read: the text is well formed,
-// bounded, and no object has a name twice, so nothing of that is looked at again.
-// Its methods are called with pos before a value and leave it behind.
+// A cursor walks once over JSON that strictjson has read, so that the text is well formed
+// and bounded, and no object has a name twice. Its methods are called with pos before a
+// value and leave it behind.
 type cursor struct {
 	text []byte
 	pos  int
@@ -95,14 +96,10 @@ func (c *cursor) quotedString() []byte {
 func (c *cursor) word() []byte {
 	c.peek()
 	start := c.pos
-	for c.pos < len(c.text) {
-		switch c.text[c.pos] {
-		case ',', ']', '}', ' ', '\t', '\r', '\n':
-			return c.text[start:c.pos]
-		}
+	for c.pos < len(c.text) && strings.IndexByte(",]} \t\r\n", c.text[c.pos]) < 0 {
 		c.pos++
 	}
-	return c.text[start:]
+	return c.text[start:c.pos]
 }
 
 // skip passes over one value of any kind.

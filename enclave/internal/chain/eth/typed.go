@@ -26,11 +26,10 @@ type TypedData struct {
 // the hash of the message.
 func (t *TypedData) Digest() [32]byte { return t.digest }
 
-// Facts are the members of eth.eip_712. What the domain lacks is empty or 0. The
-// message holds what has been signed and nothing else: structs as chain.Map, lists
-// and arrays as []any, numbers as int64 or *big.Int however they were written,
-// addresses and bytes of any kind as chain.Hex in lower case with 0x. A number of
-// type intN beyond the int of policies is nil: there, but not to be read.
+// Facts are the members of eth.eip_712. What the domain lacks is empty or 0. The message
+// holds what is signed and nothing else: structs as chain.Map, lists and arrays as []any,
+// numbers as int64 or *big.Int, addresses and bytes of any kind as chain.Hex with 0x. An
+// intN beyond the int of policies is nil: there, but not to be read.
 func (t *TypedData) Facts() chain.Struct { return t.facts }
 
 type typedText struct {
@@ -48,19 +47,17 @@ type typedMember struct {
 // ParseTypedData reads a JSON object of types, primaryType, domain and message as
 // eth_signTypedData_v4 takes it, at most MaxTypedData bytes, and nothing else.
 //
-// It takes integers as JSON numbers without fraction and exponent, as decimal
-// strings, or as hexadecimal strings with 0x, all exactly; addresses in any case;
-// bytes with 0x. Types may lack EIP712Domain, which then has the members that are
-// in the domain, in the order of the EIP.
+// It takes integers as JSON numbers without fraction and exponent, as decimal strings, or
+// as hexadecimal strings with 0x; addresses in any case; bytes with 0x. Types may lack
+// EIP712Domain, which then has the members of the domain, in the order of the EIP.
 //
-// It refuses what two programs could read in two ways: a member that is missing,
-// null, or not of the type that it stands in; the types uint and int without a
-// size; types that hold themselves; names that are none of Solidity's. The primary
-// type alone may have ':', '.' or '-' in its name, as some chains want it, but
-// holds no structs then, since programs disagree on its hash.
+// It refuses what two programs could read in two ways: a member that is missing, null, or
+// not of its type; uint and int without a size; types that hold themselves; names that
+// Solidity does not allow. The primary type alone may have ':', '.' or '-' in its name,
+// as some chains want it, but holds no structs then: programs disagree on its hash.
 //
-// The errors are *fault.Error (InvalidArgument) with the field `payload` and, in
-// the text, the path of what is at fault.
+// The errors are *fault.Error (InvalidArgument) with the field `payload` and, in the text,
+// the path of what is at fault.
 func ParseTypedData(text []byte) (*TypedData, error) {
 	if len(text) > MaxTypedData {
 		return nil, badPayload("typed data", "more than %d bytes", MaxTypedData)

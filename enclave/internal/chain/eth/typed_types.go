@@ -65,9 +65,9 @@ const (
 	closed
 )
 
-// maxHashedTypes bounds the text of types that is hashed for one payload, in bytes.
-// Since the hash of a type takes in all types that it holds, types can be made whose
-// texts together are as long as the square of theirs.
+// maxHashedTypes bounds the text of types that is hashed for one payload, in bytes. The
+// hash of a type takes in all types that it holds, so that n bytes of types can be made
+// to hash n^2.
 const maxHashedTypes = 1 << 20
 
 // typedReader reads typed data.
@@ -157,9 +157,8 @@ func (r *typedReader) typeOf(name string) *valueType {
 	return t
 }
 
-// check refuses a type that holds itself, and one that programs hash in different
-// ways: several take a name to end where neither letter nor digit follows, and
-// then do not find the types in it.
+// check refuses a type that holds itself, and one that programs hash in different ways:
+// for some a name ends where neither letter nor digit follows.
 func (s *structType) check() *misfit {
 	s.state = open
 	for i := range s.members {
@@ -197,8 +196,8 @@ func isPlain(name string) bool { return !strings.ContainsAny(name, ":.-$") }
 // quoteShort makes a text from outside fit for an error.
 func quoteShort(s string) string { return fmt.Sprintf("%+.64q", s) }
 
-// hashType makes the hash of a type: of its own text and then those of all types
-// that it holds, by name.
+// hashType makes the hash of a type: of its own text and those of all types that it
+// holds, by name.
 func (r *typedReader) hashType(s *structType) *misfit {
 	if s.hashed {
 		return nil
