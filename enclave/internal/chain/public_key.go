@@ -1,11 +1,9 @@
 package chain
 
 import (
-	"crypto/sha256"
 	"errors"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
-	"golang.org/x/crypto/sha3"
 
 	"cloister/enclave/internal/p256"
 )
@@ -94,27 +92,10 @@ func (p PublicKey) KeccakAccount() [20]byte {
 	return [20]byte(sum[12:])
 }
 
-// Keccak is Keccak-256 of the parts in a row.
-func Keccak(parts ...[]byte) (sum [32]byte) {
-	h := sha3.NewLegacyKeccak256()
-	for _, part := range parts {
-		h.Write(part)
-	}
-	h.Sum(sum[:0])
-	return sum
-}
-
-var tapTweak = sha256.Sum256([]byte("TapTweak"))
-
 // TapTweak is what BIP-341 adds to a secp256k1 key that commits to no script. ok is false
 // when it is not below the order, which has a chance of 2^-128.
 func (p PublicKey) TapTweak() (t secp256k1.ModNScalar, ok bool) {
-	h := sha256.New()
-	h.Write(tapTweak[:])
-	h.Write(tapTweak[:])
-	h.Write(p.raw[1:33])
-	var sum [32]byte
-	h.Sum(sum[:0])
+	sum := TaggedHash("TapTweak", p.raw[1:33])
 	over := t.SetBytes(&sum)
 	return t, p.curve == Secp256k1 && over == 0
 }

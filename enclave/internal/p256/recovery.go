@@ -8,10 +8,10 @@ import (
 	"math/big"
 )
 
-// RecoveryID is the parity of y of the nonce's point, whose x is r, for a signature
-// by key: the point is (digest·G + r·key) / s, which takes public values alone and no
-// nonce. ok is false for another x: the signature is not by key, or x is not below
-// the order, which has a chance of 2^-128.
+// RecoveryID is the parity of y of the nonce's point, whose x is r, for a signature by key.
+// The point is (digest·G + r·key) / s, which takes public values alone. ok is false for
+// another x: the signature is not by key, or, with a chance of 2^-128, x is not below the
+// order.
 func RecoveryID(key *ecdsa.PublicKey, digest [32]byte, s *Signature) (id byte, ok bool) {
 	c := elliptic.P256()
 	r := new(big.Int).SetBytes(s[:ScalarSize])

@@ -3,7 +3,6 @@
 package addressonly
 
 import (
-	"crypto/sha256"
 	"crypto/sha3"
 	"encoding/base32"
 	"encoding/binary"
@@ -12,7 +11,6 @@ import (
 	"github.com/btcsuite/btcd/btcutil/bech32"
 	"github.com/mr-tron/base58"
 	"golang.org/x/crypto/blake2b"
-	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 the networks' addresses are defined with it
 
 	"cloister/enclave/internal/chain"
 )
@@ -21,8 +19,8 @@ import (
 var Addresses = chain.Addresses{
 	chain.Uncompressed: func(p chain.PublicKey) (string, error) { return hex.EncodeToString(p.Bytes()), nil },
 	chain.Compressed:   func(p chain.PublicKey) (string, error) { return hex.EncodeToString(p.Compressed()), nil },
-	chain.Cosmos:       func(p chain.PublicKey) (string, error) { return bech32.EncodeFromBase256("cosmos", hash160(p)) },
-	chain.Sei:          func(p chain.PublicKey) (string, error) { return bech32.EncodeFromBase256("sei", hash160(p)) },
+	chain.Cosmos:       func(p chain.PublicKey) (string, error) { return cosmos("cosmos", p) },
+	chain.Sei:          func(p chain.PublicKey) (string, error) { return cosmos("sei", p) },
 	chain.Sui:          sui,
 	chain.Aptos:        aptos,
 	chain.Xlm:          stellar,
@@ -34,12 +32,10 @@ var Addresses = chain.Addresses{
 	chain.SparkRegtest: func(p chain.PublicKey) (string, error) { return spark("sparkrt", p) },
 }
 
-// hash160 is RIPEMD-160 of SHA-256 of the compressed key.
-func hash160(p chain.PublicKey) []byte {
-	inner := sha256.Sum256(p.Compressed())
-	h := ripemd160.New()
-	h.Write(inner[:])
-	return h.Sum(nil)
+// cosmos is RIPEMD-160 of SHA-256 of the compressed key in Bech32 (BIP-173).
+func cosmos(prefix string, p chain.PublicKey) (string, error) {
+	hash := chain.Hash160(p.Compressed())
+	return bech32.EncodeFromBase256(prefix, hash[:])
 }
 
 // sui is BLAKE2b-256 of the signature scheme's flag, 0 for ed25519, and the key.
@@ -65,13 +61,13 @@ func stellar(p chain.PublicKey) (string, error) {
 
 var xrpAlphabet = base58.NewAlphabet("rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz")
 
-// xrp is a classic address of the XRP Ledger: hash160 with version 0 and a checksum,
-// in base58 with the ledger's own alphabet.
+// xrp is a classic address of the XRP Ledger: base58check of Hash160 with version 0, in the
+// ledger's own alphabet.
 func xrp(p chain.PublicKey) (string, error) {
-	b := append([]byte{0}, hash160(p)...)
-	once := sha256.Sum256(b)
-	twice := sha256.Sum256(once[:])
-	return base58.EncodeAlphabet(append(b, twice[:4]...), xrpAlphabet), nil
+	hash := chain.Hash160(p.Compressed())
+	b := append([]byte{0}, hash[:]...)
+	sum := chain.SHA256d(b)
+	return base58.EncodeAlphabet(append(b, sum[:4]...), xrpAlphabet), nil
 }
 
 // spark is a protocol buffer with the compressed identity key in field 1, in Bech32m

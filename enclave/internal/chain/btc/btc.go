@@ -2,28 +2,23 @@
 // signed for them: a PSBT of version 0 (BIP-174, with the taproot fields of
 // BIP-371).
 //
-// Where the interface leaves open which script a single key has, P2SH is P2SH of
-// P2WPKH (BIP-49), P2WSH is P2WSH of P2PK, and P2TR is BIP-86, without a script
-// tree. A PSBT is taken apart strictly, every input must tell the amount that it
-// spends, and all inputs that belong to the signer are signed, or none: ECDSA with
-// SIGHASH_ALL, or the key path of taproot with SIGHASH_DEFAULT.
+// Where the interface leaves open which script a single key has, P2SH is of P2WPKH
+// (BIP-49), P2WSH of P2PK, and P2TR is BIP-86, without a script tree. A PSBT is taken
+// apart strictly, and every input must tell the amount that it spends. All inputs that
+// belong to the signer are signed, or none: ECDSA with SIGHASH_ALL, or the key path of
+// taproot with SIGHASH_DEFAULT.
 //
-// What is in the PSBT is believed as far as signatures make it true. A previous
-// transaction (non_witness_utxo) is held against its id. The amount that a
-// witness_utxo tells of an input that another key signs, or that another request
-// signs, is not: BIP-143 covers the amount of its own input alone. Only taproot
-// inputs cover the amounts of all. So a fee computed from several inputs of segwit
+// The PSBT is believed as far as signatures make it true. A previous transaction
+// (non_witness_utxo) is held against its id. BIP-143 covers the amount of its own input
+// alone, taproot the amounts of all. So a fee computed from several inputs of segwit
 // version 0 is what the PSBT says, unless each has its previous transaction too.
 //
-// Dogecoin's inputs are signed as Bitcoin's P2PKH inputs, which they are, byte for
-// byte; its network has no witnesses, so whatever needs them is refused there.
+// Dogecoin's inputs are Bitcoin's P2PKH inputs, byte for byte. Its network has no
+// witnesses, so whatever needs them is refused there.
 package btc
 
 import (
-	"crypto/sha256"
-
 	"github.com/btcsuite/btcd/btcutil/bech32"
-	"github.com/mr-tron/base58"
 
 	"cloister/enclave/internal/chain"
 	"cloister/enclave/internal/fault"
@@ -104,16 +99,15 @@ func (a account) address(p chain.PublicKey) (string, error) {
 	return text, nil
 }
 
-// address is the address of an output and its kind. The text is empty for a script
-// that has no address on the network; the kind is none for an address of a witness
-// version that nobody uses yet.
+// address is the address of an output and its kind. The text is empty for a script that
+// has no address on the network; the kind is none for a witness version without use yet.
 func (n *network) address(script []byte) (string, kind) {
 	k := kindOf(script)
 	switch {
 	case k == p2pkh:
-		return base58check(n.p2pkh, script[3:23]), k
+		return chain.Base58Check(n.p2pkh, [20]byte(script[3:])), k
 	case k == p2sh:
-		return base58check(n.p2sh, script[2:22]), k
+		return chain.Base58Check(n.p2sh, [20]byte(script[2:])), k
 	case n.hrp == "":
 		return "", none
 	}
@@ -122,16 +116,6 @@ func (n *network) address(script []byte) (string, kind) {
 		return "", none
 	}
 	return segwit(n.hrp, version, program), k
-}
-
-// base58check writes a version byte and a hash with four bytes of checksum.
-func base58check(version byte, hash []byte) string {
-	var b [25]byte
-	b[0] = version
-	copy(b[1:21], hash)
-	sum := sha256d(b[:21])
-	copy(b[21:], sum[:4])
-	return base58.Encode(b[:])
 }
 
 // segwit writes a witness program of 2 to 40 bytes.
@@ -150,9 +134,4 @@ func segwit(hrp string, version byte, program []byte) string {
 		return ""
 	}
 	return text
-}
-
-func sha256d(b []byte) [32]byte {
-	sum := sha256.Sum256(b)
-	return sha256.Sum256(sum[:])
 }

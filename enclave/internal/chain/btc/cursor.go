@@ -1,10 +1,8 @@
 package btc
 
-import "encoding/binary"
-
-// A cursor reads bytes from left to right. After a read that does not fit it is bad
-// and gives zeros, so that callers may ask once at the end; what they allocate must
-// follow what was read and not what was announced.
+// A cursor reads bytes from left to right. After a read that does not fit it is bad and
+// gives zeros, so that callers may ask once at the end. They must allocate by what was
+// read and not by what was announced.
 type cursor struct {
 	input []byte
 	at    int
@@ -26,45 +24,31 @@ func (c *cursor) take(n int) []byte {
 	return c.input[c.at-n : c.at : c.at]
 }
 
-func (c *cursor) byte() byte {
-	if b := c.take(1); b != nil {
-		return b[0]
+// number reads n bytes, the low ones first.
+func (c *cursor) number(n int) (v uint64) {
+	for i, b := range c.take(n) {
+		v |= uint64(b) << (8 * i)
 	}
-	return 0
+	return v
 }
 
-func (c *cursor) uint32() uint32 {
-	if b := c.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (c *cursor) uint64() uint64 {
-	if b := c.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
+func (c *cursor) byte() byte     { return byte(c.number(1)) }
+func (c *cursor) uint32() uint32 { return uint32(c.number(4)) }
 
 // compact reads a number of variable length, in its shortest form only.
 func (c *cursor) compact() uint64 {
 	var v, least uint64
 	switch first := c.byte(); first {
 	case 0xfd:
-		if b := c.take(2); b != nil {
-			v, least = uint64(binary.LittleEndian.Uint16(b)), 0xfd
-		}
+		v, least = c.number(2), 0xfd
 	case 0xfe:
-		v, least = uint64(c.uint32()), 1<<16
+		v, least = c.number(4), 1<<16
 	case 0xff:
-		v, least = c.uint64(), 1<<32
+		v, least = c.number(8), 1<<32
 	default:
 		v = uint64(first)
 	}
-	if v < least {
-		c.bad = true
-	}
+	c.bad = c.bad || v < least
 	return v
 }
 

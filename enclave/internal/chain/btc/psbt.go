@@ -34,9 +34,9 @@ const (
 	inTapRoot       = 0x18
 )
 
-// A field says how key and value of a type look. Both functions are nil for a type
-// that version 0 does not have; nothing follows such a type, and a key in which
-// something does is another that we do not know.
+// A field says how key and value of a type look. Both functions are nil for a type that
+// version 0 does not have. Nothing follows such a type; a key in which something does is
+// another that we do not know.
 type field struct {
 	name       string
 	key, value func([]byte) bool // key is what follows the type
@@ -206,9 +206,9 @@ func (p *psbt) global(c *cursor) error {
 // pairs reads maps one after the other.
 type pairs struct{ keys [][]byte }
 
-// read reads one map with its end and calls each for every pair. What it answers is
-// what is wrong, or empty. It goes on after a type that version 0 does not have, so
-// that callers see which version it is.
+// read reads one map with its end, calls each for every pair, and tells what is wrong. It
+// goes on after a type that version 0 does not have, so that callers see which version it
+// is.
 func (m *pairs) read(c *cursor, fields map[uint64]field, each func(t uint64, value []byte)) (wrong string) {
 	m.keys = m.keys[:0]
 	sorted := true
@@ -261,9 +261,8 @@ func (m *pairs) distinct() bool {
 	return len(slices.CompactFunc(m.keys, bytes.Equal)) == len(m.keys)
 }
 
-// place finds where in a map, read before, a key belongs: the place of the pair with
-// this key if there is one, otherwise an empty place before the first key that is
-// greater.
+// place finds where in a map a key belongs: the place of its pair if there is one, else an
+// empty place before the first greater key.
 func place(raw []byte, from, to int, key []byte) (start, end int) {
 	start, end = to, to
 	found := false
@@ -317,12 +316,7 @@ func signatureECDSA(b []byte) bool {
 
 // signatureBIP340 is 64 bytes, and a sighash type unless that is SIGHASH_DEFAULT.
 func signatureBIP340(b []byte) bool {
-	switch {
-	case len(b) == 65:
-		if t := b[64] &^ 0x80; t < 1 || t > 3 {
-			return false
-		}
-	case len(b) != 64:
+	if len(b) != 64 && !(len(b) == 65 && b[64]&^0x80 >= 1 && b[64]&^0x80 <= 3) {
 		return false
 	}
 	var r secp256k1.FieldVal

@@ -27,11 +27,11 @@ type owned struct {
 	kind  kind
 }
 
-// Read takes a PSBT of version 0 apart, in binary. An input is the signer's if the
-// output that it spends has the script of the signer's address, or any of the five
-// scripts of the key if the signer was named by the id of a private key, which is
-// for Bitcoin's main network. A signature of the signer that is there already is
-// made anew, everything else is kept byte for byte.
+// Read takes a PSBT of version 0 apart, in binary. An input is the signer's if the output
+// that it spends has the script of the signer's address. If the id of a private key names
+// the signer, any of the five scripts of the key on Bitcoin's main network will do. A
+// signature of the signer that is there already is made anew, everything else is kept byte
+// for byte.
 func (Chain) Read(b []byte, by chain.SigningKey) (chain.Transaction, error) {
 	if len(b) > maxPSBT {
 		return nil, chain.Invalid("a PSBT of more than %d bytes", maxPSBT)
@@ -129,8 +129,7 @@ func (t *transaction) count() error {
 	return nil
 }
 
-// spentOutput finds the output that an input spends. What it answers second is what is
-// wrong, or empty.
+// spentOutput finds the output that an input spends, or tells what is wrong.
 func (in *input) spentOutput(outpoint []byte) (o utxo, wrong string) {
 	if in.previous == nil && in.utxo == nil {
 		return o, "it does not tell what it spends, so the fee is unknown: add its witness_utxo or non_witness_utxo"
@@ -161,8 +160,7 @@ func (in *input) spentOutput(outpoint []byte) (o utxo, wrong string) {
 	return o, ""
 }
 
-// refuse tells why an input that spends an output of the key cannot be signed, or
-// nothing.
+// refuse tells why an input that spends an output of the key cannot be signed.
 func (in *input) refuse(k kind, by chain.PublicKey) string {
 	sighash, name := uint32(sighashAll), "SIGHASH_ALL"
 	if k == p2tr {

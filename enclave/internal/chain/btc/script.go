@@ -3,8 +3,6 @@ package btc
 import (
 	"crypto/sha256"
 
-	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 addresses are made of it
-
 	"cloister/enclave/internal/chain"
 )
 
@@ -75,7 +73,7 @@ func scriptOf(k kind, p chain.PublicKey) (script []byte, ok bool) {
 	case p2pkh:
 		return payToHash(p), true
 	case p2sh:
-		h := hash160(redeemScript(p))
+		h := chain.Hash160(redeemScript(p))
 		return append(append([]byte{opHash160, 20}, h[:]...), opEqual), true
 	case p2wpkh:
 		return redeemScript(p), true
@@ -91,36 +89,17 @@ func scriptOf(k kind, p chain.PublicKey) (script []byte, ok bool) {
 
 // payToHash is the script of P2PKH, under which P2WPKH is signed too.
 func payToHash(p chain.PublicKey) []byte {
-	h := hash160(p.Compressed())
+	h := chain.Hash160(p.Compressed())
 	return append(append([]byte{opDup, opHash160, 20}, h[:]...), opEqualVerify, opCheckSig)
 }
 
 // redeemScript is what our P2SH is the hash of: the script of P2WPKH.
 func redeemScript(p chain.PublicKey) []byte {
-	h := hash160(p.Compressed())
+	h := chain.Hash160(p.Compressed())
 	return append([]byte{0, 20}, h[:]...)
 }
 
 // witnessScript is what our P2WSH is the hash of: the script of P2PK.
 func witnessScript(p chain.PublicKey) []byte {
 	return append(append([]byte{33}, p.Compressed()...), opCheckSig)
-}
-
-func hash160(b []byte) (out [20]byte) {
-	sum := sha256.Sum256(b)
-	h := ripemd160.New()
-	h.Write(sum[:])
-	h.Sum(out[:0])
-	return out
-}
-
-// taggedHash is the tagged hash of BIP-340.
-func taggedHash(tag string, message []byte) (out [32]byte) {
-	t := sha256.Sum256([]byte(tag))
-	h := sha256.New()
-	h.Write(t[:])
-	h.Write(t[:])
-	h.Write(message)
-	h.Sum(out[:0])
-	return out
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+
+	"cloister/enclave/internal/chain"
 )
 
 const (
@@ -78,7 +80,7 @@ func (s *segregated) ecdsa(i int, code []byte) [32]byte {
 	m = binary.LittleEndian.AppendUint32(m, s.tx.in[i].sequence)
 	m = appendHash(m, s.outputs)
 	m = binary.LittleEndian.AppendUint32(m, s.tx.locktime)
-	return sha256d(append(m, allTail...))
+	return chain.SHA256d(append(m, allTail...))
 }
 
 // taproot is the digest of BIP-341 with SIGHASH_DEFAULT for input i, by its key path
@@ -93,7 +95,7 @@ func (s *segregated) taproot(i int) [32]byte {
 	}
 	m = append(m, 0)
 	m = binary.LittleEndian.AppendUint32(m, uint32(i))
-	return taggedHash("TapSighash", m)
+	return chain.TaggedHash("TapSighash", m)
 }
 
 // appendHash writes the hash of a hash, as BIP-143 has it where BIP-341 has one.

@@ -89,7 +89,7 @@ func (t *unsigned) distinct() error {
 }
 
 func (c *cursor) output() txOut {
-	v := int64(c.uint64())
+	v := int64(c.number(8))
 	return txOut{v, c.bytes()}
 }
 

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/crypto/sha3"
-
 	"cloister/enclave/internal/chain"
 )
 
@@ -50,21 +48,20 @@ func (r *typedReader) list(t *valueType, dimensions []int) (hash [32]byte, facts
 	if !r.enter('[') {
 		return hash, nil, refusal("must be an array, in the type " + t.name)
 	}
-	h := sha3.NewLegacyKeccak256()
+	var words []byte
 	facts = []any{}
 	for r.more(']') {
 		word, fact, m := r.value(t, dimensions[1:])
 		if m != nil {
 			return hash, nil, m.under(strconv.Itoa(len(facts)))
 		}
-		h.Write(word[:])
+		words = append(words, word[:]...)
 		facts = append(facts, fact)
 	}
 	if want := dimensions[0]; want >= 0 && len(facts) != want {
 		return hash, nil, refusal("must have " + strconv.Itoa(want) + " elements, not " + strconv.Itoa(len(facts)))
 	}
-	h.Sum(hash[:0])
-	return hash, facts, nil
+	return chain.Keccak(words), facts, nil
 }
 
 // value reads a value: the 32 bytes that stand for it, and what policies see.

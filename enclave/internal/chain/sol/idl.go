@@ -34,17 +34,16 @@ type call struct {
 	unreadable    bool // two of its accounts, or calls, have one name or discriminator
 }
 
-// account is a place for an account. Its name is a path through the groups that
-// it is in, with dots.
+// account is a place for an account. Its name is a path through its groups, with dots.
 type account struct {
 	name     string
 	optional bool
 }
 
-// Describe reads an IDL of Anchor's form: of version 0.30 and later, or the older
-// one with isMut and isSigner. It needs instructions and types. Instructions whose
-// arguments are of a type that cannot be read (generics, maps, types that are not
-// in the text, or in it twice) are taken, and stay undecoded.
+// Describe reads an IDL of Anchor's form: of version 0.30 and later, or the older one with
+// isMut and isSigner. It needs instructions and types. It takes instructions with
+// arguments of a type that cannot be read (generics, maps, types that are not in the text,
+// or in it twice), which stay undecoded.
 func (Chain) Describe(text string) (chain.Description, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("more than %d bytes", maxText)
@@ -88,8 +87,7 @@ func (d *idl) add(c *call) {
 	}
 }
 
-// find is the call that data begins with; several if the discriminators of more
-// than one are there.
+// find is the call that data begins with; several if it begins with more than one.
 func (d *idl) find(data []byte) (found *call, several bool) {
 	for _, n := range d.lengths {
 		if n > len(data) {
@@ -103,12 +101,11 @@ func (d *idl) find(data []byte) (found *call, several bool) {
 	return found, several
 }
 
-// parse is an instruction as the IDL explains it, to the last byte, with every
-// account that is not optional. It is nil for a call that the IDL does not
-// explain. One that it does, and that does not decode by it, is refused: it would
-// pass by every policy that looks at the call, and a program may read it all the
-// same, such as one that does not mind bytes left over. Arguments of which one is
-// of a type that cannot be read are absent, and nothing else is.
+// parse is an instruction as the IDL explains it, to the last byte, with every account
+// that is not optional; nil if the IDL does not know the call. A known call that does not
+// decode is refused: it would pass by every policy that looks at the call, and a program
+// may read it all the same, such as one that does not mind bytes left over. If one of the
+// arguments is of a type that cannot be read, all arguments are absent.
 func (d *idl) parse(f *facts, in *instruction) (any, error) {
 	c, several := d.find(in.data)
 	if several {
@@ -139,8 +136,8 @@ func (d *idl) parse(f *facts, in *instruction) (any, error) {
 	return parsed, nil
 }
 
-// needs is how many accounts an instruction must have: optional ones at the end
-// may be left out.
+// needs is how many accounts an instruction must have: optional ones at the end may be
+// left out.
 func (c *call) needs() int {
 	n := len(c.accounts)
 	for n > 0 && c.accounts[n-1].optional {

@@ -34,9 +34,9 @@ func checkProgram(i int, program key, in *instruction) error {
 	return nil
 }
 
-// The instructions of the System program, by number: the accounts that it cannot
-// do without, and its arguments: u is a number of 64 bits, k a key, s a seed of at
-// most 32 bytes of UTF-8 behind its length in 64 bits.
+// The instructions of the System program, by number: how many accounts each needs, and its
+// arguments. u is a number of 64 bits, k a key, s a seed of at most 32 bytes of UTF-8
+// behind its length in 64 bits.
 var system = [...]struct {
 	name     string
 	accounts int

@@ -30,9 +30,9 @@ func Signers(tx []byte) ([]RequiredSigner, error) {
 	return out, nil
 }
 
-// Signature is the name under which the network knows a signed transaction: its
-// first signature, in base58. It refuses a transaction of which a signature is
-// missing or wrong; otherwise the errors are those of Read.
+// Signature is the name of a signed transaction on its network: its first signature, in
+// base58. It refuses a transaction of which a signature is missing or wrong; otherwise the
+// errors are those of Read.
 func Signature(tx []byte) (string, error) {
 	w, err := parse(tx)
 	if err != nil {
@@ -46,11 +46,10 @@ func Signature(tx []byte) (string, error) {
 	return base58.Encode(w.signature(0)), nil
 }
 
-// WithBlockhash answers the transaction with another recent blockhash, 32 bytes
-// in base58. It refuses one that somebody has signed, since the signature would
-// be void, and one that begins with AdvanceNonceAccount, since a durable nonce
-// stands in the place of the blockhash. Other errors are those of Read, and the
-// field `recentBlockhash`.
+// WithBlockhash answers the transaction with another recent blockhash, 32 bytes in base58.
+// It refuses a transaction that somebody has signed, as the signature would be void, and
+// one that begins with AdvanceNonceAccount, as a durable nonce stands in that place. Other
+// errors are those of Read, and of the field `recentBlockhash`.
 func WithBlockhash(tx []byte, blockhash string) ([]byte, error) {
 	hash, err := ParseAddress(blockhash) // of the same form
 	if err != nil {

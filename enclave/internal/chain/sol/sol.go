@@ -2,12 +2,11 @@
 // Bitcoin's alphabet; reads Solana transactions, legacy and version 0; and reads
 // IDLs of Anchor's form, which tell what the instructions of a program mean.
 //
-// A transaction is the wire form that nodes take: a slot of 64 bytes for each
-// required signature, then the message, which is what is signed. Lengths are
-// compact-u16 in their shortest form. The reader refuses what a node would refuse
-// by the bytes alone, and some things more, because a policy could not see them:
-// instructions of the System program that do not decode to the last byte, token
-// transfers that do not, and batches of the token programs.
+// A transaction is the wire form that nodes take: a slot of 64 bytes for each required
+// signature, then the message, which is what is signed. Lengths are compact-u16 in their
+// shortest form. The reader refuses what a node would refuse by the bytes alone, and what
+// a policy could not see: instructions of the System program and token transfers that do
+// not decode to the last byte, and batches of the token programs.
 package sol
 
 import (

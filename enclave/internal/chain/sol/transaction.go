@@ -17,11 +17,10 @@ type transaction struct {
 	slot int // where the signer's begins in raw
 }
 
-// Read takes a whole wire transaction, at most 1232 bytes, whose signature slots
-// are as many as the message has required signers. The signer must be one of
-// them, by its key, whatever the format of its address. Slots of others stay as
-// they are, filled or not, and unchecked; what is in the signer's own is replaced.
-// Versions other than legacy and 0 are unsupported.
+// Read takes a whole wire transaction, at most 1232 bytes, with as many signature slots as
+// required signers. The signer must be one of them, by its key, whatever the format of its
+// address. Its slot is filled anew; those of others stay as they are, unchecked. Versions
+// other than legacy and 0 are unsupported.
 func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, error) {
 	w, err := parse(bytes.Clone(unsigned))
 	if err != nil {
@@ -60,10 +59,9 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 // lookedUp stands for an account that a table on the chain holds.
 const lookedUp = "ADDRESS_TABLE_LOOKUP"
 
-// Facts are the members of solana.tx that the policy language lists. The
-// address_table_lookups of an instruction are those of the transaction through
-// which its accounts come, each with the indexes that it uses. Calls of a program
-// whose IDL is described, and that it explains, have parsed_instruction_data.
+// Facts are the members of solana.tx. The address_table_lookups of an instruction are those
+// through which its accounts come, each with the indexes that it uses. Calls that a
+// described IDL explains have parsed_instruction_data.
 func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	total := len(t.keys) + t.loaded
 	f := facts{transaction: t, names: make([]string, total), accounts: make([]any, total), tables: make([]string, len(t.lookups)), idls: map[byte]*idl{}, budget: maxValues}

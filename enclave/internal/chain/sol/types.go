@@ -63,8 +63,8 @@ func (t *typ) checkNames() {
 	}
 }
 
-// defined are the types that have a name: an alias of what is defined, which is
-// unreadable as long as nothing is.
+// defined are the types that have a name: an alias, of an unreadable type until the name is
+// defined.
 type defined map[string]*definition
 
 type definition struct {

@@ -48,9 +48,9 @@ func (v *values) length() (int, bool) {
 	return int(n), n <= math.MaxInt32
 }
 
-// read takes one value of type t, in its only form. An option that is none is
-// nil, and so is a floating-point number, which policies cannot hold; a variant
-// is a map with one entry, and true if it has no fields.
+// read takes one value of type t, in its only form. An option that is none and a
+// floating-point number, which policies cannot hold, are nil. A variant is a map with one
+// entry, which is true if it has no fields.
 func (v *values) read(t *typ, depth int) (any, bool) {
 	*v.budget--
 	if *v.budget < 0 || depth > maxDepth {

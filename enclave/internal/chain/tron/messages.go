@@ -60,9 +60,9 @@ var shapes = [...]struct {
 	contracts:   {true, 1}, // likewise
 }
 
-// Messages of the network's protocol, api and core. Fields that are not here are
-// those that the network has given up: ref_block_num, auths and scripts of
-// raw_data, provider and ContractName of Contract.
+// Messages of the network's protocol, api and core. The network has given up the fields
+// that are not here: ref_block_num, auths and scripts of raw_data, provider and
+// ContractName of Contract.
 var (
 	rawData = message{"raw_data", []member{{1, "ref_block_bytes", octets}, {4, "ref_block_hash", octets}, {8, "expiration", number},
 		{10, "data", octets}, {11, "contract", contracts}, {14, "timestamp", number}, {18, "fee_limit", number}}}
@@ -95,8 +95,7 @@ var (
 	roles     = []string{"Owner", "Witness", "Active"}
 )
 
-// readContract reads a contract with its parameter; what the contract does stands
-// beside its type in one struct.
+// readContract reads a contract and its parameter into one struct.
 func readContract(b []byte) (any, error) {
 	head, err := contractHead.read(b)
 	if err != nil {
@@ -170,9 +169,8 @@ func (m *message) read(b []byte) (chain.Struct, error) {
 	return facts, m.fill(facts)
 }
 
-// take reads the field that b begins with and tells its size, 0 if there is none:
-// a varint that is not the shortest, bytes that are not all there, or a wire type
-// that no message here uses.
+// take reads the field that b begins with and tells its size. It is 0 for a varint that is
+// not the shortest, bytes that are not all there, and a wire type that is not in use.
 func take(b []byte) (f field, size int) {
 	tag, n := varint(b)
 	f.number = tag >> wireBits

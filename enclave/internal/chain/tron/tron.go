@@ -4,15 +4,15 @@
 // the byte 41, in base58 with a checksum.
 //
 // A transaction comes as Transaction.raw, the protocol buffer that the SDKs call
-// raw_data_hex, and its signature is over SHA-256 of just these bytes. A node
-// reads the buffer and writes it anew before it checks the signature. So it must
-// be as nodes write it: fields in the order of their numbers, shortest varints,
-// no zeros written out. Whatever else is refused, in the parameters of the
-// contract as well, and the facts of a transaction tell every one of its bytes.
+// raw_data_hex, and its signature is over SHA-256 of these bytes. A node reads the buffer
+// and writes it anew before it checks the signature. So it must be as nodes write it:
+// fields in the order of their numbers, shortest varints, no zeros written out. Anything
+// else is refused, in the parameters of the contract too, so that the facts of a
+// transaction tell every one of its bytes.
 //
-// The signer need not be the owner that the transaction names: by its permissions
-// an account lets other keys sign, under every permission and that of the owner as
-// well, and who may is known to the network alone. Policies see the owner.
+// The signer need not be the owner that the transaction names: an account may let other
+// keys sign under any of its permissions, and only the network knows which. Policies see
+// the owner.
 package tron
 
 import (
@@ -20,8 +20,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-
-	"github.com/mr-tron/base58"
 
 	"cloister/enclave/internal/chain"
 )
@@ -38,18 +36,11 @@ var _ chain.Reader = Chain{}
 
 // Addresses are T and 33 more characters.
 var Addresses = chain.Addresses{chain.Tron: func(p chain.PublicKey) (string, error) {
-	account := p.KeccakAccount()
-	return text(append([]byte{prefix}, account[:]...)), nil
+	return chain.Base58Check(prefix, p.KeccakAccount()), nil
 }}
 
-// text writes the 21 bytes of an address with the checksum of base58check.
-func text(address []byte) string {
-	once := sha256.Sum256(address)
-	twice := sha256.Sum256(once[:])
-	var b [addressSize + 4]byte
-	copy(b[copy(b[:], address):], twice[:])
-	return base58.Encode(b[:])
-}
+// text writes the 21 bytes of an address.
+func text(address []byte) string { return chain.Base58Check(address[0], [20]byte(address[1:])) }
 
 // maxSize bounds a transaction, as the network does.
 const maxSize = 500 << 10
