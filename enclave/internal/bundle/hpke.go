@@ -1,12 +1,11 @@
-// Package bundle makes and opens what crosses the border of the enclave
-// encrypted to one party: exported secrets, the keys that a client encrypts an
-// import to, what it encrypts to them, and credential bundles.
+// Package bundle makes and opens what crosses the border of the enclave encrypted to one
+// party: exported secrets, the keys that a client encrypts an import to, what it encrypts
+// to them, and credential bundles.
 //
-// The suite is HPKE (RFC 9180) in base mode, one message for each sender:
-// DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, info `turnkey_hpke`,
-// associated data the sender's encapsulated key and the receiver's public key,
-// 65 bytes each. A receiving key is for one message: who keeps it forgets it when
-// it has opened something.
+// The suite is HPKE (RFC 9180) in base mode, one message for each sender: DHKEM(P-256,
+// HKDF-SHA256), HKDF-SHA256, AES-256-GCM, info `turnkey_hpke`, associated data the
+// sender's encapsulated key and the receiver's public key, 65 bytes each. A receiving key
+// is for one message, and forgotten when it has opened one.
 //
 // Secrets go in and come out as secret.Secret, and are handled inside erase.Do; what
 // leaves as text is ciphertext or public. What the enclave signs has one form: the
@@ -14,8 +13,8 @@
 // encoding. Text from outside is bounded before it is parsed, and read strictly. An
 // opened message is authentic as to its content and says nothing about who sent it.
 //
-// The sender's one-time key is drawn by the standard library from the kernel,
-// into whose pool the enclave's main has mixed the module's randomness.
+// The standard library draws the sender's one-time key from the kernel, into whose pool
+// package pid1 has mixed the security module's randomness.
 package bundle
 
 import (
@@ -110,22 +109,21 @@ type Sealed struct {
 // ErrOpen is all that is said of a message that does not open with a key.
 var ErrOpen = errors.New("bundle does not open with this key")
 
-// Open decrypts a message with the private key that it was encrypted to. The
-// error ErrOpen means another key, or altered bytes; there is no telling.
+// Open decrypts a message with the private key that it was encrypted to. ErrOpen means
+// another key or altered bytes.
 func (m *Sealed) Open(private secret.Secret) (secret.Secret, error) {
 	var plain []byte
-	err := ErrOpen
+	err := errPrivate
 	private.Use(func(b []byte) {
 		key, kerr := ecdh.P256().NewPrivateKey(b)
 		if kerr != nil {
-			err = errPrivate
 			return
 		}
 		k, kerr := hpke.NewDHKEMPrivateKey(key)
 		if kerr != nil {
-			err = errPrivate
 			return
 		}
+		err = ErrOpen
 		enc := m.enc.Bytes()
 		r, rerr := hpke.NewRecipient(enc, k, hpke.HKDFSHA256(), hpke.AES256GCM(), info)
 		if rerr != nil {
@@ -144,9 +142,8 @@ func (m *Sealed) Open(private secret.Secret) (secret.Secret, error) {
 
 var errPrivate = errors.New("no private key of P-256")
 
-// drawAttempts bounds how often a drawn scalar may lie outside of the order, each
-// time with a chance of 2^-32, before the source of randomness is taken to be
-// broken.
+// drawAttempts bounds the scalars drawn for one key. Each lies outside of the order with a
+// chance of 2^-32; after so many the source of randomness is broken.
 const drawAttempts = 4
 
 // NewPrivateKey draws a private key to receive one message with.

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// An Alarm is one kind of misbehaviour of the host that the enclave has
-// refused. Each is counted; the counters are all the enclave says about it.
+// An Alarm is one kind of misbehaviour of the host that the enclave has refused. The
+// enclave tells how often, and no more.
 type Alarm uint8
 
 // The alarms. Their texts are metric labels and never change.

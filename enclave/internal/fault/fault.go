@@ -1,11 +1,9 @@
-// Package fault holds the one error type that leaves the enclave and the
-// alarms that the enclave raises about its host.
+// Package fault holds the one error type that leaves the enclave and the alarms that the
+// enclave raises about its host.
 //
-// Inside the enclave plain errors are wrapped with %w. What a user may see is
-// an *Error: a stable gRPC code, an optional machine code of the published
-// interface, a message, and the fields at fault. Whatever is no *Error when it
-// reaches the door becomes INTERNAL with a reference number; its text stays
-// inside. The numbers of codes are those of google.rpc.Code and never change.
+// A user may see an *Error: a stable gRPC code, an optional machine code of the published
+// interface, a message, and the fields at fault. Any other error becomes INTERNAL with a
+// reference number at the door; its text stays inside.
 package fault
 
 import (
@@ -13,7 +11,8 @@ import (
 	"fmt"
 )
 
-// Code is a google.rpc.Code. The HTTP status follows from it alone.
+// Code is a google.rpc.Code, whose numbers never change. The HTTP status follows from it
+// alone.
 type Code uint8
 
 // The codes that the interface uses.
@@ -59,8 +58,8 @@ type Violation struct {
 type Evaluation struct {
 	PolicyID string
 	Outcome  string
-	// Name, Clause, Position and Values explain it; Clause is empty where nothing
-	// is explained. Values are an expression and what it came to, in turn.
+	// Name, Clause, Position and Values explain it, if Clause is not empty. Values are
+	// expressions, each followed by what it came to.
 	Name, Clause string
 	Position     int64
 	Values       []string

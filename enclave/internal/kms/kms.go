@@ -32,13 +32,12 @@ const (
 
 // A Recipient is an RSA key of 2048 bits, for one boot.
 type Recipient struct {
-	decrypt func(sealed []byte) ([]byte, error) // the key stays behind it, where no verb prints it
+	decrypt func(sealed []byte) ([]byte, error) // hides the key, so that no verb prints it
 	// Public is its SubjectPublicKeyInfo in DER, which the attestation document holds.
 	Public []byte
 }
 
-// NewRecipient draws a key. What the library takes of rand is its own business: it
-// may draw from the kernel alone.
+// NewRecipient draws a key. The library may draw from the kernel in place of rand.
 func NewRecipient(rand io.Reader) (*Recipient, error) {
 	k, err := rsa.GenerateKey(rand, 2048)
 	if err != nil {
@@ -114,8 +113,8 @@ var (
 	oidAES256CBC = []byte{0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2a}
 )
 
-// parse takes exactly the shape that the service writes: one recipient, named by
-// a key identifier or by issuer and number, RSAES-OAEP with SHA-256, AES-256-CBC.
+// parse takes the one shape that the service writes: one recipient, named by a key
+// identifier or by issuer and number, RSAES-OAEP with SHA-256, AES-256-CBC.
 func parse(b []byte) (*enveloped, error) {
 	if len(b) > MaxAnswer {
 		return nil, errors.New("the key service's answer is too long")

@@ -245,8 +245,8 @@ func discovery(issuer string, loop bool) (string, error) {
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration", nil
 }
 
-// checkPublic refuses hosts of private networks: any organization may name issuers, and
-// so where the enclave asks.
+// checkPublic refuses hosts that are no public names. Any organization may name an issuer,
+// and could have somebody's own network asked.
 func checkPublic(where string, loop bool) error {
 	to, err := parseURL(where)
 	switch {

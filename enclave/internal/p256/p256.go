@@ -1,7 +1,6 @@
-// Package p256 holds the forms in which the enclave writes keys and signatures of
-// P-256 (SEC 1, sections 2.3 and 4.1; FIPS 186-5): points of 65 bytes and of 33,
-// signatures as r ‖ s and in DER, with the recovery id. The arithmetic is the standard
-// library's; where it is that of math/big all values are public.
+// Package p256 holds the forms of keys and signatures of P-256 (SEC 1, sections 2.3 and
+// 4.1; FIPS 186-5): points of 65 bytes and of 33, signatures as r ‖ s and in DER, with the
+// recovery id. math/big computes with public values alone.
 package p256
 
 import (
@@ -43,19 +42,18 @@ var errForm = errors.New("a signature of another form")
 // NewKey makes a key of a private one of 32 bytes, which it does not keep. point is
 // its public half, uncompressed.
 func NewKey(private []byte) (key *ecdsa.PrivateKey, point [PointSize]byte, err error) {
+	var b []byte
 	erase.Do(func() { key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), private) })
+	if err == nil {
+		b, err = key.PublicKey.Bytes()
+	}
 	if err != nil {
 		return nil, point, errors.New("no private key of P-256")
 	}
-	b, err := key.PublicKey.Bytes()
-	if err != nil {
-		return nil, point, errors.New("no private key of P-256")
-	}
-	copy(point[:], b)
-	return key, point, nil
+	return key, [PointSize]byte(b), nil
 }
 
-// A Signer signs with one key, which stays behind it, where no verb prints it.
+// A Signer signs with one key, which lies in a closure, where no verb prints it.
 type Signer struct {
 	sign   func(digest [32]byte) (Signature, error)
 	public *ecdsa.PublicKey
@@ -78,11 +76,10 @@ func (s *Signer) Sign(digest [32]byte) (Signature, error) { return s.sign(digest
 // Public is the key that verifies.
 func (s *Signer) Public() *ecdsa.PublicKey { return s.public }
 
-// Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: no randomness is
-// needed, and one digest has one signature. It erases nothing, being for keys of the
-// whole boot; who signs with a key of one request does so inside erase.Do. Nor does it
-// verify: wallets' keys have it done (keys), those of a boot or of tokens can be
-// replaced, and two proofs a request would make it a tenth dearer.
+// Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: one digest has one
+// signature. It erases nothing, as keys of the boot lie in memory anyway; a key of one
+// request signs inside erase.Do. It does not verify what it signed: package keys does so
+// for wallets' keys, and keys of a boot or of tokens can be replaced.
 func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
 	tally.SignaturesMade.Add(1)
 	der, err := key.Sign(nil, digest[:], crypto.SHA256)
@@ -93,9 +90,8 @@ func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
 	return s, err
 }
 
-// FromDER reads a signature in DER. negated tells that its s was the larger of the
-// two that verify and the other one was taken. Whether r and s are those of a
-// signature is not looked at, but that they lie below the order.
+// FromDER reads a signature in DER, whose r and s must lie from 1 to below the order.
+// negated tells that its s was the larger of the two that verify, and the other was taken.
 func FromDER(der []byte) (s Signature, negated bool, err error) {
 	if len(der) < 2 || len(der) > MaxDER || der[0] != 0x30 || int(der[1]) != len(der)-2 {
 		return s, false, errForm
@@ -143,16 +139,10 @@ func Verify(key *ecdsa.PublicKey, digest [32]byte, signature []byte) bool {
 		ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:ScalarSize]), new(big.Int).SetBytes(signature[ScalarSize:]))
 }
 
-// Uncompressed is the point of 65 bytes that b, 65 bytes or 33, stands for. Hybrid
-// forms, the point at infinity and points off the curve are none.
+// Uncompressed is the point of 65 bytes that b, 65 bytes or 33, stands for. Hybrid forms,
+// the point at infinity and points off the curve are none.
 func Uncompressed(b []byte) (point [PointSize]byte, ok bool) {
-	switch len(b) {
-	case PointSize:
-		if _, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), b); err != nil {
-			return point, false
-		}
-		return [PointSize]byte(b), true
-	case CompressedSize:
+	if len(b) == CompressedSize {
 		x, y := elliptic.UnmarshalCompressed(elliptic.P256(), b)
 		if x == nil {
 			return point, false
@@ -162,7 +152,10 @@ func Uncompressed(b []byte) (point [PointSize]byte, ok bool) {
 		y.FillBytes(point[CompressedSize:])
 		return point, true
 	}
-	return point, false
+	if _, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), b); err != nil {
+		return point, false
+	}
+	return [PointSize]byte(b), true
 }
 
 // Compressed is a point of 65 bytes in 33.

@@ -3,9 +3,9 @@
 //
 //	v1.ed25519.KEY.TIME.EVENT.BODY
 //
-// with the key's id, the time in milliseconds and the event's id, all of which stand
-// in headers too. Each attempt has a time and a signature of its own, so that a
-// receiver can refuse what is old; the event's id stays.
+// with the key's id, the time in milliseconds and the event's id, which stand in headers
+// too. Each attempt has a time and a signature of its own, so that a receiver can refuse
+// what is old.
 package webhook
 
 import (
@@ -27,10 +27,10 @@ const (
 	algorithm        = "ed25519"
 )
 
-// A Signer signs webhooks with one key, which lies in memory for the whole boot, so
-// that signing erases nothing. It is safe for concurrent use.
+// A Signer signs webhooks with one key, which lies in memory for the whole boot, so that
+// signing erases nothing. It is safe for concurrent use.
 type Signer struct {
-	sign   func(message []byte) []byte // the key stays behind it, where no verb prints it
+	sign   func(message []byte) []byte // hides the key, so that no verb prints it
 	public ed25519.PublicKey
 	id     string
 }
