@@ -40,3 +40,6 @@ var (
 	SID       = sid
 	Mozilla   = mozilla
 )
+
+// Remember changes how many providers are remembered.
+func (s *Issuers[K]) Remember(most int) { s.most = most }

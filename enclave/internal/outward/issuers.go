@@ -10,17 +10,14 @@ import (
 	"time"
 )
 
-// A Policy says how long key sets are believed and how often they are asked for.
-type Policy struct {
-	Life    time.Duration // a set is believed no longer; a provider may ask for less
-	Again   time.Duration // between two askings for a key that the set does not have, and the least life
-	Failed  time.Duration // after a failure, before the same provider is asked again
-	Wait    time.Duration // deadline of each of the two requests
-	Issuers int           // providers remembered; the one not used for longest goes
-}
-
-// DefaultPolicy is what fields of zero become.
-var DefaultPolicy = Policy{Life: 6 * time.Hour, Again: time.Minute, Failed: 5 * time.Second, Wait: 5 * time.Second, Issuers: 256}
+// How long key sets are believed and how often they are asked for.
+const (
+	maxLife    = 6 * time.Hour   // a set is believed no longer; a provider may ask for less
+	againAfter = time.Minute     // between two askings for a key that the set does not have, and the least life
+	retryAfter = 5 * time.Second // after a failure, before the same provider is asked again
+	issuerWait = 5 * time.Second // deadline of each of the two requests
+	maxIssuers = 256             // providers remembered; the one not used for longest goes
+)
 
 var (
 	// ErrNotLoaded says that a key set must be loaded before its keys can be told.
@@ -46,8 +43,8 @@ type Reading[K any] struct {
 // with no lock held, and the decision is made again.
 type Issuers[K any] struct {
 	client  *Client
-	policy  Policy
 	reading Reading[K]
+	most    int // providers remembered
 
 	mu      sync.Mutex
 	known   map[string]*list.Element // of *provider[K]
@@ -70,18 +67,9 @@ type flight struct {
 	err  error
 }
 
-// NewIssuers makes an empty cache. Fields of zero take DefaultPolicy's.
-func NewIssuers[K any](c *Client, p Policy, r Reading[K]) *Issuers[K] {
-	d := DefaultPolicy
-	for _, f := range []struct{ mine, other *time.Duration }{{&p.Life, &d.Life}, {&p.Again, &d.Again}, {&p.Failed, &d.Failed}, {&p.Wait, &d.Wait}} {
-		if *f.mine <= 0 {
-			*f.mine = *f.other
-		}
-	}
-	if p.Issuers <= 0 {
-		p.Issuers = d.Issuers
-	}
-	return &Issuers[K]{client: c, policy: p, reading: r, known: map[string]*list.Element{}, flights: map[string]*flight{}}
+// NewIssuers makes an empty cache.
+func NewIssuers[K any](c *Client, r Reading[K]) *Issuers[K] {
+	return &Issuers[K]{client: c, reading: r, most: maxIssuers, known: map[string]*list.Element{}, flights: map[string]*flight{}}
 }
 
 // Keys returns the issuer's key set, provided that has says that it will do, such as that
@@ -100,9 +88,9 @@ func (s *Issuers[K]) keys(issuer string, has func(K) bool) (none K, err error) {
 		return none, ErrNotLoaded
 	}
 	s.order.MoveToFront(at)
-	p, now, wait := at.Value.(*provider[K]), s.client.cfg.Clock.Now(), s.policy.Again
+	p, now, wait := at.Value.(*provider[K]), s.client.cfg.Clock.Now(), againAfter
 	if !now.Before(p.until) {
-		wait = s.policy.Failed
+		wait = retryAfter
 	} else if has(p.keys) {
 		return p.keys, nil
 	}
@@ -157,7 +145,7 @@ func (s *Issuers[K]) load(ctx context.Context, issuer, where string, f *flight) 
 	if at == nil {
 		at = s.order.PushFront(&provider[K]{issuer: issuer})
 		s.known[issuer] = at
-		for s.order.Len() > s.policy.Issuers {
+		for s.order.Len() > s.most {
 			delete(s.known, s.order.Remove(s.order.Back()).(*provider[K]).issuer)
 		}
 	}
@@ -200,11 +188,11 @@ func (s *Issuers[K]) fetch(ctx context.Context, issuer, where string) (keys K, l
 	if keys, err = s.reading.Keys(answer.Body); err != nil {
 		return keys, 0, err
 	}
-	return keys, s.life(answer), nil
+	return keys, lifeOf(answer), nil
 }
 
 func (s *Issuers[K]) get(ctx context.Context, where string) (*Response, error) {
-	answer, err := s.client.Exchange(ctx, Request{Method: "GET", URL: where, Fields: requestFields(), Wait: s.policy.Wait})
+	answer, err := s.client.Exchange(ctx, Request{Method: "GET", URL: where, Fields: requestFields(), Wait: issuerWait})
 	if err != nil {
 		return nil, err
 	}
@@ -214,10 +202,9 @@ func (s *Issuers[K]) get(ctx context.Context, where string) (*Response, error) {
 	return answer, nil
 }
 
-// life is how long a set is believed: as long as its answer says, within the
-// policy's bounds.
-func (s *Issuers[K]) life(answer *Response) time.Duration {
-	life := s.policy.Life
+// lifeOf is how long a set is believed: as long as its answer says, within bounds.
+func lifeOf(answer *Response) time.Duration {
+	life := maxLife
 	control, _ := answer.Field("Cache-Control")
 	for directive := range strings.SplitSeq(control, ",") {
 		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
@@ -230,7 +217,7 @@ func (s *Issuers[K]) life(answer *Response) time.Duration {
 			}
 		}
 	}
-	return max(life, s.policy.Again)
+	return max(life, againAfter)
 }
 
 // discovery is where an issuer's document lies: OpenID Connect Discovery 1.0,

@@ -139,7 +139,7 @@ const issuer = "https://idp.example.com"
 func TestKeysAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &idp{kids: []string{"a"}}
-		s := outward.NewIssuers(client(t, served(trusted(p.serve))), outward.Policy{}, reading)
+		s := outward.NewIssuers(client(t, served(trusted(p.serve))), reading)
 		step := func(what, kid string, want error, fetches int) {
 			t.Helper()
 			err := look(t.Context(), s, issuer, kid)
@@ -209,7 +209,7 @@ func TestProvidersMayAskForLess(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &idp{kids: []string{"a"}, control: control}
-			s := outward.NewIssuers(client(t, served(trusted(p.serve))), outward.Policy{}, reading)
+			s := outward.NewIssuers(client(t, served(trusted(p.serve))), reading)
 			for _, wait := range []time.Duration{0, life - 1, 1} {
 				time.Sleep(wait)
 				if err := look(t.Context(), s, issuer, "a"); err != nil {
@@ -227,7 +227,7 @@ func TestProvidersMayAskForLess(t *testing.T) {
 func TestOneFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &idp{kids: []string{"a"}, pause: time.Second}
-		s := outward.NewIssuers(client(t, served(trusted(p.serve))), outward.Policy{}, reading)
+		s := outward.NewIssuers(client(t, served(trusted(p.serve))), reading)
 		var done sync.WaitGroup
 		var good, away atomic.Int32
 		for i := range 100 {
@@ -258,7 +258,8 @@ func TestOneFlight(t *testing.T) {
 func TestForgottenIssuers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &idp{kids: []string{"a"}}
-		s := outward.NewIssuers(client(t, served(trusted(p.serve))), outward.Policy{Issuers: 3}, reading)
+		s := outward.NewIssuers(client(t, served(trusted(p.serve))), reading)
+		s.Remember(3)
 		use := func(n int) {
 			t.Helper()
 			if err := look(t.Context(), s, fmt.Sprintf("%s/%d", issuer, n), "a"); err != nil {
@@ -288,8 +289,8 @@ func TestForgottenIssuers(t *testing.T) {
 
 // What is no issuer: nobody is dialed.
 func TestRefusedIssuers(t *testing.T) {
-	s := outward.NewIssuers(client(t, unreached(t)), outward.Policy{}, reading)
-	loose := outward.NewIssuers(client(t, unreached(t), onLoopback), outward.Policy{}, reading)
+	s := outward.NewIssuers(client(t, unreached(t)), reading)
+	loose := outward.NewIssuers(client(t, unreached(t), onLoopback), reading)
 	for _, i := range []string{"", "idp.example.com", "http://idp.example.com", "https://", "https://user@idp.example.com", "https://idp.example.com?x", "https://idp.example.com/#x",
 		"https://idp", "https://10.0.0.1", "https://169.254.169.254", "https://[fe80::1]", "https://[fd00::1]", "https://8.8.8.8", "https://x.localhost", "https://0x7f000001", "https://127.1",
 		"https://idp.example.com/" + strings.Repeat("x", 1100), "https://idp.example.com/\r\nX: y", "ftp://idp.example.com", "https://idp.example.com/ x"} {
@@ -332,7 +333,7 @@ func TestProvidersThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := outward.NewIssuers(client(t, served(trusted(c.p.serve))), outward.Policy{}, reading)
+				s := outward.NewIssuers(client(t, served(trusted(c.p.serve))), reading)
 				err := look(t.Context(), s, issuer, "a")
 				if c.kind == 0 {
 					if !errors.Is(err, errDocument) {
@@ -351,7 +352,7 @@ func TestProvidersThatFail(t *testing.T) {
 func TestIssuerOnLoopback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &idp{kids: []string{"a"}, issuer: "http://127.0.0.1:8080/realm/", keysAt: "http://localhost:8080/keys"}
-		s := outward.NewIssuers(client(t, served(p.serve), onLoopback), outward.Policy{}, reading)
+		s := outward.NewIssuers(client(t, served(p.serve), onLoopback), reading)
 		if err := look(t.Context(), s, p.issuer, "a"); err != nil {
 			t.Fatal(err)
 		}

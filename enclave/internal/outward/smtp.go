@@ -87,7 +87,13 @@ type Mail struct {
 // refused, and drops what was slipped in behind the answer to STARTTLS, which is refused
 // here.
 func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
-	if err := c.checkAllowed(&s, &m); err != nil {
+	switch {
+	case !isAddress(m.From) || !isAddress(m.To):
+		return failureOutcome(fail(Refused, "the mail has a malformed address"))
+	case !isMessage(m.Message):
+		return failureOutcome(fail(Refused, "the mail is empty, too large, or not in lines of ASCII that end in CR LF"))
+	}
+	if err := s.checkAllowed(c.cfg.Loopback, m.From); err != nil {
 		return failureOutcome(err)
 	}
 	host := strings.ToLower(s.Host)
@@ -124,17 +130,6 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 		return Outcome{Result: Temporary, Code: t.code, Err: said}
 	}
 	return Outcome{Result: Temporary, Code: t.code, Err: l.explain(Away, "the connection ended in the middle of a mail", err)}
-}
-
-// checkAllowed checks mail and settings, and fills in our name.
-func (c *Client) checkAllowed(s *MailServer, m *Mail) error {
-	switch {
-	case !isAddress(m.From) || !isAddress(m.To):
-		return fail(Refused, "the mail has a malformed address")
-	case !isMessage(m.Message):
-		return fail(Refused, "the mail is empty, too large, or not in lines of ASCII that end in CR LF")
-	}
-	return s.checkAllowed(c.cfg.Loopback, m.From)
 }
 
 // isAddress takes the addresses that a user of the interface may have. No character that
@@ -213,7 +208,7 @@ func (t *talk) startTLS(c *Client, host, name string) error {
 	if err := t.greet(name); err != nil {
 		return err
 	}
-	if !t.offers("STARTTLS") {
+	if !t.offers("STARTTLS", "") {
 		return &refusal{"TLS", false}
 	}
 	if _, err := t.ask("TLS", []byte("STARTTLS"), 220); err != nil {
@@ -249,22 +244,13 @@ func (t *talk) hello(name string) error {
 	return nil
 }
 
-// offers tells whether the server has an extension, and this parameter of it
-// where one is given.
-func (t *talk) offers(name string, parameter ...string) bool {
-	for _, e := range t.extensions {
-		words := strings.Fields(e)
-		if len(words) == 0 || words[0] != name {
-			continue
-		}
-		if len(parameter) == 0 {
-			return true
-		}
-		if slices.Contains(words[1:], parameter[0]) {
-			return true
-		}
-	}
-	return false
+// offers tells whether the server has an extension, and this parameter of it unless that
+// is empty.
+func (t *talk) offers(name, parameter string) bool {
+	return slices.ContainsFunc(t.extensions, func(extension string) bool {
+		words := strings.Fields(extension)
+		return len(words) > 0 && words[0] == name && (parameter == "" || slices.Contains(words[1:], parameter))
+	})
 }
 
 // logIn sends the password, and only to the server: TLS has said so, or it is this

@@ -78,8 +78,9 @@ func (s *Signer) Public() *ecdsa.PublicKey { return s.public }
 
 // Sign is ECDSA over a SHA-256 digest with the nonce of RFC 6979: one digest has one
 // signature. It erases nothing, as keys of the boot lie in memory anyway; a key of one
-// request signs inside erase.Do. It does not verify what it signed: package keys does so
-// for wallets' keys, and keys of a boot or of tokens can be replaced.
+// request signs inside erase.Do. It does not verify what it signed, which would make a
+// request with two proofs a tenth dearer: package keys does so for wallets' keys, and keys
+// of a boot or of tokens can be replaced.
 func Sign(key *ecdsa.PrivateKey, digest [32]byte) (Signature, error) {
 	tally.SignaturesMade.Add(1)
 	der, err := key.Sign(nil, digest[:], crypto.SHA256)

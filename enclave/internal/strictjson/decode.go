@@ -3,6 +3,7 @@ package strictjson
 import (
 	"math/bits"
 	"reflect"
+	"strconv"
 )
 
 // decoder walks over src once. Its methods are called with pos before a value
@@ -269,18 +270,8 @@ func decimal(b []byte) (n uint64, ok bool) {
 	if len(b) == 0 || len(b) > 20 || b[0] == '0' && len(b) > 1 {
 		return 0, false
 	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		hi, lo := bits.Mul64(n, 10)
-		sum, carry := bits.Add64(lo, uint64(c-'0'), 0)
-		if hi != 0 || carry != 0 {
-			return 0, false
-		}
-		n = sum
-	}
-	return n, true
+	n, err := strconv.ParseUint(string(b), 10, 64)
+	return n, err == nil
 }
 
 func (d *decoder) array(p *plan, v reflect.Value, r *rules) *failure {

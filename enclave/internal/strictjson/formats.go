@@ -32,24 +32,15 @@ var formats = []format{
 	{"cidr", "must be an address range in CIDR notation", isCIDR},
 }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func isLowerHex(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' }
+func isLowerHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
 	}
-	for i := range len(s) {
-		switch i {
-		case 8, 13, 18, 23:
-			if s[i] != '-' {
-				return false
-			}
-		default:
-			if !isLowerHex(s[i]) {
-				return false
-			}
+	for i, c := range []byte(s) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash && c != '-' || !dash && !isLowerHex(c) {
+			return false
 		}
 	}
 	return true

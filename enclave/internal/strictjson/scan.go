@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -135,21 +136,11 @@ func unit(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
 	}
-	var r rune
-	for _, c := range b[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
 	}
-	return r
+	return rune(n)
 }
 
 // unescape resolves the escapes of a span that text returned.

@@ -55,7 +55,7 @@ func New(cfg Config, set *settings.Settings, own *login.KeySet) (o *Outside, err
 			return nil, err
 		}
 	}
-	issuers := outward.NewIssuers(providers, outward.Policy{}, outward.Reading[*login.KeySet]{
+	issuers := outward.NewIssuers(providers, outward.Reading[*login.KeySet]{
 		Discovery: func(document []byte, issuer string) (string, error) {
 			return login.ParseDiscovery("oidcToken", document, issuer, cfg.Simulator)
 		},
