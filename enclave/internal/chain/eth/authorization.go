@@ -24,7 +24,7 @@ func (a *Authorization) Digest() [32]byte {
 	items := rlp.AppendBig(nil, a.chainID)
 	items = rlp.AppendBytes(items, a.address)
 	items = rlp.AppendBig(items, a.nonce)
-	return chain.Keccak(append(rlp.AppendListHead([]byte{5}, len(items)), items...))
+	return chain.Keccak(rlp.AppendList([]byte{5}, items))
 }
 
 // Facts are the members of eth.eip_7702_authorization.

@@ -65,15 +65,9 @@ func ReadSigned(b []byte) (*Signed, error) {
 func (f *fields) unsignedBody(body []byte) []byte {
 	var tail []byte
 	if f.kind == typeLegacy && f.chainID > 0 {
-		tail = rlp.AppendUint(make([]byte, 0, 11), f.chainID)
-		tail = rlp.AppendUint(rlp.AppendUint(tail, 0), 0)
+		tail = rlp.AppendUint(rlp.AppendUint(rlp.AppendUint(nil, f.chainID), 0), 0)
 	}
-	out := make([]byte, 0, len(body)+len(tail)+6)
-	if f.kind != typeLegacy {
-		out = append(out, f.kind)
-	}
-	out = rlp.AppendListHead(out, len(body)+len(tail))
-	return append(append(out, body...), tail...)
+	return f.envelope(body, tail)
 }
 
 var errSignature = errors.New("the signature is not one that networks take")

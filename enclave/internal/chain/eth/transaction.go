@@ -261,16 +261,18 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 			v += 8 + 2*t.chainID
 		}
 	}
-	out := make([]byte, 0, len(t.raw)+9+33+33+2)
-	var tail [75]byte
-	end := rlp.AppendUint(tail[:0], v)
+	end := rlp.AppendUint(nil, v)
 	end = rlp.AppendNumber(end, s.R[:])
 	end = rlp.AppendNumber(end, s.S[:])
-	if t.kind != typeLegacy {
-		out = append(out, t.kind)
+	return t.envelope(t.body, end), nil
+}
+
+// envelope is the list of items in parts, behind the type if there is one.
+func (f *fields) envelope(parts ...[]byte) []byte {
+	if f.kind == typeLegacy {
+		return rlp.AppendList(nil, parts...)
 	}
-	out = rlp.AppendListHead(out, len(t.body)+len(end))
-	return append(append(out, t.body...), end...), nil
+	return rlp.AppendList([]byte{f.kind}, parts...)
 }
 
 // Unsigned1559 is an unsigned transaction of type 2 without an access list, which
@@ -289,7 +291,6 @@ func Unsigned1559(chainID, nonce uint64, tip, feeCap *big.Int, gas uint64, to *[
 	body = rlp.AppendBytes(body, addressee)
 	body = rlp.AppendBig(body, value)
 	body = rlp.AppendBytes(body, data)
-	body = rlp.AppendListHead(body, 0)
-	out := append(make([]byte, 0, len(body)+6), typeDynamicFee)
-	return append(rlp.AppendListHead(out, len(body)), body...)
+	body = rlp.AppendList(body)
+	return rlp.AppendList([]byte{typeDynamicFee}, body)
 }

@@ -265,7 +265,7 @@ func encode(v any) []byte {
 		for _, item := range v {
 			items = append(items, encode(item)...)
 		}
-		return append(rlp.AppendListHead(nil, len(items)), items...)
+		return rlp.AppendList(nil, items)
 	case int:
 		return rlp.AppendUint(nil, uint64(v))
 	case uint64:

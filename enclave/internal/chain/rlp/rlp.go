@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 )
 
 // The first byte is the item itself below 0x80; else it is one of these plus
@@ -270,8 +271,11 @@ func AppendBig(dst []byte, n *big.Int) []byte {
 	return AppendBytes(dst, n.Bytes())
 }
 
-// AppendListHead appends what stands before the size bytes of a list's items.
-func AppendListHead(dst []byte, size int) []byte { return appendHead(dst, listHead, size) }
+// AppendList appends a list of items that are encoded already, in parts.
+func AppendList(dst []byte, parts ...[]byte) []byte {
+	items := slices.Concat(parts...)
+	return append(appendHead(dst, listHead, len(items)), items...)
+}
 
 func appendHead(dst []byte, base byte, size int) []byte {
 	if size <= short {

@@ -20,7 +20,7 @@ func again(l *rlp.List) []byte {
 			out = rlp.AppendBytes(out, l.Bytes("bytes"))
 		}
 	}
-	return append(rlp.AppendListHead(nil, len(out)), out...)
+	return rlp.AppendList(nil, out)
 }
 
 // The examples of the Ethereum wiki that are lists, and the borders of the forms.
@@ -162,10 +162,10 @@ func TestAppend(t *testing.T) {
 		{rlp.AppendBytes(nil, make([]byte, 55))[:1], "b7"},
 		{rlp.AppendBytes(nil, make([]byte, 256))[:3], "b90100"},
 		{rlp.AppendBytes(nil, make([]byte, 65536))[:4], "ba010000"},
-		{rlp.AppendListHead(nil, 0), "c0"},
-		{rlp.AppendListHead(nil, 55), "f7"},
-		{rlp.AppendListHead(nil, 56), "f838"},
-		{rlp.AppendListHead(nil, 1<<24), "fb01000000"},
+		{rlp.AppendList(nil), "c0"},
+		{rlp.AppendList(nil, make([]byte, 50), make([]byte, 5))[:1], "f7"},
+		{rlp.AppendList(nil, make([]byte, 56))[:2], "f838"},
+		{rlp.AppendList(nil, make([]byte, 1<<24))[:5], "fb01000000"},
 		{rlp.AppendUint(nil, 0), "80"},
 		{rlp.AppendUint(nil, 15), "0f"},
 		{rlp.AppendUint(nil, 1024), "820400"},

@@ -214,8 +214,5 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 	copy(compact[:], s.R[:])
 	copy(compact[32:], s.S[:])
 	compact[64] = 27 + s.V
-	end := rlp.AppendBytes(make([]byte, 0, 67), compact[:])
-	out := append(make([]byte, 0, len(t.raw)+len(end)+2), kind)
-	out = rlp.AppendListHead(out, len(t.body)+len(end))
-	return append(append(out, t.body...), end...), nil
+	return rlp.AppendList([]byte{kind}, t.body, rlp.AppendBytes(nil, compact[:])), nil
 }
