@@ -30,8 +30,7 @@ import (
 	"cloister/enclave/internal/tally"
 )
 
-// tagSize is that of the tag behind a ciphertext, in bytes.
-const tagSize = 16
+const tagSize = 16 // bytes behind a ciphertext
 
 // MaxCiphertext bounds what is opened, in bytes: no secret is longer than
 // secret.MaxSize.
@@ -95,7 +94,6 @@ func (to PublicKey) seal(s secret.Secret) (enc, ciphertext []byte, err error) {
 	return enc, ciphertext, err
 }
 
-// associatedData is what a ciphertext is bound to.
 func associatedData(enc []byte, receiver *ecdh.PublicKey) []byte {
 	return append(append(make([]byte, 0, 2*p256.PointSize), enc...), receiver.Bytes()...)
 }

@@ -33,7 +33,7 @@ const (
 	Unauthenticated    Code = 16
 )
 
-// statuses are those that the published gateway maps codes to; 11 is OUT_OF_RANGE.
+// statuses are those of the published gateway; 11 is OUT_OF_RANGE.
 var statuses = map[Code]int{
 	InvalidArgument: 400, FailedPrecondition: 400, 11: 400, Unauthenticated: 401, PermissionDenied: 403, NotFound: 404,
 	AlreadyExists: 409, Aborted: 409, ResourceExhausted: 429, Cancelled: 499, Unimplemented: 501, Unavailable: 503, DeadlineExceeded: 504,

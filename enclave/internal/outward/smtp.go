@@ -289,7 +289,6 @@ func (t *talk) logIn(user string, password secret.Secret) error {
 	return &refusal{"every way to log in", true}
 }
 
-// send hands over one message.
 func (t *talk) send(m *Mail) error {
 	if _, err := t.ask("the sender", []byte("MAIL FROM:<"+m.From+">"), 250); err != nil {
 		return err

@@ -225,9 +225,9 @@ func Await(times int, pause func(), passes func(error) bool, try func() error) e
 	}
 }
 
-// Reap takes the exit status of children that ended until ctx ends: the first
-// process inherits every orphan. ended says that there may be some; wait takes
-// one without waiting, and false means that there is none.
+// Reap takes the exit status of children that ended until ctx ends: the first process
+// inherits every orphan. ended says that there may be some. wait takes one without
+// waiting, or answers false.
 func Reap[T any](ctx context.Context, ended <-chan T, wait func() bool) {
 	for {
 		select {

@@ -67,7 +67,6 @@ func (p *plan) appendStruct(dst []byte, v reflect.Value, mask bool) []byte {
 	return append(dst, '}')
 }
 
-// absent says whether a field is left out.
 func (f *field) absent(v reflect.Value) bool {
 	switch {
 	case f.plan.kind == kindPtr:

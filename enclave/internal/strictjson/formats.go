@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// A format is a rule about the form of a string.
 type format struct {
 	name  string
 	text  string

@@ -32,7 +32,6 @@ const (
 	kindStruct
 )
 
-// A field is one member of an object.
 type field struct {
 	name  string
 	key   string // `"name":`
@@ -51,7 +50,6 @@ func (f *field) of(v reflect.Value) reflect.Value {
 	return v.FieldByIndex(f.index)
 }
 
-// fieldSet is a set of field numbers.
 type fieldSet [maxFields / 64]uint64
 
 func (s *fieldSet) has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }

@@ -171,7 +171,6 @@ func (r *rules) check(p *plan, v reflect.Value) *failure {
 	return nil
 }
 
-// refusesAbsence reports whether a field with these rules must be there.
 func (r *rules) refusesAbsence(p *plan) bool {
 	switch {
 	case r == nil:

@@ -56,7 +56,6 @@ func (d *decoder) expect(c byte) *failure {
 	return nil
 }
 
-// word takes a literal name.
 func (d *decoder) word(w string) *failure {
 	if len(d.src)-d.pos < len(w) || string(d.src[d.pos:d.pos+len(w)]) != w {
 		return d.unexpectedInput()
@@ -65,7 +64,6 @@ func (d *decoder) word(w string) *failure {
 	return nil
 }
 
-// null takes a null if one follows.
 func (d *decoder) null() (bool, *failure) {
 	if d.peek() != 'n' {
 		return false, nil
@@ -234,7 +232,7 @@ func (d *decoder) number() (span []byte, integer bool, f *failure) {
 	return d.src[start:d.pos], integer, nil
 }
 
-// enter and leave count containers inside each other.
+// enter steps into an object or array; more steps out of it.
 func (d *decoder) enter(open byte) *failure {
 	if f := d.expect(open); f != nil {
 		return f

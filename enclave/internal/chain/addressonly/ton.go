@@ -9,11 +9,10 @@ import (
 	"cloister/enclave/internal/chain"
 )
 
-// A wallet is one of the published wallet contracts of TON. An account there is the
-// hash of a contract's first state, which holds its code and its data. So an address
-// needs the hash of the code and not the code. Cells are hashed as TON's paper on the
-// virtual machine has it (3.1): two bytes that describe the cell, its data, the depths
-// of the cells that it refers to, and their hashes.
+// A wallet is one of the published wallet contracts of TON. An account is the hash of a
+// contract's first state, of which the address needs the hash of the code and the data.
+// TON's paper on the virtual machine tells how a cell is hashed (3.1): two bytes that
+// describe it, its data, the depths of the cells that it refers to, and their hashes.
 type wallet struct {
 	code    [32]byte // the hash of the code
 	depth   uint16   // of the code

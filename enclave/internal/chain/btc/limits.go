@@ -1,6 +1,5 @@
 package btc
 
-// The limits of this package.
 const (
 	// maxPSBT bounds a PSBT, in bytes; the body of a request, in hexadecimal, holds less.
 	maxPSBT = 1 << 20

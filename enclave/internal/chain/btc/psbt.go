@@ -203,7 +203,6 @@ func (p *psbt) global(c *cursor) error {
 	return p.tx.parse(raw)
 }
 
-// pairs reads maps one after the other.
 type pairs struct{ keys [][]byte }
 
 // read reads one map with its end, calls each for every pair, and tells what is wrong. It

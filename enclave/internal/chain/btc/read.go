@@ -21,7 +21,6 @@ type transaction struct {
 	fee   int64
 }
 
-// An owned input is one to be signed.
 type owned struct {
 	input int
 	kind  kind
@@ -193,7 +192,6 @@ func (in *input) refuse(k kind, by chain.PublicKey) string {
 	return ""
 }
 
-// Root is bitcoin.tx.
 func (*transaction) Root() string { return "bitcoin.tx" }
 
 // locktimeSeconds is the first locktime that is a time and not the height of a

@@ -24,7 +24,6 @@ var kindTexts = [kinds]string{p2pkh: "P2PKH", p2sh: "P2SH", p2wpkh: "P2WPKH", p2
 // String is the kind as policies read it, empty for none.
 func (k kind) String() string { return kindTexts[k] }
 
-// The opcodes of our scripts.
 const (
 	opDup         = 0x76
 	opEqual       = 0x87

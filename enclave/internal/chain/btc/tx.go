@@ -96,7 +96,6 @@ func (c *cursor) output() txOut {
 // A utxo is an output that an input spends.
 type utxo = txOut
 
-// parseUTXO reads a witness_utxo.
 func parseUTXO(b []byte) (utxo, bool) {
 	c := &cursor{input: b}
 	o := c.output()

@@ -59,7 +59,6 @@ func (Chain) Describe(text string) (chain.Description, error) {
 	return r.made, nil
 }
 
-// abiReader reads the text of an interface.
 type abiReader struct {
 	cursor
 	types map[string]*abiType // by name, but for tuples
@@ -127,7 +126,6 @@ func (r *abiReader) item() error {
 	return r.made.add(&f)
 }
 
-// add takes up a function.
 func (i *Interface) add(f *function) error {
 	seen := make(map[string]bool, len(f.names))
 	for _, name := range f.names {
@@ -218,7 +216,6 @@ func (r *abiReader) param() (name string, typ *abiType, err error) {
 	return name, typ, nil
 }
 
-// An abiType is a type of the contract ABI.
 type abiType struct {
 	kind    kind
 	signed  bool // of kindDecimal

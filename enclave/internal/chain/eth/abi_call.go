@@ -47,13 +47,11 @@ func (i *Interface) call(data []byte) (name string, args chain.Map) {
 	return f.name, args
 }
 
-// decoder reads the arguments of one call.
 type decoder struct {
 	data []byte // behind the selector; offsets of the outermost tuple count from its start
 	left int    // values, and words of bytes, that may still be read
 }
 
-// spend takes from what may still be read.
 func (d *decoder) spend(n int) bool {
 	d.left -= n
 	return d.left >= 0
@@ -78,7 +76,6 @@ func (d *decoder) length(at uint64) (uint64, bool) {
 
 func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
-// value reads a value whose encoding begins at a place.
 func (d *decoder) value(t *abiType, at uint64) (any, bool) {
 	if !d.spend(1) {
 		return nil, false
@@ -141,7 +138,6 @@ func (d *decoder) sequence(t *abiType, n int, at uint64) ([]any, bool) {
 	return out, true
 }
 
-// read reads a value of one word.
 func (t *abiType) read(w []byte) (any, bool) {
 	switch t.kind {
 	case kindBool:
@@ -162,7 +158,6 @@ func (t *abiType) read(w []byte) (any, bool) {
 	return numberFact(n, signed), true
 }
 
-// integer reads a word as a number of a type.
 func integer(w []byte, bits int, signed bool) (*big.Int, bool) {
 	n := new(big.Int).SetBytes(w)
 	if signed && w[0] >= 0x80 {

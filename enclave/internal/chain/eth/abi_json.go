@@ -49,7 +49,6 @@ func (c *cursor) more(end byte) bool {
 	return true
 }
 
-// name takes the name of a member and the colon after it.
 func (c *cursor) name() []byte {
 	name, _ := c.string()
 	if c.peek() == ':' {
@@ -58,7 +57,6 @@ func (c *cursor) name() []byte {
 	return name
 }
 
-// null takes a null if one follows.
 func (c *cursor) null() bool {
 	if c.peek() != 'n' {
 		return false

@@ -1,9 +1,6 @@
-// Package eth is Ethereum: addresses, transactions before and after they are
-// signed, the interfaces of contracts and the data of calls, typed data and
-// authorizations. It reads all of them strictly and knows no key that signs.
-//
-// An address is the last 20 bytes of the Keccak-256 of the point's 64 bytes,
-// written with the mixed-case checksum of EIP-55.
+// Package eth is Ethereum: addresses, transactions before and after they are signed, the
+// interfaces of contracts and the data of calls, typed data and authorizations. It reads
+// all of them strictly.
 package eth
 
 import (
@@ -15,7 +12,7 @@ import (
 // Chain is Ethereum. The zero value is ready.
 type Chain struct{}
 
-// Addresses are 0x and 40 hexadecimal digits whose case is the EIP-55 checksum.
+// Addresses are 0x and 40 hexadecimal digits, whose case is the checksum of EIP-55.
 var Addresses = chain.Addresses{chain.Ethereum: func(p chain.PublicKey) (string, error) {
 	account := p.KeccakAccount()
 	return checksumAddress(account[:]), nil

@@ -179,7 +179,6 @@ func readAuthorizations(l *rlp.List) {
 
 var typeNames = [...]string{"LEGACY", "TYPE_1", "TYPE_2", "TYPE_3", "TYPE_4"}
 
-// Root is eth.tx.
 func (t *transaction) Root() string { return "eth.tx" }
 
 // Facts are the members of eth.tx. What the type does not have is 0; gas_price is
@@ -242,7 +241,6 @@ func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	return facts, nil
 }
 
-// Digests are the one Keccak-256 that is signed.
 func (t *transaction) Digests() []chain.Digest {
 	sum := chain.Keccak(t.raw)
 	return []chain.Digest{{Scheme: chain.ECDSA, Message: sum[:]}}

@@ -166,7 +166,6 @@ func (r *typedReader) derive(raw strictjson.Raw) (*structType, *misfit) {
 	return s, r.fill(s, members)
 }
 
-// checkDomain holds the type of the domain against what domains have.
 func checkDomain(s *structType) *misfit {
 	for _, m := range s.members {
 		fits := func(known domainMember) bool {
@@ -179,7 +178,6 @@ func checkDomain(s *structType) *misfit {
 	return nil
 }
 
-// badPayload refuses a payload.
 func badPayload(what, format string, args ...any) error {
 	return fault.Field("payload", "invalid "+what+": "+format, args...)
 }

@@ -70,7 +70,6 @@ const (
 // to hash n^2.
 const maxHashedTypes = 1 << 20
 
-// typedReader reads typed data.
 type typedReader struct {
 	cursor  // over the domain, then the message
 	types   map[string]*valueType
@@ -105,7 +104,6 @@ func (r *typedReader) define(types map[string][]typedMember) *misfit {
 	return nil
 }
 
-// fill gives a struct its members.
 func (r *typedReader) fill(s *structType, members []typedMember) *misfit {
 	s.index = make(map[string]int, len(members))
 	text := append([]byte(s.name), '(')
@@ -131,7 +129,6 @@ func (r *typedReader) fill(s *structType, members []typedMember) *misfit {
 	return nil
 }
 
-// typeOf finds a type by its name, nil if there is none.
 func (r *typedReader) typeOf(name string) *valueType {
 	if t := r.types[name]; t != nil {
 		return t

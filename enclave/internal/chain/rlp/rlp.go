@@ -36,7 +36,6 @@ var (
 	errAddressee = errors.New("must be 20 bytes or empty")
 )
 
-// split takes the first item off b and answers its content.
 func split(b []byte) (list bool, content, rest []byte, err error) {
 	if len(b) == 0 {
 		return false, nil, nil, errMissing

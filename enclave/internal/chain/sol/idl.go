@@ -19,13 +19,11 @@ const (
 
 var idlLimits = strictjson.Limits{Depth: 31, Items: 10_000, Members: 1000, Values: 400_000}
 
-// idl is what Describe answers.
 type idl struct {
 	calls   map[string]*call // by discriminator; of two with one discriminator neither is read
 	lengths []int            // of discriminators, ascending
 }
 
-// call is an instruction of a program.
 type call struct {
 	name          string
 	discriminator []byte
@@ -148,7 +146,6 @@ func (c *call) needs() int {
 
 type members = map[string]strictjson.Raw
 
-// part reads a JSON value into a T.
 func part[T any](raw strictjson.Raw) (T, error) {
 	var v T
 	err := strictjson.Decode(raw, &v, strictjson.Within(idlLimits))

@@ -145,7 +145,6 @@ func (m *message) read(c *cursor) error {
 	return m.check()
 }
 
-// check refuses what no node takes.
 func (m *message) check() error {
 	switch {
 	case m.signers == 0:

@@ -37,7 +37,6 @@ func (Chain) Read(unsigned []byte, by chain.SigningKey) (chain.Transaction, erro
 	return &transaction{*w, w.slots + i*signatureSize}, nil
 }
 
-// Root is solana.tx.
 func (*transaction) Root() string { return "solana.tx" }
 
 // Digests is the message, whole.
@@ -119,7 +118,6 @@ type facts struct {
 	budget   int // values that may still come out of IDLs
 }
 
-// findPrograms lists the programs and finds their IDLs.
 func (f *facts) findPrograms(described chain.Described) error {
 	called := make([]bool, len(f.keys))
 	for i := range f.transaction.instructions {
@@ -168,7 +166,6 @@ func (f *facts) instruction(in *instruction) (chain.Struct, error) {
 	return out, nil
 }
 
-// name is the i-th account of an instruction.
 func (f *facts) name(in *instruction, i int) string { return f.names[in.accounts[i]] }
 
 func (f *facts) tokenTransfer(m *tokenMove, in *instruction) chain.Struct {

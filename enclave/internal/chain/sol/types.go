@@ -30,7 +30,6 @@ const (
 	kindUnit // a variant without fields
 )
 
-// typ is a type of an IDL.
 type typ struct {
 	kind   kind
 	length int // bytes of a number, elements of an array
@@ -137,7 +136,6 @@ func (d defined) use(raw strictjson.Raw) *typ {
 	return &d.definition(name).typ
 }
 
-// isEmpty tells whether a list is absent or empty.
 func isEmpty(raw strictjson.Raw) bool {
 	list, err := part[[]strictjson.Raw](raw)
 	return len(raw) == 0 || err == nil && len(list) == 0

@@ -21,7 +21,6 @@ const (
 	firstRoom = 16 // for a list or map, before its elements are seen
 )
 
-// values reads Borsh from the front of rest.
 type values struct {
 	rest   []byte
 	budget *int
@@ -85,7 +84,6 @@ func (v *values) read(t *typ, depth int) (any, bool) {
 	return v.fixedSize(t)
 }
 
-// fixedSize takes a value that has t.length bytes.
 func (v *values) fixedSize(t *typ) (any, bool) {
 	b, ok := v.take(t.length)
 	if !ok {
@@ -110,7 +108,6 @@ func (v *values) fixedSize(t *typ) (any, bool) {
 	return nil, false
 }
 
-// unsignedInt reads a number of any length.
 func unsignedInt(b []byte) any {
 	if len(b) <= 8 {
 		var wide [8]byte

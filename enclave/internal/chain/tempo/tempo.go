@@ -132,7 +132,6 @@ func (t *transaction) readCalls(l *rlp.List) {
 	}
 }
 
-// readFeePayer tells whether a fee payer is still to sign.
 func readFeePayer(l *rlp.List) (bool, error) {
 	if l.AtList() {
 		return false, chain.Unsupported("a fee payer has signed it, who must sign after the sender; leave 00 in that place")
@@ -147,7 +146,6 @@ func readFeePayer(l *rlp.List) (bool, error) {
 	return true, nil
 }
 
-// Root is tempo.tx.
 func (t *transaction) Root() string { return "tempo.tx" }
 
 // Facts are the members of tempo.tx. Addresses and data are in lower case with
@@ -197,7 +195,6 @@ func (t *transaction) wholeNonce() *big.Int {
 	return n
 }
 
-// Digests are the one Keccak-256 that is signed.
 func (t *transaction) Digests() []chain.Digest {
 	sum := chain.Keccak(t.raw)
 	return []chain.Digest{{Scheme: chain.ECDSA, Message: sum[:]}}

@@ -257,7 +257,6 @@ func (is *member) value(m *message, f field) (any, error) {
 	return readContract(f.content)
 }
 
-// enumName is the name of a value of an enum.
 func (is *member) enumName(m *message, names []string, v uint64) (any, error) {
 	if v >= uint64(len(names)) {
 		return nil, chain.Unsupported("%s.%s %d", m.name, is.name, v)
@@ -265,7 +264,6 @@ func (is *member) enumName(m *message, names []string, v uint64) (any, error) {
 	return names[v], nil
 }
 
-// fill adds the defaults of members that are not there.
 func (m *message) fill(facts chain.Struct) error {
 	for i := range m.members {
 		is := &m.members[i]

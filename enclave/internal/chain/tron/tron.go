@@ -1,8 +1,5 @@
 // Package tron makes Tron addresses and reads Tron transactions.
 //
-// An address is the last 20 bytes of the Keccak-256 of the point's 64 bytes after
-// the byte 41, in base58 with a checksum.
-//
 // A transaction comes as Transaction.raw, the protocol buffer that the SDKs call
 // raw_data_hex, and its signature is over SHA-256 of these bytes. A node reads the buffer
 // and writes it anew before it checks the signature. So it must be as nodes write it:
