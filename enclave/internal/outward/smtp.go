@@ -151,25 +151,13 @@ func isAddress(s string) bool {
 // isMessage refuses a line end that is not CR LF: it could end a message for one server
 // and not for another.
 func isMessage(b []byte) bool {
-	if len(b) == 0 || len(b) > MaxMail || !bytes.HasSuffix(b, []byte("\r\n")) {
+	if len(b) == 0 || len(b) > MaxMail {
 		return false
 	}
-	column := 0
-	for i, c := range b {
-		switch {
-		case c == '\r':
-			if i+1 == len(b) || b[i+1] != '\n' || column > maxMailLine {
-				return false
-			}
-		case c == '\n':
-			if i == 0 || b[i-1] != '\r' {
-				return false
-			}
-			column = 0
-		case c < ' ' && c != '\t' || c >= 0x7f:
+	for line := range bytes.Lines(b) {
+		text, ended := bytes.CutSuffix(line, []byte("\r\n"))
+		if !ended || len(text) > maxMailLine || bytes.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c >= 0x7f }) {
 			return false
-		default:
-			column++
 		}
 	}
 	return true
@@ -190,7 +178,8 @@ type talk struct {
 	room       int      // bytes that replies may still have
 	sure       bool     // the other end is the server
 	code       int      // of the last reply
-	extensions []string // of the last greeting, in upper case
+	lines      []string // likewise, without the code
+	extensions []string // of the last greeting
 }
 
 // Read reads from the connection as it is now, within the bound of all replies.
@@ -211,7 +200,7 @@ func (t *talk) startTLS(c *Client, host, name string) error {
 	if !t.offers("STARTTLS", "") {
 		return &refusal{"TLS", false}
 	}
-	if _, err := t.ask("TLS", []byte("STARTTLS"), 220); err != nil {
+	if err := t.ask("TLS", []byte("STARTTLS"), 220); err != nil {
 		return err
 	}
 	if t.in.Buffered() > 0 {
@@ -226,21 +215,17 @@ func (t *talk) startTLS(c *Client, host, name string) error {
 
 // greet waits for the server's first words and answers them.
 func (t *talk) greet(name string) error {
-	if _, err := t.reply("the connection", 220); err != nil {
+	if err := t.reply("the connection", 220); err != nil {
 		return err
 	}
 	return t.hello(name)
 }
 
 func (t *talk) hello(name string) error {
-	lines, err := t.ask("the greeting", []byte("EHLO "+name), 250)
-	if err != nil {
+	if err := t.ask("the greeting", []byte("EHLO "+name), 250); err != nil {
 		return err
 	}
-	t.extensions = t.extensions[:0]
-	for _, l := range lines[1:] {
-		t.extensions = append(t.extensions, strings.ToUpper(l))
-	}
+	t.extensions = t.lines[1:]
 	return nil
 }
 
@@ -248,7 +233,7 @@ func (t *talk) hello(name string) error {
 // is empty.
 func (t *talk) offers(name, parameter string) bool {
 	return slices.ContainsFunc(t.extensions, func(extension string) bool {
-		words := strings.Fields(extension)
+		words := strings.Fields(strings.ToUpper(extension))
 		return len(words) > 0 && words[0] == name && (parameter == "" || slices.Contains(words[1:], parameter))
 	})
 }
@@ -274,33 +259,33 @@ func (t *talk) logIn(user string, password secret.Secret) error {
 	}
 	switch {
 	case t.offers("AUTH", "PLAIN"):
-		_, err := t.ask("the password", line("AUTH PLAIN ", "\x00"+user+"\x00"), 235)
-		return err
+		return t.ask("the password", line("AUTH PLAIN ", "\x00"+user+"\x00"), 235)
 	case t.offers("AUTH", "LOGIN"):
-		if _, err := t.ask("the log-in", []byte("AUTH LOGIN"), 334); err != nil {
+		if err := t.ask("the log-in", []byte("AUTH LOGIN"), 334); err != nil {
 			return err
 		}
-		if _, err := t.ask("the user", base64.StdEncoding.AppendEncode(nil, []byte(user)), 334); err != nil {
+		if err := t.ask("the user", base64.StdEncoding.AppendEncode(nil, []byte(user)), 334); err != nil {
 			return err
 		}
-		_, err := t.ask("the password", line("", ""), 235)
-		return err
+		return t.ask("the password", line("", ""), 235)
 	}
 	return &refusal{"every way to log in", true}
 }
 
 func (t *talk) send(m *Mail) error {
-	if _, err := t.ask("the sender", []byte("MAIL FROM:<"+m.From+">"), 250); err != nil {
-		return err
-	}
-	if _, err := t.ask("the recipient", []byte("RCPT TO:<"+m.To+">"), 250, 251); err != nil {
-		return err
-	}
-	if _, err := t.ask("the mail", []byte("DATA"), 354); err != nil {
-		return err
-	}
-	if _, err := t.ask("the mail", dotStuff(m.Message), 250); err != nil {
-		return err
+	for _, step := range []struct {
+		what  string
+		out   []byte
+		codes []int
+	}{
+		{"the sender", []byte("MAIL FROM:<" + m.From + ">"), []int{250}},
+		{"the recipient", []byte("RCPT TO:<" + m.To + ">"), []int{250, 251}},
+		{"the mail", []byte("DATA"), []int{354}},
+		{"the mail", dotStuff(m.Message), []int{250}},
+	} {
+		if err := t.ask(step.what, step.out, step.codes...); err != nil {
+			return err
+		}
 	}
 	// It is delivered. A farewell is polite, but its answer is not waited for.
 	_, _ = t.line.Write([]byte("QUIT\r\n"))
@@ -322,48 +307,48 @@ func dotStuff(text []byte) []byte {
 
 // ask sends a line, or a message, wipes it, and wants a reply with one of the codes. what
 // names it in a refusal.
-func (t *talk) ask(what string, out []byte, codes ...int) ([]string, error) {
+func (t *talk) ask(what string, out []byte, codes ...int) error {
 	if t.in.Buffered() > 0 {
-		return nil, fail(Garbled, "the mail server answers what was not asked")
+		return fail(Garbled, "the mail server answers what was not asked")
 	}
 	whole := append(out, "\r\n"...)
 	_, err := t.line.Write(whole)
 	clear(out)
 	clear(whole)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	return t.reply(what, codes...)
 }
 
-// reply reads one reply of one or more lines with one code, which it leaves in t.code.
-func (t *talk) reply(what string, codes ...int) ([]string, error) {
+// reply reads one reply, of one or more lines with one code.
+func (t *talk) reply(what string, codes ...int) error {
 	var lines []string
 	for code := 0; len(lines) < maxReplyLines; {
 		l, err := (&reader{in: t.in}).line(maxReplyLine)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(l) < 3 || l[0] < '2' || l[0] > '5' || l[1] < '0' || l[1] > '5' || !isDigit(l[2]) || len(l) > 3 && l[3] != ' ' && l[3] != '-' {
-			return nil, fail(Garbled, "the mail server gave no reply")
+			return fail(Garbled, "the mail server gave no reply")
 		}
 		this := int(l[0]-'0')*100 + int(l[1]-'0')*10 + int(l[2]-'0')
 		if code != 0 && this != code {
-			return nil, fail(Garbled, "the mail server changed its mind within a reply")
+			return fail(Garbled, "the mail server changed its mind within a reply")
 		}
 		code = this
 		lines = append(lines, l[min(len(l), 4):])
 		if len(l) > 3 && l[3] == '-' {
 			continue
 		}
-		t.code = code
+		t.code, t.lines = code, lines
 		switch {
 		case slices.Contains(codes, code):
-			return lines, nil
+			return nil
 		case code >= 400:
-			return nil, &refusal{what, code >= 500}
+			return &refusal{what, code >= 500}
 		}
-		return nil, fail(Garbled, "the mail server gave an answer that does not fit")
+		return fail(Garbled, "the mail server gave an answer that does not fit")
 	}
-	return nil, fail(TooLarge, "the mail server says too much")
+	return fail(TooLarge, "the mail server says too much")
 }
