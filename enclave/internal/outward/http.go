@@ -167,8 +167,8 @@ type reader struct {
 	buf  []byte
 }
 
-// line reads one line of at most most bytes, ending included, and returns it
-// without the ending. It is valid until the next call.
+// line reads one line of at most most bytes, ending included, and returns it without the
+// ending.
 func (r *reader) line(most int) (string, error) {
 	b := r.buf[:0]
 	defer func() { r.buf = b }()
