@@ -1,6 +1,7 @@
 package sol
 
 import (
+	"bytes"
 	"encoding/binary"
 	"unicode/utf8"
 
@@ -115,42 +116,29 @@ func sizeOf(arg rune, rest []byte) int {
 	return size
 }
 
-// The instructions of the token programs that are looked into, by their first
-// byte.
-const (
-	tokenTransfer        = 3
-	tokenTransferChecked = 12
-	tokenFee             = 26 // of Token-2022; the next byte tells which
-	tokenFeeTransfer     = 1
-	tokenBatch           = 255
-)
-
-// tokenMove is where a transfer of tokens keeps what it says.
+// tokenMove is a transfer of the token programs, and where it keeps what it says. The
+// amount follows the prefix.
 type tokenMove struct {
 	name     string
-	size     int // of the data
-	amount   int // where it begins
-	mint, to int // accounts; there is no mint at 0, where the source is
-	owner    int // the accounts after it are signers
+	prefix   string // of the data
+	size     int    // of the data
+	mint, to int    // accounts; there is no mint at 0, where the source is
+	owner    int    // the accounts after it are signers
 }
 
-var (
-	plainMove   = tokenMove{name: "Transfer", size: 9, amount: 1, to: 1, owner: 2}
-	checkedMove = tokenMove{name: "TransferChecked", size: 10, amount: 1, mint: 1, to: 2, owner: 3}
-	feeMove     = tokenMove{name: "TransferCheckedWithFee", size: 19, amount: 2, mint: 1, to: 2, owner: 3}
-)
+var tokenMoves = []tokenMove{
+	{name: "Transfer", prefix: "\x03", size: 9, to: 1, owner: 2},
+	{name: "TransferChecked", prefix: "\x0c", size: 10, mint: 1, to: 2, owner: 3},
+	{name: "TransferCheckedWithFee", prefix: "\x1a\x01", size: 19, mint: 1, to: 2, owner: 3}, // of Token-2022
+}
 
 // moveOf tells which transfer an instruction of the token programs is, if any.
 // The bytes need not be as many as it has.
 func moveOf(in *instruction) *tokenMove {
-	switch {
-	case len(in.data) == 0:
-	case in.data[0] == tokenTransfer:
-		return &plainMove
-	case in.data[0] == tokenTransferChecked:
-		return &checkedMove
-	case in.data[0] == tokenFee && len(in.data) > 1 && in.data[1] == tokenFeeTransfer:
-		return &feeMove
+	for i := range tokenMoves {
+		if m := &tokenMoves[i]; bytes.HasPrefix(in.data, []byte(m.prefix)) {
+			return m
+		}
 	}
 	return nil
 }
@@ -158,19 +146,16 @@ func moveOf(in *instruction) *tokenMove {
 // checkToken refuses transfers that do not decode, since the programs pass over
 // bytes that follow, and instructions that hold others.
 func checkToken(i int, in *instruction) error {
-	if len(in.data) > 0 && in.data[0] == tokenBatch {
+	const batch = 255
+	if len(in.data) > 0 && in.data[0] == batch {
 		return chain.Unsupported("instruction %d is a batch of a token program; send its instructions one by one", i)
 	}
-	m := moveOf(in)
-	if m == nil {
-		return nil
-	}
-	if len(in.data) != m.size || len(in.accounts) <= m.owner {
+	if m := moveOf(in); m != nil && (len(in.data) != m.size || len(in.accounts) <= m.owner) {
 		return chain.Invalid("instruction %d does not decode as %s of a token program", i, m.name)
 	}
 	return nil
 }
 
 func (m *tokenMove) amountOf(in *instruction) uint64 {
-	return binary.LittleEndian.Uint64(in.data[m.amount:])
+	return binary.LittleEndian.Uint64(in.data[len(m.prefix):])
 }

@@ -63,7 +63,8 @@ const lookedUp = "ADDRESS_TABLE_LOOKUP"
 // described IDL explains have parsed_instruction_data.
 func (t *transaction) Facts(described chain.Described) (chain.Struct, error) {
 	total := len(t.keys) + t.loaded
-	f := facts{transaction: t, names: make([]string, total), accounts: make([]any, total), tables: make([]string, len(t.lookups)), idls: map[byte]*idl{}, budget: maxValues}
+	f := facts{transaction: t, names: make([]string, total), accounts: make([]any, total), tables: make([]string, len(t.lookups)),
+		idls: map[byte]*idl{}, budget: maxValues}
 	for i := range f.tables {
 		f.tables[i] = t.lookups[i].table.String()
 	}

@@ -153,20 +153,19 @@ func (t *transaction) Root() string { return "tempo.tx" }
 // that creates a contract has an empty to, and no selector, as its data is code.
 func (t *transaction) Facts(chain.Described) (chain.Struct, error) {
 	from := t.by.KeccakAccount()
-	token := chain.Hex("")
-	if len(t.feeToken) > 0 {
-		token = chain.ZeroX(t.feeToken)
+	addressee := func(b []byte) chain.Hex {
+		if len(b) == 0 {
+			return ""
+		}
+		return chain.ZeroX(b)
 	}
 	calls := make([]any, len(t.calls))
 	for i, c := range t.calls {
-		to, selector := chain.Hex(""), chain.Hex("")
-		if len(c.to) > 0 {
-			to = chain.ZeroX(c.to)
-			if len(c.input) >= selectorSize {
-				selector = chain.ZeroX(c.input[:selectorSize])
-			}
+		selector := chain.Hex("")
+		if len(c.to) > 0 && len(c.input) >= selectorSize {
+			selector = chain.ZeroX(c.input[:selectorSize])
 		}
-		calls[i] = chain.Struct{"to": to, "input": chain.ZeroX(c.input), "function_signature": selector}
+		calls[i] = chain.Struct{"to": addressee(c.to), "input": chain.ZeroX(c.input), "function_signature": selector}
 	}
 	return chain.Struct{
 		"chain_id":                 t.chainID,
@@ -175,7 +174,7 @@ func (t *transaction) Facts(chain.Described) (chain.Struct, error) {
 		"gas_limit":                t.gas,
 		"max_fee_per_gas":          t.feeCap,
 		"max_priority_fee_per_gas": t.tip,
-		"fee_token":                token,
+		"fee_token":                addressee(t.feeToken),
 		"valid_before":             t.validBefore,
 		"valid_after":              t.validAfter,
 		"calls":                    calls,
