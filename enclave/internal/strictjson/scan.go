@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -154,28 +155,21 @@ func unescape(span []byte) []byte {
 			i += next
 			continue
 		}
-		switch c := span[i+1]; c {
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
+		c := span[i+1]
+		if c == 'u' {
 			r := unit(span[i:])
 			if utf16.IsSurrogate(r) {
 				r = utf16.DecodeRune(r, unit(span[i+6:]))
 				i += 6
 			}
 			out = utf8.AppendRune(out, r)
-			i += 4
-		default:
-			out = append(out, c)
+			i += 6
+			continue
 		}
+		if at := strings.IndexByte("bfnrt", c); at >= 0 {
+			c = "\b\f\n\r\t"[at]
+		}
+		out = append(out, c)
 		i += 2
 	}
 	return out

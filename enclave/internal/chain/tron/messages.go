@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"cloister/enclave/internal/chain"
@@ -138,10 +139,11 @@ func (m *message) read(b []byte) (chain.Struct, error) {
 			return nil, chain.Invalid("%s is no protocol buffer in its shortest form", m.name)
 		}
 		b = b[n:]
-		is := m.member(f.number)
-		if is == nil {
+		at := slices.IndexFunc(m.members, func(is member) bool { return is.number == f.number })
+		if at < 0 {
 			return nil, chain.Unsupported("field %d of %s", f.number, m.name)
 		}
+		is := &m.members[at]
 		if f.bytes != shapes[is.shape].bytes {
 			return nil, chain.Invalid("%s.%s has the wrong type", m.name, is.name)
 		}
@@ -205,15 +207,6 @@ func varint(b []byte) (v uint64, size int) {
 	return v, n
 }
 
-func (m *message) member(n uint64) *member {
-	for i := range m.members {
-		if m.members[i].number == n {
-			return &m.members[i]
-		}
-	}
-	return nil
-}
-
 // value is the fact that a field of message m tells.
 func (is *member) value(m *message, f field) (any, error) {
 	switch is.shape {
@@ -267,21 +260,19 @@ func (is *member) enumName(m *message, names []string, v uint64) (any, error) {
 func (m *message) fill(facts chain.Struct) error {
 	for i := range m.members {
 		is := &m.members[i]
-		if _, ok := facts[is.name]; ok || is.shape == permission {
-			continue
-		}
-		if is.shape == address {
-			return chain.Invalid("%s.%s is missing", m.name, is.name)
-		}
-		if shapes[is.shape].most > 0 {
+		var err error
+		switch _, there := facts[is.name]; {
+		case there || is.shape == permission:
+		case is.shape == address:
+			err = chain.Invalid("%s.%s is missing", m.name, is.name)
+		case shapes[is.shape].most > 0:
 			facts[is.name] = []any(nil)
-			continue
+		default:
+			facts[is.name], err = is.value(m, field{})
 		}
-		value, err := is.value(m, field{})
 		if err != nil {
 			return err
 		}
-		facts[is.name] = value
 	}
 	return nil
 }
