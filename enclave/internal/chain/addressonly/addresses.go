@@ -1,5 +1,5 @@
-// Package addressonly makes addresses on networks whose transactions Cloister does
-// not read, and the two addresses that belong to no network.
+// Package addressonly makes addresses on networks whose transactions Cloister does not
+// read, and the two that belong to no network: the key in lower-case hex without 0x.
 package addressonly
 
 import (
