@@ -13,17 +13,13 @@ func (s MailServer) Check(loop bool, address string) error {
 	if !isAddress(address) {
 		return fail(Refused, "the sender's address is malformed")
 	}
-	return s.checkAllowed(loop, address)
+	return s.checkAllowed(loop)
 }
 
-// checkAllowed checks the settings, and fills in our name.
-func (s *MailServer) checkAllowed(loop bool, from string) error {
-	if s.Name == "" {
-		s.Name = from[strings.LastIndexByte(from, '@')+1:]
-	}
+func (s *MailServer) checkAllowed(loop bool) error {
 	host := strings.ToLower(s.Host)
 	switch {
-	case !IsHost(host) || s.Port == 0 || !IsHost(strings.ToLower(s.Name)) || s.Security > Plain:
+	case !IsHost(host) || s.Port == 0 || s.Security > Plain:
 		return fail(Refused, "the mail server's settings are malformed")
 	case s.Security == Plain && !(loop && IsLoopback(host)):
 		return fail(Refused, "mail goes out over TLS only")

@@ -69,8 +69,6 @@ type MailServer struct {
 	// LOGIN. With an empty User nobody logs in.
 	User     string
 	Password secret.Secret
-	// Name is what we call ourselves; empty is the domain of the sender.
-	Name string
 }
 
 // A Mail is one message to one recipient, and the envelope that it goes in.
@@ -93,10 +91,10 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 	case !isMessage(m.Message):
 		return failureOutcome(fail(Refused, "the mail is empty, too large, or not in lines of ASCII that end in CR LF"))
 	}
-	if err := s.checkAllowed(c.cfg.Loopback, m.From); err != nil {
+	if err := s.checkAllowed(c.cfg.Loopback); err != nil {
 		return failureOutcome(err)
 	}
-	host := strings.ToLower(s.Host)
+	host, name := strings.ToLower(s.Host), m.From[strings.LastIndexByte(m.From, '@')+1:] // we greet as the sender's domain
 	l, err := c.open(ctx, endpoint{host: host, port: s.Port}, mailWait)
 	if err != nil {
 		return failureOutcome(err)
@@ -110,9 +108,9 @@ func (c *Client) Submit(ctx context.Context, s MailServer, m Mail) Outcome {
 	t := &talk{line: l, room: maxReplies, sure: s.Security != StartTLS}
 	t.in = bufio.NewReaderSize(t, 1<<10)
 	if s.Security == StartTLS {
-		err = t.startTLS(c, host, s.Name)
+		err = t.startTLS(c, host, name)
 	} else {
-		err = t.greet(s.Name)
+		err = t.greet(name)
 	}
 	if err == nil {
 		err = t.logIn(s.User, s.Password)
