@@ -47,7 +47,7 @@ func TaggedHash(tag string, message []byte) (sum [32]byte) {
 // Base58Check is a version byte, a hash and four bytes of their SHA256d, in base58 with
 // Bitcoin's alphabet.
 func Base58Check(version byte, hash [20]byte) string {
-	b := append([]byte{version}, hash[:]...)
+	b := append(append(make([]byte, 0, 25), version), hash[:]...)
 	sum := SHA256d(b)
 	return base58.Encode(append(b, sum[:4]...))
 }

@@ -128,7 +128,7 @@ func (f *fields) read(l *rlp.List) []byte {
 	}
 	f.value, f.data = l.Big("value"), l.Bytes("data")
 	if f.kind != typeLegacy {
-		l.AccessList("accessList")
+		l.AccessList()
 	}
 	switch f.kind {
 	case typeBlob:
@@ -259,7 +259,7 @@ func (t *transaction) Assemble(signatures []chain.Signature) ([]byte, error) {
 			v += 8 + 2*t.chainID
 		}
 	}
-	end := rlp.AppendUint(nil, v)
+	end := rlp.AppendUint(make([]byte, 0, 75), v)
 	end = rlp.AppendNumber(end, s.R[:])
 	end = rlp.AppendNumber(end, s.S[:])
 	return t.envelope(t.body, end), nil

@@ -203,16 +203,16 @@ func (l *List) Addressee(name string) []byte {
 }
 
 // AccessList takes an access list of EIP-2930.
-func (l *List) AccessList(name string) {
-	list := l.List(name)
+func (l *List) AccessList() {
+	list := l.List("accessList")
 	for list.More() {
-		entry := list.List(name)
-		entry.FixedBytes(name+".address", 20)
-		slots := entry.List(name + ".storageKeys")
+		entry := list.List("accessList")
+		entry.FixedBytes("accessList.address", 20)
+		slots := entry.List("accessList.storageKeys")
 		for slots.More() {
-			slots.FixedBytes(name+".storageKeys", 32)
+			slots.FixedBytes("accessList.storageKeys", 32)
 		}
-		entry.End(name)
+		entry.End("accessList")
 	}
 }
 
@@ -272,8 +272,15 @@ func AppendBig(dst []byte, n *big.Int) []byte {
 
 // AppendList appends a list of items that are encoded already, in parts.
 func AppendList(dst []byte, parts ...[]byte) []byte {
-	items := slices.Concat(parts...)
-	return append(appendHead(dst, listHead, len(items)), items...)
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	dst = appendHead(slices.Grow(dst, size+9), listHead, size)
+	for _, part := range parts {
+		dst = append(dst, part...)
+	}
+	return dst
 }
 
 func appendHead(dst []byte, base byte, size int) []byte {

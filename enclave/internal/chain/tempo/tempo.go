@@ -91,7 +91,7 @@ func (t *transaction) read(l *rlp.List) error {
 	}
 	t.gas = l.Uint64("gas")
 	t.readCalls(l.List("calls"))
-	l.AccessList("accessList")
+	l.AccessList()
 	t.nonceKey = l.Big("nonceKey")
 	t.nonce = l.Uint64("nonce")
 	t.validBefore = l.Uint64("validBefore")
