@@ -111,12 +111,27 @@ func AppendString[text string | []byte](dst []byte, s text) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) {
+			e := s[i : i+8] // mostly hex
+			n := plainOf8(uint64(e[0]) | uint64(e[1])<<8 | uint64(e[2])<<16 | uint64(e[3])<<24 |
+				uint64(e[4])<<32 | uint64(e[5])<<40 | uint64(e[6])<<48 | uint64(e[7])<<56)
+			if n == 8 {
+				i += 8
+				continue
+			}
+			i += n
+		}
 		c := s[i]
-		if plain[c] {
+		switch {
+		case plain[c]:
 			i++
 			continue
-		}
-		if c >= utf8.RuneSelf {
+		case c == '"' || c == '\\':
+			dst = append(append(dst, s[start:i]...), '\\')
+			start = i
+			i++
+			continue
+		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 			if r == utf8.RuneError && n == 1 {
 				dst = append(append(dst, s[start:i]...), "\ufffd"...)
@@ -127,8 +142,6 @@ func AppendString[text string | []byte](dst []byte, s text) []byte {
 		}
 		dst = append(dst, s[start:i]...)
 		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
 		case '\n':
 			dst = append(dst, `\n`...)
 		case '\r':

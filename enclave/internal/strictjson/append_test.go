@@ -125,7 +125,13 @@ func TestAppendMasked(t *testing.T) {
 }
 
 func TestAppendString(t *testing.T) {
-	for _, s := range []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"} {
+	texts := []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"}
+	for c := range 256 { // in every place of eight bytes
+		for i := range 9 {
+			texts = append(texts, "01234567"[:i]+string([]byte{byte(c), '!', byte(c)})+"01234567")
+		}
+	}
+	for _, s := range texts {
 		b := strictjson.AppendString(nil, s)
 		var got string
 		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(s, "\xed") {
