@@ -146,7 +146,7 @@ func (r *reading) answer(ctx context.Context) (body []byte, err error) {
 // count counts entries that were read.
 func (r *reading) count(es ...*org.Entry) error {
 	for _, e := range es {
-		r.readBytes += entryBytes(e)
+		r.readBytes += int64(e.Size())
 	}
 	return r.visit.room.raise(r.payer, r.readBytes)
 }

@@ -51,21 +51,3 @@ func (r *room) settle(n int64) {
 		r.bytes = n
 	}
 }
-
-// entryBytes is about what an entry takes that is read for a reply.
-func entryBytes(e *org.Entry) int64 {
-	n := 1024 + len(e.Body) + len(e.Result) + len(e.Failure)
-	for i := range e.Votes {
-		n += len(e.Votes[i].Message)
-	}
-	for i := range e.Proofs {
-		n += len(e.Proofs[i].Payload)
-	}
-	for i := range e.Writes {
-		n += len(e.Writes[i].Key) + len(e.Writes[i].Value)
-	}
-	for i := range e.Sends {
-		n += len(e.Sends[i].Content)
-	}
-	return int64(n)
-}

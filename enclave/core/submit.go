@@ -283,7 +283,7 @@ func (r *request) repeat(ctx context.Context, f *earlier) (a answer, err error) 
 	if e.Refused != 0 {
 		return answer{status: int(e.Refused), body: e.Failure}, nil
 	}
-	if err := r.visit.room.raise(r.visit.room.who, 3*entryBytes(e)); err != nil {
+	if err := r.visit.room.raise(r.visit.room.who, 3*int64(e.Size())); err != nil {
 		return a, err
 	}
 	if r.version != nil && r.version.Kind.Vote && r.decode() == nil {

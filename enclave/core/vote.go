@@ -46,7 +46,7 @@ func (s *step) vote() (a answer, err error) {
 			return err
 		}}
 	}
-	if err := s.hold(entryBytes(last)); err != nil {
+	if err := s.hold(int64(last.Size())); err != nil {
 		return a, err
 	}
 	if err := s.resume(p, last); err != nil {

@@ -36,7 +36,7 @@ func decided(t *testing.T, conditions ...string) *policy.Decision {
 func TestOutcomes(t *testing.T) {
 	kept := func(d *policy.Decision) []org.PolicyOutcome {
 		e := activity.EvaluationOf(org.ID{1}, org.ID{2}, 3, d)
-		b, err := (&org.Entry{Evaluations: []org.Evaluation{e}}).Encode()
+		b, err := (&org.Entry{Evaluations: []org.Evaluation{e}}).Encode(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

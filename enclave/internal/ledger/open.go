@@ -18,12 +18,16 @@ import (
 // Opening proves key id and root, which are part of the record's name.
 const entryPrefix = 4 + 32
 
-func (o *organization) sealEntry(at Tip, plain []byte) ([]byte, error) {
+func (o *organization) sealEntry(at Tip, e *org.Entry) ([]byte, error) {
 	n := o.ledger.name(seal.KindEntry, o.id, o.keyID)
 	n.Place, n.Root = at.Count, at.Root
-	out := make([]byte, 0, entryPrefix+len(plain)+seal.Overhead)
-	out = binary.BigEndian.AppendUint32(out, o.keyID)
-	return o.key.Append(append(out, at.Root[:]...), o.ledger.cfg.Rand, n, plain)
+	b := make([]byte, 0, entryPrefix+seal.Overhead+e.Size())
+	b = append(binary.BigEndian.AppendUint32(b, o.keyID), at.Root[:]...)
+	b, err := e.Encode(append(b, make([]byte, seal.NonceSize)...))
+	if err != nil {
+		return nil, fmt.Errorf("encoding an entry: %w", err)
+	}
+	return o.key.InPlace(b, entryPrefix, o.ledger.cfg.Rand, n)
 }
 
 // openEntry opens the entry of organization id at seq, which must be behind root unless that is nil.

@@ -270,11 +270,7 @@ func (o *organization) seal(e *org.Entry, tx *org.Tx, keys []wire.WrappedKey, at
 		}
 		e.Writes = ws
 	}
-	plain, err := e.Encode()
-	if err != nil {
-		return addition{}, fmt.Errorf("encoding an entry: %w", err)
-	}
-	sealed, err := o.sealEntry(at, plain)
+	sealed, err := o.sealEntry(at, e)
 	if err != nil {
 		return addition{}, err
 	}

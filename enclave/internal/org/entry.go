@@ -1,6 +1,9 @@
 package org
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // Status is where an activity stands.
 type Status uint8
@@ -128,8 +131,30 @@ type Proof struct {
 	Signature []byte `cbor:"3,keyasint"` // r ‖ s
 }
 
-// Encode is the entry as it is sealed.
-func (e *Entry) Encode() ([]byte, error) { return encoding.Marshal(e) }
+// Encode writes the entry as it is sealed behind what stands in dst.
+func (e *Entry) Encode(dst []byte) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	err := encoding.MarshalToBuffer(e, b)
+	return b.Bytes(), err
+}
+
+// Size is about how many bytes the entry has encoded, seldom less.
+func (e *Entry) Size() int {
+	n := 1024 + len(e.Body) + len(e.Result) + len(e.Failure)
+	for i := range e.Votes {
+		n += len(e.Votes[i].Message)
+	}
+	for i := range e.Proofs {
+		n += len(e.Proofs[i].Payload)
+	}
+	for i := range e.Writes {
+		n += len(e.Writes[i].Key) + len(e.Writes[i].Value)
+	}
+	for i := range e.Sends {
+		n += len(e.Sends[i].Content)
+	}
+	return n
+}
 
 // DecodeEntry reads what Encode wrote, strictly.
 func DecodeEntry(b []byte) (*Entry, error) {

@@ -41,7 +41,7 @@ func sampleVerdicts() org.Evaluation {
 }
 
 func encode(t testing.TB, e *org.Entry) []byte {
-	b, err := e.Encode()
+	b, err := e.Encode(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

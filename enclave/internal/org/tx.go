@@ -55,7 +55,7 @@ const (
 func Large(first byte) bool { return first >= byte(collectionLarge) }
 
 var (
-	encoding = must(cbor.CoreDetEncOptions().EncMode())
+	encoding = must(cbor.CoreDetEncOptions().UserBufferEncMode())
 	decoding = must(cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, MaxNestedLevels: 16, MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 10,

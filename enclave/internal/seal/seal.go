@@ -29,8 +29,11 @@ import (
 // Format is the version of names and layouts; it is part of every name.
 const Format = 1
 
-// Overhead is how many bytes sealing adds.
-const Overhead = 12 + 16
+// Overhead is how many bytes sealing adds, NonceSize of them in front.
+const (
+	NonceSize = 12
+	Overhead  = NonceSize + 16
+)
 
 // KeySize is the size of a sealing key.
 const KeySize = 32
@@ -129,13 +132,26 @@ func (k *Key) Seal(rand io.Reader, n Name, plain []byte) ([]byte, error) {
 
 // Append is Seal behind what stands in dst, which it returns extended.
 func (k *Key) Append(dst []byte, rand io.Reader, n Name, plain []byte) ([]byte, error) {
-	var nonce [12]byte
+	var nonce [NonceSize]byte
 	if _, err := io.ReadFull(rand, nonce[:]); err != nil {
 		return nil, fmt.Errorf("drawing a nonce: %w", err)
 	}
 	tally.AEADSeals.Add(1)
 	var ad [nameSize]byte
 	return k.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, n.append(ad[:0])), nil
+}
+
+// InPlace is Append behind the first at bytes of b, of what stands in b behind these
+// and room for the nonce: it is not copied.
+func (k *Key) InPlace(b []byte, at int, rand io.Reader, n Name) ([]byte, error) {
+	plain := at + NonceSize
+	nonce := b[at:plain]
+	if _, err := io.ReadFull(rand, nonce); err != nil {
+		return nil, fmt.Errorf("drawing a nonce: %w", err)
+	}
+	tally.AEADSeals.Add(1)
+	var ad [nameSize]byte
+	return k.aead.Seal(b[:plain], nonce, b[plain:], n.append(ad[:0])), nil
 }
 
 // SealSecret encrypts a secret under its name.

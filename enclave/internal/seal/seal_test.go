@@ -64,6 +64,21 @@ func TestSealedFormIsFixed(t *testing.T) {
 	}
 }
 
+// What is sealed where it stands has the same form.
+func TestInPlace(t *testing.T) {
+	k, nonce := newKey(t, 7), bytes.Repeat([]byte{9}, 12)
+	want, err := k.Append([]byte("head"), bytes.NewReader(nonce), name(), []byte("cloister"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 100} { // of which the tag may want more
+		b := append(make([]byte, 0, 24+room), "head............cloister"...)
+		if got, err := k.InPlace(b, 4, bytes.NewReader(nonce), name()); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("got %x, want %x: %v", got, want, err)
+		}
+	}
+}
+
 func TestDerivedKeyIsFixed(t *testing.T) {
 	k, err := seal.Derive(secrettest.Of([]byte("a root secret")), "keyring")
 	if err != nil {
