@@ -107,9 +107,6 @@ func (e *Error) WithName(name string) *Error {
 
 // Of finds the Error in err, or nil when err holds none (an internal error).
 func Of(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	e, _ := errors.AsType[*Error](err)
+	return e
 }

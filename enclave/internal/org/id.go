@@ -11,6 +11,8 @@ import (
 // errSize is needed since the codec would pad a short byte string with zeros and cut a long one.
 var errSize = errors.New("identifier or hash of another size")
 
+var errNoID = errors.New("not a UUID")
+
 // ID is a UUID: of an organization, a user, a wallet, an activity.
 type ID [16]byte
 
@@ -51,11 +53,11 @@ func (id ID) MarshalText() ([]byte, error) { return id.Append(nil), nil }
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return id, fmt.Errorf("not a UUID")
+		return id, errNoID
 	}
 	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
 	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
-		return ID{}, fmt.Errorf("not a UUID")
+		return ID{}, errNoID
 	}
 	return id, nil
 }

@@ -149,8 +149,8 @@ func (c *conn) within(ctx context.Context, begin string, do func() (bool, error)
 // isConstraint tells a violated constraint from other failures.
 func isConstraint(err error) bool {
 	const constraint = 19 // primary result code SQLITE_CONSTRAINT
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == constraint
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code()&0xff == constraint
 }
 
 // scalar is the first column of a row as a number, or the default without one.
