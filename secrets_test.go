@@ -34,9 +34,9 @@ var crossings = []struct{ room, public, private string }{
 	{"internal/outward", "Field.Value Request.Body Response.Body Reading.Discovery Reading.Keys Roots.extra Mail.Message", ""},
 	{"internal/secret", "Unencodable.MarshalJSON. Unencodable.MarshalText. Unencodable.MarshalBinary. Unencodable.MarshalCBOR. Unencodable.GobEncode.",
 		"From.b Make.fill Secret.Use.f"}, // where bytes become a secret, and where it lends them
-	{"internal/seal", "Name.Deployment Name.Organization Name.Owner Name.Root Key.Seal. Key.Append.dst Key.Append. Key.SealSecret.sealed " +
+	{"internal/seal", "Name.Deployment Name.Organization Name.Owner Name.Root Key.Seal. Key.Append.dst Key.Append. Key.InPlace. Key.SealSecret.sealed " +
 		"Key.OpenSecret.sealed Key.Open.sealed",
-		"Key.Seal.plain Key.Append.plain Key.Open."}, // records, in which secrets are sealed once more
+		"Key.Seal.plain Key.Append.plain Key.InPlace.b Key.Open."}, // records, in which secrets are sealed once more
 	{"internal/bundle", "", ""},
 	{"internal/login", "Signup.APIKeys Signup.Authenticators Signup.OauthProviders ParseDiscovery.raw MarshalDiscovery. ParseKeySet.raw MarshalKeySet. Mail.Bytes. " +
 		"Request.Body HeaderField.Value OAuth2Provider.AccessToken.body OAuth2Provider.Subject.body Passcode.MarshalJSON.", ""},
