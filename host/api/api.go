@@ -26,8 +26,6 @@ import (
 	"cloister/host/link"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
-
-	"github.com/gorilla/mux"
 )
 
 // Limits of one HTTP request. The body is bounded by wire.MaxBody.
@@ -122,59 +120,54 @@ func New(o Options) *API {
 
 // Public is the public interface. With ops it also answers what Ops does.
 func (a *API) Public(ops bool) http.Handler {
-	r := a.router()
-	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
-	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
-	for _, op := range wire.BootOperations {
-		if op.Public {
-			r.HandleFunc("/boot/v1/{op:"+op.Name+"}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
-		}
-		if op.Path != "" {
-			r.HandleFunc(strings.Replace(op.Path, "{key}", "{key:[0-9a-f]{260}}", 1), a.document(op.Name)).Methods(http.MethodGet, http.MethodHead)
-		}
+	t := routes{
+		"/public/v1/submit/": {post, isOp, a.door(wire.DoorSubmit)},
+		"/public/v1/query/":  {post, isOp, a.door(wire.DoorQuery)},
+		"/boot/v1/": {post, func(name string) bool {
+			op := wire.BootOperationOf(name)
+			return op != nil && op.Public
+		}, a.door(wire.DoorBoot)},
 	}
-	if a.options.Dashboard != nil {
-		r.Handle("/dashboard", a.options.Dashboard)
-		r.PathPrefix("/dashboard/").Handler(a.options.Dashboard)
+	for _, op := range wire.BootOperations {
+		if path, keyed := strings.CutSuffix(op.Path, "{key}"); keyed {
+			t[path] = route{get, isLiveKey, a.document(op.Name)}
+		} else if path != "" {
+			t[path] = route{get, nil, a.document(op.Name)}
+		}
 	}
 	if ops {
-		a.addOps(r)
+		a.addOps(t)
 	}
-	return a.wrap(r)
+	if a.options.Dashboard == nil {
+		return a.wrap(t)
+	}
+	return a.wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/dashboard" || strings.HasPrefix(r.URL.Path, "/dashboard/") {
+			a.options.Dashboard.ServeHTTP(w, r)
+			return
+		}
+		t.ServeHTTP(w, r)
+	}))
 }
 
 // Ops is /healthz, /readyz and /metrics.
 func (a *API) Ops() http.Handler {
-	r := a.router()
-	a.addOps(r)
-	return a.wrap(r)
+	t := routes{}
+	a.addOps(t)
+	return a.wrap(t)
 }
 
 // Proxy is the auth proxy. Its origins are for each configuration to say, which a
 // browser's question beforehand cannot name: that is answered to everybody, and the
 // enclave tells of each reply whether the page may read it.
 func (a *API) Proxy() http.Handler {
-	r := a.router()
-	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.door(wire.DoorProxy)).Methods(http.MethodPost)
-	return a.wrapWith(r, crossAny)
+	return a.wrapWith(routes{"/v1/": {post, isOp, a.door(wire.DoorProxy)}}, crossAny)
 }
 
-func (a *API) router() *mux.Router {
-	r := mux.NewRouter().SkipClean(true) // a path is taken as it is, never redirected
-	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, codeNotFound, "path not found")
-	})
-	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusMethodNotAllowed, codeUnimplemented, "method not allowed")
-	})
-	return r
-}
-
-func (a *API) addOps(r *mux.Router) {
-	get := func(path string, h http.Handler) { r.Handle(path, h).Methods(http.MethodGet, http.MethodHead) }
-	get("/healthz", http.HandlerFunc(a.health))
-	get("/readyz", http.HandlerFunc(a.ready))
-	get("/metrics", a.options.Metrics.handler())
+func (a *API) addOps(t routes) {
+	for path, h := range map[string]http.HandlerFunc{"/healthz": a.health, "/readyz": a.ready, "/metrics": a.options.Metrics.handler().ServeHTTP} {
+		t[path] = route{get, nil, func(w http.ResponseWriter, r *http.Request, _ string) { h(w, r) }}
+	}
 }
 
 // Server wraps a handler in a server with this package's time-outs. The caller
