@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"cloister/enclave/core/internal/lifecycle"
@@ -121,6 +122,8 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 		c.noteWork()
 		defer c.noteWork()
 	}
+	c.working.Add(1)
+	defer c.working.Add(-1)
 	wait := wire.DefaultWait
 	if call.WithinMs != 0 {
 		wait = min(time.Duration(call.WithinMs)*time.Millisecond, wire.MaxWait)
@@ -153,6 +156,17 @@ func (c *Core) reply(ctx context.Context, call *wire.Call, of *room) (reply *wir
 	reply.Readable = a.readable
 	reply.Phases, reply.Limit, reply.Remaining = v.timing.us[:], v.toll.count.Limit, v.toll.count.Remaining
 	return reply
+}
+
+// letGo lets a batch leave before its calls' replies are made, if no other call could join
+// it: the store is at work meanwhile. On its way the batch passes the ledger's goroutine and
+// the connection's, and both give way to others once.
+func (c *Core) letGo() {
+	for range 3 {
+		if c.working.Load() == 1 {
+			runtime.Gosched()
+		}
+	}
 }
 
 // door picks the door.

@@ -93,6 +93,7 @@ type Core struct {
 
 	serving *serving      // set before the enclave serves
 	refs    atomic.Uint64 // of errors that users see as internal
+	working atomic.Int32  // calls under way
 	calls   atomic.Uint64 // begun and ended, but for those that only look at the enclave
 	active  chan struct{} // holds one token once there was a call
 }

@@ -267,6 +267,7 @@ func (s *step) commit() (a answer, err error) {
 	if _, err := s.turn.Append(first, records, others...); err != nil {
 		return a, err
 	}
+	s.request.core.letGo()
 	outgoing.UpdateAudience(s.turn, s.records)
 	if s.above != nil {
 		outgoing.UpdateAudience(s.above, s.parent)
