@@ -58,10 +58,9 @@ func limitsOf(side Side, role Role) *limits {
 	return l
 }
 
-func putHead(h []byte, length int, id uint64, kind Kind) {
-	binary.BigEndian.PutUint32(h, uint32(length))
-	binary.BigEndian.PutUint64(h[4:], id)
-	h[12] = byte(kind)
+func appendHead(b []byte, length int, id uint64, kind Kind) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(length))
+	return append(binary.BigEndian.AppendUint64(b, id), byte(kind))
 }
 
 func parseHead(h []byte) (length int, id uint64, kind Kind) {
@@ -76,12 +75,10 @@ func WriteHello(c net.Conn, h Hello, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	frame := make([]byte, headSize, headSize+len(payload))
-	putHead(frame, len(payload), 0, KindHello)
 	if err := c.SetWriteDeadline(deadline); err != nil {
 		return fmt.Errorf("writing hello: %w", err)
 	}
-	if _, err := c.Write(append(frame, payload...)); err != nil {
+	if _, err := c.Write(append(appendHead(nil, len(payload), 0, KindHello), payload...)); err != nil {
 		return fmt.Errorf("writing hello: %w", err)
 	}
 	return c.SetWriteDeadline(time.Time{})

@@ -115,11 +115,9 @@ func (c *Conn) send(w *bufio.Writer, batch []frame) error {
 	if len(batch) == 0 {
 		return w.Flush()
 	}
-	var head [headSize]byte
 	var size int64
 	for _, f := range batch {
-		putHead(head[:], len(f.payload), f.id, f.kind)
-		if _, err := w.Write(head[:]); err != nil {
+		if _, err := w.Write(appendHead(w.AvailableBuffer(), len(f.payload), f.id, f.kind)); err != nil {
 			return err
 		}
 		if _, err := w.Write(f.payload); err != nil {
