@@ -114,7 +114,8 @@ func EncodePayload(at time.Time, c Claim) ([]byte, error) {
 	}
 	w := append(make(writer, 0, 80), '{') // the claim makes room for itself
 	w.text("type", c.Type())
-	w.text("timestampMs", strconv.FormatInt(at.UnixMilli(), 10))
+	w.name("timestampMs")
+	w = append(strconv.AppendInt(append(w, '"'), at.UnixMilli(), 10), '"')
 	c.write(&w)
 	if w = append(w, '}'); len(w) > MaxPayload {
 		return nil, errors.New("app proof payload: too long")

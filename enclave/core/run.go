@@ -127,10 +127,10 @@ func (s *step) prove(claims []activity.Claim) ([]org.Proof, error) {
 	tip := t.Tip()
 	fresh := c.serving.Freshness(t.Ledger().BootNumber())
 	id, act, fp := t.ID().String(), e.Activity.String(), string(activity.AppendFingerprint(nil, e.Fingerprint))
-	all := []attestation.Claim{&attestation.PolicyOutcome{
+	all := append(make([]attestation.Claim, 0, 1+len(claims)), &attestation.PolicyOutcome{
 		OrganizationID: id, Outcome: e.Outcome, DecisionContextDigest: hex.EncodeToString(digest[:]), OrganizationDataDigest: hex.EncodeToString(tip.Root[:]),
 		UserRequestApprovals: approvals, ActivityID: act, Fingerprint: fp, Freshness: fresh,
-	}}
+	})
 	for _, cl := range claims {
 		switch {
 		case cl.Address != nil:

@@ -102,7 +102,7 @@ type Conn struct {
 
 	mu      sync.Mutex
 	asked   map[uint64]asking
-	serving map[uint64]*serving
+	serving map[uint64]serving
 	lastOut uint64 // id of our newest question
 	lastIn  uint64 // id of theirs
 	out     []frame
@@ -128,7 +128,7 @@ func NewConn(nc net.Conn, o Options) *Conn {
 	c := &Conn{
 		nc: nc, options: o, limits: limitsOf(o.Side, o.Role),
 		done: make(chan struct{}), wake: make(chan struct{}, 1), jobs: make(chan job),
-		asked: map[uint64]asking{}, serving: map[uint64]*serving{},
+		asked: map[uint64]asking{}, serving: map[uint64]serving{},
 	}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	go c.read()
@@ -403,19 +403,17 @@ func (c *Conn) takeQuestion(r *bufio.Reader, f frame, length int) error {
 	}
 	f.payload = payload
 	ctx, cancel := context.WithCancel(c.base)
-	s := &serving{cancel: cancel}
 	c.mu.Lock()
-	c.serving[f.id] = s
+	c.serving[f.id] = serving{cancel: cancel}
 	c.mu.Unlock()
-	c.start(job{ctx, s, f})
+	c.start(job{ctx, f})
 	return nil
 }
 
 // A job is one question in work.
 type job struct {
-	ctx     context.Context
-	serving *serving
-	frame   frame
+	ctx   context.Context
+	frame frame
 }
 
 // idleWorkers is how many goroutines of one connection wait for the next question. One that has served has a
@@ -433,7 +431,7 @@ func (c *Conn) start(j job) {
 
 func (c *Conn) work(j job) {
 	for {
-		c.serve(j.ctx, j.serving, j.frame)
+		c.serve(j.ctx, j.frame)
 		j = job{}
 		if c.waiters.Add(1) > idleWorkers {
 			c.waiters.Add(-1)
@@ -459,13 +457,14 @@ func (c *Conn) turnAway(id uint64) error {
 	return nil
 }
 
-func (c *Conn) serve(ctx context.Context, s *serving, f frame) {
+func (c *Conn) serve(ctx context.Context, f frame) {
 	kind, payload := c.options.Handler(ctx, f.kind, f.payload)
 	if kind != KindFailed && kind != c.limits.answerTo[f.kind] || len(payload) >= c.limits.answersOut[kind] {
 		kind, payload = KindFailed, notAllowed
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s := c.serving[f.id]
 	delete(c.serving, f.id)
 	c.waiting -= int64(len(f.payload))
 	if !s.dropped {
@@ -477,8 +476,9 @@ func (c *Conn) serve(ctx context.Context, s *serving, f frame) {
 func (c *Conn) drop(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.serving[id]; s != nil {
-		s.dropped = true
+	if s, ok := c.serving[id]; ok {
 		s.cancel()
+		s.dropped = true
+		c.serving[id] = s
 	}
 }
