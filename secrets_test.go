@@ -23,7 +23,7 @@ var crossings = []struct{ room, public, private string }{
 	{"core/internal/outside", "", ""},
 	{"core/internal/outgoing", "", ""},
 	{"core/internal/proxy", "Call.Body Call.Cut.body Call.Cut.", ""},
-	{"internal/boot", "Opener.info Opener.box NewOpener.point Keyring.HandTo.info Keyring.HandTo.box TakeOver.info TakeOver.box Keyring.Wrap.deployment Keyring.Wrap. " +
+	{"internal/boot", "Opener.info Opener.box NewOpener.point Keyring.HandTo.info Keyring.HandTo.box TakeOver.info TakeOver.box Keyring.Wrap.deployment Keyring.Wrap. Keyring.Hash. " +
 		"Unwrap.deployment Unwrap.sealed Genesis.Quorum Genesis.Random NewGenesis. Deployment.genesis Deployment. QuorumPublicKey. ParseGenesis.record " +
 		"Law.Manifest Law.Operators Law.Quorum Law.Allows.hash Law.Next.hash Law.Next.quorum Keyring.SealLaw.deployment Keyring.SealLaw. " +
 		"Keyring.OpenLaw.deployment Keyring.OpenLaw.sealed Factor.Blob NewShareSet.deployment", ""},

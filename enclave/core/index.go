@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 
 	"cloister/enclave/internal/fault"
 	"cloister/enclave/internal/insecure"
@@ -18,13 +19,8 @@ import (
 // sub-organization that it names is opened and asked.
 
 // indexKey is the key of a handle in the index of parent's sub-organizations.
-func (s *serving) indexKey(parent org.ID, h org.Handle) (key org.Hash) {
-	m := s.blind()
-	m.Write([]byte("cloister index 1"))
-	m.Write(parent[:])
-	m.Write(h.Bytes())
-	m.Sum(key[:0])
-	return key
+func (s *serving) indexKey(parent org.ID, h org.Handle) org.Hash {
+	return s.keyedHash(slices.Concat([]byte("cloister index 1"), parent[:], h.Bytes()))
 }
 
 // proxyKey is the key of the row that leads from an auth proxy's configuration to its organization.

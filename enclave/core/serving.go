@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"hash"
+	"slices"
 
 	"cloister/enclave/core/internal/lifecycle"
 	"cloister/enclave/core/internal/outgoing"
@@ -33,8 +33,8 @@ type serving struct {
 	roles     *activity.Roles
 	webhooks  *webhook.Signer
 	published keysDocument
-	blind     func() hash.Hash // keyed by the blind-index key
-	admission []byte           // compressed P-256 key that may make organizations
+	keyedHash func(text []byte) [32]byte // by the blind-index key
+	admission []byte                     // compressed P-256 key that may make organizations
 	outside   *outside.Outside
 	outgoing  *outgoing.Outgoing
 	proxy     *proxy.Proxy
@@ -44,7 +44,7 @@ type serving struct {
 // enclave issues and its verification tokens have one key, whose public half the boot
 // proof vouches for; neither has the claims that the other must have.
 func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Settings) (err error) {
-	s := &serving{Serving: of, blind: ring.Hash()}
+	s := &serving{Serving: of, keyedHash: ring.Hash()}
 	var errs [7]error
 	s.admission, errs[0] = hex.DecodeString(of.Manifest.AdmissionKey)
 	s.bundles, errs[1] = bundle.NewSigner(ring.Signer)
@@ -78,11 +78,8 @@ func (c *Core) equip(of *lifecycle.Serving, ring *boot.Keyring, set *settings.Se
 // body's timestamp and a keyed hash of organization and fingerprint. One body has one id for
 // ever, so the host's index by id finds the activity of a repeated body.
 func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampedMs uint64) (id [16]byte) {
-	m := s.blind()
-	m.Write([]byte("cloister activity 1"))
-	m.Write(organization[:])
-	m.Write(fingerprint[:])
-	copy(id[:], m.Sum(nil))
+	h := s.keyedHash(slices.Concat([]byte("cloister activity 1"), organization[:], fingerprint[:]))
+	copy(id[:], h[:])
 	for i := range 6 {
 		id[i] = byte(stampedMs >> (40 - 8*i))
 	}
@@ -93,10 +90,8 @@ func (s *serving) activityID(organization [16]byte, fingerprint [32]byte, stampe
 
 // organizationID is the id of the one organization that an admission's body makes.
 func (s *serving) organizationID(fingerprint [32]byte) (id [16]byte) {
-	m := s.blind()
-	m.Write([]byte("cloister organization 1"))
-	m.Write(fingerprint[:])
-	copy(id[:], m.Sum(nil))
+	h := s.keyedHash(slices.Concat([]byte("cloister organization 1"), fingerprint[:]))
+	copy(id[:], h[:])
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
 	return id

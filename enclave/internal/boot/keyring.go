@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -174,11 +175,19 @@ func (k *Keyring) Wipe() {
 	*k = Keyring{}
 }
 
-// Hash is the hash under the blind-index key, which it keeps: hashing erases nothing.
-func (k *Keyring) Hash() func() hash.Hash {
+// Hash is the hash that the blind-index key keys. The key lies behind it for the
+// whole boot, so that hashing erases nothing.
+func (k *Keyring) Hash() func(text []byte) [sha256.Size]byte {
 	var key []byte
 	k.Blind.Use(func(b []byte) { key = bytes.Clone(b) })
-	return func() hash.Hash { return hmac.New(sha256.New, key) }
+	ready := sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}
+	return func(text []byte) [sha256.Size]byte {
+		m := ready.Get().(hash.Hash)
+		defer ready.Put(m)
+		m.Reset()
+		m.Write(text)
+		return [sha256.Size]byte(m.Sum(nil))
+	}
 }
 
 // encode writes the keyring.
