@@ -109,51 +109,25 @@ func (p *plan) appendMap(dst []byte, v reflect.Value, mask bool) []byte {
 // becomes U+FFFD.
 func AppendString[text string | []byte](dst []byte, s text) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		if i+8 <= len(s) {
-			e := s[i : i+8] // mostly hex
-			n := plainOf8(uint64(e[0]) | uint64(e[1])<<8 | uint64(e[2])<<16 | uint64(e[3])<<24 |
-				uint64(e[4])<<32 | uint64(e[5])<<40 | uint64(e[6])<<48 | uint64(e[7])<<56)
-			if n == 8 {
-				i += 8
-				continue
-			}
-			i += n
-		}
-		c := s[i]
-		switch {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
 		case plain[c]:
-			i++
-			continue
-		case c == '"' || c == '\\':
-			dst = append(append(dst, s[start:i]...), '\\')
-			start = i
-			i++
-			continue
+			dst = append(dst, c)
 		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-			if r == utf8.RuneError && n == 1 {
-				dst = append(append(dst, s[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += n
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		switch c {
-		case '\n':
+			dst = utf8.AppendRune(dst, r)
+			i += n - 1
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
 			dst = append(dst, `\n`...)
-		case '\r':
+		case c == '\r':
 			dst = append(dst, `\r`...)
-		case '\t':
+		case c == '\t':
 			dst = append(dst, `\t`...)
 		default:
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+			dst = append(append(dst, `\u00`...), hexDigits[c>>4], hexDigits[c&15])
 		}
-		i++
-		start = i
 	}
-	return append(append(dst, s[start:]...), '"')
+	return append(dst, '"')
 }

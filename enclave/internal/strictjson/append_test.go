@@ -126,7 +126,7 @@ func TestAppendMasked(t *testing.T) {
 
 func TestAppendString(t *testing.T) {
 	texts := []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é✓\u2028\U0001F600", "bad \xff utf \xed\xa0\x80 end\xe2\x82"}
-	for c := range 256 { // in every place of eight bytes
+	for c := range 256 {
 		for i := range 9 {
 			texts = append(texts, "01234567"[:i]+string([]byte{byte(c), '!', byte(c)})+"01234567")
 		}

@@ -2,7 +2,6 @@ package strictjson
 
 import (
 	"bytes"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -16,15 +15,6 @@ var plain = func() (t [256]bool) {
 	}
 	return t
 }()
-
-// plainOf8 is how many of eight bytes, the first one in the lowest place, are plain
-// before one that is not.
-func plainOf8(w uint64) int {
-	const ones = 0x0101010101010101
-	// The highest bit of each byte that is not plain. A borrow may set more bits, but only above one of these.
-	other := (w | (w - ' '*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones)) & (0x80 * ones)
-	return bits.TrailingZeros64(other) / 8
-}
 
 // space skips the four kinds of white space that JSON knows.
 func (d *decoder) space() {
