@@ -40,6 +40,7 @@ var forbidden = []struct{ path, reason string }{
 	{"cloister/host/...", "the trusted side does not know the untrusted one"},
 	{"cloister/sim/...", "a simulated device must not be reachable in production"},
 	{"github.com/jackc/pgx/...", "the host's"},
+	{"github.com/gorilla/mux/...", "the host's"},
 	{"modernc.org/...", "the host's"},
 	{"C", "no C"},
 	{"runtime/cgo", "no C"},

@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +26,8 @@ import (
 	"cloister/host/link"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
+
+	"github.com/gorilla/mux"
 )
 
 // Limits of one HTTP request. The body is bounded by wire.MaxBody.
@@ -121,94 +122,59 @@ func New(o Options) *API {
 
 // Public is the public interface. With ops it also answers what Ops does.
 func (a *API) Public(ops bool) http.Handler {
-	t := routes{
-		"/public/v1/submit/": {post, isOp, a.door(wire.DoorSubmit)},
-		"/public/v1/query/":  {post, isOp, a.door(wire.DoorQuery)},
-		"/boot/v1/": {post, func(name string) bool {
-			op := wire.BootOperationOf(name)
-			return op != nil && op.Public
-		}, a.door(wire.DoorBoot)},
-	}
+	r := a.router()
+	r.HandleFunc("/public/v1/submit/{op:[a-z0-9_]+}", a.door(wire.DoorSubmit)).Methods(http.MethodPost)
+	r.HandleFunc("/public/v1/query/{op:[a-z0-9_]+}", a.door(wire.DoorQuery)).Methods(http.MethodPost)
 	for _, op := range wire.BootOperations {
-		if path, keyed := strings.CutSuffix(op.Path, "{key}"); keyed {
-			t[path] = route{get, isLiveKey, a.document(op.Name)}
-		} else if path != "" {
-			t[path] = route{get, nil, a.document(op.Name)}
+		if op.Public {
+			r.HandleFunc("/boot/v1/{op:"+op.Name+"}", a.door(wire.DoorBoot)).Methods(http.MethodPost)
 		}
+		if op.Path != "" {
+			r.HandleFunc(strings.Replace(op.Path, "{key}", "{key:[0-9a-f]{260}}", 1), a.document(op.Name)).Methods(http.MethodGet, http.MethodHead)
+		}
+	}
+	if a.options.Dashboard != nil {
+		r.Handle("/dashboard", a.options.Dashboard)
+		r.PathPrefix("/dashboard/").Handler(a.options.Dashboard)
 	}
 	if ops {
-		a.addOps(t)
+		a.addOps(r)
 	}
-	if a.options.Dashboard == nil {
-		return a.wrap(t)
-	}
-	return a.wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/dashboard" || strings.HasPrefix(r.URL.Path, "/dashboard/") {
-			a.options.Dashboard.ServeHTTP(w, r)
-			return
-		}
-		t.ServeHTTP(w, r)
-	}))
+	return a.wrap(r)
 }
 
 // Ops is /healthz, /readyz and /metrics.
 func (a *API) Ops() http.Handler {
-	t := routes{}
-	a.addOps(t)
-	return a.wrap(t)
+	r := a.router()
+	a.addOps(r)
+	return a.wrap(r)
 }
 
 // Proxy is the auth proxy. Its origins are for each configuration to say, which a
 // browser's question beforehand cannot name: that is answered to everybody, and the
 // enclave tells of each reply whether the page may read it.
 func (a *API) Proxy() http.Handler {
-	return a.wrapWith(routes{"/v1/": {post, isOp, a.door(wire.DoorProxy)}}, crossAny)
+	r := a.router()
+	r.HandleFunc("/v1/{op:[a-z0-9_]+}", a.door(wire.DoorProxy)).Methods(http.MethodPost)
+	return a.wrapWith(r, crossAny)
 }
 
-// routes are what answers, by path. A path that ends with a slash has one name behind it.
-type routes map[string]route
-
-type route struct {
-	methods []string
-	name    func(string) bool // tells whether it may be this one; nil: there is none
-	answer  func(w http.ResponseWriter, r *http.Request, name string)
-}
-
-var post, get = []string{http.MethodPost}, []string{http.MethodGet, http.MethodHead}
-
-// ServeHTTP takes a path as it is and redirects never.
-func (t routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path, name := r.URL.Path, ""
-	to, ok := t[path]
-	if !ok {
-		i := strings.LastIndexByte(path, '/') + 1
-		name = path[i:]
-		to, ok = t[path[:i]]
-	}
-	switch {
-	case !ok || to.name != nil && !to.name(name):
+func (a *API) router() *mux.Router {
+	r := mux.NewRouter().SkipClean(true) // a path is taken as it is, never redirected
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, codeNotFound, "path not found")
-	case !slices.Contains(to.methods, r.Method):
+	})
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, codeUnimplemented, "method not allowed")
-	default:
-		to.answer(w, r, name)
-	}
+	})
+	return r
 }
 
-// isOp tells whether name may be that of an operation.
-func isOp(name string) bool {
-	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
-}
-
-// isLiveKey tells whether name may be a live key: 130 bytes.
-func isLiveKey(name string) bool {
-	return len(name) == 260 && strings.Trim(name, "0123456789abcdef") == ""
-}
-
-func (a *API) addOps(t routes) {
-	for path, h := range map[string]http.HandlerFunc{"/healthz": a.health, "/readyz": a.ready, "/metrics": a.options.Metrics.handler().ServeHTTP} {
-		t[path] = route{get, nil, func(w http.ResponseWriter, r *http.Request, _ string) { h(w, r) }}
-	}
+func (a *API) addOps(r *mux.Router) {
+	get := func(path string, h http.Handler) { r.Handle(path, h).Methods(http.MethodGet, http.MethodHead) }
+	get("/healthz", http.HandlerFunc(a.health))
+	get("/readyz", http.HandlerFunc(a.ready))
+	get("/metrics", a.options.Metrics.handler())
 }
 
 // Server wraps a handler in a server with this package's time-outs. The caller

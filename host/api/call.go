@@ -15,6 +15,8 @@ import (
 	"cloister/host/link"
 	"cloister/shared/pace"
 	"cloister/shared/wire"
+
+	"github.com/gorilla/mux"
 )
 
 // credentials are the headers that the enclave is given, by the name that
@@ -42,9 +44,10 @@ var ofProxy = [...]struct{ kept, name string }{
 var ofDocuments = [...]struct{ kept, name string }{signReply}
 
 // door makes the handler of one door: read the body, call, answer.
-func (a *API) door(door wire.Door) func(w http.ResponseWriter, r *http.Request, op string) {
-	return func(w http.ResponseWriter, r *http.Request, op string) {
+func (a *API) door(door wire.Door) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.options.Now()
+		op := mux.Vars(r)["op"]
 		rate, ok := a.admit(w, r)
 		if !ok {
 			return
@@ -74,19 +77,19 @@ func (a *API) door(door wire.Door) func(w http.ResponseWriter, r *http.Request, 
 // document makes the handler of a document that the enclave gives to everybody: a
 // call without stamp, whose answer may be kept for a while. The host relays the bytes; what they are worth, who
 // reads them checks.
-func (a *API) document(op string) func(w http.ResponseWriter, r *http.Request, key string) {
+func (a *API) document(op string) http.HandlerFunc {
 	cache := cacheDocument
 	if op == wire.OpWebhookKeys {
 		cache = cacheWebhookKeys
 	}
-	return func(w http.ResponseWriter, r *http.Request, key string) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		begin := a.options.Now()
 		rate, ok := a.admit(w, r)
 		if !ok {
 			return
 		}
 		call := &wire.Call{Door: wire.DoorBoot, Op: op}
-		if key != "" { // a boot proof, which never changes and proves itself: it is not signed
+		if key, of := mux.Vars(r)["key"]; of { // a boot proof, which never changes and proves itself: it is not signed
 			call.Body = []byte(key)
 		} else if r.Method == http.MethodGet { // nobody could check what is signed of a body that does not come
 			call.Head, _ = headOf(ofDocuments[:], r.Header) // of a size that net/http has bounded
