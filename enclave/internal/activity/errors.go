@@ -43,7 +43,7 @@ func AppendRefusal(dst []byte, e *fault.Error, activity org.ID, fingerprint stri
 	}
 	if !activity.Zero() {
 		next()
-		dst = appendID(dst, `cloister.v1.RefusedActivity","activityId":`, activity)
+		dst = AppendID(dst, `cloister.v1.RefusedActivity","activityId":`, activity)
 		dst = AppendText(dst, `,"fingerprint":`, fingerprint)
 		dst = append(dst, '}')
 	}

@@ -22,8 +22,8 @@ type ActivityView struct {
 
 // AppendActivity writes an Activity object from the newest entry of the activity.
 func (t Table) AppendActivity(dst []byte, e *org.Entry, organization org.ID, view ActivityView) []byte {
-	dst = appendID(dst, `{"id":`, e.Activity)
-	dst = appendID(dst, `,"organizationId":`, organization)
+	dst = AppendID(dst, `{"id":`, e.Activity)
+	dst = AppendID(dst, `,"organizationId":`, organization)
 	dst = AppendText(dst, `,"status":`, e.Status.String())
 	dst = AppendText(dst, `,"type":`, e.Type)
 	dst = append(dst, `,"intent":`...)
@@ -94,10 +94,10 @@ func (t Table) appendIntentOf(dst []byte, e *org.Entry) []byte {
 }
 
 func (t Table) appendVote(dst []byte, e *org.Entry, v *org.Vote, u *org.User) []byte {
-	dst = appendID(dst, `{"id":`, v.ID)
-	dst = appendID(dst, `,"userId":`, v.User)
+	dst = AppendID(dst, `{"id":`, v.ID)
+	dst = AppendID(dst, `,"userId":`, v.User)
 	dst = AppendUser(append(dst, `,"user":`...), u)
-	dst = appendID(dst, `,"activityId":`, e.Activity)
+	dst = AppendID(dst, `,"activityId":`, e.Activity)
 	selection := `,"selection":"VOTE_SELECTION_APPROVED"`
 	if v.Rejected {
 		selection = `,"selection":"VOTE_SELECTION_REJECTED"`
@@ -128,7 +128,7 @@ func AppendProofs(dst []byte, ps []org.Proof) []byte {
 
 // AppendUser writes a User object.
 func AppendUser(dst []byte, u *org.User) []byte {
-	dst = appendID(dst, `{"userId":`, u.ID)
+	dst = AppendID(dst, `{"userId":`, u.ID)
 	dst = AppendText(dst, `,"userName":`, u.Name)
 	if u.Email != "" {
 		dst = AppendText(dst, `,"userEmail":`, u.Email)
@@ -147,7 +147,7 @@ func AppendUser(dst []byte, u *org.User) []byte {
 
 // AppendOauthProvider writes an OauthProvider object.
 func AppendOauthProvider(dst []byte, p *org.OauthProvider) []byte {
-	dst = appendID(dst, `{"providerId":`, p.ID)
+	dst = AppendID(dst, `{"providerId":`, p.ID)
 	dst = AppendText(dst, `,"providerName":`, p.Name)
 	dst = AppendText(dst, `,"issuer":`, p.Issuer)
 	dst = AppendText(dst, `,"audience":`, p.Audience)
@@ -157,7 +157,7 @@ func AppendOauthProvider(dst []byte, p *org.OauthProvider) []byte {
 
 // AppendTag writes a Tag object.
 func AppendTag(dst []byte, t *org.Tag) []byte {
-	dst = appendID(dst, `{"tagId":`, t.ID)
+	dst = AppendID(dst, `{"tagId":`, t.ID)
 	dst = AppendText(dst, `,"tagName":`, t.Name)
 	dst = AppendText(dst, `,"tagType":`, t.Type)
 	return append(appendTimes(dst, t.CreatedMs, t.UpdatedMs), '}')
@@ -165,18 +165,18 @@ func AppendTag(dst []byte, t *org.Tag) []byte {
 
 // AppendInvitation writes an Invitation object.
 func AppendInvitation(dst []byte, i *org.Invitation) []byte {
-	dst = appendID(dst, `{"invitationId":`, i.ID)
+	dst = AppendID(dst, `{"invitationId":`, i.ID)
 	dst = AppendText(dst, `,"receiverUserName":`, i.UserName)
 	dst = AppendText(dst, `,"receiverEmail":`, i.Email)
 	dst = appendIDs(dst, `,"receiverUserTags":`, i.Tags)
 	dst = AppendText(dst, `,"accessType":`, i.AccessType)
 	dst = AppendText(dst, `,"status":`, i.Status)
-	dst = appendID(dst, `,"senderUserId":`, i.Sender)
+	dst = AppendID(dst, `,"senderUserId":`, i.Sender)
 	return append(appendTimes(dst, i.CreatedMs, i.UpdatedMs), '}')
 }
 
 func appendIDs(dst []byte, key string, ids []org.ID) []byte {
-	return AppendList(dst, key, ids, func(dst []byte, id *org.ID) []byte { return appendID(dst, "", *id) })
+	return AppendList(dst, key, ids, func(dst []byte, id *org.ID) []byte { return AppendID(dst, "", *id) })
 }
 
 // appendTimes writes the times that every record has.
@@ -190,9 +190,9 @@ func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 	dst = AppendText(dst, `{"credential":{"publicKey":`, k.PublicKey)
 	dst = AppendText(dst, `,"type":`, k.Type)
 	if !k.Profile.Zero() {
-		dst = appendID(dst, `,"sessionProfileId":`, k.Profile)
+		dst = AppendID(dst, `,"sessionProfileId":`, k.Profile)
 	}
-	dst = appendID(append(dst, '}'), `,"apiKeyId":`, k.ID)
+	dst = AppendID(append(dst, '}'), `,"apiKeyId":`, k.ID)
 	dst = AppendText(dst, `,"apiKeyName":`, k.Name)
 	dst = appendTimes(dst, k.CreatedMs, k.UpdatedMs)
 	if k.ExpirationSeconds != 0 {
@@ -206,19 +206,19 @@ func AppendAPIKey(dst []byte, k *org.APIKey) []byte {
 func AppendAuthenticator(dst []byte, a *org.Authenticator) []byte {
 	dst = AppendList(dst, `{"transports":`, a.Transports, func(dst []byte, t *string) []byte { return AppendText(dst, "", *t) })
 	dst = AppendText(dst, `,"attestationType":`, a.Attestation)
-	dst = appendID(dst, `,"aaguid":`, a.AAGUID)
+	dst = AppendID(dst, `,"aaguid":`, a.AAGUID)
 	dst = AppendText(dst, `,"credentialId":`, base64.RawURLEncoding.EncodeToString(a.CredentialID))
 	dst = append(dst, `,"model":""`...)
 	dst = AppendHex(dst, `,"credential":{"publicKey":`, a.PublicKey)
 	dst = append(dst, `,"type":"CREDENTIAL_TYPE_WEBAUTHN_AUTHENTICATOR"}`...)
-	dst = appendID(dst, `,"authenticatorId":`, a.ID)
+	dst = AppendID(dst, `,"authenticatorId":`, a.ID)
 	dst = AppendText(dst, `,"authenticatorName":`, a.Name)
 	return append(appendTimes(dst, a.CreatedMs, a.UpdatedMs), '}')
 }
 
 // AppendMFAPolicy writes an MfaPolicy object.
 func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
-	dst = appendID(dst, `{"mfaPolicyId":`, p.ID)
+	dst = AppendID(dst, `{"mfaPolicyId":`, p.ID)
 	dst = AppendText(dst, `,"mfaPolicyName":`, p.Name)
 	dst = AppendText(dst, `,"condition":`, p.Condition)
 	dst = AppendList(dst, `,"requiredAuthenticationMethods":`, p.Required, AppendMFAMethod)
@@ -233,7 +233,7 @@ func AppendMFAPolicy(dst []byte, p *org.MFAPolicy) []byte {
 func AppendFactor(dst []byte, f *org.Factor) []byte {
 	dst = AppendText(dst, `{"type":`, f.Type)
 	if f.ID != nil {
-		dst = appendID(dst, `,"id":`, *f.ID)
+		dst = AppendID(dst, `,"id":`, *f.ID)
 	}
 	return append(dst, '}')
 }
@@ -250,8 +250,8 @@ func AppendTime(dst []byte, ms uint64) []byte {
 	return append(dst, `","nanos":"0"}`...)
 }
 
-// appendID writes a member whose value is an id. key is `"name":` with what precedes it.
-func appendID(dst []byte, key string, id org.ID) []byte {
+// AppendID writes a member whose value is an id. key is `"name":` with what precedes it.
+func AppendID(dst []byte, key string, id org.ID) []byte {
 	dst = append(append(dst, key...), '"')
 	return append(id.Append(dst), '"')
 }

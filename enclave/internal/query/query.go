@@ -259,20 +259,13 @@ func many[T any](key string, records []T, err error, write func([]byte, T) []byt
 }
 
 func array[T any](dst []byte, key string, elements []T, write func([]byte, T) []byte) []byte {
-	dst = append(append(dst, key...), '[')
-	for i, e := range elements {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = write(dst, e)
-	}
-	return append(dst, ']')
+	return activity.AppendList(dst, key, elements, func(dst []byte, e *T) []byte { return write(dst, *e) })
 }
 
 func text(dst []byte, key, s string) []byte { return activity.AppendText(dst, key, s) }
 
 func ident(dst []byte, key string, i org.ID) []byte {
-	return append(i.Append(append(append(dst, key...), '"')), '"')
+	return activity.AppendID(dst, key, i)
 }
 
 func idents(dst []byte, key string, ids []org.ID) []byte {
